@@ -1,1 +1,5 @@
-//! engine-native.
+//! Image nodes executed in this process.
+
+pub mod codec;
+pub mod kernel;
+pub mod value;
