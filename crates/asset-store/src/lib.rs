@@ -1,1 +1,30 @@
-//! asset-store.
+//! Assets: UUID-identified records of an account over blobs keyed by their blake3 hash.
+//!
+//! Knows nothing of HTTP, files, databases or workflows. A blob is bytes under a hash and belongs to nobody; an [`Asset`] is
+//! an account's record of one. Readers reach bytes only through a record, so a blob without a record is invisible by
+//! construction. Start at [`Assets`], the service, then the two ports: [`BlobStore`] and [`AssetRecords`].
+
+mod asset;
+mod assets;
+mod blobs;
+mod error;
+mod hash;
+mod hold;
+mod link;
+
+mod records;
+mod retention;
+
+pub use asset::{Asset, AssetId, FilePath, InvalidFilePath};
+pub use assets::{Assets, Created, SweepReport, Upload};
+pub use blobs::{Blob, BlobError, BlobReader, BlobStore, BlobWriter, read_all};
+pub use error::{AssetsError, BoxError};
+pub use hash::{BlobHash, InvalidHash};
+pub use hold::Hold;
+pub use link::{InvalidLink, Link, LinkKeys};
+
+pub use records::{
+    AssetQuery, AssetRecords, InsertAsset, InsertOutcome, InsertRule, KeyClaim, RecordsError,
+    Removal,
+};
+pub use retention::Retention;

@@ -1,0 +1,375 @@
+//! The service over both ports: uploads, records by hash, deletion, sweeping.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use accounts::{AccountId, Fingerprint};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    Asset, AssetId, AssetQuery, AssetRecords, AssetsError, BlobError, BlobHash, BlobReader,
+    BlobStore, BlobWriter, FilePath, InsertAsset, InsertOutcome, InsertRule, KeyClaim,
+    RecordsError, Removal, Retention,
+};
+
+/// How many rows or blobs one step of a sweep takes, so that it never holds the store for long.
+const SWEEP_STEP: usize = 500;
+
+/// How long an upload's idempotency key is kept.
+const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+
+/// Assets of all accounts.
+#[derive(Clone)]
+pub struct Assets {
+    blobs: Arc<dyn BlobStore>,
+    records: Arc<dyn AssetRecords>,
+    retention: Retention,
+}
+
+/// A record to be made over bytes that came with the request or that the account has.
+#[derive(Clone, Debug)]
+pub struct Upload {
+    /// Identifies the new record.
+    pub id: AssetId,
+    /// Whose it will be.
+    pub account: AccountId,
+    /// The declared media type.
+    pub content_type: String,
+    /// The name it goes by.
+    pub file_path: Option<FilePath>,
+    /// Free words of the uploader.
+    pub tags: Vec<String>,
+    /// How long the caller wants it kept.
+    pub expires_in: Option<SignedDuration>,
+    /// Digest of the caller's idempotency key, where one was sent.
+    pub key: Option<[u8; 32]>,
+}
+
+/// A record that a request made or met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The record.
+    pub asset: Asset,
+    /// Whether the account did not have these bytes before.
+    pub created_new: bool,
+    /// Whether an earlier request with the same key made it.
+    pub replayed: bool,
+    /// Whether an existing record was given again in place of a new one.
+    pub existing: bool,
+}
+
+/// What a sweep removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Expired records.
+    pub records: usize,
+    /// Blobs that nothing referred to.
+    pub blobs: usize,
+}
+
+impl Assets {
+    /// A service over the two ports.
+    #[must_use]
+    pub fn new(
+        blobs: Arc<dyn BlobStore>,
+        records: Arc<dyn AssetRecords>,
+        retention: Retention,
+    ) -> Self {
+        Self {
+            blobs,
+            records,
+            retention,
+        }
+    }
+
+    /// The bytes behind the records.
+    #[must_use]
+    pub fn blobs(&self) -> &Arc<dyn BlobStore> {
+        &self.blobs
+    }
+
+    /// Begins an upload; its bytes go into the writer, which then goes into [`Assets::finish`].
+    ///
+    /// # Errors
+    /// If the store cannot take bytes now.
+    pub async fn begin(&self) -> Result<Box<dyn BlobWriter>, AssetsError> {
+        self.blobs.begin().await.map_err(store_failed)
+    }
+
+    /// Ends an upload: compares the hash, makes the blob durable, then the record.
+    ///
+    /// # Errors
+    /// [`AssetsError::HashMismatch`] before anything is kept; [`AssetsError::KeyReused`], which keeps no record.
+    pub async fn finish(
+        &self,
+        mut writer: Box<dyn BlobWriter>,
+        upload: Upload,
+        expected: Option<BlobHash>,
+        now: Timestamp,
+    ) -> Result<Created, AssetsError> {
+        let blob = writer.finish().await.map_err(store_failed)?;
+        if let Some(expected) = expected.filter(|expected| *expected != blob.hash) {
+            return Err(AssetsError::HashMismatch {
+                expected,
+                actual: blob.hash,
+            });
+        }
+        let blob = writer.commit().await.map_err(store_failed)?;
+        self.insert(upload, blob.hash, blob.size_bytes, InsertRule::Upload, now)
+            .await
+    }
+
+    /// Makes a record over bytes that the account already has, or gives its record of the same name again.
+    ///
+    /// # Errors
+    /// [`AssetsError::BlobNotFound`] if the account has no live record over the hash, whatever others have.
+    pub async fn from_hash(
+        &self,
+        upload: Upload,
+        hash: BlobHash,
+        now: Timestamp,
+    ) -> Result<Created, AssetsError> {
+        let found = self
+            .records
+            .find(&upload.account, &AssetQuery::Hash(hash), now)
+            .await
+            .map_err(records_failed)?;
+        let source = found.ok_or(AssetsError::BlobNotFound)?;
+        let upload = Upload {
+            content_type: source.content_type,
+            ..upload
+        };
+        self.insert(upload, hash, source.size_bytes, InsertRule::FromHash, now)
+            .await
+    }
+
+    /// Whether [`Assets::from_hash`] would find the bytes.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub async fn has(
+        &self,
+        account: &AccountId,
+        hash: BlobHash,
+        now: Timestamp,
+    ) -> Result<bool, AssetsError> {
+        let found = self
+            .records
+            .find(account, &AssetQuery::Hash(hash), now)
+            .await
+            .map_err(records_failed)?;
+        Ok(found.is_some())
+    }
+
+    /// A record by id.
+    ///
+    /// # Errors
+    /// [`AssetsError::NotFound`] for an unknown id, another account's and an expired one alike.
+    pub async fn get(
+        &self,
+        account: &AccountId,
+        id: AssetId,
+        now: Timestamp,
+    ) -> Result<Asset, AssetsError> {
+        self.records
+            .get(account, id, now)
+            .await
+            .map_err(records_failed)?
+            .ok_or(AssetsError::NotFound)
+    }
+
+    /// The newest record of a name.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub async fn by_path(
+        &self,
+        account: &AccountId,
+        path: &FilePath,
+        now: Timestamp,
+    ) -> Result<Option<Asset>, AssetsError> {
+        self.records
+            .find(account, &AssetQuery::Path(path.clone()), now)
+            .await
+            .map_err(records_failed)
+    }
+
+    /// Opens part of a blob.
+    ///
+    /// # Errors
+    /// [`AssetsError::NotFound`] when the bytes are gone.
+    pub async fn open(
+        &self,
+        hash: &BlobHash,
+        range: Range<u64>,
+    ) -> Result<BlobReader, AssetsError> {
+        self.blobs
+            .open(hash, range)
+            .await
+            .map_err(|error| match error {
+                BlobError::Absent => AssetsError::NotFound,
+                error @ (BlobError::Full(_) | BlobError::Io(_)) => store_failed(error),
+            })
+    }
+
+    /// Deletes a record; its blob stays while anything refers to it.
+    ///
+    /// # Errors
+    /// [`AssetsError::InUse`] if a hold applies, [`AssetsError::NotFound`] if there is no such record.
+    pub async fn delete(
+        &self,
+        account: &AccountId,
+        id: AssetId,
+        now: Timestamp,
+    ) -> Result<(), AssetsError> {
+        match self
+            .records
+            .remove(account, id, now)
+            .await
+            .map_err(records_failed)?
+        {
+            Removal::Removed => Ok(()),
+            Removal::Held => Err(AssetsError::InUse),
+            Removal::Absent => Err(AssetsError::NotFound),
+        }
+    }
+
+    /// Removes expired records, then blobs that nothing refers to and nobody touched for the grace period.
+    ///
+    /// # Errors
+    /// If a port fails; what was removed until then stays removed, and the next sweep goes on.
+    pub async fn sweep(&self, now: Timestamp) -> Result<SweepReport, AssetsError> {
+        let mut report = SweepReport::default();
+        loop {
+            let removed = self
+                .records
+                .expire(now, SWEEP_STEP)
+                .await
+                .map_err(records_failed)?;
+            report.records += removed;
+            if removed < SWEEP_STEP {
+                break;
+            }
+        }
+        let untouched_since = now
+            .saturating_sub(self.retention.grace)
+            .unwrap_or(Timestamp::MIN);
+        let mut after = None;
+        loop {
+            let blobs = self
+                .blobs
+                .list(after, SWEEP_STEP)
+                .await
+                .map_err(store_failed)?;
+            let hashes: Vec<BlobHash> = blobs.iter().map(|blob| blob.hash).collect();
+            for hash in self
+                .records
+                .unreferenced(&hashes)
+                .await
+                .map_err(records_failed)?
+            {
+                report.blobs += usize::from(
+                    self.blobs
+                        .delete(&hash, untouched_since)
+                        .await
+                        .map_err(store_failed)?,
+                );
+            }
+            after = hashes.last().copied();
+            if hashes.len() < SWEEP_STEP {
+                return Ok(report);
+            }
+        }
+    }
+
+    async fn insert(
+        &self,
+        upload: Upload,
+        hash: BlobHash,
+        size_bytes: u64,
+        rule: InsertRule,
+        now: Timestamp,
+    ) -> Result<Created, AssetsError> {
+        let claim = upload.key.map(|digest| KeyClaim {
+            digest,
+            fingerprint: fingerprint(&upload, &hash),
+            expires_at: now.saturating_add(KEY_LIFETIME).unwrap_or(Timestamp::MAX),
+        });
+        let asset = Asset {
+            id: upload.id,
+            account: upload.account,
+            hash,
+            size_bytes,
+            content_type: upload.content_type,
+            file_path: upload.file_path,
+            tags: upload.tags,
+            created_at: now,
+            expires_at: Some(self.retention.deadline(now, upload.expires_in)),
+            job_id: None,
+        };
+        let outcome = self
+            .records
+            .insert(InsertAsset { asset, rule, claim }, now)
+            .await
+            .map_err(records_failed)?;
+        match outcome {
+            InsertOutcome::Created { asset, had_bytes } => Ok(Created {
+                asset,
+                created_new: !had_bytes,
+                replayed: false,
+                existing: false,
+            }),
+            InsertOutcome::Existing(asset) => Ok(Created {
+                asset,
+                created_new: false,
+                replayed: false,
+                existing: true,
+            }),
+            InsertOutcome::Replayed(asset) => Ok(Created {
+                asset,
+                created_new: false,
+                replayed: true,
+                existing: false,
+            }),
+            InsertOutcome::KeyReused(id) => Err(AssetsError::KeyReused(id)),
+            InsertOutcome::BlobNotFound => Err(AssetsError::BlobNotFound),
+        }
+    }
+}
+
+/// What an upload asked for: its fields and its content.
+fn fingerprint(upload: &Upload, hash: &BlobHash) -> Fingerprint {
+    let mut hasher = blake3::Hasher::new_derive_key("easel upload fingerprint v1");
+    hasher.update(hash.as_bytes());
+    let path = upload.file_path.as_ref().map_or("", FilePath::as_str);
+    let expires_in = upload
+        .expires_in
+        .map_or_else(String::new, |span| span.as_secs().to_string());
+    let fields = [upload.content_type.as_str(), path, &expires_in];
+    for field in fields
+        .into_iter()
+        .chain(upload.tags.iter().map(String::as_str))
+    {
+        // The length in front keeps two fields from being read as one.
+        hasher
+            .update(&(field.len() as u64).to_be_bytes())
+            .update(field.as_bytes());
+    }
+    Fingerprint(hasher.finalize().into())
+}
+
+fn store_failed(error: BlobError) -> AssetsError {
+    AssetsError::Store(Box::new(error))
+}
+
+fn records_failed(error: RecordsError) -> AssetsError {
+    AssetsError::Store(Box::new(error))
+}
+
+impl std::fmt::Debug for Assets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Assets")
+            .field("retention", &self.retention)
+            .finish_non_exhaustive()
+    }
+}

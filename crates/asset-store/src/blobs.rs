@@ -1,0 +1,107 @@
+//! The port to the bytes.
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use jiff::Timestamp;
+
+use crate::{BlobHash, BoxError};
+
+/// A blob as it lies in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// Hash of its bytes.
+    pub hash: BlobHash,
+    /// How many bytes.
+    pub size_bytes: u64,
+}
+
+/// Part of a blob on its way out: exactly the bytes of the range that was asked for, or an error in the stream.
+pub struct BlobReader {
+    /// Bytes of the whole blob.
+    pub size_bytes: u64,
+    /// The bytes of the range, in order.
+    pub bytes: BoxStream<'static, Result<Bytes, BlobError>>,
+}
+
+/// Why bytes could not be stored or read.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// No blob of this hash, or it is shorter than the range asked for.
+    #[error("no such blob")]
+    Absent,
+    /// The store is out of room; it heals by itself when there is room again.
+    #[error("the blob store is full")]
+    Full(#[source] BoxError),
+    /// Reading or writing failed.
+    #[error("the blob store failed")]
+    Io(#[source] BoxError),
+}
+
+/// Bytes by their hash.
+///
+/// **Contract.** A blob is there whole or not at all: it appears when [`BlobWriter::commit`] returns, durable, and its bytes
+/// never change. Putting bytes that are there already is no error and costs no room. A store knows of no asset: who may
+/// read what is decided above it.
+#[async_trait]
+pub trait BlobStore: Send + Sync + 'static {
+    /// Begins a blob whose bytes are still to come.
+    async fn begin(&self) -> Result<Box<dyn BlobWriter>, BlobError>;
+
+    /// Opens `range` of a blob; [`BlobError::Absent`] when it is not there or ends before the range does.
+    async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError>;
+
+    /// The size of a blob, or `None`. A blob that this answers for is left alone by [`BlobStore::delete`] for another grace
+    /// period, so that a record may be made over it.
+    async fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError>;
+
+    /// Deletes a blob that was neither put nor touched since `untouched_since`; answers whether it is gone now.
+    async fn delete(&self, hash: &BlobHash, untouched_since: Timestamp) -> Result<bool, BlobError>;
+
+    /// Blobs in the order of their hashes, at most `limit` of them, from behind `after`.
+    async fn list(&self, after: Option<BlobHash>, limit: usize) -> Result<Vec<Blob>, BlobError>;
+}
+
+/// A blob being written. Dropping it leaves nothing behind.
+#[async_trait]
+pub trait BlobWriter: Send {
+    /// Appends bytes; waits when the store is slower than the caller.
+    async fn write(&mut self, chunk: Bytes) -> Result<(), BlobError>;
+
+    /// Ends the bytes and tells what they are; nothing is visible yet.
+    async fn finish(&mut self) -> Result<Blob, BlobError>;
+
+    /// Makes the finished blob durable and visible under its hash.
+    async fn commit(self: Box<Self>) -> Result<Blob, BlobError>;
+}
+
+/// Reads a whole blob into memory.
+///
+/// # Errors
+/// [`BlobError::Absent`] if it is not there, and whatever the store reports while reading.
+pub async fn read_all(blobs: &dyn BlobStore, blob: &Blob) -> Result<Bytes, BlobError> {
+    let mut reader = blobs.open(&blob.hash, 0..blob.size_bytes).await?;
+    let Some(first) = reader.bytes.next().await.transpose()? else {
+        return Ok(Bytes::new());
+    };
+    if first.len() as u64 == blob.size_bytes {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(usize::try_from(blob.size_bytes).unwrap_or(0));
+    whole.extend_from_slice(&first);
+    while let Some(chunk) = reader.bytes.next().await {
+        whole.extend_from_slice(&chunk?);
+    }
+    Ok(whole.freeze())
+}
+
+impl std::fmt::Debug for BlobReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlobReader")
+            .field("size_bytes", &self.size_bytes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! The port to the records.
+
+use accounts::{AccountId, Fingerprint};
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::{Asset, AssetId, BlobHash, BoxError, FilePath, Hold};
+
+/// An idempotency key to be claimed together with the row it makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyClaim {
+    /// Digest of the key and its operation; the account is that of the row.
+    pub digest: [u8; 32],
+    /// What the request asked for.
+    pub fingerprint: Fingerprint,
+    /// When the key may be forgotten.
+    pub expires_at: Timestamp,
+}
+
+/// Under which rule a record is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsertRule {
+    /// The bytes came with the request: always a new record.
+    Upload,
+    /// Only the hash came: the account must have a live record over it, and one of the same path is given again.
+    FromHash,
+}
+
+/// A record to be made.
+#[derive(Clone, Debug)]
+pub struct InsertAsset {
+    /// The record; [`AssetRecords::insert`] may answer an older one in its place.
+    pub asset: Asset,
+    /// The rule.
+    pub rule: InsertRule,
+    /// The key to be claimed with it.
+    pub claim: Option<KeyClaim>,
+}
+
+/// What became of an insert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InsertOutcome {
+    /// The record was made; `had_bytes` tells whether the account had a live record over the same bytes before.
+    Created {
+        /// The new record.
+        asset: Asset,
+        /// Whether this account already had these bytes.
+        had_bytes: bool,
+    },
+    /// [`InsertRule::FromHash`]: the account's record of this hash and path, its deadline extended.
+    Existing(Asset),
+    /// The key was claimed before by the same request: the record made then.
+    Replayed(Asset),
+    /// The key was claimed before by another request.
+    KeyReused(AssetId),
+    /// [`InsertRule::FromHash`]: the account has no live record over this hash.
+    BlobNotFound,
+}
+
+/// Which record of an account is meant; the newest that fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssetQuery {
+    /// A record over these bytes.
+    Hash(BlobHash),
+    /// The record of this name.
+    Path(FilePath),
+}
+
+/// What became of a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The record is gone.
+    Removed,
+    /// A hold keeps it.
+    Held,
+    /// There is no such record in this account.
+    Absent,
+}
+
+/// The records cannot be read or written now.
+#[derive(Debug, thiserror::Error)]
+#[error("the asset records are unavailable")]
+pub struct RecordsError(#[source] pub BoxError);
+
+/// Records by account.
+///
+/// **Contract.** Every method is one transaction and durable when it returns. A record past its `expires_at` is absent for
+/// every reader, swept or not; holds then only delay its sweeping. Another account's record is absent.
+#[async_trait]
+pub trait AssetRecords: Send + Sync + 'static {
+    /// Makes a record under its rule and claims its key in the same transaction.
+    async fn insert(
+        &self,
+        insert: InsertAsset,
+        now: Timestamp,
+    ) -> Result<InsertOutcome, RecordsError>;
+
+    /// A record by id.
+    async fn get(
+        &self,
+        account: &AccountId,
+        id: AssetId,
+        now: Timestamp,
+    ) -> Result<Option<Asset>, RecordsError>;
+
+    /// The newest record that fits.
+    async fn find(
+        &self,
+        account: &AccountId,
+        query: &AssetQuery,
+        now: Timestamp,
+    ) -> Result<Option<Asset>, RecordsError>;
+
+    /// Adds the hold to a record, or takes it away; `false` if there is no such record.
+    async fn hold(&self, id: AssetId, hold: Hold, held: bool) -> Result<bool, RecordsError>;
+
+    /// Deletes a record unless it is held: one atomic answer.
+    async fn remove(
+        &self,
+        account: &AccountId,
+        id: AssetId,
+        now: Timestamp,
+    ) -> Result<Removal, RecordsError>;
+
+    /// Deletes at most `limit` records that are expired and not held, and forgets expired keys; answers how many records
+    /// went.
+    async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, RecordsError>;
+
+    /// Those of `hashes` that no record refers to, expired records included.
+    async fn unreferenced(&self, hashes: &[BlobHash]) -> Result<Vec<BlobHash>, RecordsError>;
+}
