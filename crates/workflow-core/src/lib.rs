@@ -1,1 +1,52 @@
-//! workflow-core.
+//! Workflows: graphs, their validation, the job machine, the queue, progress, events and the worker loop.
+//!
+//! Decides everything about a job and does nothing itself: no clock, no file, no socket, no task. Rows, bytes and engines
+//! are behind ports ([`JobStore`], [`JobQueue`], [`JobFeed`], [`Engine`]); time and ids are arguments. Wire formats live
+//! above. Start at [`Jobs`] for what a caller may ask, at [`Worker`] for how a job runs, at [`Job::apply`] for its states.
+
+mod engine;
+mod feed;
+mod graph;
+mod id;
+mod job;
+mod jobs;
+mod node;
+mod output;
+mod plan;
+mod progress;
+mod python;
+mod queue;
+mod secrets;
+mod store;
+mod timer;
+mod validate;
+mod worker;
+
+pub use engine::{
+    CommitError, Engine, FrameRefused, OutputContent, RunContext, RunError, RunOutput, RunSink,
+    Ticket,
+};
+pub use feed::{Follower, Hub, JobChange, JobFeed, Live, Preview};
+pub use graph::{
+    AssetReference, Graph, GraphError, Input, MAX_NODES, Node, NodeInput, ResolvedFile,
+    ResolvedFiles, ValidGraph, ValidNode,
+};
+pub use id::{JobId, NodeId, WorkerId};
+pub use job::{Epoch, IllegalEvent, Job, JobError, JobErrorCode, JobEvent, JobStatus, Metadata};
+//pub use jobs::{JobPage, Jobs, JobsConfig, JobsError, Submission, Submitted};
+pub use node::{
+    FileSource, HiddenInput, InputDefinition, NodeCatalog, NodeDefinition, OutputDefinition, Socket,
+};
+pub use output::{JobOutput, NewOutput, OutputKind, OutputName};
+pub use plan::Plan;
+pub use progress::{NodeEvent, Progress, ProgressTracker};
+pub use python::{python_repr, python_str};
+pub use queue::{Claim, ClaimRequest, JobQueue, LeaseNews, QueueDepth};
+pub use secrets::Secrets;
+pub use store::{
+    Durability, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery, JobStore,
+    Placement, QueueBounds, SaveJob, SaveOutcome, StoreError,
+};
+pub use timer::Timer;
+pub use validate::{NodeErrors, Validation, ValidationError, ValidationErrorKind, validate};
+//pub use worker::{Worker, WorkerConfig};

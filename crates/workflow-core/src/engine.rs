@@ -1,0 +1,138 @@
+//! The port to what executes a graph.
+
+use std::sync::Arc;
+
+use accounts::AccountId;
+use asset_store::{Blob, BoxError};
+use async_trait::async_trait;
+use bytes::Bytes;
+use secrecy::SecretString;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Epoch, JobError, JobId, JobOutput, NodeCatalog, NodeEvent, NodeId, OutputKind, OutputName,
+    Plan, Preview, ValidGraph,
+};
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    /// The job.
+    pub job: JobId,
+    /// Whose it is.
+    pub account: AccountId,
+    /// The graph.
+    pub graph: Arc<ValidGraph>,
+    /// The order in which its nodes are announced.
+    pub plan: Arc<Plan>,
+    /// What the submission wants to be written into pictures besides the graph, by key.
+    pub extra_pnginfo: Map<String, Value>,
+}
+
+/// What a run may use. Files are part of the graph: the engine reads their bytes by hash.
+#[derive(Clone)]
+pub struct RunContext {
+    /// The key for partner nodes that came with the submission.
+    pub secret: Option<SecretString>,
+    /// The claim that the run belongs to.
+    pub fence: Epoch,
+    /// Fires when the run is to stop.
+    pub cancel: CancellationToken,
+    /// Takes what the run tells and makes.
+    pub sink: Arc<dyn RunSink>,
+}
+
+/// How a run ends otherwise than well.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RunError {
+    /// It stopped because it was told to; the node that was about to run, if any.
+    Canceled(Option<NodeId>),
+    /// Something failed.
+    Failed(JobError),
+}
+
+/// An output on its way to being committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunOutput {
+    /// The node that made it, as the submission names it.
+    pub node_id: NodeId,
+    /// Which of the node's outputs it is, from 0.
+    pub index: u32,
+    /// What kind of thing it is.
+    pub kind: OutputKind,
+    /// Whether it is a look at something rather than a result.
+    pub temp: bool,
+    /// How it is to be named.
+    pub name: OutputName,
+    /// Its media type.
+    pub content_type: String,
+    /// Its bytes.
+    pub content: OutputContent,
+}
+
+/// The bytes of an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputContent {
+    /// Made by this run.
+    Bytes(Bytes),
+    /// Made by an earlier run with the very same bytes to come out.
+    Blob(Blob),
+}
+
+/// An output could not be committed; the run is to end with this.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The claim does not count any more: stop.
+    #[error("the claim was superseded")]
+    Superseded,
+    /// The name leads out of the account's outputs.
+    #[error(
+        "the file name prefix leads outside the output folder; use a relative one without `..`"
+    )]
+    InvalidName,
+    /// The earlier run's bytes are gone: make them again.
+    #[error("the bytes of the earlier result are gone")]
+    BlobGone,
+    /// The store failed.
+    #[error("the output could not be stored")]
+    Store(#[source] BoxError),
+}
+
+/// A picture could not be handed on because nobody takes them any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nobody takes the pictures of this run any more")]
+pub struct FrameRefused;
+
+/// Executes graphs.
+///
+/// **Contract.** Nodes are announced in plan order. A failing or panicking node ends its own run and nothing else. The run
+/// ends soon after `cancel` fires, with [`RunError::Canceled`]. Whatever a run makes goes through the sink; nothing of it is
+/// kept by the engine but results that another run may use.
+#[async_trait]
+pub trait Engine: Send + Sync + 'static {
+    /// The classes it can run.
+    fn nodes(&self) -> NodeCatalog;
+
+    /// Runs a graph to its end.
+    async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError>;
+}
+
+/// Takes what a run tells and makes.
+#[async_trait]
+pub trait RunSink: Send + Sync {
+    /// A node got on. Never blocks.
+    fn progress(&self, event: NodeEvent);
+
+    /// There is something to look at; the latest wins. Never blocks.
+    fn preview(&self, preview: Preview);
+
+    /// A node wrote a line. Never blocks.
+    fn text(&self, node: &NodeId, line: &str);
+
+    /// A finished picture (PNG) that is shown and not kept: in order, none left out; waits while the other side is busy.
+    async fn frame(&self, node: &NodeId, png: Bytes) -> Result<(), FrameRefused>;
+
+    /// Makes an output durable and visible; answers it with its name.
+    async fn commit(&self, output: RunOutput) -> Result<JobOutput, CommitError>;
+}

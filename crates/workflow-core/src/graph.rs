@@ -1,0 +1,281 @@
+//! Graphs in API format: as they are submitted, and as they are once validated.
+//!
+//! A [`Graph`] is any object of nodes, right or wrong, in the order it was sent. A [`ValidGraph`] is what an engine runs:
+//! every link leads to a node that is there, every constant has the type of its socket, every file is resolved.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use asset_store::{AssetId, BlobHash};
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+use crate::{NodeDefinition, NodeId};
+
+/// Most nodes a graph may have.
+pub const MAX_NODES: usize = 50_000;
+
+/// A submitted graph, not validated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    nodes: IndexMap<NodeId, Node>,
+}
+
+/// A submitted node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its class, where one was named by a text.
+    pub class_type: Option<String>,
+    /// Its inputs by field, in the order sent; empty where there was no object of inputs.
+    pub inputs: Map<String, Value>,
+    /// The title of the node in its editor (`_meta.title`), where it has one.
+    pub title: Option<String>,
+}
+
+/// A submission that is no graph at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// Not an object of nodes.
+    #[error("the workflow must be a JSON object that maps node ids to nodes")]
+    NotAnObject,
+    /// An object without nodes.
+    #[error("the workflow has no nodes")]
+    Empty,
+    /// The format that the editor saves for itself.
+    #[error(
+        "this is the editor's own format; export the workflow with \"Save (API Format)\" and submit that"
+    )]
+    UiFormat,
+    /// More nodes than [`MAX_NODES`].
+    #[error("the workflow has more than {MAX_NODES} nodes")]
+    TooManyNodes,
+}
+
+/// What stands in an input of a submitted node.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input<'a> {
+    /// An array is always meant as a link; the validator judges its shape.
+    Link(&'a [Value]),
+    /// `{"__type": "core/ASSET", "info": {...}}`.
+    Asset(AssetReference),
+    /// Anything else; `{"__value__": x}` stands for `x`.
+    Constant(&'a Value),
+}
+
+/// A reference to an asset within a graph. `id` is authoritative; the rest are hints that are not read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AssetReference {
+    /// The id as it was written: it may be no id at all.
+    pub id: String,
+}
+
+/// A file that an input names, found in the account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedFile {
+    /// The record.
+    pub asset: AssetId,
+    /// Its bytes.
+    pub hash: BlobHash,
+    /// How many.
+    pub size_bytes: u64,
+    /// The name the node sees.
+    pub name: String,
+}
+
+/// The files of a submission, by what its graph calls them: a file name, or the id of an asset reference.
+pub type ResolvedFiles = HashMap<String, ResolvedFile>;
+
+/// A graph that can run: only the nodes that its outputs need.
+#[derive(Clone, Debug)]
+pub struct ValidGraph {
+    /// The nodes, in the order sent.
+    pub nodes: IndexMap<NodeId, ValidNode>,
+    /// The output nodes to run, in the order sent.
+    pub outputs: Vec<NodeId>,
+    /// The whole submitted graph with its constants coerced: what a picture's metadata shows.
+    pub prompt: Arc<Map<String, Value>>,
+}
+
+/// A node that can run.
+#[derive(Clone, Debug)]
+pub struct ValidNode {
+    /// Its class.
+    pub definition: Arc<NodeDefinition>,
+    /// Its inputs: declared ones, then undeclared ones, which only tell two nodes apart.
+    pub inputs: IndexMap<String, NodeInput>,
+}
+
+/// What flows into an input of a node that can run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeInput {
+    /// A value of the socket's type.
+    Constant(Value),
+    /// One of the account's files.
+    File(ResolvedFile),
+    /// Slot `slot` of another node, which is there and has it.
+    Link {
+        /// The node.
+        node: NodeId,
+        /// Its output slot.
+        slot: usize,
+    },
+}
+
+impl Graph {
+    /// Reads a graph. Nodes that are no objects are kept as nodes without a class, for the validator to tell.
+    ///
+    /// # Errors
+    /// If it cannot be read as an object of nodes at all.
+    pub fn from_value(value: Value) -> Result<Self, GraphError> {
+        let Value::Object(fields) = value else {
+            return Err(GraphError::NotAnObject);
+        };
+        let is_ui_format = ["nodes", "links"]
+            .iter()
+            .all(|key| fields.get(*key).is_some_and(Value::is_array));
+        match fields.len() {
+            0 => Err(GraphError::Empty),
+            _ if is_ui_format => Err(GraphError::UiFormat),
+            MAX_NODES.. if fields.len() > MAX_NODES => Err(GraphError::TooManyNodes),
+            _ => Ok(Self {
+                nodes: fields
+                    .into_iter()
+                    .map(|(id, node)| (id.as_str().into(), Node::read(node)))
+                    .collect(),
+            }),
+        }
+    }
+
+    /// The nodes, in the order sent.
+    #[must_use]
+    pub fn nodes(&self) -> &IndexMap<NodeId, Node> {
+        &self.nodes
+    }
+}
+
+impl Node {
+    fn read(value: Value) -> Self {
+        let Value::Object(mut fields) = value else {
+            return Self {
+                class_type: None,
+                inputs: Map::new(),
+                title: None,
+            };
+        };
+        let title = fields
+            .get("_meta")
+            .and_then(|meta| meta.get("title"))
+            .and_then(Value::as_str);
+        let title = title.map(str::to_owned);
+        let class_type = match fields.remove("class_type") {
+            Some(Value::String(class)) => Some(class),
+            _ => None,
+        };
+        let inputs = match fields.remove("inputs") {
+            Some(Value::Object(inputs)) => inputs,
+            _ => Map::new(),
+        };
+        Self {
+            class_type,
+            inputs,
+            title,
+        }
+    }
+
+    /// What stands in the input `name`, if anything does.
+    #[must_use]
+    pub fn input(&self, name: &str) -> Option<Input<'_>> {
+        self.inputs.get(name).map(Input::read)
+    }
+}
+
+impl<'a> Input<'a> {
+    /// Tells a link, a reference and a constant apart.
+    #[must_use]
+    pub fn read(value: &'a Value) -> Self {
+        match value {
+            Value::Array(items) => Self::Link(items),
+            Value::Object(fields) => match AssetReference::read(fields) {
+                Some(reference) => Self::Asset(reference),
+                None => Self::Constant(fields.get("__value__").unwrap_or(value)),
+            },
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                Self::Constant(value)
+            }
+        }
+    }
+}
+
+impl AssetReference {
+    /// Reads `{"__type": "core/ASSET", "info": {"id": ...}}`; a reference without a readable id keeps an empty one, which
+    /// nothing resolves.
+    #[must_use]
+    pub fn read(fields: &Map<String, Value>) -> Option<Self> {
+        if fields.get("__type").and_then(Value::as_str) != Some("core/ASSET") {
+            return None;
+        }
+        let id = fields
+            .get("info")
+            .and_then(|info| info.get("id"))
+            .and_then(Value::as_str);
+        Some(Self {
+            id: id.unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+impl std::fmt::Display for AssetReference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_no_object_of_nodes_is_no_graph() {
+        assert_eq!(Graph::from_value(json!([])), Err(GraphError::NotAnObject));
+        assert_eq!(Graph::from_value(json!(null)), Err(GraphError::NotAnObject));
+        assert_eq!(Graph::from_value(json!({})), Err(GraphError::Empty));
+        let ui = json!({"nodes": [], "links": [], "last_node_id": 3});
+        assert_eq!(Graph::from_value(ui), Err(GraphError::UiFormat));
+        let many: Map<String, Value> = (0..=MAX_NODES)
+            .map(|id| (id.to_string(), json!({})))
+            .collect();
+        assert_eq!(
+            Graph::from_value(Value::Object(many)),
+            Err(GraphError::TooManyNodes)
+        );
+    }
+
+    #[test]
+    fn a_graph_keeps_wrong_nodes_and_the_order_sent() {
+        let graph = Graph::from_value(
+            json!({"b": 1, "a": {"class_type": "X", "inputs": {"z": 1, "y": 2}}}),
+        );
+        let graph = graph.expect("an object of nodes");
+        let ids: Vec<&str> = graph.nodes().keys().map(NodeId::as_str).collect();
+        assert_eq!(ids, ["b", "a"]);
+        assert_eq!(graph.nodes()["b"].class_type, None);
+        let fields: Vec<&String> = graph.nodes()["a"].inputs.keys().collect();
+        assert_eq!(fields, ["z", "y"]);
+    }
+
+    #[test]
+    fn an_input_is_a_link_a_reference_or_a_constant() {
+        let reference = json!({"__type": "core/ASSET", "info": {"id": "x", "hash": "blake3:00"}});
+        assert_eq!(
+            Input::read(&reference),
+            Input::Asset(AssetReference { id: "x".to_owned() })
+        );
+        let literal = json!({"__value__": [1, 2]});
+        assert_eq!(Input::read(&literal), Input::Constant(&json!([1, 2])));
+        let link = json!(["1", 0]);
+        assert!(matches!(Input::read(&link), Input::Link(_)));
+        let plain = json!({"a": 1});
+        assert_eq!(Input::read(&plain), Input::Constant(&plain));
+    }
+}

@@ -1,0 +1,192 @@
+//! Definitions of node classes: what a class takes, gives and is called.
+//!
+//! One definition serves the validator, the engine and what clients are told of a class, so it keeps the options of an input
+//! as the ordered map that clients see and reads bounds and defaults out of it.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::{Map, Number, Value};
+
+/// A node class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeDefinition {
+    /// The name a graph uses: `class_type`.
+    pub class: String,
+    /// The name people see, where the class has one.
+    pub display_name: Option<String>,
+    /// What the class does, for people.
+    pub description: String,
+    /// The module the class is known by among clients.
+    pub python_module: String,
+    /// Where menus list it, parts separated by `/`.
+    pub category: String,
+    /// Inputs, required ones first, in the order clients show them.
+    pub inputs: Vec<InputDefinition>,
+    /// Inputs that the server fills in.
+    pub hidden: Vec<HiddenInput>,
+    /// Outputs by slot.
+    pub outputs: Vec<OutputDefinition>,
+    /// Whether it is a reason to run a graph.
+    pub output_node: bool,
+    /// Whether the node takes whole lists and is called once.
+    pub takes_lists: bool,
+    /// Whether each node of the class is a result of its own, even with equal inputs.
+    pub not_idempotent: bool,
+    /// Further keys of the public definition, such as `api_node` or `experimental`, as clients see them.
+    pub extra: Map<String, Value>,
+}
+
+/// One input of a class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InputDefinition {
+    /// The field of the graph.
+    pub name: String,
+    /// What may be put in.
+    pub socket: Socket,
+    /// Whether a node without it is invalid.
+    pub required: bool,
+    /// Whether the node asks for it only when it needs it.
+    pub lazy: bool,
+    /// Bounds, default, tooltip and the like, in the order and spelling that clients see.
+    pub options: Map<String, Value>,
+}
+
+/// What may be put into an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// Text.
+    String,
+    /// A truth value.
+    Boolean,
+    /// One of the listed words; `listed` tells the older spelling of the definition, in which the list stands for the type.
+    Combo {
+        /// The words.
+        choices: Vec<String>,
+        /// `[[choices], {...}]` rather than `["COMBO", {"options": [choices]}]`.
+        listed: bool,
+    },
+    /// The name of one of the account's files, or a reference to an asset.
+    File {
+        /// Which files.
+        source: FileSource,
+        /// As in [`Socket::Combo`].
+        listed: bool,
+    },
+    /// Only a link to an output of this type; `*` takes any, and `A,B` takes either.
+    Link(String),
+}
+
+/// Which files of an account an input names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSource {
+    /// Uploads.
+    Input,
+    /// Outputs of earlier jobs.
+    Output,
+}
+
+/// An input that the server fills in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HiddenInput {
+    /// The name the class gives it.
+    pub name: String,
+    /// What it is filled with, such as `PROMPT` or `UNIQUE_ID`.
+    pub token: String,
+    /// Whether clients see the token as a list of one.
+    pub in_list: bool,
+}
+
+/// One output slot of a class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputDefinition {
+    /// The type that links carry from here.
+    pub io_type: String,
+    /// The name people see.
+    pub name: String,
+    /// Whether the slot gives a list, whose items are then mapped over.
+    pub is_list: bool,
+    /// What people are told of the slot.
+    pub tooltip: Option<String>,
+}
+
+/// The classes that can run, by name, in the order clients see them. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct NodeCatalog {
+    classes: Arc<IndexMap<String, Arc<NodeDefinition>>>,
+}
+
+impl NodeDefinition {
+    /// The input of a name.
+    #[must_use]
+    pub fn input(&self, name: &str) -> Option<&InputDefinition> {
+        self.inputs.iter().find(|input| input.name == name)
+    }
+}
+
+impl InputDefinition {
+    /// The smallest value allowed, where there is one.
+    #[must_use]
+    pub fn min(&self) -> Option<&Number> {
+        self.options.get("min").and_then(Value::as_number)
+    }
+
+    /// The largest value allowed, where there is one.
+    #[must_use]
+    pub fn max(&self) -> Option<&Number> {
+        self.options.get("max").and_then(Value::as_number)
+    }
+}
+
+impl Socket {
+    /// The type that a link into this socket must carry.
+    #[must_use]
+    pub fn io_type(&self) -> &str {
+        match self {
+            Self::Int => "INT",
+            Self::Float => "FLOAT",
+            Self::String => "STRING",
+            Self::Boolean => "BOOLEAN",
+            Self::Combo { .. } | Self::File { .. } => "COMBO",
+            Self::Link(io_type) => io_type,
+        }
+    }
+}
+
+impl NodeCatalog {
+    /// A catalog of these classes; of two with one name the later stands.
+    #[must_use]
+    pub fn new(definitions: impl IntoIterator<Item = NodeDefinition>) -> Self {
+        let entry = |definition: NodeDefinition| (definition.class.clone(), Arc::new(definition));
+        Self {
+            classes: Arc::new(definitions.into_iter().map(entry).collect()),
+        }
+    }
+
+    /// A class by name.
+    #[must_use]
+    pub fn get(&self, class: &str) -> Option<&Arc<NodeDefinition>> {
+        self.classes.get(class)
+    }
+
+    /// All classes, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<NodeDefinition>> {
+        self.classes.values()
+    }
+
+    /// How many classes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Whether nothing can run.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.classes.is_empty()
+    }
+}

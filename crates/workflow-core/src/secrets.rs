@@ -1,0 +1,37 @@
+//! Secrets that came with submissions: kept in this process' memory until their job ends, and nowhere else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use secrecy::SecretString;
+
+use crate::JobId;
+
+/// Secrets by job. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Secrets {
+    by_job: Arc<Mutex<HashMap<JobId, SecretString>>>,
+}
+
+impl Secrets {
+    /// Keeps the secret of a job.
+    pub fn put(&self, job: JobId, secret: SecretString) {
+        self.lock().insert(job, secret);
+    }
+
+    /// The secret of a job, while this process holds it.
+    #[must_use]
+    pub fn get(&self, job: JobId) -> Option<SecretString> {
+        self.lock().get(&job).cloned()
+    }
+
+    /// Forgets the secret of a job that has ended or was never accepted.
+    pub fn forget(&self, job: JobId) {
+        self.lock().remove(&job);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<JobId, SecretString>> {
+        // Every change is one insert or remove: a panic elsewhere cannot have left the map half-changed.
+        self.by_job.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,209 @@
+//! The port to the rows of jobs.
+
+use std::sync::Arc;
+
+use accounts::AccountId;
+use asset_store::{AssetId, BoxError, KeyClaim};
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use crate::{Job, JobId, NewOutput, ResolvedFiles};
+
+/// What lies beside a job and never changes: enough to run it, or to run it again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobBody {
+    /// The graph, byte for byte as it was submitted.
+    pub workflow: Bytes,
+    /// The files that the graph names, as they were found at submission.
+    pub files: ResolvedFiles,
+    /// The output nodes to run; `None` runs all of them.
+    pub targets: Option<Vec<String>>,
+    /// What the API that took the submission must remember of it; opaque below it.
+    pub origin: Bytes,
+    /// What it needs of a worker.
+    pub placement: Placement,
+}
+
+/// What a job needs of the worker that claims it. Settled at submission.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The classes of its nodes.
+    pub classes: Vec<String>,
+    /// Whether a secret came with it: only the process that holds the secret can run it.
+    pub needs_secret: bool,
+    /// How many jobs of the account may run at once.
+    pub account_room: u32,
+}
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueBounds {
+    /// Queued jobs of the account.
+    pub account: u32,
+    /// Queued jobs of all accounts.
+    pub total: u32,
+}
+
+/// A job to be taken in.
+#[derive(Clone, Debug)]
+pub struct InsertJob {
+    /// The job, queued.
+    pub job: Job,
+    /// What lies beside it.
+    pub body: JobBody,
+    /// The key to be claimed with it.
+    pub claim: Option<KeyClaim>,
+    /// Records to be held while the job is queued or running.
+    pub inputs: Vec<AssetId>,
+    /// How much may wait.
+    pub bounds: QueueBounds,
+}
+
+/// What became of an insert.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InsertJobOutcome {
+    /// The job is in.
+    Inserted(Arc<Job>),
+    /// The key was claimed before by the same request: its job as it stands now.
+    Replayed(Arc<Job>),
+    /// The key was claimed before by another request.
+    KeyReused(JobId),
+    /// A bound is reached; nothing was kept, and the key is free.
+    QueueFull,
+    /// A record went away between its look-up and now; nothing was kept.
+    InputGone(AssetId),
+}
+
+/// Whether a save must have reached the disk when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// It is told to somebody: it must survive.
+    Now,
+    /// Losing it only means doing it again.
+    Lazy,
+}
+
+/// A change of a job.
+#[derive(Clone, Debug)]
+pub struct SaveJob {
+    /// The job after [`Job::apply`]; its `revision` is the one it was loaded with, its `outputs` the committed ones.
+    pub job: Job,
+    /// Outputs to be committed with it.
+    pub outputs: Vec<NewOutput>,
+    /// What the run wrote, kept with the job in place of what was kept before.
+    pub log: Option<JobLog>,
+    /// When it must be on disk.
+    pub durability: Durability,
+}
+
+/// What became of a save.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SaveOutcome {
+    /// Saved, with the next revision and the committed outputs among the others.
+    Saved(Arc<Job>),
+    /// Somebody else saved in between: load it and look again.
+    Conflict,
+}
+
+/// The text that a run wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobLog {
+    /// Lines, each ended by a line feed.
+    pub text: String,
+    /// Whether earlier lines were dropped to stay within the bound.
+    pub truncated: bool,
+    /// When it was taken down.
+    pub captured_at: Timestamp,
+    /// Whether the run is over, so that nothing will follow.
+    pub complete: bool,
+}
+
+/// A position in a list of jobs: behind this one, newest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobCursor {
+    /// When the last job of the page was submitted.
+    pub created_at: Timestamp,
+    /// Which it was.
+    pub id: JobId,
+}
+
+/// Which jobs are asked for.
+#[derive(Clone, Debug)]
+pub struct JobQuery {
+    /// Whose.
+    pub account: AccountId,
+    /// Labels that must be there, key and value.
+    pub labels: Vec<(String, String)>,
+    /// Where to go on.
+    pub after: Option<JobCursor>,
+    /// At most this many.
+    pub limit: usize,
+}
+
+/// The rows cannot be read or written now.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Too much is waiting to be written.
+    #[error("the job store is overloaded")]
+    Busy,
+    /// No room is left; it heals by itself when there is room again.
+    #[error("the job store is full")]
+    Full(#[source] BoxError),
+    /// Reading or writing failed.
+    #[error("the job store is unavailable")]
+    Unavailable(#[source] BoxError),
+}
+
+/// Jobs, their bodies and their logs.
+///
+/// **Contract.** Every method is one transaction. What returns with [`Durability::Now`], and every insert, is on disk. A
+/// store never judges a transition: it keeps what [`Job::apply`] made. Another account's job is absent; so is a terminal one
+/// past its `expires_at`, swept or not.
+///
+/// A job that is saved in a terminal state releases the holds on its inputs; its outputs are held until it is expired, and
+/// their records expire with it.
+#[async_trait]
+pub trait JobStore: Send + Sync + 'static {
+    /// Takes a job in with its key and its holds, within the bounds.
+    async fn insert(
+        &self,
+        insert: InsertJob,
+        now: Timestamp,
+    ) -> Result<InsertJobOutcome, StoreError>;
+
+    /// A job as it was last saved.
+    async fn load(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<Arc<Job>>, StoreError>;
+
+    /// Saves a change of a job and commits its new outputs. An output of a job, node and index that is committed already
+    /// stays as it is. The name of a counted output is allocated here.
+    async fn save(&self, save: SaveJob) -> Result<SaveOutcome, StoreError>;
+
+    /// Jobs newest first (by `created_at`, then id).
+    async fn list(&self, query: &JobQuery, now: Timestamp) -> Result<Vec<Arc<Job>>, StoreError>;
+
+    /// What lies beside a job.
+    async fn body(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<Arc<JobBody>>, StoreError>;
+
+    /// What a job's run wrote; `None` also while it has written nothing.
+    async fn log(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<JobLog>, StoreError>;
+
+    /// Deletes at most `limit` jobs past their `expires_at` with what lies beside them, releases the holds on their outputs,
+    /// and forgets keys that are over; answers how many jobs went.
+    async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError>;
+}
