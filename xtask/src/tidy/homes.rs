@@ -1,0 +1,186 @@
+//! Heavy dependencies have one home each, and the domain has a short list of outside packages.
+//!
+//! A heavy dependency is one that takes long to compile, opens sockets or files, or would bring its own types into
+//! signatures. With one home it can be replaced in one crate.
+
+use super::layers::{self, Room};
+use crate::finding::Finding;
+use crate::workspace::Workspace;
+
+/// Outside packages and the only workspace packages that may use them.
+const HOMES: &[(&[&str], &[&str])] = &[
+    (&["rusqlite", "libsqlite3-sys"], &["store-local"]),
+    (
+        &["object_store", "tokio-postgres", "deadpool-postgres"],
+        &["store-cloud"],
+    ),
+    (
+        &[
+            "image",
+            "png",
+            "webp",
+            "libwebp-sys",
+            "gif",
+            "tiff",
+            "fast_image_resize",
+            "zune-jpeg",
+        ],
+        &["engine-native"],
+    ),
+    (
+        &["clap", "toml"],
+        &[
+            "all-in-one",
+            "kit",
+            "router-server",
+            "workflow-server",
+            "xtask",
+        ],
+    ),
+    (&["indicatif"], &["all-in-one"]),
+    (&["jsonwebtoken"], &["identity"]),
+    (&["jsonschema"], &["router-core"]),
+    (
+        &[
+            "hyper",
+            "hyper-rustls",
+            "hyper-util",
+            "matchit",
+            "multer",
+            "rustls",
+            "tokio-rustls",
+        ],
+        &["hyper-kit"],
+    ),
+    (
+        &["tokio-tungstenite", "tungstenite", "webpki-roots"],
+        &["hyper-kit"],
+    ),
+    (
+        &["http", "http-body", "http-body-util"],
+        &[
+            "hyper-kit",
+            "identity",
+            "providers",
+            "router-http",
+            "workflow-http",
+        ],
+    ),
+];
+
+/// What a domain package may use from outside: values and pure functions, no wire and no world.
+///
+/// tokio is here for `tokio::sync` alone; which of its modules are used is checked in the text, because the features of a
+/// workspace are one set.
+const DOMAIN: &[&str] = &[
+    "async-trait",
+    "base64",
+    "blake3",
+    "bytes",
+    "futures-util",
+    "jiff",
+    "secrecy",
+    "serde_json",
+    "subtle",
+    "thiserror",
+    "tokio",
+    "tracing",
+    "uuid",
+];
+
+/// What the tests of a domain package may use on top.
+const DOMAIN_TESTS: &[&str] = &["proptest"];
+
+/// Checks every outside dependency against its home and against the domain's list.
+#[must_use]
+pub fn check(workspace: &Workspace) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in &workspace.packages {
+        let domain = layers::of(&package.name).is_some_and(|layer| layer.room == Room::Domain);
+        for dependency in &package.dependencies {
+            let name = dependency.name.as_str();
+            if workspace.has_package(name) {
+                continue;
+            }
+            let home = HOMES.iter().find(|(names, _)| names.contains(&name));
+            if let Some((_, home)) = home.filter(|(_, home)| !home.contains(&package.name.as_str()))
+            {
+                findings.push(Finding::new(
+                    package.manifest_path(),
+                    dependency.line,
+                    format!("`{name}` has its home in {}", home.join(", ")),
+                    "call what the home offers, or offer it there",
+                ));
+            } else if domain
+                && !DOMAIN.contains(&name)
+                && !(dependency.dev && DOMAIN_TESTS.contains(&name))
+            {
+                findings.push(Finding::new(
+                    package.manifest_path(),
+                    dependency.line,
+                    format!("a domain package may not use `{name}`"),
+                    "do it in an adapter behind a port, or argue for it in xtask/src/tidy/homes.rs",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(package: &str, dependencies: &str) -> Vec<String> {
+        let manifest = format!("[package]\nname = \"{package}\"\n{dependencies}");
+        let workspace = Workspace::of(&[("crates/x/Cargo.toml", &manifest)]);
+        check(&workspace)
+            .into_iter()
+            .map(|finding| finding.rule)
+            .collect()
+    }
+
+    #[test]
+    fn a_heavy_dependency_lives_at_home_only() {
+        let sqlite = "[dependencies]\nrusqlite.workspace = true\n";
+        assert_eq!(
+            rules("workflow-http", sqlite),
+            ["`rusqlite` has its home in store-local"]
+        );
+        assert_eq!(rules("store-local", sqlite), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_home_binds_tests_too() {
+        let image = "[dev-dependencies]\nimage.workspace = true\n";
+        assert_eq!(
+            rules("it", image),
+            ["`image` has its home in engine-native"]
+        );
+    }
+
+    #[test]
+    fn the_domain_keeps_to_its_list() {
+        let serde = "[dependencies]\nserde.workspace = true\nuuid.workspace = true\n";
+        assert_eq!(
+            rules("workflow-core", serde),
+            ["a domain package may not use `serde`"]
+        );
+        assert_eq!(rules("kit", serde), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_tests_may_use_the_domain_may_not() {
+        assert_eq!(
+            rules(
+                "accounts",
+                "[dev-dependencies]\nproptest.workspace = true\n"
+            ),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            rules("accounts", "[dependencies]\nproptest.workspace = true\n"),
+            ["a domain package may not use `proptest`"],
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! What a Rust file looks like: it opens by saying what it is for, and it ends before one loses the thread.
+
+use crate::finding::Finding;
+use crate::workspace::Workspace;
+
+/// Most lines of a file, its tests apart.
+const MOST_LINES: usize = 500;
+/// Most lines of a program's `main.rs`; everything that can be tested lives in the library.
+const MOST_MAIN_LINES: usize = 40;
+
+/// Checks the first line and the length of every Rust file.
+#[must_use]
+pub fn check(workspace: &Workspace) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in &workspace.sources {
+        let path = source.path.as_str();
+        if !source.comments.starts_with("//!") {
+            findings.push(Finding::new(
+                path,
+                1,
+                "every file opens with `//!`",
+                "say in a sentence what it is for, then what surprises",
+            ));
+        }
+        let (lines, most) = if path.ends_with("/src/main.rs") {
+            (source.code.lines().count(), MOST_MAIN_LINES)
+        } else {
+            (source.lines_without_tests(), MOST_LINES)
+        };
+        if lines > most {
+            findings.push(Finding::new(
+                path,
+                most + 1,
+                format!("a file like this has at most {most} lines without its tests, and it has {lines}"),
+                "find the seam and make two files of it",
+            ));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(path: &str, text: &str) -> Vec<String> {
+        check(&Workspace::of(&[(path, text)]))
+            .into_iter()
+            .map(|finding| finding.rule)
+            .collect()
+    }
+
+    #[test]
+    fn a_file_opens_with_its_purpose() {
+        assert_eq!(
+            rules("crates/a/src/lib.rs", "//! Purpose.\n"),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            rules("crates/a/src/lib.rs", "/// Not.\n"),
+            ["every file opens with `//!`"]
+        );
+    }
+
+    #[test]
+    fn five_hundred_lines_are_enough() {
+        let fits = format!("//! Long.\n{}", "fn a() {}\n".repeat(499));
+        assert_eq!(rules("crates/a/src/lib.rs", &fits), Vec::<String>::new());
+        let tested = format!("{fits}#[cfg(test)]\nmod tests {{\n}}\n");
+        assert_eq!(rules("crates/a/src/lib.rs", &tested), Vec::<String>::new());
+        assert_eq!(
+            rules("crates/a/src/lib.rs", &format!("{fits}fn b() {{}}\n")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_program_starts_in_forty_lines() {
+        let fits = format!("//! Program.\n{}", "fn a() {}\n".repeat(39));
+        assert_eq!(rules("bins/a/src/main.rs", &fits), Vec::<String>::new());
+        assert_eq!(
+            rules("bins/a/src/main.rs", &format!("{fits}\nfn b() {{}}\n")).len(),
+            1
+        );
+    }
+}

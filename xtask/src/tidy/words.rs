@@ -1,0 +1,84 @@
+//! Words that no Rust file holds: tests that do not run, holes in the code, sleeping threads, notes to self.
+
+use crate::finding::Finding;
+use crate::source::{Source, words};
+use crate::workspace::Workspace;
+
+/// Words of code, and what to do instead.
+const IN_CODE: &[(&str, &str)] = &[
+    ("#[ignore", "make the test run, or delete it"),
+    ("#[should_panic", "return an error and assert on it"),
+    ("todo!", "write the code"),
+    (
+        "unimplemented!",
+        "write the code, or make the case impossible",
+    ),
+    ("dbg!", "delete the line"),
+    ("thread::sleep", "wait for the event, or move `now`"),
+];
+
+/// Words of comments.
+const IN_COMMENTS: &[&str] = &["TODO", "FIXME", "XXX"];
+
+/// Looks through every Rust file, tests included.
+#[must_use]
+pub fn check(workspace: &Workspace) -> Vec<Finding> {
+    workspace.sources.iter().flat_map(found).collect()
+}
+
+fn found(source: &Source) -> Vec<Finding> {
+    let finding = |offset, word: &str, advice| {
+        Finding::new(
+            &source.path,
+            source.line(offset),
+            format!("no file holds `{word}`"),
+            advice,
+        )
+    };
+    let mut findings = Vec::new();
+    for (word, advice) in IN_CODE {
+        findings.extend(words(&source.code, word).map(|offset| finding(offset, word, *advice)));
+    }
+    for word in IN_COMMENTS {
+        let advice = "do it now, or open an issue and say what holds today";
+        findings.extend(words(&source.comments, word).map(|offset| finding(offset, word, advice)));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(code: &str) -> Vec<String> {
+        let workspace = Workspace::of(&[("crates/x/src/tests.rs", code)]);
+        check(&workspace)
+            .into_iter()
+            .map(|finding| finding.rule)
+            .collect()
+    }
+
+    #[test]
+    fn each_word_is_found_in_tests_too() {
+        for (word, _) in IN_CODE {
+            assert_eq!(
+                rules(&format!("{word}(1)")),
+                [format!("no file holds `{word}`")]
+            );
+        }
+        for word in IN_COMMENTS {
+            assert_eq!(
+                rules(&format!("// {word}: later")),
+                [format!("no file holds `{word}`")]
+            );
+        }
+    }
+
+    #[test]
+    fn a_sentence_about_code_and_a_string_pass() {
+        assert_eq!(
+            rules("// no todo! here\nlet a = \"TODO\";"),
+            Vec::<String>::new()
+        );
+    }
+}
