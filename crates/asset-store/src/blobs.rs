@@ -58,7 +58,8 @@ pub trait BlobStore: Send + Sync + 'static {
     /// period, so that a record may be made over it.
     async fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError>;
 
-    /// Deletes a blob that was neither put nor touched since `untouched_since`; answers whether it is gone now.
+    /// Deletes a blob that was neither put nor touched at `untouched_since` or later; answers whether it is gone now.
+    /// Readers that have it open read on.
     async fn delete(&self, hash: &BlobHash, untouched_since: Timestamp) -> Result<bool, BlobError>;
 
     /// Blobs in the order of their hashes, at most `limit` of them, from behind `after`.

@@ -11,9 +11,11 @@ mod error;
 mod hash;
 mod hold;
 mod link;
-
+mod memory;
 mod records;
 mod retention;
+
+pub mod contract;
 
 pub use asset::{Asset, AssetId, FilePath, InvalidFilePath};
 pub use assets::{Assets, Created, SweepReport, Upload};
@@ -22,7 +24,7 @@ pub use error::{AssetsError, BoxError};
 pub use hash::{BlobHash, InvalidHash};
 pub use hold::Hold;
 pub use link::{InvalidLink, Link, LinkKeys};
-
+pub use memory::{MemoryBlobs, MemoryRecords, RecordRows};
 pub use records::{
     AssetQuery, AssetRecords, InsertAsset, InsertOutcome, InsertRule, KeyClaim, RecordsError,
     Removal,

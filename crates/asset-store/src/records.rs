@@ -85,7 +85,9 @@ pub struct RecordsError(#[source] pub BoxError);
 /// Records by account.
 ///
 /// **Contract.** Every method is one transaction and durable when it returns. A record past its `expires_at` is absent for
-/// every reader, swept or not; holds then only delay its sweeping. Another account's record is absent.
+/// every reader, swept or not; holds then only delay its sweeping. Another account's record is absent. A claimed key stands
+/// for its record until its own time is over or the record is gone, whichever is first. The newest record is the one made
+/// last.
 #[async_trait]
 pub trait AssetRecords: Send + Sync + 'static {
     /// Makes a record under its rule and claims its key in the same transaction.

@@ -1,0 +1,269 @@
+//! Records in maps, behind one lock: holding it is a transaction.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use accounts::{AccountId, Fingerprint};
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::{
+    Asset, AssetId, AssetQuery, AssetRecords, BlobHash, Hold, InsertAsset, InsertOutcome,
+    InsertRule, KeyClaim, RecordsError, Removal, Retention,
+};
+
+/// A record store that forgets everything with the process. Clones share their records, so that another store in memory can
+/// write its own rows and these in one transaction.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryRecords {
+    rows: Arc<Mutex<RecordRows>>,
+}
+
+/// The records themselves, as one transaction sees them. There is no undo: whoever changes several rows checks first.
+#[derive(Debug, Default)]
+pub struct RecordRows {
+    /// By the order in which they were made: the last is the newest.
+    assets: BTreeMap<u64, Asset>,
+    positions: HashMap<AssetId, u64>,
+    holds: HashMap<AssetId, HashSet<Hold>>,
+    keys: HashMap<(AccountId, [u8; 32]), ClaimedKey>,
+    made: u64,
+}
+
+#[derive(Debug)]
+struct ClaimedKey {
+    fingerprint: Fingerprint,
+    asset: AssetId,
+    expires_at: Timestamp,
+}
+
+impl MemoryRecords {
+    /// A store of no records.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs one transaction: nobody else reads or writes until `transaction` returns. It must not call the store again.
+    pub fn with<R>(&self, transaction: impl FnOnce(&mut RecordRows) -> R) -> R {
+        // A panic inside can leave half a change of a store that dies with its process; going on is better than hanging.
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        transaction(&mut rows)
+    }
+}
+
+impl RecordRows {
+    /// Makes a record under its rule and claims its key.
+    pub fn insert(&mut self, insert: InsertAsset, now: Timestamp) -> InsertOutcome {
+        let InsertAsset { asset, rule, claim } = insert;
+        if let Some(claim) = &claim
+            && let Some(outcome) = self.claimed(&asset.account, claim, now)
+        {
+            return outcome;
+        }
+        let account = asset.account.clone();
+        let had_bytes = self
+            .find(&account, &AssetQuery::Hash(asset.hash), now)
+            .is_some();
+        let existing = match rule {
+            InsertRule::Upload => None,
+            InsertRule::FromHash if !had_bytes => return InsertOutcome::BlobNotFound,
+            InsertRule::FromHash => self.extend_same(&asset, now),
+        };
+        let (id, outcome) = match existing {
+            Some(existing) => (existing.id, InsertOutcome::Existing(existing)),
+            None => {
+                self.put(asset.clone());
+                (asset.id, InsertOutcome::Created { asset, had_bytes })
+            }
+        };
+        if let Some(claim) = claim {
+            let claimed = ClaimedKey {
+                fingerprint: claim.fingerprint,
+                asset: id,
+                expires_at: claim.expires_at,
+            };
+            self.keys.insert((account, claim.digest), claimed);
+        }
+        outcome
+    }
+
+    /// Makes the record of a job's output; a record of the same id stays as it is, since a repeated output is the same one.
+    pub fn insert_output(&mut self, asset: Asset) {
+        self.put(asset);
+    }
+
+    /// A live record by id.
+    #[must_use]
+    pub fn get(&self, account: &AccountId, id: AssetId, now: Timestamp) -> Option<&Asset> {
+        self.by_id(id)
+            .filter(|asset| asset.account == *account && !asset.is_expired(now))
+    }
+
+    /// The newest live record that fits.
+    #[must_use]
+    pub fn find(&self, account: &AccountId, query: &AssetQuery, now: Timestamp) -> Option<&Asset> {
+        self.assets.values().rev().find(|asset| {
+            let fits = match query {
+                AssetQuery::Hash(hash) => asset.hash == *hash,
+                AssetQuery::Path(path) => asset.file_path.as_ref() == Some(path),
+            };
+            fits && asset.account == *account && !asset.is_expired(now)
+        })
+    }
+
+    /// Adds the hold to a record, or takes it away; `false` if there is no such record.
+    pub fn hold(&mut self, id: AssetId, hold: Hold, held: bool) -> bool {
+        if !self.positions.contains_key(&id) {
+            return false;
+        }
+        let holds = self.holds.entry(id).or_default();
+        if held {
+            holds.insert(hold);
+        } else {
+            holds.remove(&hold);
+        }
+        true
+    }
+
+    /// Takes the hold away from every record that has it.
+    pub fn release(&mut self, hold: Hold) {
+        for holds in self.holds.values_mut() {
+            holds.remove(&hold);
+        }
+    }
+
+    fn remove(&mut self, account: &AccountId, id: AssetId, now: Timestamp) -> Removal {
+        if self.get(account, id, now).is_none() {
+            Removal::Absent
+        } else if self.is_held(id) {
+            Removal::Held
+        } else {
+            self.forget(id);
+            Removal::Removed
+        }
+    }
+
+    fn expire(&mut self, now: Timestamp, limit: usize) -> usize {
+        let over = self
+            .assets
+            .values()
+            .filter(|asset| asset.is_expired(now) && !self.is_held(asset.id));
+        let ids: Vec<AssetId> = over.map(|asset| asset.id).take(limit).collect();
+        for id in &ids {
+            self.forget(*id);
+        }
+        self.keys.retain(|_, key| key.expires_at > now);
+        ids.len()
+    }
+
+    fn unreferenced(&self, hashes: &[BlobHash]) -> Vec<BlobHash> {
+        let referenced: HashSet<BlobHash> = self.assets.values().map(|asset| asset.hash).collect();
+        let free = hashes.iter().filter(|hash| !referenced.contains(hash));
+        free.copied().collect()
+    }
+
+    /// What a key that was claimed before answers; `None` if nobody claimed it, or its time or its record is over.
+    fn claimed(
+        &self,
+        account: &AccountId,
+        claim: &KeyClaim,
+        now: Timestamp,
+    ) -> Option<InsertOutcome> {
+        let key = self.keys.get(&(account.clone(), claim.digest))?;
+        let asset = self.get(account, key.asset, now)?;
+        if key.expires_at <= now {
+            None
+        } else if key.fingerprint == claim.fingerprint {
+            Some(InsertOutcome::Replayed(asset.clone()))
+        } else {
+            Some(InsertOutcome::KeyReused(asset.id))
+        }
+    }
+
+    /// Extends the account's newest live record of the same bytes and name, if there is one.
+    fn extend_same(&mut self, asked: &Asset, now: Timestamp) -> Option<Asset> {
+        let same = self.assets.values_mut().rev().find(|asset| {
+            asset.account == asked.account
+                && asset.hash == asked.hash
+                && asset.file_path == asked.file_path
+                && !asset.is_expired(now)
+        })?;
+        same.expires_at = Retention::extend(same.expires_at, asked.expires_at);
+        Some(same.clone())
+    }
+
+    fn put(&mut self, asset: Asset) {
+        if !self.positions.contains_key(&asset.id) {
+            self.made += 1;
+            self.positions.insert(asset.id, self.made);
+            self.assets.insert(self.made, asset);
+        }
+    }
+
+    fn by_id(&self, id: AssetId) -> Option<&Asset> {
+        self.assets.get(self.positions.get(&id)?)
+    }
+
+    fn is_held(&self, id: AssetId) -> bool {
+        self.holds.get(&id).is_some_and(|holds| !holds.is_empty())
+    }
+
+    fn forget(&mut self, id: AssetId) {
+        if let Some(position) = self.positions.remove(&id) {
+            self.assets.remove(&position);
+        }
+        self.holds.remove(&id);
+        self.keys.retain(|_, key| key.asset != id);
+    }
+}
+
+#[async_trait]
+impl AssetRecords for MemoryRecords {
+    async fn insert(
+        &self,
+        insert: InsertAsset,
+        now: Timestamp,
+    ) -> Result<InsertOutcome, RecordsError> {
+        Ok(self.with(|rows| rows.insert(insert, now)))
+    }
+
+    async fn get(
+        &self,
+        account: &AccountId,
+        id: AssetId,
+        now: Timestamp,
+    ) -> Result<Option<Asset>, RecordsError> {
+        Ok(self.with(|rows| rows.get(account, id, now).cloned()))
+    }
+
+    async fn find(
+        &self,
+        account: &AccountId,
+        query: &AssetQuery,
+        now: Timestamp,
+    ) -> Result<Option<Asset>, RecordsError> {
+        Ok(self.with(|rows| rows.find(account, query, now).cloned()))
+    }
+
+    async fn hold(&self, id: AssetId, hold: Hold, held: bool) -> Result<bool, RecordsError> {
+        Ok(self.with(|rows| rows.hold(id, hold, held)))
+    }
+
+    async fn remove(
+        &self,
+        account: &AccountId,
+        id: AssetId,
+        now: Timestamp,
+    ) -> Result<Removal, RecordsError> {
+        Ok(self.with(|rows| rows.remove(account, id, now)))
+    }
+
+    async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, RecordsError> {
+        Ok(self.with(|rows| rows.expire(now, limit)))
+    }
+
+    async fn unreferenced(&self, hashes: &[BlobHash]) -> Result<Vec<BlobHash>, RecordsError> {
+        Ok(self.with(|rows| rows.unreferenced(hashes)))
+    }
+}
