@@ -70,20 +70,22 @@ const HOMES: &[(&[&str], &[&str])] = &[
 
 /// What a domain package may use from outside: values and pure functions, no wire and no world.
 ///
-/// tokio is here for `tokio::sync` alone; which of its modules are used is checked in the text, because the features of a
-/// workspace are one set.
+/// tokio and tokio-util are here for their `sync` alone; which modules are used is checked in the text, because the
+/// features of a workspace are one set. indexmap keeps the nodes of a graph in the order in which they were sent.
 const DOMAIN: &[&str] = &[
     "async-trait",
     "base64",
     "blake3",
     "bytes",
     "futures-util",
+    "indexmap",
     "jiff",
     "secrecy",
     "serde_json",
     "subtle",
     "thiserror",
     "tokio",
+    "tokio-util",
     "tracing",
     "uuid",
 ];

@@ -36,7 +36,10 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
 const FORBIDDEN_STD: &[&str] = &["env", "fs", "net", "process", "thread"];
 
 /// The parts of tokio that neither spawn, wait for a clock nor touch the world.
-const ALLOWED_TOKIO: &[&str] = &["join", "pin", "select", "sync", "try_join"];
+const ALLOWED_TOKIO: &[(&str, &[&str])] = &[
+    ("tokio", &["join", "pin", "select", "sync", "try_join"]),
+    ("tokio_util", &["sync"]),
+];
 
 /// Checks the code of every domain package.
 #[must_use]
@@ -73,10 +76,12 @@ fn impurities(source: &Source) -> Vec<Finding> {
             ));
         }
     }
-    for (offset, part) in segments_behind(code, "tokio") {
-        if !ALLOWED_TOKIO.contains(&part) {
-            let advice = "return a future, and let the caller spawn it and bring the clock";
-            found.push((offset, format!("tokio::{part}"), advice));
+    for (root, allowed) in ALLOWED_TOKIO {
+        for (offset, part) in segments_behind(code, root) {
+            if !allowed.contains(&part) {
+                let advice = "return a future, and let the caller spawn it and bring the clock";
+                found.push((offset, format!("{root}::{part}"), advice));
+            }
         }
     }
     found.retain(|(offset, _, _)| !source.in_tests(*offset));
@@ -120,6 +125,7 @@ mod tests {
             ("std::thread::spawn(f);", "std::thread"),
             ("use tokio::{sync::Notify, time};", "tokio::time"),
             ("tokio::spawn(f);", "tokio::spawn"),
+            ("use tokio_util::task::TaskTracker;", "tokio_util::task"),
         ] {
             assert_eq!(
                 found("workflow-core", code),
@@ -131,7 +137,7 @@ mod tests {
 
     #[test]
     fn values_and_waiting_are_allowed() {
-        let code = "use std::time::Duration;\nuse tokio::sync::Notify;\ntokio::select! {}\n// SystemTime\n";
+        let code = "use std::time::Duration;\nuse tokio::sync::Notify;\nuse tokio_util::sync::CancellationToken;\ntokio::select! {}\n// SystemTime\n";
         assert_eq!(found("workflow-core", code), Vec::<String>::new());
     }
 
