@@ -1,0 +1,144 @@
+//! The accept loop, and its end: stop accepting, let what runs finish, cut what does not.
+//!
+//! Nothing here ends the loop but the shutdown: not a full process, not a flood, not a panic in a handler. Every
+//! connection is a task of its own that this function joins, so when it returns none is left (upgraded ones excepted:
+//! those belong to whoever upgraded them).
+
+mod accept;
+mod admission;
+mod application;
+mod connection;
+mod front;
+mod io;
+mod limits;
+mod stats;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use application::{Application, ConnectionInfo};
+pub use front::Refusal;
+pub use limits::ServerLimits;
+pub use stats::{Counter, ServerStats};
+
+use accept::{Backoff, Verdict};
+use admission::{Admission, Refused};
+
+/// How a drain ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// The tasks that were still at work after the grace and were cut: connections, and streams of HTTP/2. 0 is a clean
+    /// end.
+    pub cut: usize,
+}
+
+/// What every connection of one server shares.
+#[derive(Debug)]
+struct Shared<A> {
+    application: A,
+    limits: ServerLimits,
+    stats: Arc<ServerStats>,
+    /// Cancelled when no new request shall begin.
+    drain: CancellationToken,
+    /// Cancelled when nothing shall go on.
+    cut: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// Serves HTTP/1.1 and HTTP/2 on `listener` until `shutdown`, then drains within [`ServerLimits::grace`].
+///
+/// Dropping the future instead cuts every connection at once.
+pub async fn serve<A: Application>(
+    listener: TcpListener,
+    application: A,
+    limits: ServerLimits,
+    stats: Arc<ServerStats>,
+    shutdown: impl Future<Output = ()>,
+) -> Drained {
+    let admission = Admission::new(&limits);
+    let shared = Arc::new(Shared {
+        application,
+        limits,
+        stats,
+        drain: CancellationToken::new(),
+        cut: CancellationToken::new(),
+        tasks: TaskTracker::new(),
+    });
+    let _cut_when_dropped = shared.cut.clone().drop_guard();
+
+    accept_until(&listener, &admission, &shared, shutdown).await;
+    // New connections go elsewhere from here on, while those at work still finish.
+    drop(listener);
+    shared.drain.cancel();
+    shared.tasks.close();
+
+    let clean = timeout(shared.limits.grace, shared.tasks.wait()).await;
+    let cut = if clean.is_ok() { 0 } else { shared.tasks.len() };
+    shared.cut.cancel();
+    shared.tasks.wait().await;
+    Drained { cut }
+}
+
+async fn accept_until<A: Application>(
+    listener: &TcpListener,
+    admission: &Admission,
+    shared: &Arc<Shared<A>>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let mut shutdown = pin!(shutdown);
+    let mut backoff = Backoff::default();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut shutdown => return,
+            accepted = listener.accept() => accepted,
+        };
+        let pause = match accepted {
+            Ok((stream, peer)) => {
+                backoff = Backoff::default();
+                admit(stream, peer, admission, shared);
+                continue;
+            }
+            Err(error) => match backoff.judge(&error) {
+                Verdict::Again => continue,
+                Verdict::After { pause, first } => {
+                    shared.stats.accept_faults.add(1);
+                    if first {
+                        tracing::warn!(%error, "connections cannot be accepted; trying again until they can");
+                    }
+                    pause
+                }
+            },
+        };
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return,
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+fn admit<A: Application>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    admission: &Admission,
+    shared: &Arc<Shared<A>>,
+) {
+    // A refused connection is closed by dropping it: whoever floods gets no answer made for it.
+    match admission.admit(peer.ip()) {
+        Ok(ticket) => {
+            shared.stats.accepted.add(1);
+            let connection = connection::run(stream, peer, ticket, Arc::clone(shared));
+            shared.tasks.spawn(connection);
+        }
+        Err(Refused::Full) => shared.stats.refused_full.add(1),
+        Err(Refused::Peer) => shared.stats.refused_peer.add(1),
+    }
+}

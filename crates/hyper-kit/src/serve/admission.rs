@@ -1,0 +1,164 @@
+//! Who may hold a connection: so many in all, so many for one peer.
+//!
+//! IPv6 peers are counted by their /64 network, because a single client commonly owns all of it.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::ServerLimits;
+use crate::peers::PeerSet;
+
+#[derive(Debug)]
+pub(super) struct Admission {
+    room: Arc<Semaphore>,
+    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    most_per_peer: usize,
+    uncounted: PeerSet,
+}
+
+/// The right to one connection; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    _room: OwnedSemaphorePermit,
+    _counted: Option<Counted>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    peer: IpAddr,
+    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The server has no room.
+    Full,
+    /// The peer has its share.
+    Peer,
+}
+
+impl Admission {
+    pub(super) fn new(limits: &ServerLimits) -> Self {
+        let room = limits.max_connections.min(Semaphore::MAX_PERMITS);
+        Self {
+            room: Arc::new(Semaphore::new(room)),
+            counts: Arc::default(),
+            most_per_peer: limits.max_connections_per_peer,
+            uncounted: limits.uncounted_peers.clone(),
+        }
+    }
+
+    pub(super) fn admit(&self, address: IpAddr) -> Result<Ticket, Refused> {
+        let room = Arc::clone(&self.room).try_acquire_owned();
+        let room = room.map_err(|_| Refused::Full)?;
+        let address = address.to_canonical();
+        let counted = if address.is_loopback() || self.uncounted.contains(address) {
+            None
+        } else {
+            Some(self.count(peer_of(address))?)
+        };
+        Ok(Ticket {
+            _room: room,
+            _counted: counted,
+        })
+    }
+
+    fn count(&self, peer: IpAddr) -> Result<Counted, Refused> {
+        let counts = Arc::clone(&self.counts);
+        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = all.get(&peer).copied().unwrap_or(0);
+        if held >= self.most_per_peer {
+            return Err(Refused::Peer);
+        }
+        all.insert(peer, held + 1);
+        Ok(Counted { peer, counts })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = all.get_mut(&self.peer) {
+            *held -= 1;
+            if *held == 0 {
+                all.remove(&self.peer);
+            }
+        }
+    }
+}
+
+fn peer_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admission(max_connections: usize, max_connections_per_peer: usize) -> Admission {
+        Admission::new(&ServerLimits {
+            max_connections,
+            max_connections_per_peer,
+            uncounted_peers: "203.0.113.0/24".parse().expect("a network"),
+            ..ServerLimits::default()
+        })
+    }
+
+    fn admit(admission: &Admission, address: &str) -> Result<Ticket, Refused> {
+        admission.admit(address.parse().expect("an address"))
+    }
+
+    fn refused(admission: &Admission, address: &str) -> Refused {
+        admit(admission, address).expect_err("no room")
+    }
+
+    #[test]
+    fn a_ticket_is_given_back_when_dropped() {
+        let admission = admission(1, 1);
+        let ticket = admit(&admission, "192.0.2.1").expect("room");
+        assert_eq!(refused(&admission, "192.0.2.2"), Refused::Full);
+        drop(ticket);
+        assert!(admit(&admission, "192.0.2.1").is_ok());
+        assert!(admission.counts.lock().expect("sound").is_empty());
+    }
+
+    #[test]
+    fn a_peer_has_a_share_of_its_own() {
+        let admission = admission(10, 1);
+        let _first = admit(&admission, "192.0.2.1").expect("room");
+        assert_eq!(refused(&admission, "192.0.2.1"), Refused::Peer);
+        assert_eq!(refused(&admission, "::ffff:192.0.2.1"), Refused::Peer);
+        assert!(admit(&admission, "192.0.2.2").is_ok());
+    }
+
+    #[test]
+    fn a_refused_peer_takes_no_room() {
+        let admission = admission(2, 1);
+        let _first = admit(&admission, "192.0.2.1").expect("room");
+        assert_eq!(refused(&admission, "192.0.2.1"), Refused::Peer);
+        assert!(admit(&admission, "192.0.2.2").is_ok());
+    }
+
+    #[test]
+    fn ipv6_is_counted_by_network() {
+        let admission = admission(10, 1);
+        let _first = admit(&admission, "2001:db8:0:1::1").expect("room");
+        let neighbour = "2001:db8:0:1:ffff::2";
+        assert_eq!(refused(&admission, neighbour), Refused::Peer);
+        assert!(admit(&admission, "2001:db8:0:2::1").is_ok());
+    }
+
+    #[test]
+    fn loopback_and_proxies_are_not_counted() {
+        let admission = admission(10, 0);
+        for address in ["127.0.0.1", "::1", "203.0.113.7"] {
+            assert!(admit(&admission, address).is_ok(), "{address}");
+        }
+    }
+}

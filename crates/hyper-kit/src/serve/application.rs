@@ -1,0 +1,33 @@
+//! What a server serves: the application answers requests, and words every refusal that is made before or after it.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+
+use super::Refusal;
+use crate::body::Body;
+
+/// The served application.
+///
+/// A handler's future is dropped when its client goes away; work that must outlive the client is spawned by the handler.
+pub trait Application: Send + Sync + 'static {
+    /// Answers one request. A panic in it is caught and becomes [`Refusal::Panicked`].
+    fn call(
+        &self,
+        request: Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send;
+
+    /// Words a refusal in the envelope of the API that `uri` belongs to. The status is [`Refusal::status`];
+    /// `Connection: close` is added by the server where it is due.
+    fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body>;
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionInfo {
+    /// The other end of the socket: the client, or the last proxy before this server.
+    pub peer: SocketAddr,
+}

@@ -1,0 +1,335 @@
+//! One connection: learn its protocol, serve it, drain it, cut it.
+//!
+//! The protocol is learnt here and not by `hyper-util`'s automatic builder: that one waits for the first bytes without a
+//! deadline, and does not pass on hyper's bound on the size of a head.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::admission::Ticket;
+use super::io::ConnectionIo;
+use super::{Application, ConnectionInfo, Refusal, ServerLimits, ServerStats, Shared, front};
+use crate::body::{Body, BoxError};
+
+/// What a client of HTTP/2 sends first.
+const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+pub(super) async fn run<A: Application>(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    ticket: Ticket,
+    shared: Arc<Shared<A>>,
+) {
+    tune(&stream, &shared.limits);
+    let Some((protocol, prefix)) = learn_protocol(&mut stream, &shared).await else {
+        return;
+    };
+    let stats = Arc::clone(&shared.stats);
+    let io = ConnectionIo::new(stream, prefix, &shared.limits, stats, ticket);
+    let served = Arc::new(Served {
+        activity: Activity::default(),
+        lingering: io.lingering(),
+        info: ConnectionInfo { peer },
+    });
+    let ended = match protocol {
+        Protocol::Http1 => serve_http1(io, &served, &shared).await,
+        Protocol::Http2 => serve_http2(io, &served, &shared).await,
+    };
+    if let Err(error) = ended {
+        // Clients break off for reasons of their own, many a second under attack.
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            "connection broke off"
+        );
+    }
+}
+
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// What the requests of one connection share.
+struct Served {
+    activity: Activity,
+    lingering: Arc<AtomicBool>,
+    info: ConnectionInfo,
+}
+
+#[derive(Default)]
+struct Activity {
+    /// Requests whose answer is not wholly sent.
+    open: AtomicUsize,
+    /// Requests so far.
+    total: AtomicU64,
+}
+
+/// Failing to set an option makes a worse connection, not a wrong one.
+fn tune(stream: &TcpStream, limits: &ServerLimits) {
+    let _ = stream.set_nodelay(true);
+    let _ = rustix::net::sockopt::set_socket_keepalive(stream, true);
+    let _ = rustix::net::sockopt::set_tcp_keepidle(stream, limits.user_timeout);
+    #[cfg(target_os = "linux")]
+    {
+        let millis = u32::try_from(limits.user_timeout.as_millis()).unwrap_or(u32::MAX);
+        let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, millis);
+    }
+}
+
+/// Reads until the first bytes can no longer be, or are, the preface of HTTP/2. `None` when the client left or was too
+/// slow, or the server drains before a byte came.
+async fn learn_protocol<A>(
+    stream: &mut TcpStream,
+    shared: &Shared<A>,
+) -> Option<(Protocol, Bytes)> {
+    let mut prefix = BytesMut::with_capacity(H2_PREFACE.len());
+    let reading = async {
+        loop {
+            let mut rest = [0; H2_PREFACE.len()];
+            let wanted = &mut rest[prefix.len()..];
+            let read = stream.read(wanted).await?;
+            prefix.extend_from_slice(&wanted[..read]);
+            if read == 0 || !H2_PREFACE.starts_with(&prefix) {
+                return io::Result::Ok(Protocol::Http1);
+            }
+            if prefix.len() == H2_PREFACE.len() {
+                return Ok(Protocol::Http2);
+            }
+        }
+    };
+    let protocol = tokio::select! {
+        biased;
+        read = timeout(shared.limits.header_read_timeout, reading) => read.ok()?.ok()?,
+        () = shared.drain.cancelled() => return None,
+    };
+    (!prefix.is_empty()).then(|| (protocol, prefix.freeze()))
+}
+
+async fn serve_http1<A: Application>(
+    io: ConnectionIo,
+    served: &Arc<Served>,
+    shared: &Arc<Shared<A>>,
+) -> hyper::Result<()> {
+    let limits = &shared.limits;
+    let service = service_fn(|request| answer(request, Arc::clone(served), Arc::clone(shared)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_read_timeout)
+        .max_header_size(limits.max_header_bytes as usize)
+        .max_buf_size(limits.buffer_bytes.max(limits.max_header_bytes as usize))
+        .serve_connection(TokioIo::new(io), service)
+        .with_upgrades();
+    drive(connection, |it| it.graceful_shutdown(), None, shared).await
+}
+
+async fn serve_http2<A: Application>(
+    io: ConnectionIo,
+    served: &Arc<Served>,
+    shared: &Arc<Shared<A>>,
+) -> hyper::Result<()> {
+    let limits = &shared.limits;
+    let executor = Joined {
+        tasks: shared.tasks.clone(),
+        cut: shared.cut.clone(),
+    };
+    let service = {
+        let (served, shared) = (Arc::clone(served), Arc::clone(shared));
+        service_fn(move |request| answer(request, Arc::clone(&served), Arc::clone(&shared)))
+    };
+    let connection = http2::Builder::new(executor)
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.h2_max_streams)
+        .max_pending_accept_reset_streams(limits.h2_max_pending_resets)
+        .max_local_error_reset_streams(limits.h2_max_local_resets)
+        .max_header_list_size(limits.max_header_bytes)
+        .max_send_buf_size(limits.buffer_bytes)
+        .keep_alive_interval(limits.h2_keep_alive)
+        .keep_alive_timeout(limits.h2_keep_alive)
+        .serve_connection(TokioIo::new(io), service);
+    let idle = Idle {
+        activity: &served.activity,
+        after: limits.h2_idle,
+    };
+    drive(connection, |it| it.graceful_shutdown(), Some(idle), shared).await
+}
+
+/// How a connection without requests is told from one at work.
+struct Idle<'a> {
+    activity: &'a Activity,
+    after: Duration,
+}
+
+/// Polls a connection to its end. It is told to end when the server drains or when it idles, and dropped when it is cut
+/// or idles on after it was told: a client that does not say goodbye is not waited for.
+///
+/// The connection is polled first, so a request whose bytes have arrived is served even when the drain has begun.
+async fn drive<C, A>(
+    connection: C,
+    tell: impl Fn(Pin<&mut C>),
+    idle: Option<Idle<'_>>,
+    shared: &Shared<A>,
+) -> hyper::Result<()>
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    let mut connection = pin!(connection);
+    let mut told = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => return ended,
+            () = shared.cut.cancelled() => return Ok(()),
+            () = shared.drain.cancelled(), if !told => {}
+            () = ceases(idle.as_ref()) => {
+                if told {
+                    return Ok(());
+                }
+            }
+        }
+        tell(connection.as_mut());
+        told = true;
+    }
+}
+
+/// Ends when no request was open or began for a whole span of the idle time; never without one.
+async fn ceases(idle: Option<&Idle<'_>>) {
+    let Some(Idle { activity, after }) = idle else {
+        return std::future::pending().await;
+    };
+    let mut seen = u64::MAX;
+    loop {
+        let total = activity.total.load(Ordering::Relaxed);
+        if activity.open.load(Ordering::Relaxed) == 0 && total == seen {
+            return;
+        }
+        seen = total;
+        sleep(*after).await;
+    }
+}
+
+/// Spawns the streams of HTTP/2 where the server joins and cuts them.
+#[derive(Clone)]
+struct Joined {
+    tasks: TaskTracker,
+    cut: CancellationToken,
+}
+
+impl<F> hyper::rt::Executor<F> for Joined
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        let cut = self.cut.clone();
+        self.tasks.spawn(cut.run_until_cancelled_owned(future));
+    }
+}
+
+async fn answer<A: Application>(
+    request: Request<Incoming>,
+    served: Arc<Served>,
+    shared: Arc<Shared<A>>,
+) -> Result<Response<ServedBody>, Infallible> {
+    let open = OpenRequest::new(&served, &shared.stats);
+    let (uri, version) = (request.uri().clone(), request.version());
+    served
+        .lingering
+        .store(!request.body().is_end_stream(), Ordering::Relaxed);
+
+    let response = match front::check(version, request.headers()) {
+        Err(refusal) => {
+            shared.stats.refused_requests.add(1);
+            let mut response = shared.application.refuse(refusal, &uri);
+            // Where the next request begins is what this one leaves in doubt.
+            let headers = response.headers_mut();
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+        Ok(()) => {
+            // Within a block of its own, so that making the future is caught as well as running it.
+            let call = async { shared.application.call(request, served.info).await };
+            let called = AssertUnwindSafe(call).catch_unwind().await;
+            called.unwrap_or_else(|_| {
+                shared.stats.panics.add(1);
+                tracing::error!("a request handler panicked; its client was told of a fault");
+                shared.application.refuse(Refusal::Panicked, &uri)
+            })
+        }
+    };
+    Ok(response.map(|body| ServedBody { body, _open: open }))
+}
+
+/// Counts a request from its arrival until its answer is sent or given up.
+struct OpenRequest {
+    served: Arc<Served>,
+    stats: Arc<ServerStats>,
+}
+
+impl OpenRequest {
+    fn new(served: &Arc<Served>, stats: &Arc<ServerStats>) -> Self {
+        served.activity.open.fetch_add(1, Ordering::Relaxed);
+        served.activity.total.fetch_add(1, Ordering::Relaxed);
+        stats.requests.add(1);
+        stats.in_flight.add(1);
+        Self {
+            served: Arc::clone(served),
+            stats: Arc::clone(stats),
+        }
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.served.activity.open.fetch_sub(1, Ordering::Relaxed);
+        self.stats.in_flight.sub(1);
+    }
+}
+
+/// A response body that keeps its request open until it is sent.
+struct ServedBody {
+    body: Body,
+    _open: OpenRequest,
+}
+
+impl http_body::Body for ServedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,97 @@
+//! Every bound of a server in one place, each with its reason.
+
+use std::time::Duration;
+
+use crate::peers::PeerSet;
+
+/// The bounds of one server. [`ServerLimits::default`] suits a server that faces the internet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// Connections open at once; one more is accepted and closed. The default leaves a fifth of the process's file
+    /// descriptors to files and outgoing calls.
+    pub max_connections: usize,
+    /// Connections open at once from one IPv4 address or IPv6 /64 network (1,024): a single client cannot take the whole
+    /// server. Loopback is not counted.
+    pub max_connections_per_peer: usize,
+    /// Peers that are not counted, such as the proxies in front (none).
+    pub uncounted_peers: PeerSet,
+    /// The longest a client takes to send the head of a request, and the longest an idle connection of HTTP/1 stays open
+    /// (10 s): a slow head costs the sender its connection.
+    pub header_read_timeout: Duration,
+    /// Bytes of the head of a request, its first line included (32 KiB): far more than a browser sends.
+    pub max_header_bytes: u32,
+    /// How long a write may make no progress (20 s): a reader that stalls longer loses the connection.
+    pub write_stall: Duration,
+    /// Bytes buffered for one connection of HTTP/1 or one stream of HTTP/2, each way (32 KiB, at least 8 KiB): 1,000
+    /// stalled readers then hold 32 MiB.
+    pub buffer_bytes: usize,
+    /// Streams of one HTTP/2 connection at once (128).
+    pub h2_max_streams: u32,
+    /// Streams a client may open and reset before they were handled (20): what the rapid-reset attack lives on.
+    pub h2_max_pending_resets: usize,
+    /// Streams reset by this server for protocol errors before the connection is closed (256).
+    pub h2_max_local_resets: usize,
+    /// How often a quiet HTTP/2 connection is pinged, and how long it may take to answer (20 s).
+    pub h2_keep_alive: Duration,
+    /// How long an HTTP/2 connection may live without a request (60 s); HTTP/1 goes by `header_read_timeout`.
+    pub h2_idle: Duration,
+    /// How long sent bytes may stay unacknowledged, and a silent connection unprobed, before the system gives it up
+    /// (30 s): a client whose line is cut sends no goodbye.
+    pub user_timeout: Duration,
+    /// How long the rest of an unread request body is thrown away before the connection closes (2 s): closing at once
+    /// would reset the connection, and the client might lose the very answer that refuses its body.
+    pub linger: Duration,
+    /// How long requests may go on after the shutdown (30 s).
+    pub grace: Duration,
+}
+
+/// The share of the descriptor limit that connections may use, in tenths.
+const DESCRIPTOR_TENTHS: u64 = 8;
+
+/// What a system without a descriptor limit is given.
+const UNLIMITED_DESCRIPTORS: u64 = 65_536;
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            max_connections: connections_for(descriptor_limit()),
+            max_connections_per_peer: 1024,
+            uncounted_peers: PeerSet::default(),
+            header_read_timeout: Duration::from_secs(10),
+            max_header_bytes: 32 * 1024,
+            write_stall: Duration::from_secs(20),
+            buffer_bytes: 32 * 1024,
+            h2_max_streams: 128,
+            h2_max_pending_resets: 20,
+            h2_max_local_resets: 256,
+            h2_keep_alive: Duration::from_secs(20),
+            h2_idle: Duration::from_secs(60),
+            user_timeout: Duration::from_secs(30),
+            linger: Duration::from_secs(2),
+            grace: Duration::from_secs(30),
+        }
+    }
+}
+
+fn descriptor_limit() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.unwrap_or(UNLIMITED_DESCRIPTORS)
+}
+
+fn connections_for(descriptors: u64) -> usize {
+    let connections = descriptors.min(UNLIMITED_DESCRIPTORS * 16) * DESCRIPTOR_TENTHS / 10;
+    usize::try_from(connections).unwrap_or(usize::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_a_fifth_of_the_descriptors() {
+        assert_eq!(connections_for(20_000), 16_000);
+        assert_eq!(connections_for(64), 51);
+        assert_eq!(connections_for(0), 1);
+        assert_eq!(connections_for(u64::MAX), 838_860);
+    }
+}
