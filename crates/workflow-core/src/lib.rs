@@ -12,10 +12,12 @@ mod job;
 mod jobs;
 mod node;
 mod output;
+mod pace;
 mod plan;
 mod progress;
 mod python;
 mod queue;
+mod references;
 mod secrets;
 mod store;
 mod timer;
@@ -33,15 +35,17 @@ pub use graph::{
 };
 pub use id::{JobId, NodeId, WorkerId};
 pub use job::{Epoch, IllegalEvent, Job, JobError, JobErrorCode, JobEvent, JobStatus, Metadata};
-//pub use jobs::{JobPage, Jobs, JobsConfig, JobsError, Submission, Submitted};
+pub use jobs::{JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted};
 pub use node::{
     FileSource, HiddenInput, InputDefinition, NodeCatalog, NodeDefinition, OutputDefinition, Socket,
 };
 pub use output::{JobOutput, NewOutput, OutputKind, OutputName};
+pub use pace::Pace;
 pub use plan::Plan;
 pub use progress::{NodeEvent, Progress, ProgressTracker};
 pub use python::{python_repr, python_str};
 pub use queue::{Claim, ClaimRequest, JobQueue, LeaseNews, QueueDepth};
+pub use references::Reference;
 pub use secrets::Secrets;
 pub use store::{
     Durability, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery, JobStore,
