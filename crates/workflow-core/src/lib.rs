@@ -53,4 +53,4 @@ pub use store::{
 };
 pub use timer::Timer;
 pub use validate::{NodeErrors, Validation, ValidationError, ValidationErrorKind, validate};
-//pub use worker::{Worker, WorkerConfig};
+pub use worker::{Worker, WorkerConfig};

@@ -1,0 +1,211 @@
+//! One job from its claim to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::sink::Sink;
+use super::{Backoff, Running, Worker};
+use crate::{
+    Claim, Durability, Follower, Graph, Job, JobError, JobErrorCode, JobEvent, JobStatus, Plan,
+    RunContext, RunError, SaveJob, SaveOutcome, StoreError, Ticket, ValidGraph, validate,
+};
+
+/// How often progress that nobody committed is written down, so that a job that runs again does not show less.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a run was told to stop, when it was the worker that told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Its time is over.
+    TimedOut,
+    /// The server drains and will not wait longer.
+    Halted,
+}
+
+/// Takes the job out of the registry however its run ends, so that a lost one is not renewed for ever.
+struct Registered<'a> {
+    worker: &'a Worker,
+    job: crate::JobId,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.worker.registry().remove(&self.job);
+    }
+}
+
+impl Worker {
+    /// Runs a claimed job to its end and saves how it ended.
+    pub(super) async fn run_claim(&self, claim: Claim, halt: &CancellationToken) {
+        let (id, epoch) = (claim.job.id, claim.job.epoch);
+        let cancel = CancellationToken::new();
+        let mut follower = self.ports.feed.follow(id);
+        self.registry().insert(
+            id,
+            Running {
+                epoch,
+                cancel: cancel.clone(),
+            },
+        );
+        let registered = Registered {
+            worker: self,
+            job: id,
+        };
+        self.publish(&claim.job);
+        // The job may have been canceled between the claim and now.
+        cancel_if_wanted(&mut follower, &cancel);
+
+        let sink = Sink::new(self, &claim);
+        let mut stop = None;
+        let result = {
+            let run = self.run_engine(&claim, &sink, cancel.clone());
+            let run_limit = self.timer.sleep(self.config.run_limit);
+            let mut tick = self.timer.sleep(PROGRESS_EVERY);
+            tokio::pin!(run, run_limit);
+            loop {
+                tokio::select! {
+                    result = &mut run => break result,
+                    () = follower.changed() => cancel_if_wanted(&mut follower, &cancel),
+                    () = &mut run_limit, if stop.is_none() => {
+                        stop = Some(Stop::TimedOut);
+                        cancel.cancel();
+                    }
+                    () = halt.cancelled(), if stop.is_none() => {
+                        stop = Some(Stop::Halted);
+                        cancel.cancel();
+                    }
+                    () = &mut tick => {
+                        tick = self.timer.sleep(PROGRESS_EVERY);
+                        sink.save_progress().await;
+                    }
+                }
+            }
+        };
+        let event = match (result, stop) {
+            (Ok(()), _) => JobEvent::Finished { epoch },
+            (Err(RunError::Failed(error)), _) => JobEvent::Failed { epoch, error },
+            (Err(RunError::Canceled(_)), Some(Stop::TimedOut)) => JobEvent::TimedOut,
+            (Err(RunError::Canceled(_)), Some(Stop::Halted)) => JobEvent::GivenBack { epoch },
+            (Err(RunError::Canceled(_)), None) => JobEvent::Stopped { epoch },
+        };
+        self.save_end(&sink, event, halt).await;
+        drop(registered);
+    }
+
+    async fn run_engine(
+        &self,
+        claim: &Claim,
+        sink: &Arc<Sink>,
+        cancel: CancellationToken,
+    ) -> Result<(), RunError> {
+        let secret = self.ports.secrets.get(claim.job.id);
+        if claim.body.placement.needs_secret && secret.is_none() {
+            let message = "the key that came with this job did not survive a restart of the server; submit it again";
+            return Err(RunError::Failed(JobError::new(
+                JobErrorCode::SecretLost,
+                message,
+            )));
+        }
+        let graph = self.prepare(claim).map_err(RunError::Failed)?;
+        let plan = Arc::new(Plan::of(&graph));
+        sink.begin(&plan);
+        let ticket = Ticket {
+            job: claim.job.id,
+            account: claim.job.account.clone(),
+            graph: Arc::new(graph),
+            plan,
+            extra_pnginfo: Map::new(),
+        };
+        let context = RunContext {
+            secret,
+            fence: claim.job.epoch,
+            cancel,
+            sink: sink.clone(),
+        };
+        self.ports.engine.run(ticket, context).await
+    }
+
+    /// The graph as it was validated at submission: the same text, the same files, the same classes.
+    fn prepare(&self, claim: &Claim) -> Result<ValidGraph, JobError> {
+        let broken = |message: &str| JobError::new(JobErrorCode::InvalidWorkflow, message);
+        let value: Value = serde_json::from_slice(&claim.body.workflow)
+            .map_err(|_| broken("the stored workflow is damaged"))?;
+        let graph =
+            Graph::from_value(value).map_err(|_| broken("the stored workflow is damaged"))?;
+        let targets = claim.body.targets.as_deref();
+        let validation = validate(
+            &graph,
+            &self.ports.engine.nodes(),
+            &claim.body.files,
+            targets,
+        );
+        validation
+            .graph
+            .ok_or_else(|| broken("the workflow does not fit the nodes of this worker any more"))
+    }
+
+    /// Saves the end of a run. The store must take it in the end: until then the job is neither done nor lost.
+    async fn save_end(&self, sink: &Sink, event: JobEvent, halt: &CancellationToken) {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.try_end(sink, &event).await {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::warn!(error = %error, "saving the end of a job failed; trying again")
+                }
+            }
+            tokio::select! {
+                () = self.timer.sleep(backoff.next()) => {}
+                // The next start finds the job as it was last saved and takes it up from there.
+                () = halt.cancelled() => return,
+            }
+        }
+    }
+
+    async fn try_end(&self, sink: &Sink, event: &JobEvent) -> Result<(), StoreError> {
+        // What the run saw of its job may be behind: a cancel is saved by whoever asked for it.
+        let Some(mut current) = sink.reload().await? else {
+            return Ok(());
+        };
+        loop {
+            let now = self.timer.now();
+            let mut job = Job::clone(&current);
+            job.progress = sink.progress_now();
+            if job.apply(event.clone(), now).is_err() {
+                // The claim was lost meanwhile: the job goes on elsewhere, or is over.
+                return Ok(());
+            }
+            let log = Some(sink.log(now, job.status.is_terminal()));
+            let save = SaveJob {
+                job,
+                outputs: Vec::new(),
+                log,
+                durability: Durability::Now,
+            };
+            if let SaveOutcome::Saved(job) = self.ports.store.save(save).await? {
+                self.publish(&job);
+                if !job.status.is_terminal() {
+                    self.ports.feed.ring();
+                }
+                return Ok(());
+            }
+            match sink.reload().await? {
+                Some(job) => current = job,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+fn cancel_if_wanted(follower: &mut Follower, cancel: &CancellationToken) {
+    if follower
+        .latest()
+        .job
+        .is_some_and(|job| job.status == JobStatus::Canceling)
+    {
+        cancel.cancel();
+    }
+}

@@ -1,0 +1,314 @@
+//! Takes what a run tells and makes: saved first, told after.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use asset_store::{AssetId, Blob, BlobError, BlobStore};
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use super::Worker;
+use crate::jobs::JobPorts;
+use crate::{
+    Claim, CommitError, Durability, Epoch, FrameRefused, Job, JobChange, JobEvent, JobId, JobLog,
+    JobOutput, NewOutput, NodeEvent, NodeId, OutputContent, Plan, Preview, Progress,
+    ProgressTracker, RunOutput, RunSink, SaveJob, SaveOutcome, StoreError, Timer,
+};
+
+/// Most bytes of text that a run may leave; earlier lines make room for later ones.
+const LOG_BYTES: usize = 64 * 1024;
+
+/// The sink of one claim.
+pub(super) struct Sink {
+    id: JobId,
+    epoch: Epoch,
+    ports: JobPorts,
+    blobs: Arc<dyn BlobStore>,
+    timer: Arc<dyn Timer>,
+    /// The job as last saved here. Held across a save, so that the commits of parallel nodes go one after the other.
+    job: tokio::sync::Mutex<Arc<Job>>,
+    told: Mutex<Told>,
+}
+
+/// What the run told so far.
+struct Told {
+    tracker: ProgressTracker,
+    log: String,
+    log_truncated: bool,
+    /// Whether the tracker holds progress that no save has carried yet.
+    unsaved: bool,
+}
+
+impl Sink {
+    pub(super) fn new(worker: &Worker, claim: &Claim) -> Arc<Self> {
+        let tracker = ProgressTracker::new(&Plan { order: Vec::new() }, Some(&claim.job.progress));
+        Arc::new(Self {
+            id: claim.job.id,
+            epoch: claim.job.epoch,
+            ports: worker.ports.clone(),
+            blobs: worker.blobs.clone(),
+            timer: worker.timer.clone(),
+            job: tokio::sync::Mutex::new(claim.job.clone()),
+            told: Mutex::new(Told {
+                tracker,
+                log: String::new(),
+                log_truncated: false,
+                unsaved: false,
+            }),
+        })
+    }
+
+    /// Begins to follow the nodes of `plan`.
+    pub(super) fn begin(&self, plan: &Plan) {
+        let mut told = self.told();
+        let before = told.tracker.latest().clone();
+        told.tracker = ProgressTracker::new(plan, Some(&before));
+    }
+
+    /// The job as it stands in the store, which another's save may have changed.
+    pub(super) async fn reload(&self) -> Result<Option<Arc<Job>>, StoreError> {
+        let mut held = self.job.lock().await;
+        let found = self
+            .ports
+            .store
+            .load(&held.account, self.id, self.timer.now())
+            .await?;
+        if let Some(job) = &found {
+            *held = job.clone();
+        }
+        Ok(found)
+    }
+
+    pub(super) fn progress_now(&self) -> Progress {
+        self.told().tracker.latest().clone()
+    }
+
+    pub(super) fn log(&self, captured_at: Timestamp, complete: bool) -> JobLog {
+        let told = self.told();
+        JobLog {
+            text: told.log.clone(),
+            truncated: told.log_truncated,
+            captured_at,
+            complete,
+        }
+    }
+
+    /// Writes progress down without waiting for the disk; losing it only makes a job that runs again show less.
+    pub(super) async fn save_progress(&self) {
+        // A commit under way carries the progress itself. Waiting for it here would wait for ever: the run that must finish
+        // the commit is polled by the same loop as this.
+        let Ok(mut held) = self.job.try_lock() else {
+            return;
+        };
+        if !std::mem::take(&mut self.told().unsaved) {
+            return;
+        }
+        if let Err(error) = self.save(&mut held, Vec::new(), Durability::Lazy).await {
+            tracing::debug!(error = %error, job.id = %self.id, "progress was not written down");
+        }
+    }
+
+    /// Saves the job with its latest progress and these outputs.
+    async fn save(
+        &self,
+        held: &mut Arc<Job>,
+        outputs: Vec<NewOutput>,
+        durability: Durability,
+    ) -> Result<Arc<Job>, CommitError> {
+        loop {
+            let mut job = Job::clone(held);
+            let now = self.timer.now();
+            let advanced = JobEvent::Advanced {
+                epoch: self.epoch,
+                progress: self.progress_now(),
+            };
+            job.apply(advanced, now)
+                .map_err(|_| CommitError::Superseded)?;
+            let save = SaveJob {
+                job,
+                outputs: outputs.clone(),
+                log: None,
+                durability,
+            };
+            match self.ports.store.save(save).await.map_err(store_failed)? {
+                SaveOutcome::Saved(job) => {
+                    *held = job.clone();
+                    return Ok(job);
+                }
+                SaveOutcome::Conflict => {
+                    let found = self
+                        .ports
+                        .store
+                        .load(&held.account, self.id, now)
+                        .await
+                        .map_err(store_failed)?;
+                    *held = found.ok_or(CommitError::Superseded)?;
+                }
+            }
+        }
+    }
+
+    async fn keep(&self, content: OutputContent) -> Result<Blob, CommitError> {
+        match content {
+            OutputContent::Bytes(bytes) => {
+                let mut writer = self.blobs.begin().await.map_err(blob_failed)?;
+                writer.write(bytes).await.map_err(blob_failed)?;
+                writer.finish().await.map_err(blob_failed)?;
+                writer.commit().await.map_err(blob_failed)
+            }
+            OutputContent::Blob(blob) => {
+                match self.blobs.touch(&blob.hash).await.map_err(blob_failed)? {
+                    Some(_) => Ok(blob),
+                    None => Err(CommitError::BlobGone),
+                }
+            }
+        }
+    }
+
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        // A panic while this is held can only have left a line or a step out.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl RunSink for Sink {
+    fn progress(&self, event: NodeEvent) {
+        let progress = {
+            let mut told = self.told();
+            if !told.tracker.record(&event) {
+                return;
+            }
+            told.unsaved = true;
+            if let NodeEvent::Started { node, class } = &event {
+                told.write(&format!("node {node} ({class})"));
+            }
+            told.tracker.latest().clone()
+        };
+        self.ports
+            .feed
+            .publish(self.id, JobChange::Progress(progress));
+    }
+
+    fn preview(&self, preview: Preview) {
+        self.ports
+            .feed
+            .publish(self.id, JobChange::Preview(preview));
+    }
+
+    fn text(&self, node: &NodeId, line: &str) {
+        self.told().write(&format!("node {node}: {line}"));
+    }
+
+    async fn frame(&self, node: &NodeId, png: Bytes) -> Result<(), FrameRefused> {
+        let preview = Preview {
+            node_id: node.clone(),
+            content_type: "image/png",
+            bytes: png,
+        };
+        self.ports
+            .feed
+            .publish(self.id, JobChange::Preview(preview));
+        Ok(())
+    }
+
+    async fn commit(&self, output: RunOutput) -> Result<JobOutput, CommitError> {
+        // A name that leads outside is refused before any byte is kept.
+        output.name.path(0).map_err(|_| CommitError::InvalidName)?;
+        let (node_id, index) = (output.node_id.clone(), output.index);
+        let blob = self.keep(output.content).await?;
+        let new = NewOutput {
+            node_id: output.node_id,
+            index,
+            kind: output.kind,
+            temp: output.temp,
+            name: output.name,
+            content_type: output.content_type,
+            size_bytes: blob.size_bytes,
+            asset: asset_of(self.id, &node_id, index),
+            hash: blob.hash,
+        };
+        let job = self
+            .save(&mut *self.job.lock().await, vec![new], Durability::Now)
+            .await?;
+        self.ports
+            .feed
+            .publish(self.id, JobChange::Saved(job.clone()));
+        let committed = job
+            .outputs
+            .iter()
+            .find(|output| output.node_id == node_id && output.index == index);
+        committed.cloned().ok_or(CommitError::Superseded)
+    }
+}
+
+impl Told {
+    fn write(&mut self, line: &str) {
+        self.log.push_str(line);
+        self.log.push('\n');
+        if self.log.len() > LOG_BYTES {
+            let surplus = self.log.len() - LOG_BYTES / 2;
+            let rest = &self.log.as_bytes()[surplus..];
+            let line_end = rest.iter().position(|byte| *byte == b'\n');
+            let cut = line_end.map_or(self.log.len(), |end| surplus + end + 1);
+            self.log.drain(..cut);
+            self.log_truncated = true;
+        }
+    }
+}
+
+/// The id of an output's record follows from job, node and index, so that committing it again is the same record.
+fn asset_of(job: JobId, node: &NodeId, index: u32) -> AssetId {
+    let mut hasher = blake3::Hasher::new_derive_key("easel output id v1");
+    hasher
+        .update(job.0.as_bytes())
+        .update(&index.to_be_bytes())
+        .update(node.as_str().as_bytes());
+    let mut bytes = [0; 16];
+    hasher.finalize_xof().fill(&mut bytes);
+    AssetId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+fn store_failed(error: StoreError) -> CommitError {
+    CommitError::Store(Box::new(error))
+}
+
+fn blob_failed(error: BlobError) -> CommitError {
+    CommitError::Store(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn an_output_has_one_id_for_ever_and_no_other_has_it() {
+        let job = |n| JobId(Uuid::from_u128(n));
+        let id = asset_of(job(1), &"9".into(), 0);
+        assert_eq!(id, asset_of(job(1), &"9".into(), 0));
+        for other in [
+            asset_of(job(2), &"9".into(), 0),
+            asset_of(job(1), &"8".into(), 0),
+            asset_of(job(1), &"9".into(), 1),
+        ] {
+            assert_ne!(id, other);
+        }
+    }
+
+    #[test]
+    fn a_long_log_keeps_its_newest_lines() {
+        let tracker = ProgressTracker::new(&Plan { order: Vec::new() }, None);
+        let mut told = Told {
+            tracker,
+            log: String::new(),
+            log_truncated: false,
+            unsaved: false,
+        };
+        for line in 0..20_000 {
+            told.write(&format!("line {line} é"));
+        }
+        assert!(told.log.len() <= LOG_BYTES && told.log_truncated);
+        assert!(told.log.ends_with("line 19999 é\n") && told.log.starts_with("line "));
+    }
+}
