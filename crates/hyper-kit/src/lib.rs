@@ -9,17 +9,36 @@ pub mod body;
 pub mod pace;
 
 #[cfg(feature = "server")]
+pub mod base_url;
+#[cfg(feature = "server")]
+pub mod disconnect;
+#[cfg(feature = "server")]
+pub mod etag;
+#[cfg(feature = "server")]
+pub mod host;
+#[cfg(feature = "server")]
+pub mod media;
+#[cfg(feature = "server")]
+pub mod origin;
+#[cfg(feature = "server")]
 pub mod peers;
+#[cfg(feature = "server")]
+pub mod range;
 #[cfg(feature = "server")]
 pub mod routes;
 #[cfg(feature = "server")]
 pub mod serve;
+#[cfg(feature = "server")]
+pub mod sse;
 
 pub use body::{Body, BodyError, BoxError, read_limited};
 pub use pace::{PacedBody, ReadPace};
 
 #[cfg(feature = "server")]
 pub use {
+    base_url::{BaseUrl, PublicAddress},
+    host::Host,
+    origin::{Origin, OriginPolicy},
     peers::PeerSet,
     routes::{Lookup, Params, RouteError, Routes},
     serve::{Application, ConnectionInfo, Drained, Refusal, ServerLimits, ServerStats, serve},

@@ -25,9 +25,11 @@ pub trait Application: Send + Sync + 'static {
     fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body>;
 }
 
-/// Where a request came from.
+/// Where a request came from, and where it came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionInfo {
     /// The other end of the socket: the client, or the last proxy before this server.
     pub peer: SocketAddr,
+    /// This end of the socket.
+    pub local: SocketAddr,
 }

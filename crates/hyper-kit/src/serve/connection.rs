@@ -43,6 +43,10 @@ pub(super) async fn run<A: Application>(
     ticket: Ticket,
     shared: Arc<Shared<A>>,
 ) {
+    let Ok(local) = stream.local_addr() else {
+        // Only a socket that is gone already has none.
+        return;
+    };
     tune(&stream, &shared.limits);
     let Some((protocol, prefix)) = learn_protocol(&mut stream, &shared).await else {
         return;
@@ -52,7 +56,7 @@ pub(super) async fn run<A: Application>(
     let served = Arc::new(Served {
         activity: Activity::default(),
         lingering: io.lingering(),
-        info: ConnectionInfo { peer },
+        info: ConnectionInfo { peer, local },
     });
     let ended = match protocol {
         Protocol::Http1 => serve_http1(io, &served, &shared).await,

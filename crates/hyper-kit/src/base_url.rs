@@ -1,0 +1,265 @@
+//! The public address of this server, as the client of a request sees it: what every link begins with.
+//!
+//! What was configured wins. What a proxy says counts only when the peer is a trusted proxy, and then only the last value
+//! of each header, which is the one that this very proxy wrote. Otherwise it is the host that the client asked for.
+
+use std::fmt;
+
+use http::{HeaderMap, Uri};
+
+use crate::host::Host;
+use crate::peers::PeerSet;
+use crate::serve::ConnectionInfo;
+
+const FORWARDED_PROTO: &str = "x-forwarded-proto";
+const FORWARDED_HOST: &str = "x-forwarded-host";
+const FORWARDED_PREFIX: &str = "x-forwarded-prefix";
+
+/// An absolute address without a slash at its end: scheme, host, perhaps a port and a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseUrl {
+    https: bool,
+    host: Host,
+    path: String,
+}
+
+/// A text that is no base URL.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no base URL; write it like https://example.com or https://example.com/path")]
+pub struct BaseUrlError(String);
+
+/// How the public address is found.
+#[derive(Debug, Clone, Default)]
+pub struct PublicAddress {
+    /// The address of this server's root, when the operator has named it.
+    pub configured: Option<BaseUrl>,
+    /// The proxies whose `X-Forwarded-Proto`, `-Host` and `-Prefix` are believed.
+    pub trusted_proxies: PeerSet,
+    /// The prefix below which this server is mounted; it is put behind the root's address, whichever way that was found.
+    pub mount_prefix: String,
+}
+
+// === impl PublicAddress ===
+
+impl PublicAddress {
+    /// The address that links of the answer begin with. A request that names no host is given the address it came to.
+    pub fn of_request(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        connection: &ConnectionInfo,
+    ) -> BaseUrl {
+        let root = match &self.configured {
+            Some(configured) => configured.clone(),
+            None => self.seen(uri, headers, connection),
+        };
+        BaseUrl {
+            path: root.path + &self.mount_prefix,
+            ..root
+        }
+    }
+
+    fn seen(&self, uri: &Uri, headers: &HeaderMap, connection: &ConnectionInfo) -> BaseUrl {
+        let forwarded = |name| {
+            let trusted = self.trusted_proxies.contains(connection.peer.ip());
+            if trusted { last(headers, name) } else { None }
+        };
+        let host = forwarded(FORWARDED_HOST)
+            .and_then(Host::parse)
+            .or_else(|| Host::of_request(uri, headers))
+            .unwrap_or_else(|| Host::from(connection.local));
+        let proto = forwarded(FORWARDED_PROTO);
+        let prefix = forwarded(FORWARDED_PREFIX);
+        BaseUrl {
+            https: proto.is_some_and(|proto| proto.eq_ignore_ascii_case("https")),
+            host,
+            path: prefix.and_then(plain_path).unwrap_or_default(),
+        }
+    }
+}
+
+/// The last element of the last line of a list header.
+fn last<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let line = headers.get_all(name).iter().next_back()?;
+    line.to_str().ok()?.rsplit(',').next().map(str::trim)
+}
+
+// === impl BaseUrl ===
+
+impl BaseUrl {
+    /// Reads an operator's `http` or `https` address; a slash at its end is dropped.
+    pub fn parse(text: &str) -> Result<Self, BaseUrlError> {
+        Self::read(text).ok_or_else(|| BaseUrlError(text.to_owned()))
+    }
+
+    /// Whether links are `https`.
+    pub fn is_https(&self) -> bool {
+        self.https
+    }
+
+    /// An absolute link to a path below the base; the path starts with a slash and is encoded already.
+    pub fn link(&self, path: &str) -> String {
+        format!("{self}{path}")
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://")?;
+        let https = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let end = rest.find('/').unwrap_or(rest.len());
+        let (host, path) = rest.split_at(end);
+        Some(Self {
+            https,
+            host: Host::parse(host)?,
+            path: plain_path(path)?,
+        })
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.https { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.host, self.path)
+    }
+}
+
+/// Segments of unreserved characters, none of them empty or dots; without a slash at the end.
+fn plain_path(path: &str) -> Option<String> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if path.is_empty() {
+        return Some(String::new());
+    }
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let plain = |segment: &str| !["", ".", ".."].contains(&segment) && segment.bytes().all(known);
+    let mut segments = path.strip_prefix('/')?.split('/');
+    segments.all(plain).then(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const CLIENT: &str = "198.51.100.7:5000";
+    const PROXY: &str = "10.0.0.1:5000";
+
+    /// What a request with these headers from this peer is linked to, with 10/8 trusted.
+    fn seen(peer: &str, headers: &[(&'static str, &'static str)]) -> String {
+        let address = PublicAddress {
+            trusted_proxies: "10.0.0.0/8".parse().expect("a network"),
+            ..PublicAddress::default()
+        };
+        show(&address, peer, headers)
+    }
+
+    fn show(
+        address: &PublicAddress,
+        peer: &str,
+        headers: &[(&'static str, &'static str)],
+    ) -> String {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        let connection = ConnectionInfo {
+            peer: peer.parse().expect("an address"),
+            local: "192.0.2.1:8188".parse().expect("an address"),
+        };
+        address
+            .of_request(&Uri::from_static("/x"), &map, &connection)
+            .to_string()
+    }
+
+    #[test]
+    fn the_host_header_is_the_address() {
+        assert_eq!(
+            seen(CLIENT, &[("host", "Example.com:81")]),
+            "http://example.com:81"
+        );
+    }
+
+    #[test]
+    fn without_a_readable_host_it_is_the_socket() {
+        assert_eq!(seen(CLIENT, &[]), "http://192.0.2.1:8188");
+        assert_eq!(seen(CLIENT, &[("host", "a/../b")]), "http://192.0.2.1:8188");
+    }
+
+    #[test]
+    fn a_trusted_proxy_is_believed() {
+        let forwarded = [
+            ("host", "inner"),
+            (FORWARDED_PROTO, "https"),
+            (FORWARDED_HOST, "example.com"),
+            (FORWARDED_PREFIX, "/deployment/x/"),
+        ];
+        assert_eq!(seen(PROXY, &forwarded), "https://example.com/deployment/x");
+        assert_eq!(seen(CLIENT, &forwarded), "http://inner");
+    }
+
+    #[test]
+    fn of_several_values_the_proxys_own_counts() {
+        let forwarded = [
+            (FORWARDED_HOST, "forged.example, example.com"),
+            (FORWARDED_PROTO, "http"),
+            (FORWARDED_PROTO, "https"),
+        ];
+        assert_eq!(seen(PROXY, &forwarded), "https://example.com");
+    }
+
+    #[test]
+    fn what_a_proxy_passes_on_unread_is_dropped() {
+        let forwarded = [
+            ("host", "inner"),
+            (FORWARDED_PROTO, "javascript"),
+            (FORWARDED_HOST, "evil.example/path"),
+            (FORWARDED_PREFIX, "//evil.example"),
+        ];
+        assert_eq!(seen(PROXY, &forwarded), "http://inner");
+    }
+
+    #[test]
+    fn what_is_configured_wins_and_the_mount_follows() {
+        let address = PublicAddress {
+            configured: Some(BaseUrl::parse("https://example.com/").expect("a URL")),
+            trusted_proxies: "10.0.0.0/8".parse().expect("a network"),
+            mount_prefix: "/deployment/x".to_owned(),
+        };
+        let forwarded = [("host", "inner"), (FORWARDED_HOST, "other.example")];
+        let shown = show(&address, PROXY, &forwarded);
+        assert_eq!(shown, "https://example.com/deployment/x");
+    }
+
+    #[test]
+    fn base_urls_are_read_strictly() {
+        for (text, shown) in [
+            ("http://a", "http://a"),
+            ("HTTPS://A:1/", "https://a:1"),
+            ("https://a/b/c/", "https://a/b/c"),
+        ] {
+            assert_eq!(BaseUrl::parse(text).expect("a URL").to_string(), shown);
+        }
+        for text in [
+            "",
+            "a",
+            "ftp://a",
+            "http://",
+            "http:///a",
+            "http://u@a",
+            "http://a?b",
+            "http://a/#c",
+            "http://a//b",
+            "http://a/../b",
+            "http://a/%2e",
+            "http://a/b c",
+        ] {
+            assert!(BaseUrl::parse(text).is_err(), "{text}");
+        }
+        let base = BaseUrl::parse("https://a/b").expect("a URL");
+        assert!(base.is_https());
+        assert_eq!(base.link("/c"), "https://a/b/c");
+    }
+}
