@@ -10,6 +10,8 @@ mod graph;
 mod id;
 mod job;
 mod jobs;
+mod lineup;
+mod memory;
 mod node;
 mod output;
 mod pace;
@@ -24,6 +26,8 @@ mod timer;
 mod validate;
 mod worker;
 
+pub mod contract;
+
 pub use engine::{
     CommitError, Engine, FrameRefused, OutputContent, RunContext, RunError, RunOutput, RunSink,
     Ticket,
@@ -36,6 +40,8 @@ pub use graph::{
 pub use id::{JobId, NodeId, WorkerId};
 pub use job::{Epoch, IllegalEvent, Job, JobError, JobErrorCode, JobEvent, JobStatus, Metadata};
 pub use jobs::{JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted};
+pub use lineup::Lineup;
+pub use memory::MemoryJobs;
 pub use node::{
     FileSource, HiddenInput, InputDefinition, NodeCatalog, NodeDefinition, OutputDefinition, Socket,
 };

@@ -93,6 +93,17 @@ impl RecordRows {
         self.put(asset);
     }
 
+    /// Settles when the record of an output expires, once its job has ended.
+    pub fn expire_output(&mut self, id: AssetId, expires_at: Timestamp) {
+        let asset = self
+            .positions
+            .get(&id)
+            .and_then(|position| self.assets.get_mut(position));
+        if let Some(asset) = asset {
+            asset.expires_at = Some(expires_at);
+        }
+    }
+
     /// A live record by id.
     #[must_use]
     pub fn get(&self, account: &AccountId, id: AssetId, now: Timestamp) -> Option<&Asset> {

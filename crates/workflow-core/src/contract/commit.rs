@@ -1,0 +1,308 @@
+//! Rules of saving jobs and committing what they make.
+
+use super::*;
+use crate::JobOutput;
+use asset_store::Removal;
+
+pub(super) const RULES: [Rule; 7] = [
+    |stores| Box::pin(of_two_saves_of_one_revision_one_conflicts(stores)),
+    |stores| Box::pin(a_committed_output_is_a_record_with_its_counted_name(stores)),
+    |stores| Box::pin(an_output_committed_again_is_the_same_one(stores)),
+    |stores| Box::pin(no_two_outputs_of_an_account_share_a_name(stores)),
+    |stores| Box::pin(outputs_are_held_and_expire_with_their_job(stores)),
+    |stores| Box::pin(a_job_past_its_time_is_absent_and_then_swept(stores)),
+    |stores| Box::pin(every_field_of_a_finished_job_reads_back(stores)),
+];
+
+async fn running(stores: &Stores, n: u128) -> Arc<Job> {
+    submit(stores, insert_of(n, "a")).await;
+    claim(stores, 1, at(10)).await.expect("the job is next").job
+}
+
+async fn of_two_saves_of_one_revision_one_conflicts(stores: Stores) {
+    let job = running(&stores, 1).await;
+    let later = apply(&stores, &job, advanced(&job), Vec::new(), at(11)).await;
+    assert!(later.revision > job.revision);
+    let mut stale = Job::clone(&job);
+    stale
+        .apply(JobEvent::CancelRequested, at(12))
+        .expect("a running job can be canceled");
+    let save = SaveJob {
+        job: stale,
+        outputs: vec![picture("9", 0, 1)],
+        log: None,
+        durability: Durability::Now,
+    };
+    assert_eq!(
+        stores.jobs.save(save).await.expect("the store answers"),
+        SaveOutcome::Conflict
+    );
+    assert_eq!(load(&stores, &job, at(12)).await, Some(later));
+}
+
+fn paths(outputs: &[JobOutput]) -> Vec<&str> {
+    outputs.iter().map(|output| output.path.as_str()).collect()
+}
+
+async fn a_committed_output_is_a_record_with_its_counted_name(stores: Stores) {
+    let job = running(&stores, 1).await;
+    let outputs = vec![picture("9", 0, 1), picture("9", 1, 2)];
+    let saved = apply(&stores, &job, advanced(&job), outputs, at(11)).await;
+    assert_eq!(
+        paths(&saved.outputs),
+        ["art/pic_00001_.png", "art/pic_00002_.png"]
+    );
+    assert_eq!(load(&stores, &job, at(12)).await.as_deref(), Some(&*saved));
+    for output in &saved.outputs {
+        let record = stores
+            .records
+            .get(&job.account, output.asset, at(12))
+            .await
+            .expect("an answer");
+        let record = record.expect("an output has a record");
+        assert_eq!(
+            (record.hash, record.size_bytes),
+            (output.hash, output.size_bytes)
+        );
+        assert_eq!(
+            (record.file_path, record.job_id),
+            (Some(output.path.clone()), Some(job.id.0))
+        );
+    }
+}
+
+async fn an_output_committed_again_is_the_same_one(stores: Stores) {
+    let job = running(&stores, 1).await;
+    let first = apply(
+        &stores,
+        &job,
+        advanced(&job),
+        vec![picture("9", 0, 1)],
+        at(11),
+    )
+    .await;
+    let again = apply(
+        &stores,
+        &first,
+        advanced(&first),
+        vec![picture("9", 0, 1)],
+        at(12),
+    )
+    .await;
+    assert_eq!(again.outputs, first.outputs);
+    let next = apply(
+        &stores,
+        &again,
+        advanced(&again),
+        vec![picture("9", 1, 2)],
+        at(13),
+    )
+    .await;
+    assert_eq!(
+        paths(&next.outputs),
+        ["art/pic_00001_.png", "art/pic_00002_.png"]
+    );
+}
+
+async fn no_two_outputs_of_an_account_share_a_name(stores: Stores) {
+    let job = running(&stores, 1).await;
+    // Another prefix that comes out as the same name.
+    let mut other = picture("8", 0, 3);
+    other.name = OutputName::Counted {
+        counter: "art/%kind%".to_owned(),
+        stem: "art/pic".to_owned(),
+        extension: "png".to_owned(),
+    };
+    let saved = apply(
+        &stores,
+        &job,
+        advanced(&job),
+        vec![picture("9", 0, 1), other],
+        at(11),
+    )
+    .await;
+    assert_eq!(
+        paths(&saved.outputs),
+        ["art/pic_00001_.png", "art/pic_00002_.png"]
+    );
+    let later = running(&stores, 2).await;
+    let saved = apply(
+        &stores,
+        &later,
+        advanced(&later),
+        vec![picture("9", 0, 4)],
+        at(12),
+    )
+    .await;
+    assert_eq!(paths(&saved.outputs), ["art/pic_00003_.png"]);
+    // Another account counts for itself.
+    submit(&stores, insert_of(3, "b")).await;
+    let foreign = claim(&stores, 1, at(13))
+        .await
+        .expect("the job is next")
+        .job;
+    let saved = apply(
+        &stores,
+        &foreign,
+        advanced(&foreign),
+        vec![picture("9", 0, 5)],
+        at(13),
+    )
+    .await;
+    assert_eq!(paths(&saved.outputs), ["art/pic_00001_.png"]);
+}
+
+async fn outputs_are_held_and_expire_with_their_job(stores: Stores) {
+    let job = running(&stores, 1).await;
+    let saved = apply(
+        &stores,
+        &job,
+        advanced(&job),
+        vec![picture("9", 0, 1)],
+        at(11),
+    )
+    .await;
+    let output = saved.outputs[0].asset;
+    let record = async |now| {
+        stores
+            .records
+            .get(&job.account, output, now)
+            .await
+            .expect("an answer")
+    };
+    assert_eq!(
+        record(at(12)).await.map(|record| record.expires_at),
+        Some(None)
+    );
+    let done = apply(
+        &stores,
+        &saved,
+        JobEvent::Finished { epoch: saved.epoch },
+        Vec::new(),
+        at(20),
+    )
+    .await;
+    assert_eq!(
+        record(at(21)).await.map(|record| record.expires_at),
+        Some(Some(done.expires_at))
+    );
+    let removal = stores.records.remove(&job.account, output, at(21)).await;
+    assert_eq!(removal.expect("an answer"), Removal::Held);
+    assert_eq!(record(done.expires_at).await, None);
+    // Its hold goes with the job, and only then the record can be swept.
+    assert_eq!(
+        stores
+            .records
+            .expire(done.expires_at, 10)
+            .await
+            .expect("an answer"),
+        0
+    );
+    assert_eq!(
+        stores
+            .jobs
+            .expire(done.expires_at, 10)
+            .await
+            .expect("an answer"),
+        1
+    );
+    assert_eq!(
+        stores
+            .records
+            .expire(done.expires_at, 10)
+            .await
+            .expect("an answer"),
+        1
+    );
+}
+
+async fn a_job_past_its_time_is_absent_and_then_swept(stores: Stores) {
+    let keyed_job = submit(&stores, keyed(insert_of(1, "a"), 7, 1)).await;
+    let kept = submit(&stores, insert_of(2, "a")).await;
+    let done = apply(
+        &stores,
+        &keyed_job,
+        JobEvent::CancelRequested,
+        Vec::new(),
+        at(20),
+    )
+    .await;
+    let before = done.expires_at - SignedDuration::from_millis(1);
+    assert!(load(&stores, &done, before).await.is_some());
+    assert_eq!(load(&stores, &done, done.expires_at).await, None);
+    let query = crate::JobQuery {
+        account: account("a"),
+        labels: Vec::new(),
+        after: None,
+        limit: 10,
+    };
+    let listed = stores
+        .jobs
+        .list(&query, done.expires_at)
+        .await
+        .expect("the store answers");
+    assert_eq!(listed, [kept.clone()]);
+    assert_eq!(stores.jobs.expire(before, 10).await.expect("an answer"), 0);
+    assert_eq!(
+        stores
+            .jobs
+            .expire(done.expires_at, 10)
+            .await
+            .expect("an answer"),
+        1
+    );
+    // A job that has not ended never goes.
+    assert_eq!(
+        stores
+            .jobs
+            .expire(at(10_000_000), 10)
+            .await
+            .expect("an answer"),
+        0
+    );
+    assert!(load(&stores, &kept, at(10_000_000)).await.is_some());
+}
+
+async fn every_field_of_a_finished_job_reads_back(stores: Stores) {
+    let job = running(&stores, 1).await;
+    let mut error = crate::JobError::new(crate::JobErrorCode::NodeExecutionError, "it broke: ä");
+    error.node_id = Some("9".into());
+    error.class_type = Some("Known".to_owned());
+    error.exception_type = Some("ValueError".to_owned());
+    let progress = Progress {
+        value: 0.25,
+        nodes_done: 1,
+        nodes_total: 4,
+        current_node: Some("9".into()),
+        current_node_class: Some("Known".to_owned()),
+        step: Some(3),
+        steps: Some(5),
+        message: Some("Known 3/5".to_owned()),
+    };
+    let advanced = JobEvent::Advanced {
+        epoch: job.epoch,
+        progress,
+    };
+    let advanced = apply(&stores, &job, advanced, vec![picture("9", 0, 1)], at(11)).await;
+    let failed = JobEvent::Failed {
+        epoch: job.epoch,
+        error,
+    };
+    let failed = apply(&stores, &advanced, failed, Vec::new(), at(12)).await;
+    let read = load(&stores, &job, at(13)).await.expect("the job is there");
+    assert_eq!(read, failed);
+    let query = crate::JobQuery {
+        account: account("a"),
+        labels: Vec::new(),
+        after: None,
+        limit: 10,
+    };
+    assert_eq!(
+        stores
+            .jobs
+            .list(&query, at(13))
+            .await
+            .expect("the store answers"),
+        [failed]
+    );
+}

@@ -1,0 +1,228 @@
+//! Rules of claiming, leasing and letting go.
+
+use super::*;
+use crate::{JobErrorCode, LeaseNews, QueueDepth};
+
+pub(super) const RULES: [Rule; 7] = [
+    |stores| Box::pin(accounts_take_turns_and_positions_say_so(stores)),
+    |stores| Box::pin(an_account_without_room_is_passed_over(stores)),
+    |stores| Box::pin(a_job_that_needs_another_class_is_left(stores)),
+    |stores| Box::pin(a_job_is_claimed_once(stores)),
+    |stores| {
+        Box::pin(a_lapsed_claim_is_retried_once_and_its_worker_refused(
+            stores,
+        ))
+    },
+    |stores| Box::pin(a_renewed_claim_does_not_lapse_and_hears_of_a_cancel(stores)),
+    |stores| Box::pin(a_job_that_waited_too_long_expires(stores)),
+];
+
+async fn position(stores: &Stores, job: &Job) -> Option<u64> {
+    stores
+        .queue
+        .position(&job.account, job.id)
+        .await
+        .expect("the queue answers")
+}
+
+async fn accounts_take_turns_and_positions_say_so(stores: Stores) {
+    let mut jobs = Vec::new();
+    for (n, name) in ["a", "a", "b", "c", "b"].into_iter().enumerate() {
+        jobs.push(submit(&stores, insert_of(n as u128, name)).await);
+    }
+    let mut positions = Vec::new();
+    for job in &jobs {
+        positions.push(position(&stores, job).await.expect("the job is queued"));
+    }
+    for place in 0..jobs.len() as u64 {
+        let claimed = claim(&stores, 1, at(10)).await.expect("a job is next").job;
+        let n = jobs
+            .iter()
+            .position(|job| job.id == claimed.id)
+            .expect("one of them");
+        assert_eq!(positions[n], place, "job {n} was claimed as number {place}");
+        assert_eq!(position(&stores, &claimed).await, None);
+    }
+    assert_eq!(
+        stores.queue.depth().await.expect("an answer"),
+        QueueDepth {
+            queued: 0,
+            running: 5
+        }
+    );
+}
+
+async fn an_account_without_room_is_passed_over(stores: Stores) {
+    for n in 1..=3 {
+        submit(&stores, insert_of(n, "a")).await;
+    }
+    let first = claim(&stores, 1, at(10)).await.expect("room for two").job;
+    claim(&stores, 1, at(10)).await.expect("room for two");
+    assert!(claim(&stores, 1, at(10)).await.is_none());
+    submit(&stores, insert_of(4, "b")).await;
+    assert_eq!(
+        claim(&stores, 1, at(10))
+            .await
+            .expect("another account has room")
+            .job
+            .account,
+        account("b")
+    );
+    apply(
+        &stores,
+        &first,
+        JobEvent::Finished { epoch: first.epoch },
+        Vec::new(),
+        at(11),
+    )
+    .await;
+    assert_eq!(
+        claim(&stores, 1, at(12))
+            .await
+            .expect("room again")
+            .job
+            .id
+            .0
+            .as_u128(),
+        3
+    );
+}
+
+async fn a_job_that_needs_another_class_is_left(stores: Stores) {
+    let mut foreign = insert_of(1, "a");
+    foreign.body.placement.classes.push("Unknown".to_owned());
+    submit(&stores, foreign).await;
+    let fitting = submit(&stores, insert_of(2, "a")).await;
+    assert_eq!(
+        claim(&stores, 1, at(10)).await.expect("one fits").job.id,
+        fitting.id
+    );
+    assert!(claim(&stores, 1, at(10)).await.is_none());
+}
+
+async fn a_job_is_claimed_once(stores: Stores) {
+    for n in 0..8 {
+        submit(
+            &stores,
+            InsertJob {
+                ..insert_of(n, &format!("a{n}"))
+            },
+        )
+        .await;
+    }
+    let requests: Vec<ClaimRequest> = (1..=16).map(request).collect();
+    let claims = requests
+        .iter()
+        .map(|request| stores.queue.claim(request, at(10)));
+    let claims = futures_util::future::join_all(claims).await;
+    let mut ids: Vec<JobId> = claims
+        .into_iter()
+        .filter_map(|claim| claim.expect("an answer"))
+        .map(|c| c.job.id)
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 8);
+}
+
+async fn a_lapsed_claim_is_retried_once_and_its_worker_refused(stores: Stores) {
+    submit(&stores, insert_of(1, "a")).await;
+    let first = claim(&stores, 1, at(10)).await.expect("the job is next");
+    assert_eq!(
+        (first.job.status, first.job.epoch, first.job.worker),
+        (JobStatus::Running, Epoch(1), Some(worker(1)))
+    );
+    assert_eq!(
+        stores.queue.reap(at(0), at(39)).await.expect("an answer"),
+        [] as [Arc<Job>; 0]
+    );
+    let reaped = stores.queue.reap(at(0), at(40)).await.expect("an answer");
+    assert_eq!(
+        reaped.iter().map(|job| job.status).collect::<Vec<_>>(),
+        [JobStatus::Queued]
+    );
+
+    let second = claim(&stores, 2, at(41))
+        .await
+        .expect("the job is next again");
+    assert_eq!(
+        (second.job.epoch, second.body.workflow.clone()),
+        (Epoch(2), first.body.workflow.clone())
+    );
+    // The first worker comes back and is refused, whatever it says.
+    let lease = Duration::from_secs(30);
+    let news = stores
+        .queue
+        .renew(worker(1), &[(first.job.id, first.job.epoch)], lease, at(42))
+        .await;
+    assert_eq!(news.expect("an answer"), [LeaseNews::Lost]);
+    let mut zombie = Job::clone(&first.job);
+    zombie
+        .apply(
+            JobEvent::Finished {
+                epoch: first.job.epoch,
+            },
+            at(42),
+        )
+        .expect("it does not know yet");
+    let save = SaveJob {
+        job: zombie,
+        outputs: Vec::new(),
+        log: None,
+        durability: Durability::Now,
+    };
+    assert_eq!(
+        stores.jobs.save(save).await.expect("an answer"),
+        SaveOutcome::Conflict
+    );
+
+    let reaped = stores.queue.reap(at(0), at(100)).await.expect("an answer");
+    let codes: Vec<_> = reaped
+        .iter()
+        .map(|job| (job.status, job.error.as_ref().map(|error| error.code)))
+        .collect();
+    assert_eq!(codes, [(JobStatus::Failed, Some(JobErrorCode::WorkerLost))]);
+}
+
+async fn a_renewed_claim_does_not_lapse_and_hears_of_a_cancel(stores: Stores) {
+    submit(&stores, insert_of(1, "a")).await;
+    let job = claim(&stores, 1, at(10))
+        .await
+        .expect("the job is next")
+        .job;
+    let renew = async |now| {
+        let claims = [(job.id, job.epoch), (JobId(Uuid::from_u128(99)), Epoch(1))];
+        stores
+            .queue
+            .renew(worker(1), &claims, Duration::from_secs(30), now)
+            .await
+            .expect("an answer")
+    };
+    assert_eq!(renew(at(30)).await, [LeaseNews::Renewed, LeaseNews::Lost]);
+    assert_eq!(
+        stores.queue.reap(at(0), at(59)).await.expect("an answer"),
+        [] as [Arc<Job>; 0]
+    );
+    apply(&stores, &job, JobEvent::CancelRequested, Vec::new(), at(59)).await;
+    assert_eq!(renew(at(59)).await[0], LeaseNews::CancelWanted);
+    let reaped = stores.queue.reap(at(0), at(89)).await.expect("an answer");
+    assert_eq!(
+        reaped.iter().map(|job| job.status).collect::<Vec<_>>(),
+        [JobStatus::Canceled]
+    );
+}
+
+async fn a_job_that_waited_too_long_expires(stores: Stores) {
+    let old = submit(&stores, insert_of(1, "a")).await;
+    submit(&stores, insert_of(2, "a")).await;
+    let reaped = stores.queue.reap(at(2), at(5)).await.expect("an answer");
+    let expired: Vec<_> = reaped.iter().map(|job| (job.id, job.status)).collect();
+    assert_eq!(expired, [(old.id, JobStatus::Expired)]);
+    assert_eq!(
+        stores.queue.depth().await.expect("an answer"),
+        QueueDepth {
+            queued: 1,
+            running: 0
+        }
+    );
+}

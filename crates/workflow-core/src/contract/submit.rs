@@ -1,0 +1,326 @@
+//! Rules of taking jobs in, reading and listing them.
+
+use super::*;
+use crate::{JobCursor, JobLog, JobQuery};
+use asset_store::Removal;
+
+pub(super) const RULES: [Rule; 9] = [
+    |stores| Box::pin(a_job_reads_back_whole_and_only_in_its_account(stores)),
+    |stores| Box::pin(the_same_key_and_request_give_the_job_back(stores)),
+    |stores| Box::pin(submissions_at_once_with_one_key_make_one_job(stores)),
+    |stores| Box::pin(a_full_queue_keeps_nothing_and_leaves_the_key_free(stores)),
+    |stores| Box::pin(inputs_are_held_until_the_job_ends(stores)),
+    |stores| Box::pin(a_job_over_a_record_that_is_gone_is_refused(stores)),
+    |stores| Box::pin(each_job_is_listed_once_while_others_arrive(stores)),
+    |stores| Box::pin(a_list_is_narrowed_by_labels(stores)),
+    |stores| Box::pin(a_log_is_kept_with_its_job(stores)),
+];
+
+async fn a_job_reads_back_whole_and_only_in_its_account(stores: Stores) {
+    let mut insert = insert_of(1, "a");
+    insert.job.metadata = Metadata::from([("k".to_owned(), "ä\u{1f600}".to_owned())]);
+    insert.body.files.insert(
+        "photo.png".to_owned(),
+        crate::ResolvedFile {
+            asset: upload(&stores, 1, "a").await,
+            hash: BlobHash::of(b"x"),
+            size_bytes: 1,
+            name: "photo.png".to_owned(),
+        },
+    );
+    let body = insert.body.clone();
+    let job = submit(&stores, insert.clone()).await;
+    assert_eq!(*job, insert.job);
+    assert_eq!(load(&stores, &job, at(2)).await.as_deref(), Some(&*job));
+    let read = stores
+        .jobs
+        .body(&job.account, job.id, at(2))
+        .await
+        .expect("the store answers");
+    assert_eq!(read.as_deref(), Some(&body));
+
+    let other = account("b");
+    assert_eq!(
+        stores
+            .jobs
+            .load(&other, job.id, at(2))
+            .await
+            .expect("the store answers"),
+        None
+    );
+    assert_eq!(
+        stores
+            .jobs
+            .body(&other, job.id, at(2))
+            .await
+            .expect("the store answers"),
+        None
+    );
+    assert_eq!(
+        stores
+            .jobs
+            .log(&other, job.id, at(2))
+            .await
+            .expect("the store answers"),
+        None
+    );
+    assert_eq!(
+        stores
+            .queue
+            .position(&other, job.id)
+            .await
+            .expect("the queue answers"),
+        None
+    );
+}
+
+async fn the_same_key_and_request_give_the_job_back(stores: Stores) {
+    let job = submit(&stores, keyed(insert_of(1, "a"), 7, 1)).await;
+    let again = stores
+        .jobs
+        .insert(keyed(insert_of(2, "a"), 7, 1), at(2))
+        .await
+        .expect("the store answers");
+    assert_eq!(again, InsertJobOutcome::Replayed(job.clone()));
+    let other = stores
+        .jobs
+        .insert(keyed(insert_of(3, "a"), 7, 2), at(2))
+        .await
+        .expect("the store answers");
+    assert_eq!(other, InsertJobOutcome::KeyReused(job.id));
+    // The key of one account says nothing in another.
+    submit(&stores, keyed(insert_of(4, "b"), 7, 2)).await;
+    assert_eq!(
+        stores
+            .queue
+            .depth()
+            .await
+            .expect("the queue answers")
+            .queued,
+        2
+    );
+}
+
+async fn submissions_at_once_with_one_key_make_one_job(stores: Stores) {
+    let attempts = (1..=16).map(|n| stores.jobs.insert(keyed(insert_of(n, "a"), 7, 1), at(20)));
+    let outcomes = futures_util::future::join_all(attempts).await;
+    let mut inserted = 0;
+    let mut ids = std::collections::HashSet::new();
+    for outcome in outcomes {
+        match outcome.expect("the store answers") {
+            InsertJobOutcome::Inserted(job) => {
+                inserted += 1;
+                ids.insert(job.id);
+            }
+            InsertJobOutcome::Replayed(job) => {
+                ids.insert(job.id);
+            }
+            other => panic!("one request was answered {other:?}"),
+        }
+    }
+    assert_eq!((inserted, ids.len()), (1, 1));
+}
+
+async fn a_full_queue_keeps_nothing_and_leaves_the_key_free(stores: Stores) {
+    let input = upload(&stores, 1, "a").await;
+    let bounded = |n: u128, account, total| InsertJob {
+        bounds: QueueBounds { account, total },
+        ..insert_of(n, "a")
+    };
+    let first = submit(&stores, bounded(1, 1, 9)).await;
+    for (account, total) in [(1, 9), (9, 1)] {
+        let refused = InsertJob {
+            inputs: vec![input],
+            ..keyed(bounded(2, account, total), 7, 1)
+        };
+        let outcome = stores
+            .jobs
+            .insert(refused, at(2))
+            .await
+            .expect("the store answers");
+        assert_eq!(outcome, InsertJobOutcome::QueueFull);
+    }
+    assert_eq!(
+        stores
+            .records
+            .remove(&first.account, input, at(2))
+            .await
+            .expect("an answer"),
+        Removal::Removed
+    );
+    // Another account has a queue of its own, as long as there is room in all.
+    submit(
+        &stores,
+        InsertJob {
+            bounds: QueueBounds {
+                account: 1,
+                total: 9,
+            },
+            ..insert_of(3, "b")
+        },
+    )
+    .await;
+    apply(
+        &stores,
+        &first,
+        JobEvent::CancelRequested,
+        Vec::new(),
+        at(3),
+    )
+    .await;
+    submit(&stores, keyed(bounded(2, 1, 9), 7, 2)).await;
+}
+
+async fn inputs_are_held_until_the_job_ends(stores: Stores) {
+    let input = upload(&stores, 1, "a").await;
+    let owner = account("a");
+    let remove = || stores.records.remove(&owner, input, at(5));
+    let one = submit(
+        &stores,
+        InsertJob {
+            inputs: vec![input],
+            ..insert_of(1, "a")
+        },
+    )
+    .await;
+    let two = submit(
+        &stores,
+        InsertJob {
+            inputs: vec![input],
+            ..insert_of(2, "a")
+        },
+    )
+    .await;
+    assert_eq!(remove().await.expect("an answer"), Removal::Held);
+    apply(&stores, &one, JobEvent::CancelRequested, Vec::new(), at(3)).await;
+    assert_eq!(remove().await.expect("an answer"), Removal::Held);
+    apply(&stores, &two, JobEvent::CancelRequested, Vec::new(), at(3)).await;
+    assert_eq!(remove().await.expect("an answer"), Removal::Removed);
+}
+
+async fn a_job_over_a_record_that_is_gone_is_refused(stores: Stores) {
+    let foreign = upload(&stores, 1, "b").await;
+    let refused = InsertJob {
+        inputs: vec![foreign],
+        ..keyed(insert_of(1, "a"), 7, 1)
+    };
+    let outcome = stores
+        .jobs
+        .insert(refused, at(1))
+        .await
+        .expect("the store answers");
+    assert_eq!(outcome, InsertJobOutcome::InputGone(foreign));
+    submit(&stores, keyed(insert_of(2, "a"), 7, 2)).await;
+}
+
+fn query(limit: usize, after: Option<JobCursor>) -> JobQuery {
+    JobQuery {
+        account: account("a"),
+        labels: Vec::new(),
+        after,
+        limit,
+    }
+}
+
+async fn each_job_is_listed_once_while_others_arrive(stores: Stores) {
+    for n in 1..=7 {
+        let mut insert = insert_of(n, "a");
+        // Three moments for seven jobs: the id decides among equals.
+        insert.job.created_at = at(i64::try_from(n / 3).expect("small"));
+        submit(&stores, insert).await;
+        submit(&stores, insert_of(100 + n, "b")).await;
+    }
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = stores
+            .jobs
+            .list(&query(2, after), at(50))
+            .await
+            .expect("the store answers");
+        let Some(last) = page.last() else { break };
+        after = Some(JobCursor {
+            created_at: last.created_at,
+            id: last.id,
+        });
+        seen.extend(page.iter().map(|job| job.id.0.as_u128()));
+        submit(&stores, insert_of(1_000 + seen.len() as u128, "a")).await;
+    }
+    assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
+}
+
+async fn a_list_is_narrowed_by_labels(stores: Stores) {
+    for (n, labels) in [
+        (1, vec![("x", "1")]),
+        (2, vec![("x", "1"), ("y", "2")]),
+        (3, vec![("x", "2")]),
+    ] {
+        let mut insert = insert_of(n, "a");
+        insert.job.metadata = labels
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        submit(&stores, insert).await;
+    }
+    let list = async |labels: &[(&str, &str)]| {
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        let found = stores
+            .jobs
+            .list(
+                &JobQuery {
+                    labels,
+                    ..query(10, None)
+                },
+                at(50),
+            )
+            .await;
+        found
+            .expect("the store answers")
+            .iter()
+            .map(|job| job.id.0.as_u128())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(list(&[("x", "1")]).await, [2, 1]);
+    assert_eq!(list(&[("x", "1"), ("y", "2")]).await, [2]);
+    assert_eq!(list(&[("x", "3")]).await, [0; 0]);
+    assert_eq!(list(&[("x' OR 1=1 --", "1")]).await, [0; 0]);
+}
+
+async fn a_log_is_kept_with_its_job(stores: Stores) {
+    let job = submit(&stores, insert_of(1, "a")).await;
+    assert_eq!(
+        stores
+            .jobs
+            .log(&job.account, job.id, at(2))
+            .await
+            .expect("the store answers"),
+        None
+    );
+    let log = JobLog {
+        text: "node 1\n".to_owned(),
+        truncated: true,
+        captured_at: at(2),
+        complete: true,
+    };
+    let mut ended = Job::clone(&job);
+    ended
+        .apply(JobEvent::CancelRequested, at(2))
+        .expect("a queued job can be canceled");
+    let save = SaveJob {
+        job: ended,
+        outputs: Vec::new(),
+        log: Some(log.clone()),
+        durability: Durability::Now,
+    };
+    stores.jobs.save(save).await.expect("the store takes it");
+    assert_eq!(
+        stores
+            .jobs
+            .log(&job.account, job.id, at(2))
+            .await
+            .expect("the store answers"),
+        Some(log)
+    );
+}
