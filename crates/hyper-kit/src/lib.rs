@@ -19,6 +19,8 @@ pub mod host;
 #[cfg(feature = "server")]
 pub mod media;
 #[cfg(feature = "server")]
+pub mod multipart;
+#[cfg(feature = "server")]
 pub mod origin;
 #[cfg(feature = "server")]
 pub mod peers;
@@ -38,6 +40,7 @@ pub use pace::{PacedBody, ReadPace};
 pub use {
     base_url::{BaseUrl, PublicAddress},
     host::Host,
+    multipart::{Multipart, MultipartError, MultipartLimits, Part},
     origin::{Origin, OriginPolicy},
     peers::PeerSet,
     routes::{Lookup, Params, RouteError, Routes},
