@@ -1,1 +1,17 @@
 //! Pure pixel operations, one file per family; nodes are thin wrappers over them.
+//!
+//! A kernel takes its pictures by value and works in place where it is their only owner. It never fails on a shape or parameter
+//! that the node definitions allow, except with a [`KernelError`] that tells its caller's user what to change, and it allocates
+//! no more than its result and a scratch of a few rows or one frame. Nothing depends on the number of threads.
+
+mod error;
+mod frames;
+pub mod point;
+mod rows;
+pub mod scale;
+
+pub use error::KernelError;
+pub use frames::{MAX_FRAME_SAMPLES, output_bytes};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Walking over the frames of a batch, and the limit of one frame.
+//!
+//! A repeated batch holds the same frame many times; it is computed once and stays one frame.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::KernelError;
+use crate::value::{Frame, Image, Mask};
+
+/// What one frame may hold: 16384 x 16384 RGBA, the largest size that the node definitions let anybody ask for.
+pub const MAX_FRAME_SAMPLES: usize = 16384 * 16384 * 4;
+
+/// Bytes that a batch takes if no two of its frames are shared; for checking a budget before a kernel runs.
+#[must_use]
+pub fn output_bytes(frames: usize, height: usize, width: usize, channels: usize) -> u64 {
+    [height, width, channels, size_of::<f32>()]
+        .iter()
+        .fold(frames as u64, |bytes, &n| bytes.saturating_mul(n as u64))
+}
+
+/// Zeroed samples of a new frame.
+///
+/// # Errors
+/// If the frame would be empty or beyond [`MAX_FRAME_SAMPLES`].
+pub(super) fn blank(height: usize, width: usize, channels: usize) -> Result<Vec<f32>, KernelError> {
+    Ok(vec![0.0; samples(height, width, channels)?])
+}
+
+/// The number of samples of a frame that may be made.
+///
+/// # Errors
+/// As [`blank`].
+pub(super) fn samples(height: usize, width: usize, channels: usize) -> Result<usize, KernelError> {
+    if height == 0 || width == 0 {
+        return Err(KernelError::EmptyResult { width, height });
+    }
+    height
+        .checked_mul(width)
+        .and_then(|pixels| pixels.checked_mul(channels))
+        .filter(|&samples| samples <= MAX_FRAME_SAMPLES)
+        .ok_or(KernelError::TooLarge {
+            width,
+            height,
+            channels,
+        })
+}
+
+/// Applies `f` to every distinct frame of a batch.
+pub(super) fn each(
+    image: Image,
+    f: impl Fn(Arc<Frame>) -> Result<Arc<Frame>, KernelError> + Sync + Send,
+) -> Result<Image, KernelError> {
+    Ok(Image::new(map_distinct(image.into_frames(), f)?)?)
+}
+
+/// Applies `f` to every distinct frame of a batch of masks.
+pub(super) fn each_mask(
+    mask: Mask,
+    f: impl Fn(Arc<Frame>) -> Result<Arc<Frame>, KernelError> + Sync + Send,
+) -> Result<Mask, KernelError> {
+    Ok(Mask::new(map_distinct(mask.into_frames(), f)?)?)
+}
+
+/// Applies `f` once to every distinct item and puts the result wherever the item stood.
+pub(super) fn map_distinct<T: Shared, R: Clone + Send + Sync>(
+    items: Vec<T>,
+    f: impl Fn(T) -> Result<R, KernelError> + Sync + Send,
+) -> Result<Vec<R>, KernelError> {
+    let mut seen = HashMap::new();
+    let mut distinct = Vec::new();
+    let mut places = Vec::with_capacity(items.len());
+    for item in items {
+        let next = distinct.len();
+        let place = *seen.entry(item.identity()).or_insert(next);
+        if place == next {
+            distinct.push(item);
+        }
+        places.push(place);
+    }
+    let results: Vec<R> = match distinct.len() {
+        1 => distinct.into_iter().map(f).collect::<Result<_, _>>()?,
+        _ => distinct.into_par_iter().map(f).collect::<Result<_, _>>()?,
+    };
+    Ok(places
+        .into_iter()
+        .map(|place| results[place].clone())
+        .collect())
+}
+
+/// Pairs two batches for an operation that broadcasts: equal lengths, or one of them a single frame.
+///
+/// # Errors
+/// If the lengths can be paired neither way.
+pub(super) fn broadcast(
+    a: Vec<Arc<Frame>>,
+    b: Vec<Arc<Frame>>,
+) -> Result<Vec<(Arc<Frame>, Arc<Frame>)>, KernelError> {
+    match (a.len(), b.len()) {
+        (n, m) if n == m => Ok(a.into_iter().zip(b).collect()),
+        (1, _) => Ok(b.into_iter().map(|b| (Arc::clone(&a[0]), b)).collect()),
+        (_, 1) => Ok(a.into_iter().map(|a| (a, Arc::clone(&b[0]))).collect()),
+        (n, m) => Err(KernelError::BatchMismatch(n, m)),
+    }
+}
+
+/// Repeats a batch from its start, or cuts it, to `length` frames.
+pub(super) fn cycle(frames: &[Arc<Frame>], length: usize) -> Vec<Arc<Frame>> {
+    frames.iter().cycle().take(length).cloned().collect()
+}
+
+/// Values whose equal addresses mean equal contents.
+pub(super) trait Shared: Send {
+    /// What tells two distinct values apart.
+    fn identity(&self) -> [usize; 4];
+}
+
+impl Shared for Arc<Frame> {
+    fn identity(&self) -> [usize; 4] {
+        [Arc::as_ptr(self).addr(), 0, 0, 0]
+    }
+}
+
+impl Shared for (Arc<Frame>, Arc<Frame>) {
+    fn identity(&self) -> [usize; 4] {
+        [
+            Arc::as_ptr(&self.0).addr(),
+            Arc::as_ptr(&self.1).addr(),
+            0,
+            0,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_repeated_frame_is_computed_once_and_stays_shared() {
+        let frame = Arc::new(Frame::filled(1, 1, 1, 1.0));
+        let other = Arc::new(Frame::filled(1, 1, 1, 2.0));
+        let calls = AtomicUsize::new(0);
+        let out = map_distinct(vec![Arc::clone(&frame), other, frame], |frame| {
+            calls.fetch_add(1, Ordering::Relaxed);
+            Ok(Arc::new(Frame::filled(1, 1, 1, -frame.data()[0])))
+        })
+        .expect("nothing fails");
+        assert_eq!(calls.into_inner(), 2);
+        assert!(Arc::ptr_eq(&out[0], &out[2]));
+        assert_eq!((out[0].data()[0], out[1].data()[0]), (-1.0, -2.0));
+    }
+
+    #[test]
+    fn duplicates_do_not_keep_a_frame_from_being_changed_in_place() {
+        let frame = Arc::new(Frame::filled(1, 1, 1, 1.0));
+        let out = map_distinct(vec![Arc::clone(&frame), frame], |frame| {
+            Ok(Arc::strong_count(&frame))
+        })
+        .expect("nothing fails");
+        assert_eq!(out, [1, 1]);
+    }
+
+    #[test]
+    fn sizes_beyond_the_limit_are_refused_before_anything_is_allocated() {
+        assert_eq!(samples(16384, 16384, 4), Ok(MAX_FRAME_SAMPLES));
+        assert_eq!(
+            samples(16384, 16384, 5),
+            Err(KernelError::TooLarge {
+                width: 16384,
+                height: 16384,
+                channels: 5
+            })
+        );
+        assert_eq!(
+            samples(usize::MAX, 2, 1),
+            Err(KernelError::TooLarge {
+                width: 2,
+                height: usize::MAX,
+                channels: 1
+            })
+        );
+        assert_eq!(
+            samples(0, 7, 3),
+            Err(KernelError::EmptyResult {
+                width: 7,
+                height: 0
+            })
+        );
+    }
+
+    #[test]
+    fn batches_pair_one_to_one_or_one_to_all() {
+        let frames = |n: usize| {
+            (0..n)
+                .map(|_| Arc::new(Frame::filled(1, 1, 1, 0.0)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(broadcast(frames(3), frames(3)).expect("equal").len(), 3);
+        assert_eq!(broadcast(frames(1), frames(3)).expect("one").len(), 3);
+        assert_eq!(broadcast(frames(3), frames(1)).expect("one").len(), 3);
+        assert_eq!(
+            broadcast(frames(2), frames(3)),
+            Err(KernelError::BatchMismatch(2, 3))
+        );
+    }
+}
