@@ -224,3 +224,6 @@ impl std::fmt::Debug for Worker {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
