@@ -6,12 +6,14 @@
 
 mod accept;
 mod admission;
+mod answer;
 mod application;
 mod connection;
 mod front;
 mod io;
 mod limits;
 mod stats;
+mod wire;
 
 use std::future::Future;
 use std::net::SocketAddr;

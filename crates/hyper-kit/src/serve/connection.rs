@@ -3,23 +3,15 @@
 //! The protocol is learnt here and not by `hyper-util`'s automatic builder: that one waits for the first bytes without a
 //! deadline, and does not pass on hyper's bound on the size of a head.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::FutureExt;
-use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response};
-use http_body::{Body as _, Frame, SizeHint};
-use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,9 +22,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::admission::Ticket;
+use super::answer::{Activity, Served, answer};
 use super::io::ConnectionIo;
-use super::{Application, ConnectionInfo, Refusal, ServerLimits, ServerStats, Shared, front};
-use crate::body::{Body, BoxError};
+use super::wire::HeadWatch;
+use super::{Application, ConnectionInfo, ServerLimits, Shared};
 
 /// What a client of HTTP/2 sends first.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -52,10 +45,14 @@ pub(super) async fn run<A: Application>(
         return;
     };
     let stats = Arc::clone(&shared.stats);
-    let io = ConnectionIo::new(stream, prefix, &shared.limits, stats, ticket);
+    let watch = match protocol {
+        Protocol::Http1 => Some(HeadWatch::new()),
+        Protocol::Http2 => None,
+    };
+    let io = ConnectionIo::new(stream, prefix, watch, &shared.limits, stats, ticket);
     let served = Arc::new(Served {
         activity: Activity::default(),
-        lingering: io.lingering(),
+        signals: io.signals(),
         info: ConnectionInfo { peer, local },
     });
     let ended = match protocol {
@@ -74,21 +71,6 @@ pub(super) async fn run<A: Application>(
 enum Protocol {
     Http1,
     Http2,
-}
-
-/// What the requests of one connection share.
-struct Served {
-    activity: Activity,
-    lingering: Arc<AtomicBool>,
-    info: ConnectionInfo,
-}
-
-#[derive(Default)]
-struct Activity {
-    /// Requests whose answer is not wholly sent.
-    open: AtomicUsize,
-    /// Requests so far.
-    total: AtomicU64,
 }
 
 /// Failing to set an option makes a worse connection, not a wrong one.
@@ -249,91 +231,5 @@ where
     fn execute(&self, future: F) {
         let cut = self.cut.clone();
         self.tasks.spawn(cut.run_until_cancelled_owned(future));
-    }
-}
-
-async fn answer<A: Application>(
-    request: Request<Incoming>,
-    served: Arc<Served>,
-    shared: Arc<Shared<A>>,
-) -> Result<Response<ServedBody>, Infallible> {
-    let open = OpenRequest::new(&served, &shared.stats);
-    let (uri, version) = (request.uri().clone(), request.version());
-    served
-        .lingering
-        .store(!request.body().is_end_stream(), Ordering::Relaxed);
-
-    let response = match front::check(version, request.headers()) {
-        Err(refusal) => {
-            shared.stats.refused_requests.add(1);
-            let mut response = shared.application.refuse(refusal, &uri);
-            // Where the next request begins is what this one leaves in doubt.
-            let headers = response.headers_mut();
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-            response
-        }
-        Ok(()) => {
-            // Within a block of its own, so that making the future is caught as well as running it.
-            let call = async { shared.application.call(request, served.info).await };
-            let called = AssertUnwindSafe(call).catch_unwind().await;
-            called.unwrap_or_else(|_| {
-                shared.stats.panics.add(1);
-                tracing::error!("a request handler panicked; its client was told of a fault");
-                shared.application.refuse(Refusal::Panicked, &uri)
-            })
-        }
-    };
-    Ok(response.map(|body| ServedBody { body, _open: open }))
-}
-
-/// Counts a request from its arrival until its answer is sent or given up.
-struct OpenRequest {
-    served: Arc<Served>,
-    stats: Arc<ServerStats>,
-}
-
-impl OpenRequest {
-    fn new(served: &Arc<Served>, stats: &Arc<ServerStats>) -> Self {
-        served.activity.open.fetch_add(1, Ordering::Relaxed);
-        served.activity.total.fetch_add(1, Ordering::Relaxed);
-        stats.requests.add(1);
-        stats.in_flight.add(1);
-        Self {
-            served: Arc::clone(served),
-            stats: Arc::clone(stats),
-        }
-    }
-}
-
-impl Drop for OpenRequest {
-    fn drop(&mut self) {
-        self.served.activity.open.fetch_sub(1, Ordering::Relaxed);
-        self.stats.in_flight.sub(1);
-    }
-}
-
-/// A response body that keeps its request open until it is sent.
-struct ServedBody {
-    body: Body,
-    _open: OpenRequest,
-}
-
-impl http_body::Body for ServedBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -1,7 +1,9 @@
 //! What is refused before the application sees it: requests that two servers in a row could read differently.
 
 use http::header::{HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, StatusCode, Uri, Version};
+
+use crate::host::Host;
 
 /// A request that the application does not get to answer, or failed to. The application words it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,8 +12,16 @@ pub enum Refusal {
     MissingHost,
     /// More than one `Host`.
     RepeatedHost,
+    /// A host that is no name or address with a port.
+    BadHost,
+    /// A `Content-Length` beside a `Transfer-Encoding` (RFC 9112, 6.3).
+    LengthAndEncoding,
+    /// More than one `Content-Length`.
+    RepeatedLength,
     /// A `Transfer-Encoding` other than `chunked`.
     UnknownTransferEncoding,
+    /// A line of the head that ends without a carriage return (RFC 9112, 2.2).
+    BareLineFeed,
     /// The handler panicked; the request may have had an effect.
     Panicked,
 }
@@ -20,7 +30,12 @@ impl Refusal {
     /// The status that the answer carries.
     pub fn status(self) -> StatusCode {
         match self {
-            Self::MissingHost | Self::RepeatedHost => StatusCode::BAD_REQUEST,
+            Self::MissingHost
+            | Self::RepeatedHost
+            | Self::BadHost
+            | Self::LengthAndEncoding
+            | Self::RepeatedLength
+            | Self::BareLineFeed => StatusCode::BAD_REQUEST,
             Self::UnknownTransferEncoding => StatusCode::NOT_IMPLEMENTED,
             Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -31,24 +46,33 @@ impl Refusal {
         match self {
             Self::MissingHost => "the request has no Host header; send exactly one",
             Self::RepeatedHost => "the request has several Host headers; send exactly one",
+            Self::BadHost => "the Host header is no host; send a name or an address, and a port",
+            Self::LengthAndEncoding => {
+                "the request has both Content-Length and Transfer-Encoding; send one of them"
+            }
+            Self::RepeatedLength => "the request has several Content-Length headers; send one",
             Self::UnknownTransferEncoding => {
                 "the transfer encoding is not supported; send the body plain or chunked"
             }
+            Self::BareLineFeed => "a line of the request's head does not end with CR LF",
             Self::Panicked => "the request failed through a fault of this server; try again later",
         }
     }
 }
 
-/// Judges the head of a request. HTTP/2 has neither rule: its framing cannot be read in two ways.
-pub(super) fn check(version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
-    if version >= Version::HTTP_2 {
-        return Ok(());
-    }
+/// Judges the head of a request as hyper read it.
+pub(super) fn check(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    let host_needed = version == Version::HTTP_11;
     match headers.get_all(HOST).iter().count() {
-        0 if version == Version::HTTP_11 => return Err(Refusal::MissingHost),
+        0 if host_needed => return Err(Refusal::MissingHost),
         0 | 1 => {}
         _ => return Err(Refusal::RepeatedHost),
     }
+    let named = uri.authority().is_some() || headers.contains_key(HOST);
+    if named && Host::of_request(uri, headers).is_none() {
+        return Err(Refusal::BadHost);
+    }
+
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let known = match (encodings.next(), encodings.next()) {
         (None, _) => true,

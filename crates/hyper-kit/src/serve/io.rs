@@ -1,9 +1,9 @@
-//! The socket under hyper: it counts, cuts stalled readers, and closes without losing the last answer.
+//! The socket under hyper: it counts, watches heads, cuts stalled readers, and closes without losing the last answer.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::admission::Ticket;
-use super::{ServerLimits, ServerStats};
+use super::wire::HeadWatch;
+use super::{Refusal, ServerLimits, ServerStats};
 
 /// How much of an unwanted body is thrown away at a time.
 const DISCARD_BYTES: usize = 16 * 1024;
@@ -26,9 +27,22 @@ pub(super) struct ConnectionIo {
     prefix: Bytes,
     stall: Deadline,
     linger: Deadline,
-    lingering: Arc<AtomicBool>,
+    /// HTTP/1 only: the framing of HTTP/2 cannot be read in two ways.
+    watch: Option<HeadWatch>,
+    signals: Arc<Signals>,
     stats: Arc<ServerStats>,
     _ticket: Ticket,
+}
+
+/// What the socket and the requests on it tell each other.
+#[derive(Debug, Default)]
+pub(super) struct Signals {
+    /// While true, closing waits for the client to stop sending: its last request had a body that may be unread.
+    pub(super) lingering: AtomicBool,
+    /// What is doubtful about a head that has arrived; no request is served from then on.
+    pub(super) doubt: OnceLock<Refusal>,
+    /// The connection speaks another protocol from here on, whose bytes are not watched.
+    pub(super) upgraded: AtomicBool,
 }
 
 /// A timer that is set by the first wait and cleared by progress.
@@ -45,26 +59,40 @@ impl ConnectionIo {
     pub(super) fn new(
         stream: TcpStream,
         prefix: Bytes,
+        watch: Option<HeadWatch>,
         limits: &ServerLimits,
         stats: Arc<ServerStats>,
         ticket: Ticket,
     ) -> Self {
         stats.open.add(1);
-        stats.bytes_read.add(prefix.len() as u64);
-        Self {
+        let mut io = Self {
             stream,
-            prefix,
+            prefix: Bytes::new(),
             stall: Deadline::new(limits.write_stall),
             linger: Deadline::new(limits.linger),
-            lingering: Arc::default(),
+            watch,
+            signals: Arc::default(),
             stats,
             _ticket: ticket,
-        }
+        };
+        io.arrived(&prefix);
+        io.prefix = prefix;
+        io
     }
 
-    /// While true, closing waits for the client to stop sending: its last request had a body that may be unread.
-    pub(super) fn lingering(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.lingering)
+    pub(super) fn signals(&self) -> Arc<Signals> {
+        Arc::clone(&self.signals)
+    }
+
+    fn arrived(&mut self, bytes: &[u8]) {
+        self.stats.bytes_read.add(bytes.len() as u64);
+        if self.signals.upgraded.load(Ordering::Relaxed) {
+            self.watch = None;
+        }
+        let doubt = self.watch.as_mut().and_then(|watch| watch.feed(bytes));
+        if let Some(doubt) = doubt {
+            self.signals.doubt.get_or_init(|| doubt);
+        }
     }
 
     fn written(
@@ -122,8 +150,7 @@ impl AsyncRead for ConnectionIo {
         }
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        let read = buf.filled().len() - before;
-        self.stats.bytes_read.add(read as u64);
+        self.arrived(&buf.filled()[before..]);
         Poll::Ready(Ok(()))
     }
 }
@@ -158,7 +185,7 @@ impl AsyncWrite for ConnectionIo {
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Shutting down a TCP stream twice is harmless, so this may run again after a wait.
         ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
-        if self.lingering.load(Ordering::Relaxed) {
+        if self.signals.lingering.load(Ordering::Relaxed) {
             ready!(self.poll_discard(cx));
         }
         Poll::Ready(Ok(()))

@@ -58,6 +58,65 @@ async fn two_hosts_are_400_even_when_equal() {
 }
 
 #[tokio::test]
+async fn a_host_that_is_none_is_400() {
+    for host in ["", "a/b", "user@a", "a b", "a:99999", "\u{e9}"] {
+        let (status, body) = refused(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+        assert_eq!(
+            (status.as_str(), body.as_str()),
+            ("400", "refused BadHost at /"),
+            "{host}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_length_beside_an_encoding_is_400_in_both_orders() {
+    let (length, encoding) = ("Content-Length: 6", "Transfer-Encoding: chunked");
+    for (first, second) in [(length, encoding), (encoding, length)] {
+        let head = format!("POST /echo HTTP/1.1\r\nHost: a\r\n{first}\r\n{second}\r\n\r\n");
+        let (status, body) = refused(&format!("{head}0\r\n\r\nGET / HTTP/1.1\r\n")).await;
+        let expected = ("400", "refused LengthAndEncoding at /echo");
+        assert_eq!((status.as_str(), body.as_str()), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_length_is_400_even_when_equal() {
+    let head = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n";
+    let (status, body) = refused(&format!("{head}x")).await;
+    assert_eq!(
+        (status.as_str(), body.as_str()),
+        ("400", "refused RepeatedLength at /echo")
+    );
+}
+
+#[tokio::test]
+async fn a_bare_line_feed_is_400() {
+    let (status, body) = refused("GET / HTTP/1.1\nHost: a\n\n").await;
+    assert_eq!(
+        (status.as_str(), body.as_str()),
+        ("400", "refused BareLineFeed at /")
+    );
+}
+
+#[tokio::test]
+async fn a_later_request_of_a_connection_is_refused_too() {
+    let server = Server::start(limits()).await;
+    let mut stream = server.connect().await;
+    let sound =
+        "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
+    stream.write_all(sound.as_bytes()).await.expect("sent");
+    assert_eq!(status(&read_until(&mut stream, "hi").await), "200");
+    let twice = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx";
+    stream.write_all(twice.as_bytes()).await.expect("sent");
+    let answer = read_to_close(&mut stream).await;
+    assert!(
+        answer.ends_with("refused RepeatedLength at /echo"),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
 async fn an_encoding_besides_chunked_is_501() {
     for encoding in ["gzip, chunked", "chunked\r\nTransfer-Encoding: chunked"] {
         let head =

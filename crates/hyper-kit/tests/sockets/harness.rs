@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::{Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 use hyper_kit::{
     Application, Body, BodyError, BoxError, ConnectionInfo, Drained, ReadPace, Refusal,
     ServerLimits, ServerStats, read_limited, serve,
 };
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
@@ -147,6 +149,15 @@ impl Application for Situations {
                 self.reached.notify_one();
                 std::future::pending().await
             }
+            "/upgrade" => {
+                tokio::spawn(shout(hyper::upgrade::on(request)));
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+                let headers = response.headers_mut();
+                headers.insert("connection", HeaderValue::from_static("upgrade"));
+                headers.insert("upgrade", HeaderValue::from_static("shout"));
+                response
+            }
             _ => plain(StatusCode::NOT_FOUND, "no such situation"),
         }
     }
@@ -164,6 +175,16 @@ struct Tell(Arc<Notify>);
 impl Drop for Tell {
     fn drop(&mut self) {
         self.0.notify_one();
+    }
+}
+
+/// A protocol that gives letters back in upper case, to the end.
+async fn shout(upgrade: OnUpgrade) {
+    let upgraded = upgrade.await.expect("an upgraded connection");
+    let mut stream = TokioIo::new(upgraded);
+    while let Ok(byte) = stream.read_u8().await {
+        let loud = byte.to_ascii_uppercase();
+        stream.write_u8(loud).await.expect("an open connection");
     }
 }
 

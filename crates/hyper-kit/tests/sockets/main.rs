@@ -7,3 +7,4 @@ mod drain;
 mod framing;
 mod harness;
 mod http2;
+mod upgrade;
