@@ -1,1 +1,8 @@
-//! kit.
+//! What every server is built with: configuration, log, metrics, signals, and the answers to health checks.
+//!
+//! Knows no API and no store: a binary brings those and mounts them behind [`Front`]. Start at [`config::Settings`].
+
+pub mod config;
+pub mod logging;
+pub mod metrics;
+pub mod signals;

@@ -88,7 +88,7 @@ pub const LAYERS: &[Layer] = &[
         Room::Adapter,
         &["asset-store", "workflow-core"],
     ),
-    layer("kit", Room::Binary, &["accounts", "hyper-kit", "identity"]),
+    layer("kit", Room::Binary, &["hyper-kit"]),
     layer("workflow-server", Room::Binary, WHOLE_SERVER),
     layer("all-in-one", Room::Binary, WHOLE_SERVER),
     layer("xtask", Room::Tool, &[]),

@@ -1,0 +1,21 @@
+//! Configuration: flags over environment over one TOML file over defaults, every value with its origin.
+//!
+//! One table of [`Key`]s makes flags, variables, file keys and their help, so they cannot drift apart. Nothing is read
+//! from the world behind the caller's back: arguments and environment come in, and only the file that was named is opened.
+
+mod error;
+mod file;
+mod key;
+mod nearest;
+mod server;
+mod settings;
+mod value;
+
+pub use error::ConfigError;
+pub use key::{Key, Kind, Preset};
+pub use server::{Credentials, SERVER_KEYS, ServerConfig};
+pub use settings::{Environment, Origin, Settings};
+pub use value::{Auto, Count, Duration, Peers, Size, Value};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! What every server is told: where it listens, whom it lets in, how it is reached, how it logs and how it ends.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time;
+
+use hyper_kit::{BaseUrl, Origin, PeerSet};
+use secrecy::SecretString;
+
+use super::{ConfigError, Count, Duration, Key, Kind, Peers, Preset, Settings, Size, Value};
+use crate::logging::{LogConfig, LogFormat, LogLevels};
+
+/// The resolved configuration of a server, whatever it serves.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where everything is kept.
+    pub data_dir: PathBuf,
+    /// Whom it lets in.
+    pub credentials: Credentials,
+    /// The address that links begin with, where the operator named it.
+    pub public_url: Option<BaseUrl>,
+    /// The path below which everything is served: empty, or with a slash in front and none behind.
+    pub mount_path: String,
+    /// Pages of other origins that may call.
+    pub allowed_origins: Vec<Origin>,
+    /// Proxies whose forwarded headers are believed.
+    pub trusted_proxies: PeerSet,
+    /// Connections open at once; `None` goes by the descriptors that the process may have.
+    pub max_connections: Option<u32>,
+    /// Most bytes of a JSON body.
+    pub json_limit_bytes: u64,
+    /// How long it goes on accepting after a signal, so that a load balancer sees it leave.
+    pub drain_delay: time::Duration,
+    /// How long running requests and jobs may go on after that.
+    pub drain_grace: time::Duration,
+    /// How it logs.
+    pub log: LogConfig,
+}
+
+/// Whom a server lets in.
+#[derive(Clone, Debug)]
+pub enum Credentials {
+    /// Everybody who can reach it.
+    Nothing,
+    /// Those who bear this token.
+    Token(SecretString),
+}
+
+/// The path of [`ServerConfig::mount_path`].
+struct MountPath(String);
+
+pub(super) const LISTEN: Key = value(
+    "listen",
+    "ADDRESS:PORT",
+    "127.0.0.1:8189",
+    "Address and port to listen on; port 0 takes a free one",
+);
+pub(super) const TOKEN: Key = Key {
+    secret: true,
+    ..unset(
+        "token",
+        "TOKEN",
+        "Bearer token that every request must carry; the variable keeps it out of process lists",
+    )
+};
+pub(super) const INSECURE: Key = Key {
+    kind: Kind::Switch,
+    ..value(
+        "insecure_no_auth",
+        "",
+        "false",
+        "Allows listening on a network address without a token",
+    )
+};
+
+/// The keys of [`ServerConfig`].
+pub const SERVER_KEYS: &[Key] = &[
+    LISTEN,
+    value(
+        "data_dir",
+        "DIR",
+        "easel-data",
+        "Directory of everything that is kept; created when it is missing",
+    ),
+    TOKEN,
+    INSECURE,
+    unset(
+        "public_url",
+        "URL",
+        "Address that links begin with, when it is not the one in the Host header",
+    ),
+    value(
+        "mount_path",
+        "PATH",
+        "",
+        "Path below which everything is served, such as /deployment/x",
+    ),
+    list(
+        "allowed_origins",
+        "ORIGIN",
+        "Origins of web pages that may call this server, separated by commas",
+    ),
+    list(
+        "trusted_proxies",
+        "PEER",
+        "Addresses of proxies whose X-Forwarded headers are believed, separated by commas",
+    ),
+    unset(
+        "max_connections",
+        "N",
+        "Connections open at once; by default four fifths of the file descriptors",
+    ),
+    value("json_limit", "SIZE", "16MiB", "Largest JSON body"),
+    value(
+        "drain_delay",
+        "TIME",
+        "0s",
+        "How long to go on accepting after a signal, for load balancers to see /ready turn 503",
+    ),
+    value(
+        "drain_grace",
+        "TIME",
+        "30s",
+        "How long running requests and jobs may go on after a signal",
+    ),
+    value(
+        "log_format",
+        "FORMAT",
+        "auto",
+        "Form of the log on standard error: text, json, or auto for text on a terminal",
+    ),
+    value(
+        "log_level",
+        "LEVEL",
+        "info",
+        "What is logged: off, error, warn, info, debug or trace, also by module: info,store_local=debug",
+    ),
+];
+
+const fn value(
+    name: &'static str,
+    placeholder: &'static str,
+    preset: &'static str,
+    help: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind: Kind::Value(placeholder),
+        preset: Preset::Value(preset),
+        help,
+        secret: false,
+    }
+}
+
+const fn unset(name: &'static str, placeholder: &'static str, help: &'static str) -> Key {
+    Key {
+        preset: Preset::Unset,
+        ..value(name, placeholder, "", help)
+    }
+}
+
+const fn list(name: &'static str, placeholder: &'static str, help: &'static str) -> Key {
+    Key {
+        kind: Kind::List(placeholder),
+        ..value(name, placeholder, "", help)
+    }
+}
+
+impl ServerConfig {
+    /// Reads [`SERVER_KEYS`].
+    ///
+    /// # Errors
+    /// If a value is not allowed, or the server would be open to a network that nobody said it should be open to.
+    pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        let listen: SocketAddr = settings.read("listen")?;
+        let data_dir = settings.read("data_dir")?;
+        let token: Option<SecretString> = settings.read_optional("token")?;
+        let insecure: bool = settings.read("insecure_no_auth")?;
+        if token.is_none() && !listen.ip().to_canonical().is_loopback() && !insecure {
+            let origin = settings.origin("listen").clone();
+            return Err(ConfigError::Open { listen, origin });
+        }
+        Ok(Self {
+            listen,
+            data_dir,
+            credentials: token.map_or(Credentials::Nothing, Credentials::Token),
+            public_url: settings.read_optional("public_url")?,
+            mount_path: settings.read::<MountPath>("mount_path")?.0,
+            allowed_origins: settings.read("allowed_origins")?,
+            trusted_proxies: settings.read::<Peers>("trusted_proxies")?.set,
+            max_connections: settings
+                .read_optional::<Count>("max_connections")?
+                .map(|count| count.0),
+            json_limit_bytes: settings.read::<Size>("json_limit")?.0,
+            drain_delay: settings.read::<Duration<0>>("drain_delay")?.0,
+            drain_grace: settings.read::<Duration<0>>("drain_grace")?.0,
+            log: LogConfig {
+                format: settings.read::<LogFormat>("log_format")?,
+                levels: settings.read::<LogLevels>("log_level")?,
+            },
+        })
+    }
+}
+
+impl Value for MountPath {
+    const ALLOWED: &'static str = "a path of letters, digits and -._~ that starts with a slash and ends without one, such as /deployment/x";
+
+    fn read(text: &str) -> Option<Self> {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let well = |part: &str| !["", ".", ".."].contains(&part) && part.bytes().all(known);
+        let mut parts = text.split('/');
+        let fits = text.is_empty() || (parts.next() == Some("") && parts.all(well));
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    fn show(&self) -> String {
+        super::value::quoted(&self.0)
+    }
+}

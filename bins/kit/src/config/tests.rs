@@ -1,0 +1,445 @@
+//! Layers, origins and refusals of a whole configuration.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Command;
+
+use super::*;
+
+/// A program that was started: its flags, its environment, and the text of its file.
+struct Start<'a> {
+    flags: &'a [&'a str],
+    variables: &'a [(&'a str, &'a str)],
+    file: &'a str,
+}
+
+const NOTHING: Start<'_> = Start {
+    flags: &[],
+    variables: &[],
+    file: "",
+};
+
+impl Start<'_> {
+    fn settings(&self) -> Result<Settings, ConfigError> {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("easel.toml");
+        std::fs::write(&path, self.file).expect("a file");
+        let command = Settings::flags(Command::new("easel"), &[SERVER_KEYS]);
+        let matches = command.get_matches_from([&["easel"], self.flags].concat());
+        let mut environment: Environment = self
+            .variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        environment.push(("EASEL_CONFIG".into(), path.into()));
+        Settings::gather(&[SERVER_KEYS], &matches, environment)
+    }
+
+    fn config(&self) -> Result<(ServerConfig, Settings), ConfigError> {
+        let mut settings = self.settings()?;
+        ServerConfig::read(&mut settings).map(|config| (config, settings))
+    }
+
+    /// The refusal, without the folder of the file.
+    fn refusal(&self) -> String {
+        let error = self.config().map(|_| ()).expect_err("it is refused");
+        let text = error.to_string();
+        match (text.find("/"), text.find("easel.toml")) {
+            (Some(start), Some(end)) if start < end => {
+                format!("{}{}", &text[..start], &text[end..])
+            }
+            _ => text,
+        }
+    }
+}
+
+#[test]
+fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
+    let file = "drain_grace = \"1s\"\n";
+    let variables = [("EASEL_DRAIN_GRACE", "2s")];
+    let flags = ["--drain-grace", "3s"];
+    for (start, seconds, origin) in [
+        (NOTHING, 30, "default"),
+        (Start { file, ..NOTHING }, 1, "easel.toml, line 1"),
+        (
+            Start {
+                file,
+                variables: &variables,
+                ..NOTHING
+            },
+            2,
+            "variable EASEL_DRAIN_GRACE",
+        ),
+        (
+            Start {
+                file,
+                variables: &variables,
+                flags: &flags,
+            },
+            3,
+            "flag --drain-grace",
+        ),
+    ] {
+        let (config, settings) = start.config().expect("a configuration");
+        assert_eq!(config.drain_grace.as_secs(), seconds);
+        let shown = settings.origin("drain_grace").to_string();
+        assert!(shown.ends_with(origin), "{shown}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line_and_the_nearest_known_one() {
+    let file = "# a comment\nlog_format = \"json\"\nlistn = \"127.0.0.1:1\"\n";
+    assert_eq!(
+        Start { file, ..NOTHING }.refusal(),
+        "easel.toml, line 3: unknown key `listn`; did you mean `listen`?"
+    );
+    let file = "[colours]\nx = 1";
+    assert_eq!(
+        Start { file, ..NOTHING }.refusal(),
+        "easel.toml, line 1: unknown key `colours`; `config show` lists the known ones"
+    );
+    // The file cannot lead on to another one.
+    let file = "config = \"other.toml\"";
+    assert!(
+        Start { file, ..NOTHING }
+            .refusal()
+            .contains("unknown key `config`")
+    );
+}
+
+#[test]
+fn an_unknown_variable_is_told_with_the_nearest_known_one() {
+    let variables = [
+        ("EASEL_LISTN", "x"),
+        ("EASEL_COLOUR", "y"),
+        ("OTHER_LISTEN", "z"),
+    ];
+    let (_, settings) = Start {
+        variables: &variables,
+        ..NOTHING
+    }
+    .config()
+    .expect("a configuration");
+    assert_eq!(
+        settings.unknown_variables(),
+        [
+            "the variable EASEL_COLOUR means nothing to this program",
+            "the variable EASEL_LISTN means nothing; did you mean EASEL_LISTEN?",
+        ]
+    );
+}
+
+#[test]
+fn a_bad_value_is_told_with_its_key_its_origin_and_what_is_allowed() {
+    let allowed =
+        "write a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d, at most 3650d";
+    let flags = ["--drain-grace", "soon"];
+    assert_eq!(
+        Start {
+            flags: &flags,
+            ..NOTHING
+        }
+        .refusal(),
+        format!("`drain_grace` cannot be \"soon\" (from flag --drain-grace); {allowed}")
+    );
+    let variables = [("EASEL_DRAIN_GRACE", "")];
+    assert_eq!(
+        Start {
+            variables: &variables,
+            ..NOTHING
+        }
+        .refusal(),
+        format!("`drain_grace` cannot be \"\" (from variable EASEL_DRAIN_GRACE); {allowed}")
+    );
+    let file = "\ndrain_grace = 30";
+    assert_eq!(
+        Start { file, ..NOTHING }.refusal(),
+        format!("`drain_grace` cannot be \"30\" (from easel.toml, line 2); {allowed}")
+    );
+}
+
+#[test]
+fn a_value_of_another_type_is_told_with_its_line() {
+    for (file, expected) in [
+        (
+            "listen = 1.5",
+            "easel.toml, line 1: `listen` cannot be a number with a fraction; write a text or a whole number",
+        ),
+        (
+            "insecure_no_auth = \"true\"",
+            "easel.toml, line 1: `insecure_no_auth` cannot be a text; write true or false",
+        ),
+        (
+            "allowed_origins = [1]",
+            "easel.toml, line 1: `allowed_origins` cannot be an array like this; write an array of texts",
+        ),
+        (
+            "listen.port = 1",
+            "easel.toml, line 1: `listen` cannot be a table; write a text or a whole number",
+        ),
+    ] {
+        assert_eq!(Start { file, ..NOTHING }.refusal(), expected);
+    }
+}
+
+#[test]
+fn what_is_no_toml_is_told_with_its_line() {
+    let file = "log_format = \"json\"\nlisten = \n";
+    assert!(
+        Start { file, ..NOTHING }
+            .refusal()
+            .starts_with("easel.toml, line 2: ")
+    );
+    let file = "listen = \"127.0.0.1:1\"\nlisten = \"127.0.0.1:2\"\n";
+    assert!(
+        Start { file, ..NOTHING }
+            .refusal()
+            .contains("duplicate key")
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_with_what_named_it() {
+    let flags = ["--config", "/nowhere/easel.toml"];
+    let error = Start {
+        flags: &flags,
+        ..NOTHING
+    }
+    .settings()
+    .expect_err("it is not there");
+    assert_eq!(
+        error.to_string(),
+        "the configuration file /nowhere/easel.toml (from flag --config) cannot be read; correct its path"
+    );
+}
+
+#[test]
+fn lists_are_commas_repeated_flags_or_an_array() {
+    let expected = ["http://a", "http://b"];
+    let check = |start: Start<'_>| {
+        let (config, _) = start.config().expect("a configuration");
+        let origins: Vec<String> = config
+            .allowed_origins
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(origins, expected);
+    };
+    check(Start {
+        flags: &["--allowed-origins", "http://a,http://b"],
+        ..NOTHING
+    });
+    check(Start {
+        flags: &[
+            "--allowed-origins",
+            "http://a",
+            "--allowed-origins",
+            "http://b",
+        ],
+        ..NOTHING
+    });
+    check(Start {
+        variables: &[("EASEL_ALLOWED_ORIGINS", "http://a, http://b")],
+        ..NOTHING
+    });
+    check(Start {
+        file: "allowed_origins = [\"http://a\", \"http://b\"]",
+        ..NOTHING
+    });
+}
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn a_network_address_needs_credentials() {
+    for listen in ["0.0.0.0:80", "192.0.2.1:80", "[::]:80"] {
+        let open = Start {
+            flags: &["--listen", listen],
+            ..NOTHING
+        };
+        let text = open.refusal();
+        assert!(
+            text.contains("EASEL_TOKEN")
+                && text.contains("--listen 127.0.0.1:80")
+                && text.contains("--insecure-no-auth"),
+            "{text}"
+        );
+        let variables = [("EASEL_TOKEN", TOKEN)];
+        assert!(
+            Start {
+                variables: &variables,
+                ..open
+            }
+            .config()
+            .is_ok()
+        );
+        let flags = ["--listen", listen, "--insecure-no-auth"];
+        assert!(
+            Start {
+                flags: &flags,
+                ..NOTHING
+            }
+            .config()
+            .is_ok()
+        );
+    }
+    for listen in [
+        "127.0.0.1:80",
+        "127.9.9.9:80",
+        "[::1]:80",
+        "[::ffff:127.0.0.1]:80",
+    ] {
+        assert!(
+            Start {
+                flags: &["--listen", listen],
+                ..NOTHING
+            }
+            .config()
+            .is_ok(),
+            "{listen}"
+        );
+    }
+}
+
+#[test]
+fn a_token_is_masked_and_kept_out_of_refusals() {
+    let variables = [("EASEL_TOKEN", TOKEN)];
+    let (config, settings) = Start {
+        variables: &variables,
+        ..NOTHING
+    }
+    .config()
+    .expect("a configuration");
+    assert!(
+        settings
+            .show()
+            .contains("token = \"********\"  # variable EASEL_TOKEN\n")
+    );
+    assert!(!settings.show().contains(TOKEN) && !format!("{config:?}{settings:?}").contains(TOKEN));
+    let variables = [("EASEL_TOKEN", "too short")];
+    let text = Start {
+        variables: &variables,
+        ..NOTHING
+    }
+    .refusal();
+    assert!(
+        text.contains("EASEL_TOKEN") && !text.contains("too short"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_shown_is_a_file_that_says_the_same() {
+    let flags = [
+        "--listen",
+        "127.0.0.1:1",
+        "--insecure-no-auth",
+        "--mount-path",
+        "/a/b",
+    ];
+    let (_, settings) = Start {
+        flags: &flags,
+        ..NOTHING
+    }
+    .config()
+    .expect("a configuration");
+    let shown = settings.show();
+    assert!(
+        shown.contains("mount_path = \"/a/b\"  # flag --mount-path\n")
+            && shown.contains("# token is not set\n"),
+        "{shown}"
+    );
+    let (_, again) = Start {
+        file: &shown,
+        ..NOTHING
+    }
+    .config()
+    .expect("the same configuration");
+    let values = |text: &str| -> Vec<String> {
+        text.lines()
+            .map(|line| line.split("  # ").next().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(values(&again.show()), values(&shown));
+}
+
+#[test]
+fn a_command_may_settle_what_nobody_set() {
+    let mut settings = NOTHING.settings().expect("settings");
+    settings.preset("log_level", "warn", "the progress bar has the terminal");
+    ServerConfig::read(&mut settings).expect("a configuration");
+    assert!(
+        settings
+            .show()
+            .contains("log_level = \"warn\"  # default, the progress bar has the terminal\n")
+    );
+    let mut settings = Start {
+        flags: &["--log-level", "debug"],
+        ..NOTHING
+    }
+    .settings()
+    .expect("settings");
+    settings.preset("log_level", "warn", "");
+    assert_eq!(
+        *settings.origin("log_level"),
+        Origin::Flag("--log-level".to_owned())
+    );
+}
+
+#[test]
+fn a_mount_path_starts_with_a_slash_and_ends_without_one() {
+    for path in ["", "/a", "/deployment/x", "/a.b/-_~"] {
+        assert!(
+            Start {
+                flags: &["--mount-path", path],
+                ..NOTHING
+            }
+            .config()
+            .is_ok(),
+            "{path}"
+        );
+    }
+    for path in ["/", "a", "/a/", "//a", "/a/../b", "/a b", "/{x}", "/a?b"] {
+        assert!(
+            Start {
+                flags: &["--mount-path", path],
+                ..NOTHING
+            }
+            .config()
+            .is_err(),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused() {
+    use std::os::unix::ffi::OsStringExt;
+    let command = Settings::flags(Command::new("easel"), &[SERVER_KEYS]);
+    let matches = command.get_matches_from(["easel"]);
+    let environment = vec![("EASEL_LISTEN".into(), OsString::from_vec(vec![0xff]))];
+    let error = Settings::gather(&[SERVER_KEYS], &matches, environment).expect_err("no text");
+    assert!(matches!(error, ConfigError::NotText(name) if name == "EASEL_LISTEN"));
+}
+
+#[test]
+fn flags_stand_before_or_behind_a_subcommand() {
+    let command = || {
+        Settings::flags(
+            Command::new("easel").subcommand(Command::new("serve")),
+            &[SERVER_KEYS],
+        )
+    };
+    for line in [
+        ["easel", "--data-dir", "/d", "serve"],
+        ["easel", "serve", "--data-dir", "/d"],
+    ] {
+        let matches = command().get_matches_from(line);
+        let mut settings =
+            Settings::gather(&[SERVER_KEYS], &matches, Vec::new()).expect("settings");
+        let config = ServerConfig::read(&mut settings).expect("a configuration");
+        assert_eq!(config.data_dir, PathBuf::from("/d"));
+    }
+}
