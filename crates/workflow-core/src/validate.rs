@@ -1,9 +1,26 @@
 //! The one validator: it collects every error anywhere, for both dialects.
+//!
+//! Only nodes that an output needs are looked into; what no output needs may be wrong, unless its class is unknown. Nothing
+//! here recurses and nothing takes more than linear time: a graph may be one chain of [`crate::MAX_NODES`] nodes, one cycle of
+//! them, or full of errors.
+
+mod build;
+mod coerce;
+mod cycles;
+mod dependents;
+mod judge;
+mod text;
+mod walk;
+
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::{Graph, InputDefinition, NodeCatalog, NodeId, ResolvedFiles, ValidGraph};
+use crate::{
+    Graph, InputDefinition, NodeCatalog, NodeDefinition, NodeId, ResolvedFiles, ValidGraph,
+};
+use walk::Walk;
 
 /// Everything the validator found.
 #[derive(Clone, Debug)]
@@ -23,7 +40,8 @@ pub struct NodeErrors {
     pub class_type: Option<String>,
     /// Its own errors.
     pub errors: Vec<ValidationError>,
-    /// The output nodes that cannot run because of it.
+    /// The output nodes that cannot run because of it. Where thousands of outputs share thousands of errors, not all of them
+    /// are listed.
     pub dependent_outputs: Vec<NodeId>,
 }
 
@@ -33,8 +51,9 @@ pub struct ValidationError {
     /// The input it is about, where it is about one.
     pub input: Option<String>,
     /// The definition of that input, where there is one.
-    pub definition: Option<InputDefinition>,
-    /// What was found there.
+    pub definition: Option<Arc<InputDefinition>>,
+    /// What was found there: a link as it was sent, a number that is out of bounds once it was converted, any other value
+    /// unwrapped.
     pub received: Option<Value>,
     /// What is wrong.
     pub kind: ValidationErrorKind,
@@ -45,6 +64,10 @@ pub struct ValidationError {
 pub enum ValidationErrorKind {
     /// The node names no class, or one that nothing here can run.
     MissingNodeType {
+        /// The node.
+        node: NodeId,
+        /// The class it names.
+        class: Option<String>,
         /// The title of the node in its editor.
         title: Option<String>,
     },
@@ -52,6 +75,8 @@ pub enum ValidationErrorKind {
     DependencyCycle {
         /// Ids and classes along the cycle, the first node not repeated.
         cycle: Vec<(NodeId, String)>,
+        /// Whether all of it is listed; of a long one the nodes from this one on are.
+        complete: bool,
     },
     /// A required input is absent.
     RequiredInputMissing,
@@ -63,6 +88,9 @@ pub enum ValidationErrorKind {
         node: String,
         /// Whether the node is there and only the slot is not.
         node_exists: bool,
+        /// The node that reads this one and the input it does so by; `None` if this one is itself an output to run. The
+        /// older dialect tells the two apart.
+        read_by: Option<(NodeId, String)>,
     },
     /// A link that carries another type.
     ReturnTypeMismatch {
@@ -91,9 +119,17 @@ pub enum ValidationErrorKind {
     },
 }
 
+/// A graph whose nodes go by their position: what the parts of the validator share.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    graph: &'a Graph,
+    catalog: &'a NodeCatalog,
+    files: &'a ResolvedFiles,
+}
+
 /// Validates a graph against the classes there are and the files that were found for it.
 ///
-/// `targets` narrows the outputs to run; `None` means all of them.
+/// `targets` narrows the outputs to run; `None` means all of them, and a target that is no output node is passed over.
 #[must_use]
 pub fn validate(
     graph: &Graph,
@@ -101,10 +137,107 @@ pub fn validate(
     files: &ResolvedFiles,
     targets: Option<&[String]>,
 ) -> Validation {
-    let _ = (graph, catalog, files, targets);
+    let subject = Subject {
+        graph,
+        catalog,
+        files,
+    };
+    let outputs = subject.outputs(targets);
+    let walk = Walk::from_outputs(subject, &outputs);
+    let invalid = walk.invalid();
+    let (invalid_outputs, valid_outputs): (Vec<usize>, Vec<usize>) =
+        outputs.into_iter().partition(|output| invalid[*output]);
     Validation {
-        graph: None,
-        invalid_outputs: Vec::new(),
-        errors: IndexMap::new(),
+        graph: build::valid_graph(subject, &walk, &valid_outputs),
+        errors: subject.errors(walk, &invalid, &invalid_outputs),
+        invalid_outputs: subject.ids(&invalid_outputs),
     }
 }
+
+impl<'a> Subject<'a> {
+    fn id(self, index: usize) -> &'a NodeId {
+        let (id, _) = self
+            .graph
+            .nodes()
+            .get_index(index)
+            .expect("positions are those of the graph");
+        id
+    }
+
+    fn ids(self, indices: &[usize]) -> Vec<NodeId> {
+        indices
+            .iter()
+            .map(|index| self.id(*index).clone())
+            .collect()
+    }
+
+    /// The class of a node, if it is known.
+    fn definition(self, index: usize) -> Option<&'a Arc<NodeDefinition>> {
+        let class = self.graph.nodes()[index].class_type.as_ref()?;
+        self.catalog.get(class)
+    }
+
+    fn outputs(self, targets: Option<&[String]>) -> Vec<usize> {
+        let targets: Option<std::collections::HashSet<&str>> =
+            targets.map(|targets| targets.iter().map(String::as_str).collect());
+        let is_wanted = |index: &usize| {
+            targets
+                .as_ref()
+                .is_none_or(|targets| targets.contains(self.id(*index).as_str()))
+        };
+        (0..self.graph.nodes().len())
+            .filter(|index| {
+                self.definition(*index)
+                    .is_some_and(|class| class.output_node)
+            })
+            .filter(is_wanted)
+            .collect()
+    }
+
+    fn errors(
+        self,
+        mut walk: Walk<'_>,
+        invalid: &[bool],
+        invalid_outputs: &[usize],
+    ) -> IndexMap<NodeId, NodeErrors> {
+        let mut dependents = dependents::of(&walk, invalid, invalid_outputs);
+        let mut errors = IndexMap::new();
+        for (index, (id, node)) in self.graph.nodes().iter().enumerate() {
+            let found = match (walk.take_errors(index), self.definition(index)) {
+                (Some(errors), _) => errors,
+                (None, None) => vec![self.missing_node_type(index)],
+                (None, Some(_)) => Vec::new(),
+            };
+            if found.is_empty() {
+                continue;
+            }
+            let dependent_outputs = dependents.remove(&index).unwrap_or_default();
+            errors.insert(
+                id.clone(),
+                NodeErrors {
+                    class_type: node.class_type.clone(),
+                    errors: found,
+                    dependent_outputs: self.ids(&dependent_outputs),
+                },
+            );
+        }
+        errors
+    }
+
+    fn missing_node_type(self, index: usize) -> ValidationError {
+        let node = &self.graph.nodes()[index];
+        ValidationError {
+            input: None,
+            definition: None,
+            received: None,
+            kind: ValidationErrorKind::MissingNodeType {
+                node: self.id(index).clone(),
+                class: node.class_type.clone(),
+                title: node.title.clone(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! The graph that can run, once everything is judged.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+use super::Subject;
+use super::walk::Walk;
+use crate::{Input, Node, NodeInput, ValidGraph, ValidNode};
+
+/// The valid outputs and all they need, if there is a valid output.
+pub(super) fn valid_graph(
+    subject: Subject<'_>,
+    walk: &Walk<'_>,
+    outputs: &[usize],
+) -> Option<ValidGraph> {
+    if outputs.is_empty() {
+        return None;
+    }
+    let needed = walk.needed_by(outputs);
+    let mut nodes = IndexMap::new();
+    for (index, node) in subject.graph.nodes().values().enumerate() {
+        let (Some(judged), Some(definition)) = (walk.judged(index), subject.definition(index))
+        else {
+            continue;
+        };
+        if !needed[index] {
+            continue;
+        }
+        let mut inputs = judged.inputs.clone();
+        for (name, value) in &node.inputs {
+            if definition.input(name).is_none() {
+                inputs.insert(name.clone(), NodeInput::Constant(value.clone()));
+            }
+        }
+        let definition = definition.clone();
+        nodes.insert(subject.id(index).clone(), ValidNode { definition, inputs });
+    }
+    Some(ValidGraph {
+        nodes,
+        outputs: subject.ids(outputs),
+        prompt: Arc::new(prompt(subject, walk)),
+    })
+}
+
+/// The whole submitted graph as pictures carry it: constants converted, references by the names of their files.
+fn prompt(subject: Subject<'_>, walk: &Walk<'_>) -> Map<String, Value> {
+    let nodes = subject.graph.nodes().iter().enumerate();
+    nodes
+        .map(|(index, (id, node))| {
+            let mut fields = Map::new();
+            if let Some(class) = &node.class_type {
+                fields.insert("class_type".to_owned(), class.clone().into());
+            }
+            let inputs = shown_inputs(subject, walk, index, node);
+            fields.insert("inputs".to_owned(), inputs.into());
+            if let Some(title) = &node.title {
+                fields.insert("_meta".to_owned(), serde_json::json!({"title": title}));
+            }
+            (id.as_str().to_owned(), fields.into())
+        })
+        .collect()
+}
+
+fn shown_inputs(
+    subject: Subject<'_>,
+    walk: &Walk<'_>,
+    index: usize,
+    node: &Node,
+) -> Map<String, Value> {
+    let converted = walk.judged(index).map(|judged| &judged.inputs);
+    let shown = |name: &str, sent: &Value| {
+        if let Input::Asset(reference) = Input::read(sent)
+            && let Some(file) = subject.files.get(&reference.id)
+        {
+            return file.name.clone().into();
+        }
+        match converted.and_then(|inputs| inputs.get(name)) {
+            Some(NodeInput::Constant(value)) => value.clone(),
+            Some(NodeInput::File(_) | NodeInput::Link { .. }) | None => sent.clone(),
+        }
+    };
+    let inputs = node.inputs.iter();
+    inputs
+        .map(|(name, sent)| (name.clone(), shown(name, sent)))
+        .collect()
+}

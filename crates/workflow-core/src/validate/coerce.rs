@@ -1,0 +1,128 @@
+//! Constants: converted to the type of their socket as Python would, then held against its bounds.
+
+use std::cmp::Ordering;
+
+use serde_json::{Number, Value};
+
+use super::ValidationErrorKind;
+use super::judge::{Fault, is_any};
+use crate::python::{WholeNumber, float_repr, python_bool, python_float, python_int, python_str};
+use crate::{InputDefinition, NodeInput, ResolvedFiles, Socket};
+
+/// Converts a constant.
+pub(super) fn constant(
+    files: &ResolvedFiles,
+    definition: &InputDefinition,
+    value: &Value,
+) -> Result<NodeInput, Box<Fault>> {
+    let invalid = |exception: String| {
+        let kind = ValidationErrorKind::InvalidInputType { exception };
+        Fault::new(Some(value.clone()), kind)
+    };
+    let converted = match &definition.socket {
+        Socket::Int => {
+            let number = python_int(value).map_err(invalid)?;
+            within(
+                definition,
+                |bound| number.compare(bound),
+                || number.to_value(),
+            )?;
+            match number {
+                WholeNumber::Fits(number) => Value::Number(number),
+                WholeNumber::Beyond(_) => {
+                    return Err(invalid(
+                        "Python int too large to convert to C long".to_owned(),
+                    ));
+                }
+            }
+        }
+        Socket::Float => {
+            let number = python_float(value).map_err(invalid)?;
+            let compare = |bound: &Number| number.partial_cmp(&bound.as_f64()?);
+            within(definition, compare, || float_value(number))?;
+            float_value(number)
+        }
+        Socket::String => Value::String(python_str(value)),
+        Socket::Boolean => Value::Bool(python_bool(value)),
+        Socket::Combo { choices, .. } => {
+            if !is_chosen(definition, choices, value) {
+                let kind = ValidationErrorKind::ValueNotInList;
+                return Err(Fault::new(Some(value.clone()), kind));
+            }
+            value.clone()
+        }
+        Socket::File { .. } => return file(files, value),
+        Socket::Link(io_type) if is_any(io_type) => value.clone(),
+        Socket::Link(io_type) => {
+            return Err(invalid(format!(
+                "{io_type} takes a link to the output of a node"
+            )));
+        }
+    };
+    Ok(NodeInput::Constant(converted))
+}
+
+/// JSON has no word for what is not finite: the text that Python prints stands for it.
+fn float_value(number: f64) -> Value {
+    Number::from_f64(number).map_or_else(|| Value::String(float_repr(number)), Value::Number)
+}
+
+/// What cannot be compared (`nan`) is out of no bound.
+fn within(
+    definition: &InputDefinition,
+    compare: impl Fn(&Number) -> Option<Ordering>,
+    received: impl Fn() -> Value,
+) -> Result<(), Box<Fault>> {
+    let is = |bound: Option<&Number>, ordering| bound.and_then(&compare) == Some(ordering);
+    let kind = if is(definition.min(), Ordering::Less) {
+        ValidationErrorKind::ValueSmallerThanMin
+    } else if is(definition.max(), Ordering::Greater) {
+        ValidationErrorKind::ValueBiggerThanMax
+    } else {
+        return Ok(());
+    };
+    Err(Fault::new(Some(received()), kind))
+}
+
+/// Whether a value is among the choices. Choices are kept as texts, so a number or a truth value is one by its spelling.
+fn is_chosen(definition: &InputDefinition, choices: &[String], value: &Value) -> bool {
+    match value {
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => {
+            choices.contains(&python_str(value))
+        }
+        Value::Array(values)
+            if definition.options.get("multiselect") == Some(&Value::Bool(true)) =>
+        {
+            values.iter().all(|value| {
+                value
+                    .as_str()
+                    .is_some_and(|text| choices.iter().any(|choice| choice == text))
+            })
+        }
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+/// Finds a file by what the graph calls it, else by that without the note of a folder. An address is left to the engine.
+fn file(files: &ResolvedFiles, value: &Value) -> Result<NodeInput, Box<Fault>> {
+    if let Value::String(name) = value {
+        let found = files
+            .get(name)
+            .or_else(|| files.get(without_folder_note(name)?));
+        if let Some(file) = found {
+            return Ok(NodeInput::File(file.clone()));
+        }
+        if name.starts_with("https://") {
+            return Ok(NodeInput::Constant(value.clone()));
+        }
+    }
+    let name = python_str(value);
+    let kind = ValidationErrorKind::InvalidFile { name };
+    Err(Fault::new(Some(value.clone()), kind))
+}
+
+fn without_folder_note(name: &str) -> Option<&str> {
+    [" [input]", " [output]", " [temp]"]
+        .iter()
+        .find_map(|note| name.strip_suffix(note))
+}

@@ -1,0 +1,202 @@
+//! One node by itself: its class, and each input its class declares.
+//!
+//! Inputs that the class does not declare are no links and never wrong.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::coerce::constant;
+use super::{Subject, ValidationError, ValidationErrorKind};
+use crate::{AssetReference, Input, InputDefinition, NodeId, NodeInput, Socket};
+
+/// What was found of a node.
+pub(super) struct Judged<'a> {
+    /// Declared inputs that are right.
+    pub(super) inputs: IndexMap<String, NodeInput>,
+    /// What it reads, mistyped links included.
+    pub(super) sources: Vec<Source<'a>>,
+    /// What is wrong.
+    pub(super) errors: Vec<ValidationError>,
+}
+
+/// A node that is read, and the input that reads it.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) node: usize,
+    pub(super) input: &'a str,
+}
+
+/// A wrong input: what was found and what is wrong with it.
+pub(super) struct Fault {
+    pub(super) received: Option<Value>,
+    pub(super) kind: ValidationErrorKind,
+}
+
+impl Fault {
+    pub(super) fn new(received: Option<Value>, kind: ValidationErrorKind) -> Box<Self> {
+        Box::new(Self { received, kind })
+    }
+}
+
+/// Definitions that errors carry, by address: a list of choices may be long and named by thousands of errors.
+#[derive(Default)]
+pub(super) struct Definitions {
+    shared: HashMap<*const InputDefinition, Arc<InputDefinition>>,
+}
+
+impl Definitions {
+    fn share(&mut self, definition: &InputDefinition) -> Arc<InputDefinition> {
+        let shared = self.shared.entry(std::ptr::from_ref(definition));
+        shared
+            .or_insert_with(|| Arc::new(definition.clone()))
+            .clone()
+    }
+}
+
+/// Judges a node that `read_by` reads, or that is an output.
+pub(super) fn judge<'a>(
+    subject: Subject<'a>,
+    index: usize,
+    read_by: Option<(usize, &str)>,
+    definitions: &mut Definitions,
+) -> Judged<'a> {
+    let mut judged = Judged {
+        inputs: IndexMap::new(),
+        sources: Vec::new(),
+        errors: Vec::new(),
+    };
+    let Some(class) = subject.definition(index) else {
+        judged.errors.push(subject.missing_node_type(index));
+        return judged;
+    };
+    let node = &subject.graph.nodes()[index];
+    for definition in &class.inputs {
+        let result = match node.input(&definition.name) {
+            None if definition.required => {
+                Err(Fault::new(None, ValidationErrorKind::RequiredInputMissing))
+            }
+            None => continue,
+            Some(Input::Link(items)) => {
+                let source = source(subject, items);
+                judged.sources.extend(source.map(|node| Source {
+                    node,
+                    input: &definition.name,
+                }));
+                link(subject, definition, items, read_by)
+            }
+            Some(Input::Asset(reference)) => {
+                let sent = &node.inputs[&definition.name];
+                asset(subject, definition, reference, sent)
+            }
+            Some(Input::Constant(value)) => constant(subject.files, definition, value),
+        };
+        match result {
+            Ok(input) => {
+                judged.inputs.insert(definition.name.clone(), input);
+            }
+            Err(fault) => judged.errors.push(ValidationError {
+                input: Some(definition.name.clone()),
+                definition: Some(definitions.share(definition)),
+                received: fault.received,
+                kind: fault.kind,
+            }),
+        }
+    }
+    judged
+}
+
+/// A reference to an asset: a file where a file can be meant, else a value like any other object.
+fn asset(
+    subject: Subject<'_>,
+    definition: &InputDefinition,
+    reference: AssetReference,
+    sent: &Value,
+) -> Result<NodeInput, Box<Fault>> {
+    match subject.files.get(&reference.id) {
+        Some(file) if takes_files(&definition.socket) => Ok(NodeInput::File(file.clone())),
+        Some(_) => constant(subject.files, definition, sent),
+        None => {
+            let kind = ValidationErrorKind::InvalidFile { name: reference.id };
+            Err(Fault::new(Some(sent.clone()), kind))
+        }
+    }
+}
+
+/// Whether a file may stand in a socket: where a text may stand, or anything.
+fn takes_files(socket: &Socket) -> bool {
+    match socket {
+        Socket::String | Socket::File { .. } => true,
+        Socket::Link(io_type) => is_any(io_type),
+        Socket::Int | Socket::Float | Socket::Boolean | Socket::Combo { .. } => false,
+    }
+}
+
+/// The node that a well-formed link leads to.
+fn source(subject: Subject<'_>, items: &[Value]) -> Option<usize> {
+    let (id, _) = link_parts(items)?;
+    subject.graph.nodes().get_index_of(id)
+}
+
+fn link_parts(items: &[Value]) -> Option<(&str, u64)> {
+    match items {
+        [Value::String(id), Value::Number(slot)] => Some((id, slot.as_u64()?)),
+        _ => None,
+    }
+}
+
+fn link(
+    subject: Subject<'_>,
+    definition: &InputDefinition,
+    items: &[Value],
+    read_by: Option<(usize, &str)>,
+) -> Result<NodeInput, Box<Fault>> {
+    let fault = |kind| Fault::new(Some(Value::Array(items.to_vec())), kind);
+    let unknown = |node: &str, node_exists| {
+        fault(ValidationErrorKind::UnknownLink {
+            node: node.to_owned(),
+            node_exists,
+            read_by: read_by.map(|(node, input)| (subject.id(node).clone(), input.to_owned())),
+        })
+    };
+    let (id, slot) = link_parts(items).ok_or_else(|| fault(ValidationErrorKind::BadLinkedInput))?;
+    let node = source(subject, items).ok_or_else(|| unknown(id, false))?;
+    let slot = usize::try_from(slot).unwrap_or(usize::MAX);
+    let link = NodeInput::Link {
+        node: subject.id(node).clone(),
+        slot,
+    };
+    let Some(class) = subject.definition(node) else {
+        // What an unknown class gives is unknown too; that is told of the other node.
+        return Ok(link);
+    };
+    let output = class.outputs.get(slot).ok_or_else(|| unknown(id, true))?;
+    if fits(&output.io_type, definition.socket.io_type()) {
+        Ok(link)
+    } else {
+        Err(fault(ValidationErrorKind::ReturnTypeMismatch {
+            received_type: output.io_type.clone(),
+            linked_node: NodeId::from(id),
+            slot,
+        }))
+    }
+}
+
+/// Whether a link of one type may lead into a socket of another: any of the types of the one may be any of the other.
+fn fits(received: &str, wanted: &str) -> bool {
+    received == wanted
+        || is_any(received)
+        || is_any(wanted)
+        || types(received).any(|received| types(wanted).any(|wanted| wanted == received))
+}
+
+/// Whether a type stands for all of them.
+pub(super) fn is_any(io_type: &str) -> bool {
+    types(io_type).any(|io_type| io_type == "*")
+}
+
+fn types(io_type: &str) -> impl Iterator<Item = &str> {
+    io_type.split(',').map(str::trim)
+}
