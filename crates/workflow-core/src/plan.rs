@@ -50,3 +50,6 @@ impl Plan {
         u32::try_from(self.order.len()).unwrap_or(u32::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests;
