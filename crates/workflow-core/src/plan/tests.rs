@@ -1,3 +1,5 @@
+//! Orders of small graphs, of the deepest one, and of any.
+
 use std::sync::Arc;
 
 use indexmap::IndexMap;

@@ -1,3 +1,5 @@
+//! Python's own words, value by value.
+
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;

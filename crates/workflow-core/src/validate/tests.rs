@@ -1,3 +1,5 @@
+//! The validator by its rules; graphs are as small as the rule allows.
+
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(
     clippy::needless_pass_by_value,
