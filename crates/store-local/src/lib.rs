@@ -1,1 +1,24 @@
-//! store-local.
+//! One directory, one installation: rows in SQLite, blobs in files.
+//!
+//! Implements the ports of the domain crates and decides nothing for them. One process has the directory at a time. Rows go
+//! through one writing thread that commits in groups; a blob is durable before any row may name it, and the only way to a
+//! blob is through a row. Start at [`Store`].
+
+mod blobs;
+mod clock;
+mod columns;
+mod database;
+mod directory;
+mod faults;
+mod health;
+mod link_keys;
+mod records;
+mod store;
+
+pub use blobs::FileBlobs;
+pub use clock::Clock;
+pub use database::{DatabaseError, MigrationError};
+pub use directory::DirectoryError;
+pub use health::Poisoned;
+pub use records::SqliteRecords;
+pub use store::{OpenError, Store, StoreOptions};

@@ -1,0 +1,125 @@
+//! Blobs as files, named by their hash.
+//!
+//! A blob's bytes are on the disk before its name is, and its name is before anybody is told. No name made of a caller's text
+//! is ever joined to a path.
+
+mod reader;
+mod shelves;
+mod temporary;
+mod writer;
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use asset_store::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::task;
+
+use crate::clock::Clock;
+use crate::directory::Directory;
+use crate::health::Health;
+use reader::ReadAhead;
+use shelves::Shelves;
+use writer::FileWriter;
+
+/// How many blobs may be written at once, each with a file and about a MiB of memory. More wait for their turn.
+const WRITERS: usize = 256;
+
+/// The blobs of a data directory. Clones share them.
+#[derive(Clone)]
+pub struct FileBlobs {
+    shelves: Arc<Shelves>,
+    turns: Arc<Semaphore>,
+    read_ahead: ReadAhead,
+}
+
+impl FileBlobs {
+    /// Opens the blobs and removes what a process before left half-written.
+    pub(crate) fn open(
+        directory: Arc<Directory>,
+        health: Health,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            shelves: Arc::new(Shelves::open(directory, health, clock)?),
+            turns: Arc::new(Semaphore::new(WRITERS)),
+            read_ahead: ReadAhead::new(),
+        })
+    }
+
+    /// Runs file operations on a thread that may wait for the disk.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shelves) -> Result<T, BlobError> + Send + 'static,
+    ) -> Result<T, BlobError> {
+        let shelves = Arc::clone(&self.shelves);
+        joined(&mut task::spawn_blocking(move || work(&shelves))).await
+    }
+}
+
+#[async_trait]
+impl BlobStore for FileBlobs {
+    async fn begin(&self) -> Result<Box<dyn BlobWriter>, BlobError> {
+        self.shelves.check()?;
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = turn.map_err(|closed| BlobError::Io(Box::new(closed)))?;
+        Ok(Box::new(FileWriter::new(Arc::clone(&self.shelves), turn)))
+    }
+
+    async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError> {
+        let path = self.shelves.path(hash);
+        reader::open(path, range, self.read_ahead.clone()).await
+    }
+
+    async fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError> {
+        let hash = *hash;
+        self.on_disk(move |shelves| shelves.touch(&hash)).await
+    }
+
+    async fn delete(&self, hash: &BlobHash, untouched_since: Timestamp) -> Result<bool, BlobError> {
+        let hash = *hash;
+        self.on_disk(move |shelves| shelves.delete(&hash, untouched_since))
+            .await
+    }
+
+    async fn list(&self, after: Option<BlobHash>, limit: usize) -> Result<Vec<Blob>, BlobError> {
+        self.on_disk(move |shelves| shelves.list(after, limit).map_err(failed))
+            .await
+    }
+}
+
+/// The outcome of work on a blocking thread.
+async fn joined<T>(work: &mut task::JoinHandle<Result<T, BlobError>>) -> Result<T, BlobError> {
+    // A runtime that shuts down gives work up.
+    work.await
+        .unwrap_or_else(|gone| Err(BlobError::Io(Box::new(gone))))
+}
+
+/// What a failure of the file system means to a caller.
+fn failed(error: io::Error) -> BlobError {
+    if is_full(&error) {
+        BlobError::Full(Box::new(error))
+    } else {
+        BlobError::Io(Box::new(error))
+    }
+}
+
+/// Whether an error says that there is no room, under whichever limit.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+impl std::fmt::Debug for FileBlobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FileBlobs")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! Where blobs lie: `blobs/aa/bb/<64 hex>`, and who may change what there when.
+//!
+//! Everything that makes, renews or removes a name happens under the lock of its first byte. So a sweep cannot remove a blob
+//! that an upload has just met, and the look before a rename holds until the rename.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use asset_store::{Blob, BlobError, BlobHash};
+use jiff::Timestamp;
+
+use super::temporary::TemporaryFile;
+use super::{failed, is_full};
+use crate::clock::Clock;
+use crate::directory::{Directory, sync_directory};
+use crate::health::Health;
+
+/// The folders of the blobs. Every method may wait for the disk.
+pub(super) struct Shelves {
+    /// Keeps the directory taken while a blob may be written.
+    _directory: Arc<Directory>,
+    root: PathBuf,
+    temporary: PathBuf,
+    health: Health,
+    clock: Clock,
+    /// By the first byte of the hashes.
+    shelves: Vec<Mutex<Shelf>>,
+}
+
+/// What this process knows of one `aa/`. A process that was killed may have left names that the disk does not have yet.
+#[derive(Default)]
+struct Shelf {
+    /// Whether this process made the folder and its name is not on the disk yet.
+    nameless: bool,
+    /// Whether every name in the folder is on the disk.
+    synced: bool,
+    /// The same of its `bb/`, one bit each.
+    parts: [u64; 4],
+}
+
+impl Shelves {
+    pub(super) fn open(
+        directory: Arc<Directory>,
+        health: Health,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let (root, temporary) = (directory.blobs(), directory.tmp());
+        for left in fs::read_dir(&temporary)? {
+            fs::remove_file(left?.path())?;
+        }
+        // What is there already has its name from now on, whoever made it.
+        sync_directory(&root)?;
+        Ok(Self {
+            _directory: directory,
+            root,
+            temporary,
+            health,
+            clock,
+            shelves: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
+        })
+    }
+
+    /// Whether writes may go on.
+    pub(super) fn check(&self) -> Result<(), BlobError> {
+        self.health
+            .check()
+            .map_err(|poisoned| BlobError::Io(Box::new(poisoned)))
+    }
+
+    /// Where a blob lies if it is there.
+    pub(super) fn path(&self, hash: &BlobHash) -> PathBuf {
+        self.folder(hash).join(hash.to_hex())
+    }
+
+    /// A file to write a new blob into.
+    pub(super) fn temporary(&self) -> Result<TemporaryFile, BlobError> {
+        self.check()?;
+        TemporaryFile::create(&self.temporary).map_err(failed)
+    }
+
+    /// Makes the bytes of a file durable.
+    pub(super) fn sync(&self, file: &TemporaryFile) -> Result<(), BlobError> {
+        self.check()?;
+        file.sync().map_err(|error| {
+            // Without room the file is given up, and nothing else is in doubt.
+            if !is_full(&error) {
+                self.health.poison(&error);
+            }
+            failed(error)
+        })
+    }
+
+    /// Gives durable bytes their name, unless the blob is there already; durable when this returns.
+    pub(super) fn put(&self, blob: &Blob, file: TemporaryFile) -> Result<(), BlobError> {
+        self.check()?;
+        let mut shelf = self.shelf(&blob.hash);
+        if self.renew(&mut shelf, blob)? {
+            return Ok(());
+        }
+        self.make_folders(&mut shelf, &blob.hash).map_err(failed)?;
+        file.place(&self.path(&blob.hash), self.now())
+            .map_err(failed)?;
+        self.sync_way(&mut shelf, &blob.hash)
+    }
+
+    /// If the blob is there already, makes it as durable and as fresh as if it had just been put.
+    pub(super) fn met(&self, blob: &Blob) -> Result<bool, BlobError> {
+        self.check()?;
+        let mut shelf = self.shelf(&blob.hash);
+        self.renew(&mut shelf, blob)
+    }
+
+    /// Renews the age of a blob and answers its size.
+    pub(super) fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError> {
+        let _shelf = self.shelf(hash);
+        self.refresh(hash).map_err(failed)
+    }
+
+    /// Removes a blob that is older than `untouched_since`; whether it is gone now.
+    pub(super) fn delete(
+        &self,
+        hash: &BlobHash,
+        untouched_since: Timestamp,
+    ) -> Result<bool, BlobError> {
+        self.check()?;
+        let _shelf = self.shelf(hash);
+        let path = self.path(hash);
+        let Some(metadata) = if_there(fs::metadata(&path)).map_err(failed)? else {
+            return Ok(true);
+        };
+        let touched_at = metadata.modified().map_err(failed)?;
+        if touched_at >= SystemTime::from(untouched_since) {
+            return Ok(false);
+        }
+        // Not made durable: a blob that comes back with the power is swept again.
+        fs::remove_file(&path).map_err(failed)?;
+        Ok(true)
+    }
+
+    /// Blobs in the order of their hashes, from behind `after`.
+    pub(super) fn list(&self, after: Option<BlobHash>, limit: usize) -> io::Result<Vec<Blob>> {
+        let from = after.map(|hash| *hash.as_bytes());
+        let mut found = Vec::new();
+        for first in names(&self.root, from.map(|from| from[0]))? {
+            let shelf = self.root.join(hex(first));
+            let begun = from.filter(|from| from[0] == first);
+            for second in names(&shelf, begun.map(|from| from[1]))? {
+                let mut part = blobs_in(&shelf.join(hex(second)), [first, second])?;
+                part.retain(|blob| after.is_none_or(|after| blob.hash > after));
+                part.sort_unstable_by_key(|blob| blob.hash);
+                found.extend(part);
+                if found.len() >= limit {
+                    found.truncate(limit);
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn shelf(&self, hash: &BlobHash) -> MutexGuard<'_, Shelf> {
+        // A panic leaves at worst a folder that is synced once more than needed.
+        self.shelves[usize::from(hash.as_bytes()[0])]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn folder(&self, hash: &BlobHash) -> PathBuf {
+        let [first, second, ..] = *hash.as_bytes();
+        self.root.join(hex(first)).join(hex(second))
+    }
+
+    fn now(&self) -> SystemTime {
+        self.clock.now().into()
+    }
+
+    /// Whether a whole blob of this hash is there; it is then fresh, and its name is on the disk.
+    fn renew(&self, shelf: &mut Shelf, blob: &Blob) -> Result<bool, BlobError> {
+        match self.refresh(&blob.hash).map_err(failed)? {
+            None => return Ok(false),
+            Some(size) if size != blob.size_bytes => {
+                tracing::warn!(hash = %blob.hash, size, "a damaged blob is replaced");
+                return Ok(false);
+            }
+            Some(_) => {}
+        }
+        if !shelf.has(blob.hash.as_bytes()[1]) {
+            self.sync_way(shelf, &blob.hash)?;
+        }
+        Ok(true)
+    }
+
+    /// Sets the age of a blob to now, never back, and answers its size.
+    fn refresh(&self, hash: &BlobHash) -> io::Result<Option<u64>> {
+        let Some(file) = if_there(File::open(self.path(hash)))? else {
+            return Ok(None);
+        };
+        let metadata = file.metadata()?;
+        let now = self.now();
+        if metadata.modified()? < now {
+            file.set_modified(now)?;
+        }
+        Ok(Some(metadata.len()))
+    }
+
+    /// Makes the two folders of a hash where they are missing.
+    fn make_folders(&self, shelf: &mut Shelf, hash: &BlobHash) -> io::Result<()> {
+        let [first, second, ..] = *hash.as_bytes();
+        if shelf.has(second) {
+            return Ok(());
+        }
+        let outer = self.root.join(hex(first));
+        if make(&outer)? {
+            shelf.nameless = true;
+        }
+        if make(&outer.join(hex(second)))? {
+            shelf.synced = false;
+        }
+        Ok(())
+    }
+
+    /// Makes the name of a blob durable, and the names of the folders that lead to it. In this order, because a file system
+    /// that keeps a journal writes all of it with the first and has nothing left to do for the others.
+    fn sync_way(&self, shelf: &mut Shelf, hash: &BlobHash) -> Result<(), BlobError> {
+        let [first, second, ..] = *hash.as_bytes();
+        self.sync_folder(&self.folder(hash))?;
+        if !shelf.synced {
+            self.sync_folder(&self.root.join(hex(first)))?;
+        }
+        if shelf.nameless {
+            self.sync_folder(&self.root)?;
+        }
+        shelf.synced = true;
+        shelf.nameless = false;
+        shelf.mark(second);
+        Ok(())
+    }
+
+    fn sync_folder(&self, folder: &Path) -> Result<(), BlobError> {
+        let synced = sync_blob_folder(folder);
+        synced.map_err(|error| {
+            self.health.poison(&error);
+            BlobError::Io(Box::new(error))
+        })
+    }
+}
+
+impl Shelf {
+    fn has(&self, second: u8) -> bool {
+        self.parts[usize::from(second / 64)] & (1 << (second % 64)) != 0
+    }
+
+    fn mark(&mut self, second: u8) {
+        self.parts[usize::from(second / 64)] |= 1 << (second % 64);
+    }
+}
+
+fn sync_blob_folder(folder: &Path) -> io::Result<()> {
+    fail::fail_point!("blob-folder-sync", |kind| Err(crate::faults::io(kind)));
+    sync_directory(folder)
+}
+
+/// Makes a folder; whether it was not there.
+fn make(folder: &Path) -> io::Result<bool> {
+    match fs::create_dir(folder) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn hex(byte: u8) -> String {
+    format!("{byte:02x}")
+}
+
+/// `None` for what is not there.
+fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The folders in `folder` that are named by a byte, in order, from `from` on.
+fn names(folder: &Path, from: Option<u8>) -> io::Result<Vec<u8>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let byte = name.to_str().filter(|name| name.len() == 2);
+        if let Some(byte) = byte.and_then(|name| u8::from_str_radix(name, 16).ok())
+            && from.is_none_or(|from| byte >= from)
+        {
+            names.push(byte);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The blobs in one innermost folder; whatever else somebody put there is passed over.
+fn blobs_in(folder: &Path, prefix: [u8; 2]) -> io::Result<Vec<Blob>> {
+    let mut blobs = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let hash = name.to_str().and_then(|name| BlobHash::from_hex(name).ok());
+        let Some(hash) = hash.filter(|hash| hash.as_bytes()[..2] == prefix) else {
+            continue;
+        };
+        // Gone means deleted since the folder was read.
+        if let Some(metadata) = if_there(entry.metadata())? {
+            blobs.push(Blob {
+                hash,
+                size_bytes: metadata.len(),
+            });
+        }
+    }
+    Ok(blobs)
+}

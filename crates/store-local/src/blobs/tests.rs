@@ -1,0 +1,184 @@
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use asset_store::contract::{self, TestClock};
+use asset_store::read_all;
+use bytes::Bytes;
+use tempfile::TempDir;
+
+use super::*;
+
+/// Blobs in a directory of their own, taken like that of a store.
+fn blobs_in(path: &Path, clock: Clock) -> FileBlobs {
+    let directory = Directory::take(path).expect("the directory is free");
+    FileBlobs::open(Arc::new(directory), Health::default(), clock).expect("it can be opened")
+}
+
+fn blobs(root: &TempDir) -> FileBlobs {
+    blobs_in(root.path(), Clock::system())
+}
+
+fn root() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+async fn put(blobs: &FileBlobs, bytes: &Bytes) -> Blob {
+    let mut writer = blobs.begin().await.expect("a writer");
+    writer.write(bytes.clone()).await.expect("room");
+    writer.commit().await.expect("a commit")
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Waits until no writer and nothing that works for one is left.
+async fn all_writers_gone(blobs: &FileBlobs) {
+    let all = u32::try_from(WRITERS).expect("a small number");
+    drop(blobs.turns.acquire_many(all).await.expect("never closed"));
+}
+
+#[tokio::test]
+async fn blobs_in_files_keep_the_contract() {
+    let roots = Mutex::new(Vec::new());
+    contract::blob_store(|clock: TestClock| {
+        let root = root();
+        let blobs = blobs_in(root.path(), Clock::new(move || clock.now()));
+        roots.lock().expect("no panic").push(root);
+        Arc::new(blobs)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_blob_lies_under_the_first_bytes_of_its_hash() {
+    let root = root();
+    let blob = put(&blobs(&root), &Bytes::from_static(b"easel")).await;
+    let hex = blob.hash.to_hex();
+    let path = root
+        .path()
+        .join(format!("blobs/{}/{}/{hex}", &hex[..2], &hex[2..4]));
+    assert_eq!(fs::read(path).expect("the file"), b"easel");
+    assert_eq!(files(&root.path().join("tmp")), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn a_dropped_writer_leaves_no_file() {
+    let root = root();
+    let blobs = blobs(&root);
+    let large = Bytes::from(vec![7; 3_000_000]);
+    let mut unfinished = blobs.begin().await.expect("a writer");
+    unfinished.write(large.clone()).await.expect("room");
+    // Still being written while it is dropped.
+    drop(unfinished);
+    let mut finished = blobs.begin().await.expect("a writer");
+    finished.write(large).await.expect("room");
+    finished.finish().await.expect("an end");
+    assert_eq!(files(&root.path().join("tmp")).len(), 1);
+    drop(finished);
+    all_writers_gone(&blobs).await;
+    assert_eq!(files(&root.path().join("tmp")), Vec::<PathBuf>::new());
+    assert_eq!(files(&root.path().join("blobs")), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn what_a_process_before_left_is_kept_if_whole_and_removed_if_not() {
+    let root = root();
+    let bytes = Bytes::from_static(b"kept");
+    let blob = put(&blobs(&root), &bytes).await;
+    fs::write(root.path().join("tmp/left"), "half").expect("a file");
+
+    let again = blobs(&root);
+    assert_eq!(files(&root.path().join("tmp")), Vec::<PathBuf>::new());
+    assert_eq!(read_all(&again, &blob).await.expect("the bytes"), bytes);
+    assert_eq!(put(&again, &bytes).await, blob);
+}
+
+#[tokio::test]
+async fn a_damaged_blob_is_replaced_when_it_is_put_again() {
+    let root = root();
+    let blobs = blobs(&root);
+    for bytes in [
+        Bytes::from_static(b"small"),
+        Bytes::from(vec![7; 3_000_000]),
+    ] {
+        let blob = put(&blobs, &bytes).await;
+        fs::write(blobs.shelves.path(&blob.hash), "cut").expect("the file");
+        assert_eq!(put(&blobs, &bytes).await, blob);
+        assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
+    }
+}
+
+#[tokio::test]
+async fn a_blob_that_is_cut_short_while_it_is_read_is_an_error() {
+    let root = root();
+    let blobs = blobs(&root);
+    let blob = put(&blobs, &Bytes::from(vec![7; 3_000_000])).await;
+    let path = blobs.shelves.path(&blob.hash);
+    let reader = blobs
+        .open(&blob.hash, 0..blob.size_bytes)
+        .await
+        .expect("it");
+    let file = fs::File::options()
+        .write(true)
+        .open(path)
+        .expect("the file");
+    file.set_len(1_000_000).expect("it shrinks");
+    let chunks: Vec<Result<Bytes, BlobError>> =
+        futures_util::StreamExt::collect(reader.bytes).await;
+    let (last, before) = chunks.split_last().expect("chunks");
+    assert!(matches!(last, Err(BlobError::Io(_))), "{last:?}");
+    assert!(before.iter().all(Result::is_ok));
+}
+
+#[tokio::test]
+async fn strange_files_among_the_blobs_are_passed_over() {
+    let root = root();
+    let blobs = blobs(&root);
+    let blob = put(&blobs, &Bytes::from_static(b"easel")).await;
+    let folder = root.path().join("blobs");
+    fs::write(folder.join("README"), "").expect("a file");
+    fs::create_dir(folder.join("lost+found")).expect("a folder");
+    let inner = blobs.shelves.path(&blob.hash).with_file_name("notes");
+    fs::write(inner, "").expect("a file");
+    assert_eq!(blobs.list(None, 10).await.expect("a list"), [blob]);
+}
+
+#[tokio::test]
+async fn a_sweep_beside_uploads_of_the_same_bytes_never_takes_a_committed_blob() {
+    let root = root();
+    let blobs = blobs(&root);
+    let bytes = Bytes::from_static(b"put and swept");
+    let hash = BlobHash::of(&bytes);
+    let sweep = async {
+        for _ in 0..300 {
+            // Everything put before this very moment may go.
+            blobs
+                .delete(&hash, Timestamp::now())
+                .await
+                .expect("an answer");
+        }
+    };
+    let uploads = async {
+        for _ in 0..300 {
+            let before = Timestamp::now();
+            let blob = put(&blobs, &bytes).await;
+            let deleted = blobs.delete(&hash, before).await.expect("an answer");
+            let size = blobs.touch(&hash).await.expect("an answer");
+            // The other sweep may have come later than the put, and then it is gone altogether.
+            assert!(size.is_none() || size == Some(blob.size_bytes));
+            assert!(!deleted || size.is_none());
+        }
+    };
+    tokio::join!(sweep, uploads);
+}

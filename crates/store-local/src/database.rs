@@ -1,0 +1,145 @@
+//! The SQLite frame: one thread writes, a few connections read, both through closures over a connection.
+//!
+//! Exactly one connection ever writes or checkpoints. Readers see what was committed when they begin.
+
+mod connection;
+mod migrations;
+mod readers;
+mod transaction;
+mod writer;
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, ErrorCode};
+
+use crate::directory::Directory;
+use crate::health::{Health, Poisoned};
+use crate::{OpenError, link_keys};
+use readers::Readers;
+use writer::Writer;
+
+pub use migrations::MigrationError;
+pub(crate) use transaction::Transaction;
+pub(crate) use writer::Durability;
+
+/// The rows cannot be read or written now.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// Too many writes are waiting; try again soon.
+    #[error("too many writes are waiting for the disk; try again in a moment")]
+    Busy,
+    /// No room is left on the disk; it heals by itself when there is room again.
+    #[error("the disk is full; free some space")]
+    Full(#[source] Arc<rusqlite::Error>),
+    /// The disk failed before; nothing is written any more.
+    #[error(transparent)]
+    Poisoned(#[from] Poisoned),
+    /// The operation was given up because of a defect of the program.
+    #[error("the write was given up")]
+    Abandoned,
+    /// SQLite failed.
+    #[error("the database failed")]
+    Failed(#[source] Arc<rusqlite::Error>),
+}
+
+/// The database of a data directory. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Database(Arc<Inner>);
+
+struct Inner {
+    readers: Readers,
+    writer: Writer,
+    health: Health,
+    /// After the connections, so that they are closed before the directory is given up.
+    _directory: Arc<Directory>,
+}
+
+impl Database {
+    /// Opens the database, creating and migrating it as needed.
+    pub(crate) fn open(directory: Arc<Directory>, health: Health) -> Result<Self, OpenError> {
+        let failed = |error: rusqlite::Error| OpenError::Database(error.into());
+        let path = directory.database();
+        let mut connection = connection::open_writing(&path).map_err(failed)?;
+        migrations::run(&mut connection)?;
+        link_keys::ensure(&connection).map_err(failed)?;
+        let readers = Readers::open(&path).map_err(failed)?;
+        let writer = Writer::start(connection, health.clone()).map_err(failed)?;
+        Ok(Self(Arc::new(Inner {
+            readers,
+            writer,
+            health,
+            _directory: directory,
+        })))
+    }
+
+    /// Runs `operation` in the next transaction of the writing thread and answers once it is committed. An error undoes this
+    /// operation alone. It runs to its end even if the caller stops waiting.
+    pub(crate) async fn write<T, F>(
+        &self,
+        durability: Durability,
+        operation: F,
+    ) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.0.health.check()?;
+        let answer = self.0.writer.send(durability, operation)?;
+        let Ok(answer) = answer.await else {
+            self.0.health.check()?;
+            return Err(DatabaseError::Abandoned);
+        };
+        answer
+    }
+
+    /// Runs `query` on a reading connection, within one snapshot. It is to be short: a long one keeps the log from shrinking.
+    pub(crate) async fn read<T, F>(&self, query: F) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.0.readers.read(query).await
+    }
+}
+
+impl From<rusqlite::Error> for DatabaseError {
+    fn from(error: rusqlite::Error) -> Self {
+        Arc::new(error).into()
+    }
+}
+
+impl From<Arc<rusqlite::Error>> for DatabaseError {
+    fn from(error: Arc<rusqlite::Error>) -> Self {
+        if is_full(&error) {
+            Self::Full(error)
+        } else {
+            Self::Failed(error)
+        }
+    }
+}
+
+/// Whether an error says that there is no room: it passes, and nothing that was acknowledged is in doubt.
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| {
+        error.code == ErrorCode::DiskFull
+            // Room for the index of the write-ahead log could not be had.
+            || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
+    })
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The writing connection is the last: closing it writes the log back and removes it.
+        self.readers.close();
+        self.writer.stop();
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Database")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tempfile::TempDir;
+
+use super::*;
+
+fn directory() -> (TempDir, Arc<Directory>) {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let directory = Directory::take(root.path()).expect("the directory is free");
+    (root, Arc::new(directory))
+}
+
+/// A database with one table of numbers.
+async fn database() -> (TempDir, Database) {
+    let (root, directory) = directory();
+    let database = Database::open(directory, Health::default()).expect("a fresh database");
+    let created = database.write(Durability::Now, |rows| {
+        rows.execute_batch("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")
+    });
+    created.await.expect("a table");
+    (root, database)
+}
+
+fn put(rows: &Connection, number: i64) -> rusqlite::Result<()> {
+    rows.execute("INSERT INTO numbers VALUES (?1)", [number])?;
+    Ok(())
+}
+
+async fn numbers(database: &Database) -> Vec<i64> {
+    let numbers = database.read(|rows| {
+        let mut statement = rows.prepare("SELECT n FROM numbers ORDER BY n")?;
+        statement.query_map([], |row| row.get(0))?.collect()
+    });
+    numbers.await.expect("the numbers")
+}
+
+/// Lets the writing thread stand still until the answer is dropped, so that what is sent meanwhile shares one commit.
+async fn hold_writer(
+    database: &Database,
+) -> (std::sync::mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let (begun, running) = tokio::sync::oneshot::channel();
+    let database = database.clone();
+    let holding = tokio::spawn(async move {
+        let held = database.write(Durability::Lazy, move |_| {
+            let _ = begun.send(());
+            let _ = held.recv();
+            Ok(())
+        });
+        held.await.expect("nothing was written");
+    });
+    running.await.expect("the writing thread runs");
+    (release, holding)
+}
+
+#[tokio::test]
+async fn a_write_is_seen_by_every_later_read() {
+    let (_root, database) = database().await;
+    for number in 0..20 {
+        let durability = [Durability::Now, Durability::Lazy][usize::from(number % 2 == 0)];
+        let written = database.write(durability, move |rows| put(rows, number));
+        written.await.expect("a row");
+        assert_eq!(numbers(&database).await.last(), Some(&number));
+    }
+}
+
+#[tokio::test]
+async fn a_failing_operation_takes_none_of_its_neighbours_with_it() {
+    let (_root, database) = database().await;
+    let undone = Arc::new(Mutex::new(Vec::new()));
+    let (release, holding) = hold_writer(&database).await;
+    let writes = (0..6).map(|number| {
+        let (database, undone) = (database.clone(), Arc::clone(&undone));
+        tokio::spawn(async move {
+            let write = database.write(Durability::Now, move |rows| {
+                for step in ["first", "second"] {
+                    let undone = Arc::clone(&undone);
+                    rows.on_rollback(move || undone.lock().expect("no panic").push((number, step)));
+                }
+                put(rows, number)?;
+                match number {
+                    2 => put(rows, 0),
+                    4 => panic!("a defect"),
+                    _ => Ok(()),
+                }
+            });
+            write.await
+        })
+    });
+    let writes: Vec<_> = writes.collect();
+    tokio::task::yield_now().await;
+    drop(release);
+    holding.await.expect("no panic");
+    let answers = join_all(writes).await;
+    for (number, answer) in answers.into_iter().enumerate() {
+        let answer = answer.expect("no panic outside the writing thread");
+        match number {
+            2 => assert!(matches!(answer, Err(DatabaseError::Failed(_)))),
+            4 => assert!(matches!(answer, Err(DatabaseError::Abandoned))),
+            _ => answer.expect("a row"),
+        }
+    }
+    assert_eq!(numbers(&database).await, [0, 1, 3, 5]);
+    let undone = undone.lock().expect("no panic").clone();
+    let latest_first = [(2, "second"), (2, "first"), (4, "second"), (4, "first")];
+    assert_eq!(undone, latest_first);
+}
+
+#[tokio::test]
+async fn effects_run_after_the_commit_in_order_and_before_the_answers() {
+    let (_root, database) = database().await;
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (release, holding) = hold_writer(&database).await;
+    let writes = (0..5).map(|number| {
+        let (database, log) = (database.clone(), Arc::clone(&log));
+        tokio::spawn(async move {
+            let effects = Arc::clone(&log);
+            let write = database.write(Durability::Lazy, move |rows| {
+                put(rows, number)?;
+                rows.after_commit(move || effects.lock().expect("no panic").push(number));
+                Ok(())
+            });
+            write.await.expect("a row");
+            log.lock().expect("no panic").len()
+        })
+    });
+    let writes: Vec<_> = writes.collect();
+    tokio::task::yield_now().await;
+    assert_eq!(log.lock().expect("no panic").len(), 0);
+    drop(release);
+    holding.await.expect("no panic");
+    for seen in join_all(writes).await {
+        assert_eq!(seen.expect("no panic"), 5, "all effects of the group");
+    }
+    assert_eq!(*log.lock().expect("no panic"), [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn an_operation_runs_even_if_its_caller_went_away() {
+    let (_root, database) = database().await;
+    let (release, holding) = hold_writer(&database).await;
+    let mut write = Box::pin(database.write(Durability::Now, |rows| put(rows, 7)));
+    assert!(write.as_mut().now_or_never().is_none());
+    drop(write);
+    drop(release);
+    holding.await.expect("no panic");
+    // Behind it in the queue.
+    let after = database.write(Durability::Lazy, |_| Ok(()));
+    after.await.expect("an answer");
+    assert_eq!(numbers(&database).await, [7]);
+}
+
+#[tokio::test]
+async fn a_full_queue_is_busy_and_passes() {
+    let (_root, database) = database().await;
+    let (release, holding) = hold_writer(&database).await;
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let mut write = Box::pin(database.write(Durability::Lazy, |_| Ok(())));
+        match write.as_mut().now_or_never() {
+            None => waiting.push(write),
+            Some(answer) => break answer,
+        }
+    };
+    assert!(matches!(refused, Err(DatabaseError::Busy)));
+    assert_eq!(waiting.len(), 1024);
+    drop(release);
+    holding.await.expect("no panic");
+    for answer in join_all(waiting).await {
+        answer.expect("it only had to wait");
+    }
+    database
+        .write(Durability::Now, |rows| put(rows, 1))
+        .await
+        .expect("a row");
+}
+
+#[tokio::test]
+async fn a_full_disk_undoes_the_group_and_heals() {
+    let (_root, database) = database().await;
+    // SQLite's own limit answers exactly as a full disk does.
+    let limit = |pages: i64| {
+        let database = database.clone();
+        async move {
+            let set = database.write(Durability::Now, move |rows| {
+                rows.query_row(&format!("PRAGMA max_page_count={pages}"), [], |_| Ok(()))
+            });
+            set.await.expect("a setting");
+        }
+    };
+    limit(1).await;
+    let undone = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&undone);
+    let large = database.write(Durability::Now, move |rows| {
+        rows.on_rollback(move || told.store(true, Ordering::Relaxed));
+        rows.execute_batch("CREATE TABLE large AS SELECT zeroblob(1000000)")
+    });
+    let refused = large.await.expect_err("there is no room");
+    assert!(matches!(refused, DatabaseError::Full(_)), "{refused:?}");
+    assert!(undone.load(Ordering::Relaxed));
+    limit(1 << 30).await;
+    database
+        .write(Durability::Now, |rows| put(rows, 1))
+        .await
+        .expect("room again");
+    assert_eq!(numbers(&database).await, [1]);
+}
+
+#[tokio::test]
+async fn the_log_is_written_back_and_stays_bounded() {
+    let (root, database) = database().await;
+    database
+        .write(Durability::Now, |rows| {
+            rows.execute_batch("CREATE TABLE large (b BLOB)")
+        })
+        .await
+        .expect("a table");
+    // Fifty times the length at which the log is written back.
+    for _ in 0..200 {
+        let write = database.write(Durability::Lazy, |rows| {
+            rows.execute_batch("DELETE FROM large; INSERT INTO large VALUES (zeroblob(1000000))")
+        });
+        write.await.expect("a row");
+    }
+    let log = std::fs::metadata(root.path().join("main.db-wal")).expect("the log");
+    assert!(log.len() < 16 << 20, "the log has {} bytes", log.len());
+}
+
+#[tokio::test]
+async fn a_dropped_database_has_written_everything_back() {
+    let (root, database) = database().await;
+    database
+        .write(Durability::Lazy, |rows| put(rows, 1))
+        .await
+        .expect("a row");
+    drop(database);
+    assert!(!root.path().join("main.db-wal").exists());
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_refused_with_what_to_do() {
+    let (_root, directory) = directory();
+    drop(Database::open(Arc::clone(&directory), Health::default()).expect("a fresh database"));
+    let raw = Connection::open(directory.database()).expect("the file");
+    for (aggregate, number) in [("assets", 99), ("of the future", 1)] {
+        raw.execute(
+            "INSERT INTO migrations VALUES (?1, ?2)",
+            (aggregate, number),
+        )
+        .expect("a row");
+        let refused = Database::open(Arc::clone(&directory), Health::default());
+        let refused = refused.expect_err("it is newer").to_string();
+        assert!(refused.contains("newer version"), "{refused}");
+        assert!(
+            refused.contains(&format!("{aggregate} {number}")),
+            "{refused}"
+        );
+        raw.execute("DELETE FROM migrations WHERE number = ?1", [number])
+            .expect("no row");
+    }
+}
+
+#[test]
+fn every_connection_has_the_settings_that_durability_rests_on() {
+    let (_root, directory) = directory();
+    let path = directory.database();
+    let writing = connection::open_writing(&path).expect("a connection");
+    let reading = connection::open_reading(&path).expect("a connection");
+    let setting = |connection: &Connection, name: &str| {
+        let value = connection.query_row(&format!("PRAGMA {name}"), [], |row| {
+            row.get::<_, rusqlite::types::Value>(0)
+        });
+        format!("{:?}", value.expect("a value"))
+    };
+    assert_eq!(setting(&writing, "journal_mode"), r#"Text("wal")"#);
+    assert_eq!(setting(&writing, "synchronous"), "Integer(2)");
+    assert_eq!(setting(&writing, "wal_autocheckpoint"), "Integer(0)");
+    for connection in [&writing, &reading] {
+        assert_eq!(setting(connection, "foreign_keys"), "Integer(1)");
+        assert_eq!(setting(connection, "trusted_schema"), "Integer(0)");
+        assert_eq!(setting(connection, "mmap_size"), "Integer(0)");
+        assert_eq!(setting(connection, "busy_timeout"), "Integer(5000)");
+    }
+    reading
+        .execute_batch("CREATE TABLE t (n)")
+        .expect_err("it only reads");
+}

@@ -1,0 +1,295 @@
+//! The thread that writes: it takes what is waiting, commits it at once, then tells everybody.
+//!
+//! It never waits for more to come, so a lone write is as fast as the disk; while one commit is under way the next group
+//! gathers by itself. A group in which nobody needs the disk is committed without waiting for it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+use super::transaction::{Effects, Transaction};
+use super::{DatabaseError, is_full};
+use crate::health::Health;
+
+/// How many operations may wait: some seconds of work for a slow disk. Beyond it callers are told that it is busy.
+const QUEUE: usize = 1024;
+
+/// How many operations share a commit: enough to hide the disk, few enough to keep the first of them from waiting long.
+const GROUP: usize = 64;
+
+/// The log is written back into the database when it has this many pages.
+const CHECKPOINT_PAGES: i32 = 1000;
+
+/// When an operation has to be on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Before it is answered.
+    Now,
+    /// With a later one: losing it only means doing it again.
+    Lazy,
+}
+
+pub(super) struct Writer {
+    /// Taken away to let the thread end.
+    queue: Option<mpsc::Sender<Queued>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Queued {
+    durability: Durability,
+    operation: Box<dyn Operation>,
+}
+
+/// An operation without its types.
+trait Operation: Send {
+    /// Runs it, once.
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<(), DatabaseError>;
+
+    /// Tells the caller, once the fate of the transaction is known.
+    fn answer(self: Box<Self>, committed: Result<(), DatabaseError>);
+}
+
+struct Pending<T, F> {
+    operation: Option<F>,
+    outcome: Option<Result<T, DatabaseError>>,
+    caller: oneshot::Sender<Result<T, DatabaseError>>,
+}
+
+/// What the thread owns.
+struct Thread {
+    connection: Connection,
+    queue: mpsc::Receiver<Queued>,
+    health: Health,
+    /// Whether a commit waits for the disk, as the connection is set now.
+    durability: Durability,
+    /// Pages in the log, as SQLite told after the latest commit.
+    log_pages: Arc<AtomicI32>,
+}
+
+impl Writer {
+    pub(super) fn start(mut connection: Connection, health: Health) -> rusqlite::Result<Self> {
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let told = Arc::clone(&log_pages);
+        connection.wal_hook(Some(move |_: &mut _, pages| {
+            told.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))?;
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let state = Thread {
+            connection,
+            queue,
+            health,
+            durability: Durability::Now,
+            log_pages,
+        };
+        let thread = thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || state.run())
+            .expect("the system has room for one more thread");
+        Ok(Self {
+            queue: Some(sender),
+            thread: Some(thread),
+        })
+    }
+
+    /// Puts an operation in the queue; its answer comes through the receiver, which fails if it was given up.
+    pub(super) fn send<T, F>(
+        &self,
+        durability: Durability,
+        operation: F,
+    ) -> Result<oneshot::Receiver<Result<T, DatabaseError>>, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (caller, answer) = oneshot::channel();
+        let operation = Box::new(Pending {
+            operation: Some(operation),
+            outcome: None,
+            caller,
+        });
+        let queued = Queued {
+            durability,
+            operation,
+        };
+        let queue = self.queue.as_ref().ok_or(DatabaseError::Abandoned)?;
+        match queue.try_send(queued) {
+            Ok(()) => Ok(answer),
+            Err(TrySendError::Full(_)) => Err(DatabaseError::Busy),
+            Err(TrySendError::Closed(_)) => Err(DatabaseError::Abandoned),
+        }
+    }
+
+    /// Lets the thread finish what is queued and waits for it.
+    pub(super) fn stop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take()
+            // The last handle may go with an effect, on the thread itself, which then ends by itself.
+            && thread.thread().id() != thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("the writing thread of the store panicked");
+        }
+    }
+}
+
+impl Thread {
+    fn run(mut self) {
+        while let Some(first) = self.queue.blocking_recv() {
+            let mut group = vec![first];
+            while group.len() < GROUP
+                && let Ok(next) = self.queue.try_recv()
+            {
+                group.push(next);
+            }
+            // What is dropped here fails at its caller, who then asks after the health.
+            if self.health.check().is_ok() {
+                self.commit(group);
+                self.checkpoint();
+            }
+        }
+        if let Err(error) = self.write_back("TRUNCATE") {
+            tracing::warn!(%error, "the log was not written back at the end; the next start does it");
+        }
+    }
+
+    fn commit(&mut self, mut group: Vec<Queued>) {
+        let mut effects = Effects::default();
+        let committed = self.transact(&mut group, &mut effects);
+        match &committed {
+            Ok(()) => effects.committed(),
+            Err(_) => effects.rolled_back(),
+        }
+        for queued in group {
+            queued.operation.answer(committed.clone());
+        }
+    }
+
+    /// Runs the group in one transaction. After an error nothing of it is in the database.
+    fn transact(
+        &mut self,
+        group: &mut [Queued],
+        effects: &mut Effects,
+    ) -> Result<(), DatabaseError> {
+        let wanted = |queued: &Queued| queued.durability == Durability::Now;
+        self.set_durability(if group.iter().any(wanted) {
+            Durability::Now
+        } else {
+            Durability::Lazy
+        })?;
+        self.execute("BEGIN IMMEDIATE")?;
+        let done = group
+            .iter_mut()
+            .try_for_each(|queued| self.run_one(&mut *queued.operation, effects))
+            .and_then(|()| self.finish());
+        if done.is_err() && !self.connection.is_autocommit() {
+            self.execute("ROLLBACK")?;
+        }
+        done
+    }
+
+    /// Runs one operation so that its failure undoes nothing else; an error says that the whole transaction is undone.
+    fn run_one(
+        &self,
+        operation: &mut dyn Operation,
+        effects: &mut Effects,
+    ) -> Result<(), DatabaseError> {
+        self.execute("SAVEPOINT operation")?;
+        let mut transaction = Transaction::new(&self.connection);
+        let ran = catch_unwind(AssertUnwindSafe(|| operation.run(&mut transaction)));
+        let failure = match ran {
+            Ok(Ok(())) => {
+                effects.append(transaction.effects);
+                return self.execute("RELEASE operation");
+            }
+            Ok(Err(error)) => error,
+            Err(_) => DatabaseError::Abandoned,
+        };
+        transaction.effects.rolled_back();
+        if self.connection.is_autocommit() {
+            // A full disk and the like make SQLite undo everything by itself.
+            return Err(failure);
+        }
+        self.execute("ROLLBACK TO operation")?;
+        self.execute("RELEASE operation")
+    }
+
+    fn finish(&self) -> Result<(), DatabaseError> {
+        let committed = commit(&self.connection);
+        if let Err(error) = &committed
+            && !is_full(error)
+        {
+            self.health.poison(error);
+        }
+        Ok(committed?)
+    }
+
+    fn set_durability(&mut self, durability: Durability) -> Result<(), DatabaseError> {
+        if durability != self.durability {
+            // Takes effect while it is prepared, so a cached statement would do nothing.
+            self.connection.execute_batch(match durability {
+                Durability::Now => "PRAGMA synchronous=FULL",
+                Durability::Lazy => "PRAGMA synchronous=NORMAL",
+            })?;
+            self.durability = durability;
+        }
+        Ok(())
+    }
+
+    /// Writes the log back once it is long; a reader in the way only puts it off.
+    fn checkpoint(&self) {
+        if self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES
+            && let Err(error) = self.write_back("PASSIVE")
+            && !is_full(&error)
+        {
+            self.health.poison(&error);
+        }
+    }
+
+    fn write_back(&self, mode: &str) -> rusqlite::Result<()> {
+        let pragma = format!("PRAGMA wal_checkpoint({mode})");
+        self.connection.query_row(&pragma, [], |_| Ok(()))
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), DatabaseError> {
+        self.connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+}
+
+fn commit(connection: &Connection) -> rusqlite::Result<()> {
+    fail::fail_point!("database-commit", |kind| Err(crate::faults::sqlite(kind)));
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    fail::fail_point!("database-committed");
+    Ok(())
+}
+
+impl<T, F> Operation for Pending<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send,
+{
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<(), DatabaseError> {
+        let operation = self.operation.take().expect("an operation runs once");
+        let outcome = operation(transaction).map_err(DatabaseError::from);
+        let ran = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
+        self.outcome = Some(outcome);
+        ran
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), DatabaseError>) {
+        let answer = match (self.outcome, committed) {
+            (Some(Err(own)), _) => Err(own),
+            (Some(Ok(value)), Ok(())) => Ok(value),
+            (_, Err(shared)) => Err(shared),
+            (None, Ok(())) => Err(DatabaseError::Abandoned),
+        };
+        // A caller that stopped waiting does not want to know.
+        let _ = self.caller.send(answer);
+    }
+}

@@ -1,0 +1,39 @@
+//! The failures that fault points pretend, by the name that a test or a campaign gives.
+
+#![allow(dead_code, reason = "without fault points nobody asks for a failure")]
+
+use std::io;
+
+use rusqlite::ffi;
+
+/// `full` for a full disk, anything else for a broken one.
+fn is_full(kind: Option<&str>) -> bool {
+    kind == Some("full")
+}
+
+/// A failure of the file system.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "fault points hand over what they were given"
+)]
+pub(crate) fn io(kind: Option<String>) -> io::Error {
+    if is_full(kind.as_deref()) {
+        io::ErrorKind::StorageFull.into()
+    } else {
+        io::Error::other("injected fault")
+    }
+}
+
+/// A failure of SQLite.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "fault points hand over what they were given"
+)]
+pub(crate) fn sqlite(kind: Option<String>) -> rusqlite::Error {
+    let code = if is_full(kind.as_deref()) {
+        ffi::SQLITE_FULL
+    } else {
+        ffi::SQLITE_IOERR_FSYNC
+    };
+    rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
+}

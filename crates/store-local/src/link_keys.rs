@@ -1,0 +1,35 @@
+//! The keys that sign links, kept with the rows so that links outlive a restart.
+//!
+//! Two are read, the newest signs: a second row is all that a rotation has to add.
+
+use asset_store::LinkKeys;
+use rusqlite::Connection;
+use uuid::Uuid;
+
+/// Makes the first key of a new directory.
+pub(crate) fn ensure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute(
+        "INSERT INTO link_keys (id, secret) SELECT 1, ?1 WHERE NOT EXISTS (SELECT 1 FROM link_keys)",
+        [fresh_secret()],
+    )?;
+    Ok(())
+}
+
+/// The keys in force, the newest last.
+pub(crate) fn read(connection: &Connection) -> rusqlite::Result<LinkKeys> {
+    let mut statement =
+        connection.prepare("SELECT id, secret FROM link_keys ORDER BY id DESC LIMIT 2")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut keys = rows.collect::<Result<Vec<(u32, [u8; 32])>, _>>()?;
+    keys.reverse();
+    Ok(LinkKeys::new(keys))
+}
+
+/// 32 bytes made of the randomness of the system: three random UUIDs carry 366 bits of it.
+fn fresh_secret() -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("easel link key v1");
+    for _ in 0..3 {
+        hasher.update(Uuid::new_v4().as_bytes());
+    }
+    hasher.finalize().into()
+}

@@ -1,0 +1,300 @@
+//! The SQL of records, for any connection or transaction: jobs write records and holds in transactions of their own.
+
+use accounts::{AccountId, Fingerprint};
+use asset_store::{
+    Asset, AssetId, AssetQuery, BlobHash, FilePath, Hold, InsertAsset, InsertOutcome, InsertRule,
+    KeyClaim, Removal, Retention,
+};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+use uuid::Uuid;
+
+use crate::columns::{Hash, Id, Micros, parse, unreadable, whole_micros};
+
+/// Makes a record under its rule and claims its key.
+pub(crate) fn insert(
+    rows: &Connection,
+    insert: InsertAsset,
+    now: Timestamp,
+) -> rusqlite::Result<InsertOutcome> {
+    let InsertAsset { asset, rule, claim } = insert;
+    if let Some(claim) = &claim
+        && let Some(outcome) = claimed(rows, &asset.account, claim, now)?
+    {
+        return Ok(outcome);
+    }
+    let account = asset.account.clone();
+    let had_bytes = has_bytes(rows, &account, asset.hash, now)?;
+    let existing = match rule {
+        InsertRule::Upload => None,
+        InsertRule::FromHash if !had_bytes => return Ok(InsertOutcome::BlobNotFound),
+        InsertRule::FromHash => extend_same(rows, &asset, now)?,
+    };
+    let (id, outcome) = match existing {
+        Some(existing) => (existing.id, InsertOutcome::Existing(existing)),
+        None => {
+            let asset = as_it_reads_back(asset);
+            put(rows, &asset)?;
+            (asset.id, InsertOutcome::Created { asset, had_bytes })
+        }
+    };
+    if let Some(claim) = claim {
+        rows.prepare_cached(
+            "INSERT OR REPLACE INTO asset_keys (account, digest, fingerprint, asset, expires_at)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            account.as_str(),
+            claim.digest,
+            claim.fingerprint.0,
+            Id(id.0),
+            Micros(claim.expires_at),
+        ])?;
+    }
+    Ok(outcome)
+}
+
+/// A live record by id.
+pub(crate) fn get(
+    rows: &Connection,
+    account: &AccountId,
+    id: AssetId,
+    now: Timestamp,
+) -> rusqlite::Result<Option<Asset>> {
+    rows.prepare_cached("SELECT * FROM assets WHERE id = ?1 AND account = ?2 AND (expires_at IS NULL OR expires_at > ?3)")?
+    .query_row(params![Id(id.0), account.as_str(), Micros(now)], asset)
+    .optional()
+}
+
+/// The newest live record that fits.
+pub(crate) fn find(
+    rows: &Connection,
+    account: &AccountId,
+    query: &AssetQuery,
+    now: Timestamp,
+) -> rusqlite::Result<Option<Asset>> {
+    let now = Micros(now);
+    match query {
+        AssetQuery::Hash(hash) => rows
+            .prepare_cached(
+                "SELECT * FROM assets WHERE hash = ?1 AND account = ?2
+                  AND (expires_at IS NULL OR expires_at > ?3) ORDER BY seq DESC LIMIT 1",
+            )?
+            .query_row(params![Hash(*hash), account.as_str(), now], asset),
+        AssetQuery::Path(path) => rows
+            .prepare_cached(
+                "SELECT * FROM assets WHERE file_path = ?1 AND account = ?2
+                  AND (expires_at IS NULL OR expires_at > ?3) ORDER BY seq DESC LIMIT 1",
+            )?
+            .query_row(params![path.as_str(), account.as_str(), now], asset),
+    }
+    .optional()
+}
+
+/// Adds the hold to a record, or takes it away; `false` if there is no such record.
+pub(crate) fn hold(
+    rows: &Connection,
+    id: AssetId,
+    hold: Hold,
+    held: bool,
+) -> rusqlite::Result<bool> {
+    let exists = rows
+        .prepare_cached("SELECT 1 FROM assets WHERE id = ?1")?
+        .exists([Id(id.0)])?;
+    if !exists {
+        return Ok(false);
+    }
+    let (kind, job) = hold_columns(hold);
+    let sql = if held {
+        "INSERT OR IGNORE INTO asset_holds (asset, kind, job_id) VALUES (?1, ?2, ?3)"
+    } else {
+        "DELETE FROM asset_holds WHERE asset = ?1 AND kind = ?2 AND job_id = ?3"
+    };
+    rows.prepare_cached(sql)?
+        .execute(params![Id(id.0), kind, job])?;
+    Ok(true)
+}
+
+/// Deletes a record unless it is held.
+pub(crate) fn remove(
+    rows: &Connection,
+    account: &AccountId,
+    id: AssetId,
+    now: Timestamp,
+) -> rusqlite::Result<Removal> {
+    if get(rows, account, id, now)?.is_none() {
+        return Ok(Removal::Absent);
+    }
+    let removed = rows
+        .prepare_cached(
+            "DELETE FROM assets WHERE id = ?1
+             AND NOT EXISTS (SELECT 1 FROM asset_holds WHERE asset = assets.id)",
+        )?
+        .execute([Id(id.0)])?;
+    Ok(if removed == 0 {
+        Removal::Held
+    } else {
+        Removal::Removed
+    })
+}
+
+/// Deletes at most `limit` records that are expired and not held, and forgets expired keys.
+pub(crate) fn expire(rows: &Connection, now: Timestamp, limit: usize) -> rusqlite::Result<usize> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let removed = rows
+        .prepare_cached(
+            "DELETE FROM assets WHERE seq IN (
+                SELECT seq FROM assets WHERE expires_at <= ?1
+                AND NOT EXISTS (SELECT 1 FROM asset_holds WHERE asset = assets.id)
+                ORDER BY expires_at LIMIT ?2)",
+        )?
+        .execute(params![Micros(now), limit])?;
+    rows.prepare_cached("DELETE FROM asset_keys WHERE expires_at <= ?1")?
+        .execute([Micros(now)])?;
+    Ok(removed)
+}
+
+/// Those of `hashes` that no record refers to.
+pub(crate) fn unreferenced(
+    rows: &Connection,
+    hashes: Vec<BlobHash>,
+) -> rusqlite::Result<Vec<BlobHash>> {
+    let mut referenced = rows.prepare_cached("SELECT 1 FROM assets WHERE hash = ?1 LIMIT 1")?;
+    let mut free = Vec::new();
+    for hash in hashes {
+        if !referenced.exists([Hash(hash)])? {
+            free.push(hash);
+        }
+    }
+    Ok(free)
+}
+
+/// Adds a row.
+pub(crate) fn put(rows: &Connection, asset: &Asset) -> rusqlite::Result<()> {
+    let tags = serde_json::Value::from(asset.tags.clone()).to_string();
+    rows.prepare_cached(
+        "INSERT INTO assets (id, account, hash, size_bytes, content_type, file_path, tags, created_at, expires_at, job_id)
+         VALUES (:id, :account, :hash, :size_bytes, :content_type, :file_path, :tags, :created_at, :expires_at, :job_id)",
+    )?
+    .execute(named_params! {
+        ":id": Id(asset.id.0),
+        ":account": asset.account.as_str(),
+        ":hash": Hash(asset.hash),
+        ":size_bytes": i64::try_from(asset.size_bytes).unwrap_or(i64::MAX),
+        ":content_type": asset.content_type,
+        ":file_path": asset.file_path.as_ref().map(FilePath::as_str),
+        ":tags": tags,
+        ":created_at": Micros(asset.created_at),
+        ":expires_at": asset.expires_at.map(Micros),
+        ":job_id": asset.job_id.map(Id),
+    })?;
+    Ok(())
+}
+
+/// What a key that was claimed before answers; `None` if nobody claimed it, or its time or its record is over.
+fn claimed(
+    rows: &Connection,
+    account: &AccountId,
+    claim: &KeyClaim,
+    now: Timestamp,
+) -> rusqlite::Result<Option<InsertOutcome>> {
+    let key = rows
+        .prepare_cached(
+            "SELECT fingerprint, asset FROM asset_keys
+             WHERE account = ?1 AND digest = ?2 AND expires_at > ?3",
+        )?
+        .query_row(
+            params![account.as_str(), claim.digest, Micros(now)],
+            |row| Ok((Fingerprint(row.get(0)?), row.get::<_, Id>(1)?)),
+        )
+        .optional()?;
+    let Some((fingerprint, Id(id))) = key else {
+        return Ok(None);
+    };
+    let asset = get(rows, account, AssetId(id), now)?;
+    Ok(asset.map(|asset| {
+        if fingerprint == claim.fingerprint {
+            InsertOutcome::Replayed(asset)
+        } else {
+            InsertOutcome::KeyReused(asset.id)
+        }
+    }))
+}
+
+fn has_bytes(
+    rows: &Connection,
+    account: &AccountId,
+    hash: BlobHash,
+    now: Timestamp,
+) -> rusqlite::Result<bool> {
+    rows.prepare_cached(
+        "SELECT 1 FROM assets WHERE hash = ?1 AND account = ?2
+         AND (expires_at IS NULL OR expires_at > ?3)",
+    )?
+    .exists(params![Hash(hash), account.as_str(), Micros(now)])
+}
+
+/// Extends the account's newest live record of the same bytes and name, if there is one.
+fn extend_same(
+    rows: &Connection,
+    asked: &Asset,
+    now: Timestamp,
+) -> rusqlite::Result<Option<Asset>> {
+    let same = rows
+        .prepare_cached(
+            "SELECT * FROM assets WHERE hash = ?1 AND account = ?2 AND file_path IS ?3
+              AND (expires_at IS NULL OR expires_at > ?4) ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row(
+            params![
+                Hash(asked.hash),
+                asked.account.as_str(),
+                asked.file_path.as_ref().map(FilePath::as_str),
+                Micros(now),
+            ],
+            asset,
+        )
+        .optional()?;
+    let Some(mut same) = same else {
+        return Ok(None);
+    };
+    same.expires_at = Retention::extend(same.expires_at, asked.expires_at).map(whole_micros);
+    rows.prepare_cached("UPDATE assets SET expires_at = ?2 WHERE id = ?1")?
+        .execute(params![Id(same.id.0), same.expires_at.map(Micros)])?;
+    Ok(Some(same))
+}
+
+fn as_it_reads_back(asset: Asset) -> Asset {
+    Asset {
+        created_at: whole_micros(asset.created_at),
+        expires_at: asset.expires_at.map(whole_micros),
+        ..asset
+    }
+}
+
+fn asset(row: &Row<'_>) -> rusqlite::Result<Asset> {
+    let path: Option<String> = row.get("file_path")?;
+    let tags: String = row.get("tags")?;
+    Ok(Asset {
+        id: AssetId(row.get::<_, Id>("id")?.0),
+        account: parse(row.get_ref("account")?.as_str()?)?,
+        hash: row.get::<_, Hash>("hash")?.0,
+        size_bytes: row.get::<_, i64>("size_bytes")?.unsigned_abs(),
+        content_type: row.get("content_type")?,
+        file_path: path.as_deref().map(parse).transpose()?,
+        tags: serde_json::from_str(&tags).map_err(unreadable)?,
+        created_at: row.get::<_, Micros>("created_at")?.0,
+        expires_at: row
+            .get::<_, Option<Micros>>("expires_at")?
+            .map(|time| time.0),
+        job_id: row.get::<_, Option<Id>>("job_id")?.map(|id| id.0),
+    })
+}
+
+fn hold_columns(hold: Hold) -> (i64, Id) {
+    match hold {
+        Hold::Input(job) => (1, Id(job)),
+        Hold::Output(job) => (2, Id(job)),
+        Hold::Operator => (3, Id(Uuid::nil())),
+    }
+}

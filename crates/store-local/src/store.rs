@@ -1,0 +1,138 @@
+//! Opening a data directory, and what is in it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use asset_store::LinkKeys;
+
+use crate::blobs::FileBlobs;
+use crate::clock::Clock;
+use crate::database::{Database, DatabaseError, MigrationError};
+use crate::directory::{Directory, DirectoryError};
+use crate::health::{Health, Poisoned};
+use crate::link_keys;
+use crate::records::SqliteRecords;
+
+/// An open data directory. Clones are the same one; it stays taken until the last of them and of the ports made from them
+/// is gone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    database: Database,
+    blobs: FileBlobs,
+    health: Health,
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Tells the ages of blobs.
+    pub clock: Clock,
+}
+
+/// The directory cannot be opened. The texts say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory is taken or cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The database belongs to another version of the program.
+    #[error(transparent)]
+    Migration(#[from] MigrationError),
+    /// The database cannot be opened.
+    #[error(
+        "the database in the data directory cannot be opened; if it is damaged, restore the directory from a backup"
+    )]
+    Database(#[source] DatabaseError),
+    /// The folder of the blobs cannot be read or written.
+    #[error(
+        "the blobs in the data directory cannot be opened; check that this user may read and write them"
+    )]
+    Blobs(#[source] std::io::Error),
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            clock: Clock::system(),
+        }
+    }
+}
+
+impl Store {
+    /// Opens a data directory with the system's clock, creating it where it is missing.
+    ///
+    /// # Errors
+    /// If another process has it, it cannot be used, or a newer version of the program wrote it.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::open_with(path, StoreOptions::default())
+    }
+
+    /// Opens a data directory.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(path: &Path, options: StoreOptions) -> Result<Self, OpenError> {
+        let directory = Arc::new(Directory::take(path)?);
+        let health = Health::default();
+        let database = Database::open(Arc::clone(&directory), health.clone())?;
+        let blobs = FileBlobs::open(Arc::clone(&directory), health.clone(), options.clock)
+            .map_err(OpenError::Blobs)?;
+        directory.sync().map_err(|source| DirectoryError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            database,
+            blobs,
+            health,
+        })
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn blobs(&self) -> FileBlobs {
+        self.blobs.clone()
+    }
+
+    /// The records over them.
+    #[must_use]
+    pub fn records(&self) -> SqliteRecords {
+        SqliteRecords::new(self.database.clone())
+    }
+
+    /// The keys that sign links, made when the directory was.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub async fn link_keys(&self) -> Result<LinkKeys, DatabaseError> {
+        self.database.read(link_keys::read).await
+    }
+
+    /// Whether the store still writes.
+    ///
+    /// # Errors
+    /// If the disk failed and only a restart can help.
+    pub fn healthy(&self) -> Result<(), Poisoned> {
+        self.health.check()
+    }
+
+    /// Looks through the database for damage; answers what was found, nothing when it is sound.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub async fn quick_check(&self) -> Result<Vec<String>, DatabaseError> {
+        let found = self.database.read(|connection| {
+            let mut statement = connection.prepare("PRAGMA quick_check")?;
+            let found = statement.query_map([], |row| row.get(0))?;
+            found.collect::<Result<Vec<String>, _>>()
+        });
+        Ok(found
+            .await?
+            .into_iter()
+            .filter(|line| line != "ok")
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;
