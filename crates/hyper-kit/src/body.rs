@@ -17,6 +17,10 @@ use crate::pace::{PacedBody, ReadPace};
 /// What any layer below may fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The size of chunk to stream a file in. A connection buffers up to one chunk beyond its bound, so larger chunks make
+/// stalled readers dear: 1,000 of them hold 52 MB with this size, and 84 MB with twice as much.
+pub const STREAM_CHUNK_BYTES: usize = 32 * 1024;
+
 /// How much is set aside at once for a body whose sender announced its length: an announcement is not yet a byte.
 const FIRST_ALLOCATION: usize = 64 * 1024;
 

@@ -33,7 +33,7 @@ pub mod serve;
 #[cfg(feature = "server")]
 pub mod sse;
 
-pub use body::{Body, BodyError, BoxError, read_limited};
+pub use body::{Body, BodyError, BoxError, STREAM_CHUNK_BYTES, read_limited};
 pub use pace::{PacedBody, ReadPace};
 
 #[cfg(feature = "server")]

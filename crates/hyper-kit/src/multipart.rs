@@ -1,8 +1,8 @@
 //! Form uploads, part by part and chunk by chunk: a file is never held in memory.
 //!
 //! multer finds the boundaries. Left alone it would buffer as fast as a sender sends, and the whole body while it looks
-//! for a boundary or the end of a part's head; the [`Feed`] between it and the body hands over one chunk at a time and
-//! stops when a head grows too long. File names are read here too ([`disposition`]).
+//! for a boundary or the end of a part's head; the feed between it and the body hands over one chunk at a time and
+//! stops when a head grows too long. File names are read here too.
 
 mod disposition;
 mod feed;

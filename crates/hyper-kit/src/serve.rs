@@ -64,7 +64,7 @@ pub async fn serve<A: Application>(
     stats: Arc<ServerStats>,
     shutdown: impl Future<Output = ()>,
 ) -> Drained {
-    let admission = Admission::new(&limits);
+    let admission = Admission::new(&limits, Arc::clone(&stats));
     let shared = Arc::new(Shared {
         application,
         limits,

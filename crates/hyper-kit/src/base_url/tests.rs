@@ -1,3 +1,5 @@
+//! Which address wins, and what no link may begin with.
+
 use http::HeaderValue;
 
 use super::*;

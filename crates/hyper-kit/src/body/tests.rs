@@ -1,3 +1,5 @@
+//! Limits on what is read, announced or not.
+
 use std::time::Duration;
 
 use futures_util::stream;

@@ -1,3 +1,5 @@
+//! Lists, lines, weakness, and what cannot be read.
+
 use super::*;
 
 fn hit(lines: &[&'static str], current: &str) -> bool {

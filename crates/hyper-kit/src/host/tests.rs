@@ -1,3 +1,5 @@
+//! What is a host, and the hostile texts that are none.
+
 use http::HeaderValue;
 
 use super::*;

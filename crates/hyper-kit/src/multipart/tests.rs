@@ -1,3 +1,5 @@
+//! Whole forms, forms cut anywhere, and forms that are none.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Whose pages may change something, and whose may read.
+
 use super::*;
 
 fn policy(allowed: &[&str], credentials: bool) -> OriginPolicy {

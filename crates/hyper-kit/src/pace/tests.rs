@@ -1,3 +1,5 @@
+//! Senders that are just fast enough, and those that are not; the clock is paused.
+
 use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use tokio::time::sleep;

@@ -1,3 +1,5 @@
+//! The three forms of a range, their edges, and everything else.
+
 use super::ByteRange::{Part, Unsatisfiable, Whole};
 use super::*;
 

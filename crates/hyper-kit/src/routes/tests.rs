@@ -1,3 +1,5 @@
+//! One small table, asked by method and raw path.
+
 use super::*;
 
 fn routes(prefix: &str) -> Routes<&'static str> {

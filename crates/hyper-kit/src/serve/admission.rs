@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::ServerLimits;
+use super::{ServerLimits, ServerStats};
 use crate::peers::PeerSet;
 
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(super) struct Admission {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
     most_per_peer: usize,
     uncounted: PeerSet,
+    stats: Arc<ServerStats>,
 }
 
 /// The right to one connection; given back when dropped.
@@ -24,6 +25,7 @@ pub(super) struct Admission {
 pub(super) struct Ticket {
     _room: OwnedSemaphorePermit,
     _counted: Option<Counted>,
+    stats: Arc<ServerStats>,
 }
 
 #[derive(Debug)]
@@ -41,13 +43,14 @@ pub(super) enum Refused {
 }
 
 impl Admission {
-    pub(super) fn new(limits: &ServerLimits) -> Self {
+    pub(super) fn new(limits: &ServerLimits, stats: Arc<ServerStats>) -> Self {
         let room = limits.max_connections.min(Semaphore::MAX_PERMITS);
         Self {
             room: Arc::new(Semaphore::new(room)),
             counts: Arc::default(),
             most_per_peer: limits.max_connections_per_peer,
             uncounted: limits.uncounted_peers.clone(),
+            stats,
         }
     }
 
@@ -60,9 +63,11 @@ impl Admission {
         } else {
             Some(self.count(peer_of(address))?)
         };
+        self.stats.open.add(1);
         Ok(Ticket {
             _room: room,
             _counted: counted,
+            stats: Arc::clone(&self.stats),
         })
     }
 
@@ -75,6 +80,12 @@ impl Admission {
         }
         all.insert(peer, held + 1);
         Ok(Counted { peer, counts })
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.stats.open.sub(1);
     }
 }
 

@@ -64,7 +64,6 @@ impl ConnectionIo {
         stats: Arc<ServerStats>,
         ticket: Ticket,
     ) -> Self {
-        stats.open.add(1);
         let mut io = Self {
             stream,
             prefix: Bytes::new(),
@@ -192,12 +191,6 @@ impl AsyncWrite for ConnectionIo {
     }
 }
 
-impl Drop for ConnectionIo {
-    fn drop(&mut self) {
-        self.stats.open.sub(1);
-    }
-}
-
 // === impl Deadline ===
 
 impl Deadline {
@@ -221,5 +214,39 @@ impl Deadline {
 
     fn clear(&mut self) {
         self.running = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_starts_the_wait_anew() {
+        let start = Instant::now();
+        let mut deadline = Deadline::new(Duration::from_secs(20));
+        for _ in 0..10 {
+            let wait = poll_fn(|cx| deadline.poll(cx));
+            let cut = timeout(Duration::from_secs(15), wait).await;
+            assert!(cut.is_err(), "cut after {:?}", start.elapsed());
+            deadline.clear();
+        }
+        poll_fn(|cx| deadline.poll(cx)).await;
+        assert_eq!(start.elapsed(), Duration::from_secs(10 * 15 + 20));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn asking_again_does_not_lengthen_the_wait() {
+        let start = Instant::now();
+        let mut deadline = Deadline::new(Duration::from_secs(20));
+        while timeout(Duration::from_secs(3), poll_fn(|cx| deadline.poll(cx)))
+            .await
+            .is_err()
+        {}
+        assert_eq!(start.elapsed(), Duration::from_secs(20));
     }
 }

@@ -8,16 +8,9 @@ use tokio::net::TcpStream;
 
 use crate::harness::{Server, limits, read_to_close, read_until, status};
 
-fn patient() -> ServerLimits {
-    ServerLimits {
-        header_read_timeout: Duration::from_secs(20),
-        ..limits()
-    }
-}
-
 #[tokio::test]
 async fn an_idle_server_stops_at_once_and_stops_listening() {
-    let server = Server::start(patient()).await;
+    let server = Server::start(limits()).await;
     let address = server.address;
     let mut idle = server.connect().await;
     idle.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -35,7 +28,7 @@ async fn an_idle_server_stops_at_once_and_stops_listening() {
 
 #[tokio::test]
 async fn a_running_request_finishes_and_its_connection_closes() {
-    let server = Server::start(patient()).await;
+    let server = Server::start(limits()).await;
     let mut stream = server.connect().await;
     stream
         .write_all(b"GET /gate HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -56,7 +49,7 @@ async fn a_running_request_finishes_and_its_connection_closes() {
 async fn what_outlives_the_grace_is_cut_and_counted() {
     let server = Server::start(ServerLimits {
         grace: Duration::from_millis(100),
-        ..patient()
+        ..limits()
     })
     .await;
     let mut stream = server.connect().await;

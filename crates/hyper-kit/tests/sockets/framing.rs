@@ -190,6 +190,7 @@ async fn a_client_that_sends_on_still_reads_its_refusal() {
         .write_all(&body)
         .await
         .expect("the server takes the rest");
+    stream.shutdown().await.expect("closed");
     let answer = read_to_close(&mut stream).await;
     assert_eq!(status(&answer), "413");
     assert!(answer.ends_with("unread"));

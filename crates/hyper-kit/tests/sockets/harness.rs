@@ -46,13 +46,21 @@ pub(crate) struct Situations {
     dropped: Arc<Notify>,
 }
 
-/// Limits small enough that a test meets them at once, and otherwise the defaults.
+/// Limits that no test meets by being slow on a busy machine.
 pub(crate) fn limits() -> ServerLimits {
+    ServerLimits {
+        header_read_timeout: PATIENCE,
+        linger: PATIENCE,
+        ..ServerLimits::default()
+    }
+}
+
+/// Limits that a test meets at once.
+pub(crate) fn impatient() -> ServerLimits {
     ServerLimits {
         header_read_timeout: Duration::from_millis(200),
         write_stall: Duration::from_millis(200),
-        linger: Duration::from_millis(500),
-        ..ServerLimits::default()
+        ..limits()
     }
 }
 

@@ -1,3 +1,5 @@
+//! Names as browsers, curl and older libraries write them.
+
 use super::*;
 
 /// `name|file name`, or `none`.

@@ -1,12 +1,15 @@
+//! Who is counted, and when a place comes free.
+
 use super::*;
 
 fn admission(max_connections: usize, max_connections_per_peer: usize) -> Admission {
-    Admission::new(&ServerLimits {
+    let limits = ServerLimits {
         max_connections,
         max_connections_per_peer,
         uncounted_peers: "203.0.113.0/24".parse().expect("a network"),
         ..ServerLimits::default()
-    })
+    };
+    Admission::new(&limits, Arc::default())
 }
 
 fn admit(admission: &Admission, address: &str) -> Result<Ticket, Refused> {
@@ -22,7 +25,9 @@ fn a_ticket_is_given_back_when_dropped() {
     let admission = admission(1, 1);
     let ticket = admit(&admission, "192.0.2.1").expect("room");
     assert_eq!(refused(&admission, "192.0.2.2"), Refused::Full);
+    assert_eq!(admission.stats.open.get(), 1);
     drop(ticket);
+    assert_eq!(admission.stats.open.get(), 0);
     assert!(admit(&admission, "192.0.2.1").is_ok());
     assert!(admission.counts.lock().expect("sound").is_empty());
 }

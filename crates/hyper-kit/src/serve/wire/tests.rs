@@ -1,3 +1,5 @@
+//! Connections as text, and the doubt they raise.
+
 use proptest::prelude::*;
 
 use super::*;
