@@ -1,0 +1,128 @@
+//! One decoded frame in bytes, before it becomes floats.
+//!
+//! Palettes are expanded and 16-bit samples reduced by the format that knows how; alpha that a colour key gives is marked,
+//! because LoadImage takes its mask from a real alpha band or a palette only, while LoadImageMask converts to RGBA first.
+
+use crate::codec::decode::Orientation;
+use crate::value::Frame;
+
+/// Row-major 8-bit samples, `channels` per pixel: grey, grey + alpha, RGB or RGBA.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Raster {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) channels: usize,
+    pub(super) data: Vec<u8>,
+    /// Whether the alpha channel comes from a colour key, not from a band or a palette.
+    pub(super) keyed: bool,
+}
+
+impl Raster {
+    pub(super) fn new(width: usize, height: usize, channels: usize, data: Vec<u8>) -> Self {
+        debug_assert_eq!(
+            data.len(),
+            width * height * channels,
+            "samples must fill the raster"
+        );
+        Self {
+            width,
+            height,
+            channels,
+            data,
+            keyed: false,
+        }
+    }
+
+    pub(super) fn has_alpha(&self) -> bool {
+        self.channels.is_multiple_of(2)
+    }
+
+    /// The colours as floats; alpha is dropped and nothing is premultiplied.
+    pub(super) fn rgb(&self) -> Frame {
+        if self.channels == 3 {
+            return Frame::new(
+                self.height,
+                self.width,
+                3,
+                self.data.iter().map(|&v| unit(v)).collect(),
+            );
+        }
+        let mut floats = vec![0.0; self.width * self.height * 3];
+        for (rgb, pixel) in floats
+            .chunks_exact_mut(3)
+            .zip(self.data.chunks_exact(self.channels))
+        {
+            match pixel {
+                [r, g, b, _] => rgb.copy_from_slice(&[unit(*r), unit(*g), unit(*b)]),
+                _ => rgb.fill(unit(pixel[0])),
+            }
+        }
+        Frame::new(self.height, self.width, 3, floats)
+    }
+
+    /// `1 - alpha`, 1 = transparent; nothing without an alpha band.
+    pub(super) fn mask(&self) -> Option<Frame> {
+        (self.has_alpha() && !self.keyed).then(|| self.inverted_alpha())
+    }
+
+    /// What RGBA conversion gives for one channel, 3 being alpha; alpha comes inverted.
+    pub(super) fn channel(&self, channel: usize) -> Frame {
+        if channel == 3 {
+            return if self.has_alpha() {
+                self.inverted_alpha()
+            } else {
+                Frame::filled(self.height, self.width, 1, 0.0)
+            };
+        }
+        let offset = if self.channels < 3 { 0 } else { channel };
+        self.band(offset, unit)
+    }
+
+    fn inverted_alpha(&self) -> Frame {
+        self.band(self.channels - 1, |v| 1.0 - unit(v))
+    }
+
+    fn band(&self, offset: usize, value: impl Fn(u8) -> f32) -> Frame {
+        let floats = self.data[offset..]
+            .iter()
+            .step_by(self.channels)
+            .map(|&v| value(v))
+            .collect();
+        Frame::new(self.height, self.width, 1, floats)
+    }
+
+    /// The raster as the EXIF orientation says it is to be seen.
+    pub(super) fn oriented(self, orientation: Orientation) -> Self {
+        let (swap, flip_x, flip_y) = orientation.steps();
+        if (swap, flip_x, flip_y) == (false, false, false) {
+            return self;
+        }
+        let (width, height) = if swap {
+            (self.height, self.width)
+        } else {
+            (self.width, self.height)
+        };
+        let mut data = Vec::with_capacity(self.data.len());
+        for y in 0..height {
+            for x in 0..width {
+                let (x, y) = (
+                    if flip_x { width - 1 - x } else { x },
+                    if flip_y { height - 1 - y } else { y },
+                );
+                let (x, y) = if swap { (y, x) } else { (x, y) };
+                let at = (y * self.width + x) * self.channels;
+                data.extend_from_slice(&self.data[at..at + self.channels]);
+            }
+        }
+        Self {
+            width,
+            height,
+            data,
+            ..self
+        }
+    }
+}
+
+fn unit(v: u8) -> f32 {
+    f32::from(v) / 255.0
+}
