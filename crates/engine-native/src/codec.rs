@@ -1,19 +1,25 @@
 //! Picture formats as pure functions over bytes: no files, no network, no clock.
 //!
-//! Start with [`decode`] for what LoadImage reads. Every reader takes [`Limits`],
+//! Start with [`decode`] for what LoadImage reads and [`encode_png`] for what SaveImage writes. Every reader takes [`Limits`],
 //! which it checks against the header before it allocates, and answers any bytes at all with a [`CodecError`] at worst.
 
 mod bytes;
 mod chunks;
 mod decode;
 mod error;
+mod jpeg_out;
 mod limits;
+mod png_out;
+mod python_json;
 mod text;
 
 pub use bytes::to_bytes;
 pub use decode::{Channel, Decoded, Format, Probe, decode, decode_channel, probe};
 pub use error::CodecError;
+pub use jpeg_out::{encode_jpeg, preview_jpeg};
 pub use limits::Limits;
+pub use png_out::encode_png;
+pub use python_json::python_json;
 pub use text::{PngText, png_text};
 
 #[cfg(test)]
