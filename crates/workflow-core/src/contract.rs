@@ -130,7 +130,12 @@ async fn submit(stores: &Stores, insert: InsertJob) -> Arc<Job> {
         .expect("the store takes it")
     {
         InsertJobOutcome::Inserted(job) => job,
-        other => panic!("a plain submission was answered {other:?}"),
+        refused @ (InsertJobOutcome::Replayed(_)
+        | InsertJobOutcome::KeyReused(_)
+        | InsertJobOutcome::QueueFull
+        | InsertJobOutcome::InputGone(_)) => {
+            panic!("a plain submission was answered {refused:?}")
+        }
     }
 }
 

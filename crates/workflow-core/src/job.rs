@@ -120,7 +120,10 @@ pub enum JobEvent {
         epoch: Epoch,
     },
     /// The time it may wait or run is over.
-    TimedOut,
+    TimedOut {
+        /// The claim whose run took too long; of a job that waits, the latest one.
+        epoch: Epoch,
+    },
 }
 
 /// An event that a job in this state cannot take.
@@ -311,7 +314,9 @@ impl Job {
             (Queued, JobEvent::CancelRequested) => self.end(Canceled, now),
             (Running, JobEvent::CancelRequested) => self.status = Canceling,
             // Asking twice, or too late, is no error: the answer is the job as it is.
-            (Canceling | Succeeded | Canceled | Failed | Expired, JobEvent::CancelRequested) => {}
+            (Canceling | Succeeded | Canceled | Failed | Expired, JobEvent::CancelRequested) => {
+                return Ok(());
+            }
 
             (Running | Canceling, JobEvent::Advanced { progress, .. }) => self.progress = progress,
             (Running | Canceling, JobEvent::Finished { .. }) => {
@@ -341,9 +346,11 @@ impl Job {
                 self.end(Canceled, now)
             }
 
-            (Queued | Running, JobEvent::TimedOut) => self.end(Expired, now),
-            (Canceling, JobEvent::TimedOut) => self.end(Canceled, now),
-            (Succeeded | Canceled | Failed | Expired, JobEvent::TimedOut) => return Err(illegal),
+            (Queued | Running, JobEvent::TimedOut { .. }) => self.end(Expired, now),
+            (Canceling, JobEvent::TimedOut { .. }) => self.end(Canceled, now),
+            (Succeeded | Canceled | Failed | Expired, JobEvent::TimedOut { .. }) => {
+                return Err(illegal);
+            }
 
             (
                 Queued | Succeeded | Canceled | Failed | Expired,
@@ -362,15 +369,14 @@ impl Job {
     /// Whether the claim behind an event is the one that counts.
     fn check_claim(&self, event: &JobEvent) -> Result<(), IllegalEvent> {
         let epoch = match event {
-            JobEvent::Claimed { .. } | JobEvent::CancelRequested | JobEvent::TimedOut => {
-                return Ok(());
-            }
+            JobEvent::Claimed { .. } | JobEvent::CancelRequested => return Ok(()),
             JobEvent::Advanced { epoch, .. }
             | JobEvent::Finished { epoch }
             | JobEvent::Failed { epoch, .. }
             | JobEvent::Stopped { epoch }
             | JobEvent::GivenBack { epoch }
-            | JobEvent::LeaseLost { epoch } => *epoch,
+            | JobEvent::LeaseLost { epoch }
+            | JobEvent::TimedOut { epoch } => *epoch,
         };
         if epoch == self.epoch {
             Ok(())

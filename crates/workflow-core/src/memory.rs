@@ -300,8 +300,16 @@ impl Rows {
                             epoch: row.job.epoch,
                         }
                     }
-                    JobStatus::Queued if row.job.created_at < queued_before => JobEvent::TimedOut,
-                    _ => return None,
+                    JobStatus::Queued if row.job.created_at < queued_before => JobEvent::TimedOut {
+                        epoch: row.job.epoch,
+                    },
+                    JobStatus::Queued
+                    | JobStatus::Running
+                    | JobStatus::Canceling
+                    | JobStatus::Succeeded
+                    | JobStatus::Canceled
+                    | JobStatus::Failed
+                    | JobStatus::Expired => return None,
                 };
                 Some((row.job.clone(), event))
             })

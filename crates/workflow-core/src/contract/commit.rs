@@ -241,7 +241,7 @@ async fn a_job_past_its_time_is_absent_and_then_swept(stores: Stores) {
         .list(&query, done.expires_at)
         .await
         .expect("the store answers");
-    assert_eq!(listed, [kept.clone()]);
+    assert_eq!(listed, std::slice::from_ref(&kept));
     assert_eq!(stores.jobs.expire(before, 10).await.expect("an answer"), 0);
     assert_eq!(
         stores

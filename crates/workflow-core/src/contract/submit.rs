@@ -115,7 +115,11 @@ async fn submissions_at_once_with_one_key_make_one_job(stores: Stores) {
             InsertJobOutcome::Replayed(job) => {
                 ids.insert(job.id);
             }
-            other => panic!("one request was answered {other:?}"),
+            refused @ (InsertJobOutcome::KeyReused(_)
+            | InsertJobOutcome::QueueFull
+            | InsertJobOutcome::InputGone(_)) => {
+                panic!("one request was answered {refused:?}")
+            }
         }
     }
     assert_eq!((inserted, ids.len()), (1, 1));

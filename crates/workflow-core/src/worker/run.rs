@@ -87,7 +87,7 @@ impl Worker {
         let event = match (result, stop) {
             (Ok(()), _) => JobEvent::Finished { epoch },
             (Err(RunError::Failed(error)), _) => JobEvent::Failed { epoch, error },
-            (Err(RunError::Canceled(_)), Some(Stop::TimedOut)) => JobEvent::TimedOut,
+            (Err(RunError::Canceled(_)), Some(Stop::TimedOut)) => JobEvent::TimedOut { epoch },
             (Err(RunError::Canceled(_)), Some(Stop::Halted)) => JobEvent::GivenBack { epoch },
             (Err(RunError::Canceled(_)), None) => JobEvent::Stopped { epoch },
         };
