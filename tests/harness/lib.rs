@@ -1,0 +1,19 @@
+//! What whole-system tests stand on: servers in this process and in their own, plain sockets, forms, recorded cases.
+
+pub mod goldens;
+pub mod http;
+pub mod multipart;
+pub mod process;
+
+pub use goldens::{goldens, root};
+pub use http::{Answer, Connection, Request};
+pub use multipart::Form;
+pub use process::Server;
+
+use std::io::Write;
+
+/// Says plainly that a test did nothing and why, past the capture of test output.
+pub fn skipped(test: &str, why: &str) {
+    // A closed standard error is no reason to fail a test.
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
+}

@@ -1,0 +1,138 @@
+//! The real binary as a process of its own.
+
+use std::ffi::OsStr;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::{Answer, Request, root};
+
+/// A running `all-in-one serve`. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// Path of the built binary `name`. Cargo builds it once per test run, with the profile of the tests.
+///
+/// # Panics
+/// If it does not build.
+#[must_use]
+pub fn binary(name: &str) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let folder = BUILT.get_or_init(|| {
+        let built = std::process::Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--bins", "--manifest-path"])
+            .arg(root().join("Cargo.toml"))
+            .status()
+            .expect("cargo can be started");
+        assert!(built.success(), "the binaries must build");
+        // <target>/<profile>/deps/it-<hash> -> <target>/<profile>
+        let test = std::env::current_exe().expect("a test knows its own path");
+        test.ancestors()
+            .nth(2)
+            .expect("tests lie two folders below")
+            .to_owned()
+    });
+    folder.join(name)
+}
+
+impl Server {
+    /// Starts a server over `data_dir` on a free port and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it ends before it is ready.
+    pub async fn start(data_dir: &Path) -> io::Result<Self> {
+        Self::start_with(data_dir, [] as [&str; 0]).await
+    }
+
+    /// As [`Server::start`], with further arguments.
+    ///
+    /// # Errors
+    /// If it ends before it is ready.
+    pub async fn start_with(
+        data_dir: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> io::Result<Self> {
+        let mut child = Command::new(binary("all-in-one"))
+            .arg("serve")
+            .args([
+                "--listen",
+                "127.0.0.1:0",
+                "--log-format",
+                "json",
+                "--data-dir",
+            ])
+            .arg(data_dir)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()?;
+        let stdout = child.stdout.take().expect("standard output is piped");
+        let mut lines = BufReader::new(stdout).lines();
+        let address = loop {
+            let Some(line) = lines.next_line().await? else {
+                return Err(io::Error::other(format!(
+                    "the server ended with {}",
+                    child.wait().await?
+                )));
+            };
+            // It says where it listens in a line for people: `... http://127.0.0.1:40123/api/v2`.
+            let url = line.split_once("http://").map(|(_, rest)| rest);
+            if let Some(address) = url.and_then(|rest| rest.split('/').next()?.trim().parse().ok())
+            {
+                break address;
+            }
+        };
+        // Whatever else it says must have somewhere to go, or it would block on a full pipe.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Ok(Self { child, address })
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    /// If the server is not there, or goes away meanwhile.
+    pub async fn send(&self, request: &Request) -> io::Result<Answer> {
+        request.send(self.address).await
+    }
+
+    /// The process id.
+    ///
+    /// # Panics
+    /// If the process was waited for.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id().expect("the process was not waited for")
+    }
+
+    /// Kills the process on the spot, as a power cut would.
+    ///
+    /// # Errors
+    /// If it cannot be waited for.
+    pub async fn kill(mut self) -> io::Result<()> {
+        self.child.kill().await
+    }
+
+    /// Asks the process to end (`SIGTERM`) and waits until it has.
+    ///
+    /// # Errors
+    /// If it cannot be waited for.
+    pub async fn terminate(mut self) -> io::Result<ExitStatus> {
+        let status = Command::new("kill")
+            .arg(self.pid().to_string())
+            .status()
+            .await?;
+        assert!(status.success(), "the process takes signals");
+        self.child.wait().await
+    }
+}

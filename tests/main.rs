@@ -1,0 +1,8 @@
+//! Whole-system tests: real sockets, real files, real processes. Modules by API, then by what they show.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed step of a test is a failed test"
+)]
+
+mod v2;
