@@ -44,5 +44,7 @@ pub use {
     origin::{Origin, OriginPolicy},
     peers::PeerSet,
     routes::{Lookup, Params, RouteError, Routes},
-    serve::{Application, ConnectionInfo, Drained, Refusal, ServerLimits, ServerStats, serve},
+    serve::{
+        Application, ConnectionInfo, Drained, Incoming, Refusal, ServerLimits, ServerStats, serve,
+    },
 };

@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use application::{Application, ConnectionInfo};
+pub use application::{Application, ConnectionInfo, Incoming};
 pub use front::Refusal;
 pub use limits::ServerLimits;
 pub use stats::{Counter, ServerStats};

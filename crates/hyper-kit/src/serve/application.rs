@@ -4,10 +4,12 @@ use std::future::Future;
 use std::net::SocketAddr;
 
 use http::{Request, Response, Uri};
-use hyper::body::Incoming;
 
 use super::Refusal;
 use crate::body::Body;
+
+/// The body of a request on its way in, named here so that an application needs no hyper of its own.
+pub use hyper::body::Incoming;
 
 /// The served application.
 ///
