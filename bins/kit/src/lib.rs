@@ -5,4 +5,9 @@
 pub mod config;
 pub mod logging;
 pub mod metrics;
+pub mod program;
 pub mod signals;
+
+mod front;
+
+pub use front::{Front, Probe};

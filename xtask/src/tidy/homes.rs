@@ -61,6 +61,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
         &[
             "hyper-kit",
             "identity",
+            "kit",
             "providers",
             "router-http",
             "workflow-http",
