@@ -1,1 +1,23 @@
-//! workflow-http.
+//! The workflow API over HTTP: requests to calls on jobs and assets, and their answers back.
+//!
+//! Decides nothing about a job or an asset; it reads what came, asks the services below, and spells the answer. Every wire
+//! word of Family B stands in [`v2`], every error becomes a response in one file there. It starts no task: a stream of
+//! events is polled by its connection. Start at [`routes`], which mounts a [`WorkflowService`].
+
+mod access;
+mod address;
+mod api;
+mod content;
+mod links;
+mod service;
+mod signed;
+mod streams;
+mod v2;
+
+pub use access::{Observed, Observer};
+pub use api::{WorkflowApi, routes};
+pub use service::{WorkflowConfig, WorkflowService};
+pub use v2::OPENAPI;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! What is told of every answered request: one log line, and a call for whoever counts.
+//!
+//! Both name the pattern of the route and never the path: the path of a signed link is a credential.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::AccountId;
+use http::{Method, StatusCode};
+use uuid::Uuid;
+
+/// An answered request. The body of a stream may still be on its way.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The method.
+    pub method: Method,
+    /// The pattern of the route, such as `/api/v2/jobs/{id}`; `unknown` where none matched.
+    pub route: &'static str,
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// From the head of the request to the head of the answer.
+    pub elapsed: Duration,
+}
+
+/// Hears of every answered request, on the task of its connection: it must be short.
+pub type Observer = Arc<dyn Fn(&Observed) + Send + Sync>;
+
+/// The route of requests that none matched.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+/// Writes the log line of a request, and tells the observer.
+pub(crate) fn tell(
+    observer: &Observer,
+    observed: &Observed,
+    request_id: Uuid,
+    account: Option<&AccountId>,
+) {
+    tracing::info!(
+        target: "workflow_http::request",
+        method = %observed.method,
+        route = observed.route,
+        status = observed.status.as_u16(),
+        duration_ms = observed.elapsed.as_secs_f64() * 1e3,
+        request.id = %request_id,
+        account = account.map(AccountId::as_str),
+        "request answered"
+    );
+    observer(observed);
+}
+
+/// Writes the log line of a request whose client left before its answer was made.
+pub(crate) fn tell_gone(method: &Method, route: &'static str, elapsed: Duration, request_id: Uuid) {
+    tracing::info!(
+        target: "workflow_http::request",
+        method = %method,
+        route,
+        duration_ms = elapsed.as_secs_f64() * 1e3,
+        request.id = %request_id,
+        "client left before the answer"
+    );
+}

@@ -1,0 +1,8 @@
+//! Whole requests, from head to body, against an API over memory.
+
+mod assets;
+mod document;
+mod events;
+mod harness;
+mod jobs;
+mod requests;

@@ -1,0 +1,513 @@
+//! Assets over HTTP: what is kept, what is answered, and what is refused.
+
+use accounts::Standing;
+use http::Method;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::harness::{Rig, Server, form, graph, server, standing};
+
+const HASH_OF_OTHER: &str =
+    "blake3:0000000000000000000000000000000000000000000000000000000000000000";
+
+async fn upload(
+    server: &Server,
+    parts: &[(&str, &str)],
+    file: Option<&str>,
+) -> super::harness::Answer {
+    let (kind, body) = form(parts, file);
+    let headers = [("content-type", kind.as_str())];
+    server
+        .send(Method::POST, "/api/v2/assets", &headers, body)
+        .await
+}
+
+const PHOTO: [(&str, &str); 2] = [
+    ("content_type", "image/png"),
+    ("file_path", "a/photo é.png"),
+];
+
+fn path_of(url: &Value) -> &str {
+    let url = url.as_str().expect("a URL");
+    url.strip_prefix("http://127.0.0.1:8189").expect("the base")
+}
+
+#[tokio::test]
+async fn new_bytes_are_201_and_known_bytes_200() {
+    let server = server();
+    let first = upload(&server, &PHOTO, Some("bytes")).await;
+    assert_eq!(first.status, 201);
+    let asset = first.json();
+    let keys: Vec<&str> = asset
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "id",
+            "hash",
+            "size_bytes",
+            "content_type",
+            "file_path",
+            "created_new",
+            "created_at",
+            "url",
+            "url_expires_at",
+            "expires_at",
+            "job_id",
+            "tags"
+        ]
+    );
+    assert_eq!(
+        asset["hash"],
+        asset_store::BlobHash::of(b"bytes").to_string()
+    );
+    assert_eq!(
+        (&asset["size_bytes"], &asset["created_new"]),
+        (&json!(5), &json!(true))
+    );
+    assert_eq!(asset["file_path"], "a/photo é.png");
+    assert_eq!(asset["created_at"], "2026-01-01T00:00:00.000Z");
+    assert_eq!(asset["expires_at"], "2026-01-02T00:00:00.000Z");
+    assert_eq!(asset["url_expires_at"], "2026-01-01T00:15:00.000Z");
+
+    let again = [
+        ("content_type", "image/x-other"),
+        ("file_path", "b.png"),
+        ("tags", "x"),
+        ("tags", "y"),
+    ];
+    let second = upload(&server, &again, Some("bytes")).await;
+    assert_eq!(second.status, 200);
+    let other = second.json();
+    assert_ne!(other["id"], asset["id"]);
+    assert_eq!(
+        (&other["created_new"], &other["content_type"]),
+        (&json!(false), &json!("image/x-other"))
+    );
+    assert_eq!(other["tags"], json!(["x", "y"]));
+}
+
+#[tokio::test]
+async fn another_accounts_bytes_never_tell() {
+    let rig = Rig::new();
+    let (a, b) = (
+        rig.server(standing("a"), |_| {}),
+        rig.server(standing("b"), |_| {}),
+    );
+    let asset = a.upload("x.png", "bytes").await;
+    let id = asset["id"].as_str().expect("an id");
+    let hash = asset["hash"].as_str().expect("a hash");
+    let path = format!("/api/v2/assets/{id}");
+    let foreign = b.get(&path).await;
+    let unknown = b
+        .get("/api/v2/assets/00000000-0000-7000-8000-000000000000")
+        .await;
+    assert_eq!(foreign.body, unknown.body);
+    b.send(Method::DELETE, &path, &[], "")
+        .await
+        .is_error(404, "not_found");
+    let head = b
+        .send(
+            Method::HEAD,
+            &format!("/api/v2/assets/by-hash/{hash}"),
+            &[],
+            "",
+        )
+        .await;
+    assert_eq!((head.status.as_u16(), head.body.len()), (404, 0));
+    let minted = b
+        .post_json("/api/v2/assets/from-hash", &json!({ "hash": hash }))
+        .await;
+    minted.is_error(404, "blob_not_found");
+    assert_eq!(b.upload("x.png", "bytes").await["created_new"], true);
+}
+
+#[tokio::test]
+async fn the_parts_may_come_in_any_order() {
+    let server = server();
+    let (_, file_last) = form(&PHOTO, Some("bytes"));
+    let (kind, rest) = form(&PHOTO, None);
+    let (_, file) = form(&[], Some("bytes"));
+    let end = b"--b--\r\n".len();
+    let file_first = [&file[..file.len() - end], &rest[..]].concat();
+    assert_ne!(file_first, file_last);
+    let headers = [("content-type", kind.as_str())];
+    let answer = server
+        .send(Method::POST, "/api/v2/assets", &headers, file_first)
+        .await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_part_that_is_missing_or_wrong_is_named() {
+    let server = server();
+    let whole = [
+        PHOTO[0],
+        PHOTO[1],
+        ("expected_hash", HASH_OF_OTHER),
+        ("expires_in", "60"),
+    ];
+    for missing in ["content_type", "file_path"] {
+        let parts: Vec<_> = whole
+            .into_iter()
+            .filter(|(name, _)| *name != missing)
+            .collect();
+        let error = upload(&server, &parts, Some("x"))
+            .await
+            .is_error(422, "invalid_request");
+        assert_eq!(error["details"]["field"], missing);
+    }
+    let error = upload(&server, &PHOTO, None)
+        .await
+        .is_error(422, "invalid_request");
+    assert_eq!(error["details"]["field"], "file");
+    for (name, value) in [
+        ("content_type", "nonsense"),
+        ("file_path", "../x"),
+        ("file_path", "/etc/passwd"),
+        ("file_path", ""),
+        ("file_path", "a\\..\\b"),
+        ("expected_hash", "sha256:00"),
+        ("expires_in", "59"),
+        ("expires_in", "604801"),
+        ("expires_in", "soon"),
+        ("tags", ""),
+    ] {
+        let mut parts: Vec<_> = PHOTO
+            .into_iter()
+            .filter(|(known, _)| *known != name)
+            .collect();
+        parts.push((name, value));
+        let error = upload(&server, &parts, Some("x"))
+            .await
+            .is_error(422, "invalid_request");
+        assert_eq!(error["details"]["field"], name, "{value}");
+    }
+    let twice = [PHOTO[0], PHOTO[1], PHOTO[1]];
+    upload(&server, &twice, Some("x"))
+        .await
+        .is_error(422, "invalid_request");
+    assert!(
+        !server.rig.has_blob("x").await,
+        "nothing of a refused form is kept"
+    );
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_form_is_refused() {
+    let server = server();
+    for (kind, status) in [("application/json", 415), ("multipart/form-data", 422)] {
+        let answer = server
+            .send(
+                Method::POST,
+                "/api/v2/assets",
+                &[("content-type", kind)],
+                "{}",
+            )
+            .await;
+        answer.is_error(status, "invalid_request");
+    }
+    server
+        .send(Method::POST, "/api/v2/assets", &[], "")
+        .await
+        .is_error(415, "invalid_request");
+    let kind = [("content-type", "multipart/form-data; boundary=b")];
+    for body in [
+        "",
+        "no boundary",
+        "--b\r\n\r\n\r\nx",
+        "--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--\r\n",
+    ] {
+        let answer = server
+            .send(Method::POST, "/api/v2/assets", &kind, body)
+            .await;
+        answer.is_error(422, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn unexpected_bytes_mint_nothing() {
+    let server = server();
+    let parts = [PHOTO[0], PHOTO[1], ("expected_hash", HASH_OF_OTHER)];
+    let error = upload(&server, &parts, Some("bytes"))
+        .await
+        .is_error(409, "hash_mismatch");
+    assert_eq!(error["details"]["expected"], HASH_OF_OTHER);
+    assert!(!server.rig.has_blob("bytes").await);
+}
+
+#[tokio::test]
+async fn an_upload_beyond_the_bound_is_413() {
+    let small = Standing {
+        tier: accounts::Tier {
+            upload_bytes: 4,
+            ..standing("local").tier
+        },
+        ..standing("local")
+    };
+    let server = Rig::new().server(small, |_| {});
+    let error = upload(&server, &PHOTO, Some("bytes"))
+        .await
+        .is_error(413, "payload_too_large");
+    assert_eq!(error["details"]["limit_bytes"], 4);
+    assert_eq!(upload(&server, &PHOTO, Some("byte")).await.status, 201);
+    // By its announced length, before a byte of it is read.
+    let huge = "x".repeat(1 << 20);
+    upload(&server, &PHOTO, Some(&huge))
+        .await
+        .is_error(413, "payload_too_large");
+}
+
+#[tokio::test]
+async fn an_upload_under_one_key_is_made_once() {
+    let server = server();
+    let send = |file: &'static str| {
+        let (kind, body) = form(&PHOTO, Some(file));
+        let server = &server;
+        async move {
+            let headers = [("content-type", kind.as_str()), ("idempotency-key", "k")];
+            server
+                .send(Method::POST, "/api/v2/assets", &headers, body)
+                .await
+        }
+    };
+    let first = send("bytes").await;
+    assert_eq!(
+        (first.status.as_u16(), first.header("idempotent-replayed")),
+        (201, None)
+    );
+    let again = send("bytes").await;
+    assert_eq!(
+        (again.status.as_u16(), again.header("idempotent-replayed")),
+        (200, Some("true"))
+    );
+    assert_eq!(again.json()["id"], first.json()["id"]);
+    let error = send("other").await.is_error(422, "idempotency_key_reuse");
+    assert_eq!(error["details"]["asset_id"], first.json()["id"]);
+}
+
+#[tokio::test]
+async fn from_hash_gives_what_the_account_has() {
+    let server = server();
+    let asset = server.upload("x.png", "bytes").await;
+    let hash = asset["hash"].as_str().expect("a hash");
+    for spelled in [
+        hash.to_owned(),
+        hash.replace(':', "%3A"),
+        hash.replace(":", "%3a")
+            .to_uppercase()
+            .replace("BLAKE3", "blake3"),
+    ] {
+        let head = server
+            .send(
+                Method::HEAD,
+                &format!("/api/v2/assets/by-hash/{spelled}"),
+                &[],
+                "",
+            )
+            .await;
+        assert_eq!(
+            (head.status.as_u16(), head.body.len()),
+            (200, 0),
+            "{spelled}"
+        );
+    }
+    let body = json!({ "hash": hash, "file_path": "x.png" });
+    let known = server.post_json("/api/v2/assets/from-hash", &body).await;
+    assert_eq!(
+        (known.status.as_u16(), &known.json()["id"]),
+        (200, &asset["id"])
+    );
+    let body = json!({ "hash": hash, "file_path": "y.png", "tags": ["t"], "expires_in": 60 });
+    let minted = server.post_json("/api/v2/assets/from-hash", &body).await;
+    assert_eq!(minted.status, 201);
+    assert_eq!(minted.json()["content_type"], "image/png");
+    assert_eq!(minted.json()["expires_at"], "2026-01-01T00:01:00.000Z");
+}
+
+#[tokio::test]
+async fn from_hash_refuses_by_field() {
+    let server = server();
+    let hash = server.upload("x.png", "bytes").await["hash"].clone();
+    for (body, field) in [
+        (json!({}), "hash"),
+        (json!({"hash": 7}), "hash"),
+        (json!({"hash": "blake3:7"}), "hash"),
+        (json!({"hash": hash, "file_path": 7}), "file_path"),
+        (json!({"hash": hash, "file_path": "../x"}), "file_path"),
+        (json!({"hash": hash, "tags": "x"}), "tags"),
+        (json!({"hash": hash, "expires_in": "60"}), "expires_in"),
+        (json!({"hash": hash, "expires_in": 59}), "expires_in"),
+        (json!({"hash": hash, "expires_in": 1e300}), "expires_in"),
+        (json!([]), "hash"),
+        (json!(null), "body"),
+    ] {
+        let answer = server.post_json("/api/v2/assets/from-hash", &body).await;
+        let error = answer.is_error(422, "invalid_request");
+        assert_eq!(error["details"]["field"], field, "{body}");
+    }
+    let json = [("content-type", "application/json")];
+    let answer = server
+        .send(Method::POST, "/api/v2/assets/from-hash", &json, "{")
+        .await;
+    answer.is_error(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn content_is_served_whole_in_part_or_not_at_all() {
+    let server = server();
+    let asset = server.upload("x.png", "0123456789").await;
+    let path = format!(
+        "/api/v2/assets/{}/content",
+        asset["id"].as_str().expect("an id")
+    );
+    let whole = server.get(&path).await;
+    assert_eq!(
+        (whole.status.as_u16(), &whole.body[..]),
+        (200, &b"0123456789"[..])
+    );
+    assert_eq!(whole.header("content-type"), Some("image/png"));
+    assert_eq!(whole.header("content-length"), Some("10"));
+    assert_eq!(whole.header("accept-ranges"), Some("bytes"));
+    assert_eq!(whole.header("cache-control"), Some("private"));
+    assert_eq!(whole.header("content-security-policy"), Some("sandbox"));
+    assert_eq!(whole.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(
+        whole.header("content-disposition"),
+        Some("inline; filename=\"x.png\"")
+    );
+    let tag = whole.header("etag").expect("a tag").to_owned();
+
+    let head = server.send(Method::HEAD, &path, &[], "").await;
+    assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
+    assert_eq!(head.header("content-length"), Some("10"));
+
+    for (range, status, body, content_range) in [
+        ("bytes=2-4", 206, "234", Some("bytes 2-4/10")),
+        ("bytes=7-", 206, "789", Some("bytes 7-9/10")),
+        ("bytes=-3", 206, "789", Some("bytes 7-9/10")),
+        ("bytes=0-99", 206, "0123456789", Some("bytes 0-9/10")),
+        ("bytes=1-2,4-5", 200, "0123456789", None),
+        ("bytes=x", 200, "0123456789", None),
+    ] {
+        let answer = server
+            .send(Method::GET, &path, &[("range", range)], "")
+            .await;
+        assert_eq!(
+            (answer.status.as_u16(), &answer.body[..]),
+            (status, body.as_bytes()),
+            "{range}"
+        );
+        assert_eq!(answer.header("content-range"), content_range, "{range}");
+        assert_eq!(
+            answer.header("content-length"),
+            Some(&*body.len().to_string()),
+            "{range}"
+        );
+    }
+    let beyond = server
+        .send(Method::GET, &path, &[("range", "bytes=10-")], "")
+        .await;
+    beyond.is_error(416, "invalid_request");
+    assert_eq!(beyond.header("content-range"), Some("bytes */10"));
+
+    let unchanged = server
+        .send(Method::GET, &path, &[("if-none-match", &tag)], "")
+        .await;
+    assert_eq!((unchanged.status.as_u16(), unchanged.body.len()), (304, 0));
+    assert_eq!(unchanged.header("etag"), Some(&*tag));
+    assert!(unchanged.header("x-service-request-id").is_some());
+    for (condition, status) in [(tag.as_str(), 206), ("\"other\"", 200)] {
+        let headers = [("range", "bytes=0-1"), ("if-range", condition)];
+        let answer = server.send(Method::GET, &path, &headers, "").await;
+        assert_eq!(answer.status, status, "{condition}");
+    }
+}
+
+#[tokio::test]
+async fn a_signed_link_needs_no_credential_and_ends() {
+    let server = server();
+    let asset = server.upload("a/x y.png", "0123456789").await;
+    let path = path_of(&asset["url"]);
+    assert!(path.ends_with("/x%20y.png"), "{path}");
+    let answer = server
+        .send(Method::GET, path, &[("range", "bytes=0-1")], "")
+        .await;
+    assert_eq!(
+        (answer.status.as_u16(), &answer.body[..]),
+        (206, &b"01"[..])
+    );
+    assert_eq!(answer.header("cache-control"), Some("private"));
+    assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+
+    for forged in [
+        path.replace("x%20y.png", "z.png"),
+        path.replacen("/signed/", "/signed/A", 1),
+        "/signed/x/x".to_owned(),
+        "/signed/%00/x".to_owned(),
+    ] {
+        server.get(&forged).await.is_error(403, "forbidden");
+    }
+    server.rig.clock.advance(SignedDuration::from_mins(15));
+    server.get(path).await.is_error(403, "forbidden");
+    let fresh = server
+        .get(&format!(
+            "/api/v2/assets/{}",
+            asset["id"].as_str().expect("an id")
+        ))
+        .await;
+    assert_eq!(server.get(path_of(&fresh.json()["url"])).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_deleted_asset_is_as_if_it_had_never_been() {
+    let server = server();
+    let asset = server.upload("x.png", "bytes").await;
+    let path = format!("/api/v2/assets/{}", asset["id"].as_str().expect("an id"));
+    let deleted = server.send(Method::DELETE, &path, &[], "").await;
+    assert_eq!((deleted.status.as_u16(), deleted.body.len()), (204, 0));
+    let again = server.send(Method::DELETE, &path, &[], "").await;
+    again.is_error(404, "not_found");
+    let unknown = server
+        .send(
+            Method::DELETE,
+            "/api/v2/assets/00000000-0000-7000-8000-000000000000",
+            &[],
+            "",
+        )
+        .await;
+    assert_eq!(again.body, unknown.body);
+    server.get(&path).await.is_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn what_a_job_reads_is_held_and_the_hold_never_named() {
+    let server = server();
+    let asset = server.upload("x.png", "bytes").await;
+    let mut graph = graph();
+    graph["1"] = json!({"class_type": "LoadImage", "inputs": {"image": "x.png"}});
+    let answer = server
+        .post_json("/api/v2/jobs", &json!({ "workflow": graph }))
+        .await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let path = format!("/api/v2/assets/{}", asset["id"].as_str().expect("an id"));
+    let held = server.send(Method::DELETE, &path, &[], "").await;
+    let error = held.is_error(409, "asset_in_use");
+    assert_eq!(error["details"], Value::Null);
+    assert!(!error["message"].to_string().contains("job"));
+}
+
+#[tokio::test]
+async fn an_expired_asset_is_absent() {
+    let server = server();
+    let parts = [PHOTO[0], PHOTO[1], ("expires_in", "60")];
+    let asset = upload(&server, &parts, Some("bytes")).await.json();
+    let path = format!("/api/v2/assets/{}", asset["id"].as_str().expect("an id"));
+    assert_eq!(server.get(&path).await.status, 200);
+    server.rig.clock.advance(SignedDuration::from_secs(60));
+    server.get(&path).await.is_error(404, "not_found");
+}

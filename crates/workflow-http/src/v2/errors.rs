@@ -1,0 +1,371 @@
+//! Errors become responses: the one table of Family B.
+//!
+//! What goes out is safe to read by anybody; the chain behind a fault of the service goes to the log, once, here.
+
+use accounts::Scope;
+use asset_store::AssetsError;
+use http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use hyper_kit::media::NotJson;
+use hyper_kit::multipart::MultipartError;
+use hyper_kit::{Body, BodyError, Refusal};
+use identity::IdentityError;
+use serde_json::{Value, json};
+use uuid::Uuid;
+use workflow_core::{GraphError, JobsError};
+
+use super::problems;
+use super::wire::ErrorEnvelope;
+
+/// Everything a request of Family B can be refused for, or fail of.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApiError {
+    /// Nobody is known to ask.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The caller may not do this.
+    #[error("the credential does not allow this")]
+    MissingScope(Scope),
+    /// A page of another origin asks for a change.
+    #[error("the request comes from a page of another origin")]
+    ForeignOrigin,
+    /// A signed link is forged, changed or over.
+    #[error("the link is invalid or has expired")]
+    BadLink,
+    /// No route has this path.
+    #[error("no such route")]
+    NoRoute,
+    /// The path has other methods.
+    #[error("the method is not allowed here")]
+    MethodNotAllowed(HeaderValue),
+    /// A part of the path names nothing.
+    #[error("no such resource")]
+    NotFound,
+    /// Assets refused or failed.
+    #[error(transparent)]
+    Assets(#[from] AssetsError),
+    /// Jobs refused or failed.
+    #[error(transparent)]
+    Jobs(#[from] JobsError),
+    /// The body could not be read.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The body is no JSON by its content type.
+    #[error(transparent)]
+    NotJson(#[from] NotJson),
+    /// The form could not be read.
+    #[error(transparent)]
+    Form(#[from] MultipartError),
+    /// The upload is larger than it may be.
+    #[error("the upload is too large")]
+    UploadTooLarge {
+        /// Most bytes of a file.
+        limit_bytes: u64,
+    },
+    /// The body is no JSON.
+    #[error("the body is not valid JSON")]
+    Syntax(#[source] serde_json::Error),
+    /// The body is JSON and no submission; what is missing.
+    #[error("the body is no submission")]
+    NoSubmission(&'static str),
+    /// A field, parameter or header is not as it must be.
+    #[error("{name} is not as it must be")]
+    Field {
+        /// Which.
+        name: &'static str,
+        /// What it must be.
+        must: String,
+    },
+    /// The labels of a submission break a rule.
+    #[error("the labels break a rule")]
+    Labels(String),
+    /// A filter of a list breaks a rule.
+    #[error("a filter breaks a rule")]
+    Filter(String),
+    /// The cursor was not made here for this list.
+    #[error("the cursor is not of this list")]
+    Cursor,
+    /// The range begins behind the end.
+    #[error("the range begins behind the end")]
+    Unsatisfiable(HeaderValue),
+    /// The account has too many streams open.
+    #[error("too many streams are open")]
+    TooManyStreams,
+    /// The plumbing refused the request, or met a panic.
+    #[error("{}", .0.message())]
+    Refused(Refusal),
+}
+
+/// The code of whatever is the service's own fault.
+const FAULT: &str = "upstream_error";
+
+/// What a client reads of an error.
+struct Answer {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    details: Option<Value>,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+impl ApiError {
+    /// The response to a request that ended so; logs the chain of a fault.
+    pub(crate) fn into_response(self, request_id: Uuid) -> Response<Body> {
+        let answer = self.answer();
+        if answer.code == FAULT {
+            let error: &(dyn std::error::Error + 'static) = &self;
+            tracing::error!(error, request.id = %request_id, "request failed through a fault of the service");
+        }
+        let envelope = ErrorEnvelope::new(answer.code, answer.message, answer.details);
+        let mut response = super::reply::json(answer.status, &envelope);
+        if let Some((name, value)) = answer.header {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+
+    fn answer(&self) -> Answer {
+        match self {
+            Self::Identity(IdentityError::Unauthorized) => plain(
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "the credentials are missing or invalid; send `Authorization: Bearer <key>`",
+            )
+            .with(
+                http::header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer"),
+            ),
+            Self::Identity(IdentityError::Accounts(_)) => fault(),
+            Self::MissingScope(scope) => plain(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                format!(
+                    "this needs the scope {} and, to run anything, an active subscription; use a key that has it",
+                    scope.name()
+                ),
+            ),
+            Self::ForeignOrigin => plain(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "a page of another origin may not change anything here; the operator can allow its origin",
+            ),
+            Self::BadLink => plain(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "the link is invalid or has expired; fetch the asset or the job again for a fresh one",
+            ),
+            Self::NoRoute => not_found("no such route; GET /api/v2/openapi.json lists them"),
+            Self::MethodNotAllowed(allow) => plain(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "invalid_request",
+                format!(
+                    "the method is not allowed here; use one of {}",
+                    allow.to_str().unwrap_or_default()
+                ),
+            )
+            .with(ALLOW, allow.clone()),
+            Self::NotFound => not_found("there is nothing of this name"),
+            Self::Assets(error) => of_assets(error),
+            Self::Jobs(error) => of_jobs(error),
+            Self::Body(error) => of_body(error),
+            Self::NotJson(error) => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, error.to_string()),
+            Self::Form(error) => of_form(error),
+            Self::UploadTooLarge { limit_bytes } => too_large(*limit_bytes),
+            Self::Syntax(error) => invalid(
+                StatusCode::BAD_REQUEST,
+                format!("the body is not valid JSON: {error}"),
+            ),
+            Self::NoSubmission(message) => plain(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "invalid_workflow",
+                *message,
+            ),
+            Self::Field { name, must } => invalid(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!("`{name}` must be {must}"),
+            )
+            .details(json!({ "field": name })),
+            Self::Labels(message) => plain(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "metadata_invalid",
+                message.as_str(),
+            ),
+            Self::Filter(message) => plain(
+                StatusCode::BAD_REQUEST,
+                "invalid_metadata_filter",
+                message.as_str(),
+            ),
+            Self::Cursor => plain(
+                StatusCode::BAD_REQUEST,
+                "invalid_cursor",
+                "the cursor is not one of this list; start without one, and keep the filters from page to page",
+            ),
+            Self::Unsatisfiable(content_range) => invalid(
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                "the range begins behind the end; `Content-Range` tells the length",
+            )
+            .with(CONTENT_RANGE, content_range.clone()),
+            Self::TooManyStreams => plain(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_streams",
+                "too many event streams are open; close one, or poll the job",
+            )
+            .with(RETRY_AFTER, HeaderValue::from(1)),
+            Self::Refused(Refusal::Panicked) => fault(),
+            Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
+        }
+    }
+}
+
+fn of_assets(error: &AssetsError) -> Answer {
+    match error {
+        AssetsError::HashMismatch { expected, actual } => plain(
+            StatusCode::CONFLICT,
+            "hash_mismatch",
+            "the bytes that came are not those of `expected_hash`; nothing was kept, send them again",
+        )
+        .details(json!({ "expected": expected.to_string(), "actual": actual.to_string() })),
+        AssetsError::BlobNotFound => plain(
+            StatusCode::NOT_FOUND,
+            "blob_not_found",
+            "no bytes of this hash are here; upload them",
+        ),
+        AssetsError::NotFound => not_found("no such asset"),
+        AssetsError::InUse => plain(
+            StatusCode::CONFLICT,
+            "asset_in_use",
+            "the asset is in use and cannot be deleted now; try again later",
+        ),
+        AssetsError::KeyReused(id) => key_reused("asset_id", &id.to_string()),
+        AssetsError::Store(_) => fault(),
+    }
+}
+
+fn of_jobs(error: &JobsError) -> Answer {
+    let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
+    match error {
+        JobsError::Graph(GraphError::UiFormat) => plain(
+            unprocessable,
+            "workflow_format_ui",
+            GraphError::UiFormat.to_string(),
+        ),
+        JobsError::Graph(
+            error @ (GraphError::NotAnObject | GraphError::Empty | GraphError::TooManyNodes),
+        ) => plain(unprocessable, "invalid_workflow", error.to_string()),
+        JobsError::Invalid(validation) => {
+            let (message, details) = problems::of_validation(validation);
+            plain(unprocessable, "invalid_workflow", message).details(details)
+        }
+        JobsError::NoOutputs => plain(
+            unprocessable,
+            "invalid_workflow",
+            JobsError::NoOutputs.to_string(),
+        ),
+        JobsError::MissingAsset(references) => {
+            let (message, details) = problems::of_references(references);
+            plain(unprocessable, "missing_asset", message).details(details)
+        }
+        JobsError::KeyReused(id) => key_reused("job_id", &id.to_string()),
+        JobsError::QueueFull { retry_after_s } => plain(
+            StatusCode::TOO_MANY_REQUESTS,
+            "queue_full",
+            "the queue is full; try again after the seconds that `Retry-After` tells",
+        )
+        .with(RETRY_AFTER, HeaderValue::from(*retry_after_s)),
+        JobsError::NotReady { retry_after_s } => plain(
+            StatusCode::TOO_MANY_REQUESTS,
+            "deployment_not_ready",
+            "no worker is ready yet; try again after the seconds that `Retry-After` tells",
+        )
+        .with(RETRY_AFTER, HeaderValue::from(*retry_after_s)),
+        JobsError::NotFound => not_found("no such job"),
+        JobsError::Store(_) | JobsError::Assets(_) => fault(),
+    }
+}
+
+fn of_body(error: &BodyError) -> Answer {
+    match error {
+        BodyError::TooLarge { limit } => too_large(*limit),
+        BodyError::Idle => invalid(StatusCode::REQUEST_TIMEOUT, error.to_string()),
+        BodyError::Broken(_) => invalid(StatusCode::BAD_REQUEST, error.to_string()),
+    }
+}
+
+fn of_form(error: &MultipartError) -> Answer {
+    match error {
+        MultipartError::NotMultipart => {
+            invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, error.to_string())
+        }
+        MultipartError::NoBoundary
+        | MultipartError::Malformed(_)
+        | MultipartError::TooManyParts { .. } => {
+            invalid(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
+        }
+        MultipartError::TooLarge { limit } => too_large(*limit),
+        MultipartError::Idle => invalid(StatusCode::REQUEST_TIMEOUT, error.to_string()),
+        MultipartError::Broken(_) => invalid(StatusCode::BAD_REQUEST, error.to_string()),
+    }
+}
+
+impl Answer {
+    fn details(self, details: Value) -> Self {
+        Self {
+            details: Some(details),
+            ..self
+        }
+    }
+
+    fn with(self, name: HeaderName, value: HeaderValue) -> Self {
+        Self {
+            header: Some((name, value)),
+            ..self
+        }
+    }
+}
+
+fn plain(status: StatusCode, code: &'static str, message: impl Into<String>) -> Answer {
+    Answer {
+        status,
+        code,
+        message: message.into(),
+        details: None,
+        header: None,
+    }
+}
+
+fn invalid(status: StatusCode, message: impl Into<String>) -> Answer {
+    plain(status, "invalid_request", message)
+}
+
+fn not_found(message: &str) -> Answer {
+    plain(StatusCode::NOT_FOUND, "not_found", message)
+}
+
+fn too_large(limit: u64) -> Answer {
+    plain(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "payload_too_large",
+        format!("this is larger than the {limit} bytes that are taken; send less"),
+    )
+    .details(json!({ "limit_bytes": limit }))
+}
+
+fn key_reused(field: &'static str, id: &str) -> Answer {
+    plain(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "idempotency_key_reuse",
+        "the idempotency key was used with another request; use a new key for a new request",
+    )
+    .details(json!({ field: id }))
+}
+
+fn fault() -> Answer {
+    plain(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        FAULT,
+        "the service could not do this now; try again, and quote the request id if it goes on",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! What is wrong with a submitted graph, in words: the message and the `details` of a refusal.
+
+use serde_json::{Map, Value, json};
+use workflow_core::{NodeErrors, NodeId, Reference, Validation, ValidationError};
+
+/// The first error in a sentence and how many there are, and all of them by node.
+pub(crate) fn of_validation(validation: &Validation) -> (String, Value) {
+    let mut nodes = Map::new();
+    let mut first = None;
+    let mut count = 0_usize;
+    for (id, node) in &validation.errors {
+        let entries = node.errors.iter().map(|error| {
+            first.get_or_insert_with(|| sentence(id, node, error));
+            count += 1;
+            json!({ "field": error.input.as_deref().unwrap_or_default(), "reason": error.reason() })
+        });
+        let entries: Vec<Value> = entries.collect();
+        nodes.insert(id.to_string(), entries.into());
+    }
+    let message = match (first, count) {
+        (None, _) => "the workflow is invalid".to_owned(),
+        (Some(first), 1) => first,
+        (Some(first), 2) => format!("{first}, and 1 more error"),
+        (Some(first), _) => format!("{first}, and {} more errors", count - 1),
+    };
+    (message, json!({ "node_errors": nodes }))
+}
+
+/// The first reference that leads nowhere, and all of them.
+pub(crate) fn of_references(references: &[Reference]) -> (String, Value) {
+    let shown = references.iter().map(|reference| {
+        let node = reference.node.as_ref().map(NodeId::as_str);
+        json!({ "node_id": node, "field": reference.field, "reference": reference.text })
+    });
+    let shown: Vec<Value> = shown.collect();
+    let message = match references.first() {
+        Some(Reference {
+            node: Some(node),
+            field,
+            text,
+            ..
+        }) => format!(
+            "node {node}: `{field}` refers to the asset {text:?}, which is not there; upload it, or correct the id"
+        ),
+        Some(_) | None => {
+            "an asset that the workflow refers to is not there any more; upload it again".to_owned()
+        }
+    };
+    (message, json!({ "references": shown }))
+}
+
+fn sentence(id: &NodeId, node: &NodeErrors, error: &ValidationError) -> String {
+    let class = node.class_type.as_deref();
+    let class = class.map_or_else(String::new, |class| format!(" ({class})"));
+    let input = error.input.as_deref();
+    let input = input.map_or_else(String::new, |input| format!(", input `{input}`"));
+    format!("node {id}{class}{input}: {}", error.reason())
+}
