@@ -39,6 +39,9 @@ pub(crate) fn permits(
     connection: &ConnectionInfo,
     open: bool,
 ) -> bool {
+    if request.method.is_safe() {
+        return true;
+    }
     let base = address.of_request(&request.uri, &request.headers, connection);
     let public = host_of(&base.to_string());
     let asked = Host::of_request(&request.uri, &request.headers);

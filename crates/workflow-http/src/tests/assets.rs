@@ -263,6 +263,37 @@ async fn an_upload_beyond_the_bound_is_413() {
 }
 
 #[tokio::test]
+async fn a_form_of_unknown_length_is_taken_byte_by_byte() {
+    let server = server();
+    let (kind, body) = form(&PHOTO, Some("bytes"));
+    let bytes = (0..body.len()).map(|at| body.slice(at..=at)).collect();
+    let (answer, _) = server.send_chunked(&kind, bytes).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let hash = asset_store::BlobHash::of(b"bytes").to_string();
+    assert_eq!(answer.json()["hash"], hash);
+}
+
+#[tokio::test]
+async fn a_form_of_unknown_length_is_refused_at_the_bound_and_not_at_its_end() {
+    let small = Standing {
+        tier: accounts::Tier {
+            upload_bytes: 1 << 20,
+            ..standing("local").tier
+        },
+        ..standing("local")
+    };
+    let server = Rig::new().server(small, |_| {});
+    let (kind, form) = form(&PHOTO, Some(""));
+    let head = form.slice(..form.len() - "\r\n--b--\r\n".len());
+    let chunk = bytes::Bytes::from(vec![7; 1 << 16]);
+    let chunks = std::iter::once(head).chain(std::iter::repeat_n(chunk, 1000));
+    let (answer, taken) = server.send_chunked(&kind, chunks.collect()).await;
+    let error = answer.is_error(413, "payload_too_large");
+    assert_eq!(error["details"]["limit_bytes"], 1 << 20);
+    assert!(taken <= 20, "{taken} chunks were taken");
+}
+
+#[tokio::test]
 async fn an_upload_under_one_key_is_made_once() {
     let server = server();
     let send = |file: &'static str| {

@@ -7,7 +7,8 @@ use accounts::{MemoryAccounts, Scopes, Standing, Tier};
 use asset_store::{Assets, BlobHash, LinkKeys, MemoryBlobs, MemoryRecords, Retention};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use futures_util::{StreamExt, stream};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_kit::{Body, ConnectionInfo, PublicAddress, ReadPace};
 use identity::Identity;
@@ -172,14 +173,7 @@ impl Server {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Answer {
-        let response = self.open(method, path, headers, body).await;
-        let (head, body) = response.into_parts();
-        let body = body.collect().await.expect("the body is whole").to_bytes();
-        Answer {
-            status: head.status,
-            headers: head.headers,
-            body,
-        }
+        Answer::read(self.open(method, path, headers, body).await).await
     }
 
     /// Sends a request and leaves the body of the answer unread.
@@ -189,7 +183,7 @@ impl Server {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> http::Response<Body> {
+    ) -> Response<Body> {
         let mut request = Request::builder().method(method).uri(path);
         if headers.iter().all(|(name, _)| *name != "host") {
             request = request.header("host", "127.0.0.1:8189");
@@ -199,6 +193,23 @@ impl Server {
         }
         let request = request.body(Full::new(body.into())).expect("a request");
         self.api.handle(request, connection()).await
+    }
+
+    /// Sends a form chunk by chunk, without saying how long it is; the answer, and how many chunks were taken.
+    pub(super) async fn send_chunked(&self, kind: &str, chunks: Vec<Bytes>) -> (Answer, usize) {
+        let taken = Arc::new(Mutex::new(0));
+        let counts = Arc::clone(&taken);
+        let body = Body::stream(stream::iter(chunks).map(move |chunk| {
+            *counts.lock().expect("no test panics here") += 1;
+            Ok::<_, hyper_kit::BoxError>(chunk)
+        }));
+        let request = Request::post("/api/v2/assets")
+            .header("host", "127.0.0.1:8189")
+            .header("content-type", kind);
+        let request = request.body(body).expect("a request");
+        let response = self.api.handle(request, connection()).await;
+        let taken = *taken.lock().expect("no test panics here");
+        (Answer::read(response).await, taken)
     }
 
     pub(super) async fn get(&self, path: &str) -> Answer {
@@ -337,6 +348,16 @@ impl Rig {
 }
 
 impl Answer {
+    async fn read(response: Response<Body>) -> Self {
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.expect("the body is whole").to_bytes();
+        Self {
+            status: head.status,
+            headers: head.headers,
+            body,
+        }
+    }
+
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }

@@ -3,6 +3,7 @@
 //! There is no task, queue or timer per stream beyond the one future that its connection polls. Saved first, told after:
 //! what is told here stands in the rows already.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::AccountId;
@@ -14,14 +15,13 @@ use hyper_kit::{Body, sse};
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use workflow_core::{Follower, JobId, JobStatus, JobView};
+use workflow_core::{Follower, JobId, JobStatus, JobView, Jobs, Timer};
 
 use super::errors::ApiError;
 use super::jobs::job_id;
 use super::reply;
 use super::told::{News, Told};
 use super::wire::{OutputBody, PreviewBody, ProgressBody, StatusBody};
-use crate::WorkflowService;
 use crate::api::Call;
 use crate::links::Links;
 use crate::streams::StreamSlot;
@@ -49,7 +49,8 @@ pub(crate) async fn follow(call: &Call<'_>) -> Result<Response<Body>, ApiError> 
     let (view, mut follower) = followed.await?;
     let (told, first) = Told::begin(&view, &follower.latest());
     let teller = Teller {
-        service: service.clone(),
+        jobs: service.jobs.clone(),
+        clock: Arc::clone(&service.clock),
         account: standing.account.clone(),
         links: call.links.clone(),
         _slot: slot,
@@ -125,7 +126,8 @@ fn is_paced(news: &News) -> bool {
 
 /// Spells news, with links that are fresh when they are told.
 struct Teller {
-    service: WorkflowService,
+    jobs: Jobs,
+    clock: Arc<dyn Timer>,
     account: AccountId,
     links: Links,
     _slot: StreamSlot,
@@ -133,7 +135,7 @@ struct Teller {
 
 impl Teller {
     async fn spell(&self, id: JobId, news: &[News], view: Option<&JobView>) -> Bytes {
-        let now = self.service.clock.now();
+        let now = self.clock.now();
         let mut frames = BytesMut::new();
         for news in news {
             let frame = match news {
@@ -161,8 +163,7 @@ impl Teller {
         if status != JobStatus::Queued {
             return None;
         }
-        let jobs = &self.service.jobs;
-        let view = jobs.get(&self.account, id, self.service.clock.now()).await;
+        let view = self.jobs.get(&self.account, id, self.clock.now()).await;
         view.ok().and_then(|view| view.queue_position)
     }
 }
