@@ -4,11 +4,22 @@
 //! that the node definitions allow, except with a [`KernelError`] that tells its caller's user what to change, and it allocates
 //! no more than its result and a scratch of a few rows or one frame. Nothing depends on the number of threads.
 
+pub mod batch;
+pub mod blend;
+pub mod blur;
+pub mod channel;
+pub mod composite;
 mod error;
+mod extremes;
 mod frames;
+pub mod mask;
+pub mod pad;
 pub mod point;
 mod rows;
 pub mod scale;
+pub mod solid;
+pub mod stitch;
+pub mod transform;
 
 pub use error::KernelError;
 pub use frames::{MAX_FRAME_SAMPLES, output_bytes};

@@ -90,14 +90,14 @@ pub(super) fn map_distinct<T: Shared, R: Clone + Send + Sync>(
         .collect())
 }
 
+/// A frame of one batch and the frame of another that goes with it.
+pub(super) type Pair = (Arc<Frame>, Arc<Frame>);
+
 /// Pairs two batches for an operation that broadcasts: equal lengths, or one of them a single frame.
 ///
 /// # Errors
 /// If the lengths can be paired neither way.
-pub(super) fn broadcast(
-    a: Vec<Arc<Frame>>,
-    b: Vec<Arc<Frame>>,
-) -> Result<Vec<(Arc<Frame>, Arc<Frame>)>, KernelError> {
+pub(super) fn broadcast(a: Vec<Arc<Frame>>, b: Vec<Arc<Frame>>) -> Result<Vec<Pair>, KernelError> {
     match (a.len(), b.len()) {
         (n, m) if n == m => Ok(a.into_iter().zip(b).collect()),
         (1, _) => Ok(b.into_iter().map(|b| (Arc::clone(&a[0]), b)).collect()),
@@ -123,7 +123,7 @@ impl Shared for Arc<Frame> {
     }
 }
 
-impl Shared for (Arc<Frame>, Arc<Frame>) {
+impl Shared for Pair {
     fn identity(&self) -> [usize; 4] {
         [
             Arc::as_ptr(&self.0).addr(),

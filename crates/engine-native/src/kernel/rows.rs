@@ -47,6 +47,23 @@ pub(super) fn fill_rows<T: Send>(
     });
 }
 
+/// Calls `fill(y, row of a, row of b)` for every row of two outputs of the same height.
+pub(super) fn fill_row_pairs<T: Send>(
+    (a, a_stride): (&mut [T], usize),
+    (b, b_stride): (&mut [T], usize),
+    fill: impl Fn(usize, &mut [T], &mut [T]) + Sync,
+) {
+    if a_stride == 0 || b_stride == 0 {
+        return;
+    }
+    let rows_at_once = (SPLIT_SAMPLES / 2 / a_stride.max(b_stride)).max(1);
+    a.par_chunks_exact_mut(a_stride)
+        .zip(b.par_chunks_exact_mut(b_stride))
+        .enumerate()
+        .with_min_len(rows_at_once)
+        .for_each(|(y, (a, b))| fill(y, a, b));
+}
+
 /// Applies `f` to every sample, in place where `frame` is the only owner and in one pass where it is not.
 pub(super) fn map_samples(mut frame: Arc<Frame>, f: impl Fn(f32) -> f32 + Sync) -> Arc<Frame> {
     if let Some(owned) = Arc::get_mut(&mut frame) {
@@ -119,6 +136,17 @@ mod tests {
                 "{threads} threads"
             );
         }
+    }
+
+    #[test]
+    fn two_outputs_are_filled_row_by_row() {
+        let (mut a, mut b) = (vec![0u32; 500 * 300], vec![0u32; 500 * 7]);
+        fill_row_pairs((&mut a, 300), (&mut b, 7), |y, a, b| {
+            a.fill(y as u32);
+            b.fill(y as u32 * 2);
+        });
+        assert!(a.iter().enumerate().all(|(i, &v)| v == (i / 300) as u32));
+        assert!(b.iter().enumerate().all(|(i, &v)| v == (i / 7) as u32 * 2));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A resampled source row serves several rows of the result, so a band keeps the last few. Small bilinear results and those of
 //! more than three channels are recorded with another order of the same sum, see [`direct`].
 
-use super::fused::fused;
+use super::fused::{fused, position, position_in_steps};
 use super::taps::{self, Taps};
 use super::view::View;
 use crate::kernel::rows::fill_bands;
@@ -13,14 +13,19 @@ use crate::value::Frame;
 const SMALL: usize = 128;
 
 pub(super) fn bilinear(view: View<'_>, width: usize, height: usize) -> Frame {
-    let (columns, rows) = (
-        taps::linear(view.width(), width),
-        taps::linear(view.height(), height),
-    );
-    if width + height <= SMALL || (view.channels() > 3 && view.is_whole()) {
-        return direct(view, &columns, &rows);
+    let is_direct = width + height <= SMALL || (view.channels() > 3 && view.is_whole());
+    let position = if is_direct {
+        position
+    } else {
+        position_in_steps
+    };
+    let columns = taps::linear(view.width(), width, position);
+    let rows = taps::linear(view.height(), height, position);
+    if is_direct {
+        direct(view, &columns, &rows)
+    } else {
+        separable(view, &columns, &rows)
     }
-    separable(view, &columns, &rows)
 }
 
 pub(super) fn bicubic(view: View<'_>, width: usize, height: usize) -> Frame {

@@ -1,6 +1,6 @@
 //! The source pixel under the centre of the result's pixel.
 
-use super::fused::position;
+use super::fused::position_in_steps;
 use super::view::View;
 use crate::kernel::rows::fill_rows;
 use crate::value::Frame;
@@ -41,7 +41,7 @@ fn pick<const C: usize>(source: &[f32], columns: &[usize], row: &mut [f32]) {
 fn indices(input: usize, output: usize) -> Vec<usize> {
     let scale = input as f32 / output as f32;
     let index = |i: usize| {
-        let centre = position(scale, i).max(0.0);
+        let centre = position_in_steps(scale, i).max(0.0);
         ((centre + 0.5).floor() as usize).min(input - 1)
     };
     (0..output).map(index).collect()

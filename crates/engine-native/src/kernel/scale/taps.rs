@@ -10,7 +10,7 @@ pub(super) struct Taps<const N: usize> {
 }
 
 /// Half-pixel centres, two taps, the edge repeated.
-pub(super) fn linear(input: usize, output: usize) -> Vec<Taps<2>> {
+pub(super) fn linear(input: usize, output: usize, position: fn(f32, usize) -> f32) -> Vec<Taps<2>> {
     let scale = input as f32 / output as f32;
     let tap = |i: usize| {
         if input == output {

@@ -6,8 +6,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::goldens;
-use crate::kernel::point;
+use crate::kernel::blend::{self, BlendMode};
+use crate::kernel::channel::{self, Channel};
+use crate::kernel::mask::{self, MaskOperation};
+use crate::kernel::pad::{self, Margins};
 use crate::kernel::scale::{self, Crop, Method};
+use crate::kernel::transform::{self, Flip, Rotation};
+use crate::kernel::{batch, blur, point, solid};
 use crate::value::{Frame, Image, Mask};
 
 #[derive(Clone)]
@@ -32,6 +37,12 @@ impl Inputs<'_> {
         match &self.links[name] {
             Slot::Image(image) => image.clone(),
             Slot::Mask(_) => panic!("{name} is a mask"),
+        }
+    }
+    fn mask(&self, name: &str) -> Mask {
+        match &self.links[name] {
+            Slot::Mask(mask) => mask.clone(),
+            Slot::Image(_) => panic!("{name} is an image"),
         }
     }
     fn size(&self, name: &str) -> usize {
@@ -90,6 +101,7 @@ impl Workflow {
 
     fn run(&self, class: &str, inputs: &Inputs<'_>) -> Vec<Slot> {
         let image = |image| vec![Slot::Image(image)];
+        let mask = |mask| vec![Slot::Mask(mask)];
         match class {
             "LoadImage" => {
                 let (picture, mask) = goldens::load(&self.directory.join(inputs.text("image")));
@@ -150,6 +162,195 @@ impl Workflow {
                     )
                     .expect("scale"),
                 )
+            }
+            "ImageInvert" => image(point::invert(inputs.image("image")).expect(class)),
+            "ImageBlend" => {
+                let mode = match inputs.text("blend_mode") {
+                    "normal" => BlendMode::Normal,
+                    "multiply" => BlendMode::Multiply,
+                    "screen" => BlendMode::Screen,
+                    "overlay" => BlendMode::Overlay,
+                    "soft_light" => BlendMode::SoftLight,
+                    "difference" => BlendMode::Difference,
+                    other => panic!("{other}"),
+                };
+                let factor = inputs.float("blend_factor");
+                image(
+                    blend::blend(inputs.image("image1"), inputs.image("image2"), factor, mode)
+                        .expect(class),
+                )
+            }
+            "ImageBlur" => {
+                let (radius, sigma) = (inputs.size("blur_radius"), inputs.float("sigma"));
+                image(blur::blur(inputs.image("image"), radius, sigma).expect(class))
+            }
+            "ImageSharpen" => {
+                let (radius, sigma) = (inputs.size("sharpen_radius"), inputs.float("sigma"));
+                image(
+                    blur::sharpen(inputs.image("image"), radius, sigma, inputs.float("alpha"))
+                        .expect(class),
+                )
+            }
+            "EmptyImage" => {
+                let (width, height) = (inputs.size("width"), inputs.size("height"));
+                image(
+                    solid::empty_image(
+                        width,
+                        height,
+                        inputs.size("batch_size"),
+                        inputs.size("color") as u32,
+                    )
+                    .expect(class),
+                )
+            }
+            "SolidMask" => mask(
+                solid::solid_mask(
+                    inputs.float("value"),
+                    inputs.size("width"),
+                    inputs.size("height"),
+                )
+                .expect(class),
+            ),
+            "InvertMask" => mask(point::invert_mask(inputs.mask("mask")).expect(class)),
+            "ThresholdMask" => {
+                mask(point::threshold(inputs.mask("mask"), inputs.float("value")).expect(class))
+            }
+            "MaskToImage" => image(channel::mask_to_image(inputs.mask("mask")).expect(class)),
+            "ImageToMask" => {
+                let channel = match inputs.text("channel") {
+                    "red" => Channel::Red,
+                    "green" => Channel::Green,
+                    "blue" => Channel::Blue,
+                    "alpha" => Channel::Alpha,
+                    other => panic!("{other}"),
+                };
+                mask(channel::image_to_mask(inputs.image("image"), channel).expect(class))
+            }
+            "ImageColorToMask" => mask(
+                channel::color_to_mask(inputs.image("image"), inputs.size("color") as u32)
+                    .expect(class),
+            ),
+            "JoinImageWithAlpha" => image(
+                channel::join_alpha(inputs.image("image"), inputs.mask("alpha")).expect(class),
+            ),
+            "SplitImageWithAlpha" => {
+                let (colours, mask) = channel::split_alpha(inputs.image("image")).expect(class);
+                vec![Slot::Image(colours), Slot::Mask(mask)]
+            }
+            "CropMask" => {
+                let (x, y) = (inputs.size("x"), inputs.size("y"));
+                mask(
+                    mask::crop(
+                        inputs.mask("mask"),
+                        x,
+                        y,
+                        inputs.size("width"),
+                        inputs.size("height"),
+                    )
+                    .expect(class),
+                )
+            }
+            "MaskComposite" => {
+                let operation = match inputs.text("operation") {
+                    "multiply" => MaskOperation::Multiply,
+                    "add" => MaskOperation::Add,
+                    "subtract" => MaskOperation::Subtract,
+                    "and" => MaskOperation::And,
+                    "or" => MaskOperation::Or,
+                    "xor" => MaskOperation::Xor,
+                    other => panic!("{other}"),
+                };
+                let (destination, source) = (inputs.mask("destination"), inputs.mask("source"));
+                mask(
+                    mask::composite(
+                        destination,
+                        source,
+                        inputs.size("x"),
+                        inputs.size("y"),
+                        operation,
+                    )
+                    .expect(class),
+                )
+            }
+            "ImageBatch" => {
+                image(batch::join(inputs.image("image1"), inputs.image("image2")).expect(class))
+            }
+            "ImageFromBatch" => image(
+                batch::take(
+                    &inputs.image("image"),
+                    inputs.size("batch_index"),
+                    inputs.size("length"),
+                )
+                .expect(class),
+            ),
+            "RepeatImageBatch" => {
+                image(batch::repeat(&inputs.image("image"), inputs.size("amount")).expect(class))
+            }
+            "ImageCrop" => {
+                let (width, height) = (inputs.size("width"), inputs.size("height"));
+                image(
+                    transform::crop(
+                        inputs.image("image"),
+                        width,
+                        height,
+                        inputs.size("x"),
+                        inputs.size("y"),
+                    )
+                    .expect(class),
+                )
+            }
+            "ImageRotate" => {
+                let rotation = match inputs.text("rotation") {
+                    "none" => Rotation::None,
+                    "90 degrees" => Rotation::Quarter,
+                    "180 degrees" => Rotation::Half,
+                    "270 degrees" => Rotation::ThreeQuarters,
+                    other => panic!("{other}"),
+                };
+                image(transform::rotate(inputs.image("image"), rotation).expect(class))
+            }
+            "ImageFlip" => {
+                let direction = match inputs.text("flip_method") {
+                    "x-axis: vertically" => Flip::Vertical,
+                    "y-axis: horizontally" => Flip::Horizontal,
+                    other => panic!("{other}"),
+                };
+                image(transform::flip(inputs.image("image"), direction).expect(class))
+            }
+            "ResizeAndPadImage" => {
+                let (width, height) = (inputs.size("target_width"), inputs.size("target_height"));
+                let background = if inputs.text("padding_color") == "white" {
+                    1.0
+                } else {
+                    0.0
+                };
+                image(
+                    pad::resize_and_pad(
+                        inputs.image("image"),
+                        width,
+                        height,
+                        background,
+                        inputs.method("interpolation"),
+                    )
+                    .expect(class),
+                )
+            }
+            "ImagePadForOutpaint" => {
+                let [left, top, right, bottom] =
+                    ["left", "top", "right", "bottom"].map(|side| inputs.size(side));
+                let margins = Margins {
+                    left,
+                    top,
+                    right,
+                    bottom,
+                };
+                let (picture, mask) = pad::pad_for_outpaint(
+                    inputs.image("image"),
+                    margins,
+                    inputs.size("feathering"),
+                )
+                .expect(class);
+                vec![Slot::Image(picture), Slot::Mask(mask)]
             }
             other => panic!("{other} is not known to this test"),
         }
@@ -259,4 +460,94 @@ fn scale_by() {
 #[test]
 fn scale_total_pixels() {
     check("scale_total_pixels", Tolerance::OneLevel);
+}
+
+#[test]
+fn invert() {
+    check("invert", Tolerance::Equal);
+}
+
+#[test]
+fn mask_convert() {
+    check("mask_convert", Tolerance::Equal);
+}
+
+#[test]
+fn empty_image() {
+    check("empty_image", Tolerance::Equal);
+}
+
+#[test]
+fn empty_image_all_levels() {
+    check("empty_image_all_levels", Tolerance::Equal);
+}
+
+#[test]
+fn blend_normal() {
+    check("blend_normal", Tolerance::OneLevel);
+}
+
+#[test]
+fn blend_multiply() {
+    check("blend_multiply", Tolerance::OneLevel);
+}
+
+#[test]
+fn blend_screen() {
+    check("blend_screen", Tolerance::OneLevel);
+}
+
+#[test]
+fn blend_overlay() {
+    check("blend_overlay", Tolerance::OneLevel);
+}
+
+#[test]
+fn blend_difference() {
+    check("blend_difference", Tolerance::OneLevel);
+}
+
+#[test]
+fn blur() {
+    check("blur", Tolerance::OneLevel);
+}
+
+#[test]
+fn sharpen() {
+    check("sharpen", Tolerance::Equal);
+}
+
+#[test]
+fn batch() {
+    check("batch", Tolerance::Equal);
+}
+
+#[test]
+fn crop() {
+    check("crop", Tolerance::Equal);
+}
+
+#[test]
+fn mask_basic() {
+    check("mask_basic", Tolerance::Equal);
+}
+
+#[test]
+fn mask_composite() {
+    check("mask_composite", Tolerance::Equal);
+}
+
+#[test]
+fn pad_outpaint() {
+    check("pad_outpaint", Tolerance::Equal);
+}
+
+#[test]
+fn resize_and_pad() {
+    check("resize_and_pad", Tolerance::OneLevel);
+}
+
+#[test]
+fn rotate_flip() {
+    check("rotate_flip", Tolerance::Equal);
 }

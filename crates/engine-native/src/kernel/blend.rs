@@ -1,0 +1,153 @@
+//! ImageBlend: two pictures mixed by a mode.
+
+use super::KernelError;
+use super::channel::with_channels;
+use super::frames::{broadcast, each, map_distinct};
+use super::rows::zip_samples;
+use super::scale::{self, Crop, Method};
+use crate::value::Image;
+
+/// What the second picture does to the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlendMode {
+    /// It covers it.
+    Normal,
+    /// `a * b`.
+    Multiply,
+    /// `1 - (1 - a)(1 - b)`.
+    Screen,
+    /// Multiply in the dark of the first, screen in its light.
+    Overlay,
+    /// The soft light of the compositing recommendation.
+    SoftLight,
+    /// `a - b`, with its sign.
+    Difference,
+}
+
+/// Blends `image2` over `image1`: `clamp(a (1 - factor) + mode(a, b) factor)`.
+///
+/// `image2` gets the channels of `image1` (extra ones dropped, missing ones 1) and its size (bicubic, centre crop).
+///
+/// # Errors
+/// If the batches can be paired neither one to one nor one to all.
+pub fn blend(
+    image1: Image,
+    image2: Image,
+    factor: f64,
+    mode: BlendMode,
+) -> Result<Image, KernelError> {
+    let (height, width, channels) = image1.first().shape();
+    let image2 = each(image2, |frame| with_channels(frame, channels))?;
+    let image2 = scale::common_upscale(image2, width, height, Method::Bicubic, Crop::Center)?;
+    let pairs = broadcast(image1.into_frames(), image2.into_frames())?;
+    let (keep, mix) = ((1.0 - factor) as f32, factor as f32);
+    let frames = map_distinct(pairs, |(a, b)| {
+        let out = |a: f32, blended: f32| (a * keep + blended * mix).clamp(0.0, 1.0);
+        Ok(match mode {
+            BlendMode::Normal => zip_samples(a, &b, out),
+            BlendMode::Multiply => zip_samples(a, &b, |a, b| out(a, a * b)),
+            BlendMode::Screen => zip_samples(a, &b, |a, b| out(a, 1.0 - (1.0 - a) * (1.0 - b))),
+            BlendMode::Overlay => zip_samples(a, &b, |a, b| out(a, overlay(a, b))),
+            BlendMode::SoftLight => zip_samples(a, &b, |a, b| out(a, soft_light(a, b))),
+            BlendMode::Difference => zip_samples(a, &b, |a, b| out(a, a - b)),
+        })
+    })?;
+    Ok(Image::new(frames)?)
+}
+
+#[inline(always)]
+fn overlay(a: f32, b: f32) -> f32 {
+    let (dark, light) = (2.0 * a * b, 1.0 - 2.0 * (1.0 - a) * (1.0 - b));
+    if a <= 0.5 { dark } else { light }
+}
+
+#[inline(always)]
+fn soft_light(a: f32, b: f32) -> f32 {
+    let curve = if a <= 0.25 {
+        ((16.0 * a - 12.0) * a + 4.0) * a
+    } else {
+        a.sqrt()
+    };
+    let (darker, lighter) = (
+        a - (1.0 - 2.0 * b) * a * (1.0 - a),
+        a + (2.0 * b - 1.0) * (curve - a),
+    );
+    if b <= 0.5 { darker } else { lighter }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::value::Frame;
+
+    fn blended(a: f32, b: f32, factor: f64, mode: BlendMode) -> f32 {
+        let picture = |v| Image::single(Frame::filled(1, 1, 1, v));
+        blend(picture(a), picture(b), factor, mode)
+            .expect("equal shapes")
+            .first()
+            .data()[0]
+    }
+
+    #[test]
+    fn modes() {
+        let cases = [
+            (BlendMode::Normal, 0.25),
+            (BlendMode::Multiply, 0.1875),
+            (BlendMode::Screen, 0.8125),
+            (BlendMode::Overlay, 0.625),
+            (BlendMode::SoftLight, 0.65625),
+            (BlendMode::Difference, 0.5),
+        ];
+        for (mode, expected) in cases {
+            assert_eq!(blended(0.75, 0.25, 1.0, mode), expected, "{mode:?}");
+            assert_eq!(blended(0.75, 0.25, 0.0, mode), 0.75, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_difference_keeps_its_sign_until_it_is_clamped() {
+        assert_eq!(blended(0.25, 0.75, 1.0, BlendMode::Difference), 0.0);
+        assert_eq!(blended(0.5, 1.0, 0.5, BlendMode::Difference), 0.0);
+    }
+
+    #[test]
+    fn the_second_picture_takes_the_shape_of_the_first() {
+        let first = Image::single(Frame::filled(3, 5, 4, 0.5));
+        let second = Image::single(Frame::filled(2, 2, 3, 0.25));
+        let out = blend(first, second, 1.0, BlendMode::Normal).expect("it is fitted");
+        assert_eq!(out.first().shape(), (3, 5, 4));
+        assert_eq!(out.first().data()[3], 1.0);
+    }
+
+    #[test]
+    fn one_frame_is_blended_with_all() {
+        let batch = |n: usize| {
+            Image::new(
+                (0..n)
+                    .map(|_| Arc::new(Frame::filled(1, 1, 3, 0.5)))
+                    .collect(),
+            )
+            .expect("a batch")
+        };
+        assert_eq!(
+            blend(batch(3), batch(1), 0.5, BlendMode::Normal)
+                .expect("one to all")
+                .frames()
+                .len(),
+            3
+        );
+        assert_eq!(
+            blend(batch(1), batch(3), 0.5, BlendMode::Normal)
+                .expect("one to all")
+                .frames()
+                .len(),
+            3
+        );
+        assert_eq!(
+            blend(batch(2), batch(3), 0.5, BlendMode::Normal),
+            Err(KernelError::BatchMismatch(2, 3))
+        );
+    }
+}

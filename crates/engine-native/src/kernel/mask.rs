@@ -1,0 +1,163 @@
+//! Masks as areas: cutting, softening edges, combining and growing them.
+
+mod grow;
+
+use std::sync::Arc;
+
+pub use grow::grow;
+
+use super::KernelError;
+use super::frames::{blank, broadcast, each_mask, map_distinct};
+use super::rows::fill_rows;
+use crate::value::{Frame, Mask};
+
+/// How the pixels of a source mask change those of a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaskOperation {
+    /// `a * b`.
+    Multiply,
+    /// `a + b`.
+    Add,
+    /// `a - b`.
+    Subtract,
+    /// 1 where both round to more than 0.
+    And,
+    /// 1 where one of them does.
+    Or,
+    /// 1 where exactly one of them does.
+    Xor,
+}
+
+/// CropMask: the rectangle at `x`, `y`, as far as it lies inside.
+///
+/// # Errors
+/// If nothing of it lies inside.
+pub fn crop(
+    mask: Mask,
+    x: usize,
+    y: usize,
+    width: usize,
+    height: usize,
+) -> Result<Mask, KernelError> {
+    each_mask(mask, |frame| {
+        let (left, top) = (x.min(frame.width()), y.min(frame.height()));
+        let width = width.min(frame.width() - left);
+        let height = height.min(frame.height() - top);
+        let mut data = blank(height, width, 1)?;
+        fill_rows(&mut data, width, |row, out| {
+            out.copy_from_slice(&frame.row(top + row)[left..left + width])
+        });
+        Ok(Arc::new(Frame::new(height, width, 1, data)))
+    })
+}
+
+/// FeatherMask: fades the mask towards its sides over so many pixels, the outermost keeping `1 / n`.
+///
+/// # Errors
+/// None in practice: the shapes stay.
+pub fn feather(
+    mask: Mask,
+    left: usize,
+    top: usize,
+    right: usize,
+    bottom: usize,
+) -> Result<Mask, KernelError> {
+    let columns = (
+        ramp(left, mask.first().width()),
+        ramp(right, mask.first().width()),
+    );
+    let rows = (
+        ramp(top, mask.first().height()),
+        ramp(bottom, mask.first().height()),
+    );
+    each_mask(mask, |mut frame| {
+        let (height, width, _) = frame.shape();
+        fill_rows(Arc::make_mut(&mut frame).data_mut(), width, |y, row| {
+            scale(row, &columns.0);
+            scale_reversed(row, &columns.1);
+            let factor = |ramp: &[f32], distance: usize| ramp.get(distance).copied().unwrap_or(1.0);
+            let (upper, lower) = (factor(&rows.0, y), factor(&rows.1, height - 1 - y));
+            row.iter_mut()
+                .for_each(|sample| *sample = *sample * upper * lower);
+        });
+        Ok(frame)
+    })
+}
+
+/// `1/n, 2/n .. 1`, of no more steps than there are pixels.
+fn ramp(steps: usize, pixels: usize) -> Vec<f32> {
+    let steps = steps.min(pixels);
+    (1..=steps)
+        .map(|step| (step as f64 / steps as f64) as f32)
+        .collect()
+}
+
+fn scale(row: &mut [f32], ramp: &[f32]) {
+    row.iter_mut()
+        .zip(ramp)
+        .for_each(|(sample, factor)| *sample *= factor);
+}
+
+fn scale_reversed(row: &mut [f32], ramp: &[f32]) {
+    row.iter_mut()
+        .rev()
+        .zip(ramp)
+        .for_each(|(sample, factor)| *sample *= factor);
+}
+
+/// MaskComposite: combines `source` with the part of `destination` under it at `x`, `y`; all of the result is clamped to 0..1.
+///
+/// # Errors
+/// If there is more than one source and not one for each destination.
+pub fn composite(
+    destination: Mask,
+    source: Mask,
+    x: usize,
+    y: usize,
+    operation: MaskOperation,
+) -> Result<Mask, KernelError> {
+    let (destinations, sources) = (destination.frames().len(), source.frames().len());
+    if sources != 1 && sources != destinations {
+        return Err(KernelError::BatchMismatch(destinations, sources));
+    }
+    let on = |v: f32| v.abs() > 0.5;
+    let number = |truth: bool| f32::from(u8::from(truth));
+    let pairs = broadcast(destination.into_frames(), source.into_frames())?;
+    let frames = map_distinct(pairs, |(mut a, b)| {
+        let target = Arc::make_mut(&mut a);
+        match operation {
+            MaskOperation::Multiply => combine(target, &b, x, y, |a, b| a * b),
+            MaskOperation::Add => combine(target, &b, x, y, |a, b| a + b),
+            MaskOperation::Subtract => combine(target, &b, x, y, |a, b| a - b),
+            MaskOperation::And => combine(target, &b, x, y, |a, b| number(on(a) & on(b))),
+            MaskOperation::Or => combine(target, &b, x, y, |a, b| number(on(a) | on(b))),
+            MaskOperation::Xor => combine(target, &b, x, y, |a, b| number(on(a) ^ on(b))),
+        }
+        Ok(a)
+    })?;
+    Ok(Mask::new(frames)?)
+}
+
+fn combine(
+    target: &mut Frame,
+    source: &Frame,
+    x: usize,
+    y: usize,
+    f: impl Fn(f32, f32) -> f32 + Sync,
+) {
+    let width = target.width();
+    fill_rows(target.data_mut(), width, |row_y, row| {
+        let inside = row_y.checked_sub(y).filter(|&from| from < source.height());
+        if let (Some(from), Some(covered)) = (inside, row.get_mut(x..)) {
+            covered
+                .iter_mut()
+                .zip(source.row(from))
+                .for_each(|(a, &b)| *a = f(*a, b));
+        }
+        row.iter_mut()
+            .for_each(|sample| *sample = sample.clamp(0.0, 1.0));
+    });
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Pictures on a larger canvas.
+
+use std::sync::Arc;
+
+use super::KernelError;
+use super::frames::{blank, each, samples};
+use super::rows::fill_rows;
+use super::scale::{self, Crop, Method};
+use crate::value::{Frame, Image, Mask};
+
+/// Pixels to add at each side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Margins {
+    /// Columns at the left.
+    pub left: usize,
+    /// Rows at the top.
+    pub top: usize,
+    /// Columns at the right.
+    pub right: usize,
+    /// Rows at the bottom.
+    pub bottom: usize,
+}
+
+/// ResizeAndPadImage: the picture as large as it fits into `width` x `height`, centred (an odd pixel goes to the right or the
+/// bottom) on `background`, which is 1 for white and 0 for black.
+///
+/// # Errors
+/// If a side of the fitted picture would be 0, or as [`scale::common_upscale`].
+pub fn resize_and_pad(
+    image: Image,
+    width: usize,
+    height: usize,
+    background: f32,
+    method: Method,
+) -> Result<Image, KernelError> {
+    let (source_height, source_width, channels) = image.first().shape();
+    samples(height, width, channels)?;
+    let ratio = (width as f64 / source_width as f64).min(height as f64 / source_height as f64);
+    let inner_width = (source_width as f64 * ratio) as usize;
+    let inner_height = (source_height as f64 * ratio) as usize;
+    let image = scale::common_upscale(image, inner_width, inner_height, method, Crop::Disabled)?;
+    let (left, top) = ((width - inner_width) / 2, (height - inner_height) / 2);
+    let margins = Margins {
+        left,
+        top,
+        right: width - inner_width - left,
+        bottom: height - inner_height - top,
+    };
+    each(image, |frame| framed(frame, margins, background))
+}
+
+/// ImagePadForOutpaint: grey around the picture, and one mask: 1 on what was added, 0 on the picture, and over `feathering`
+/// pixels next to the added sides a soft edge, if the picture is more than twice as large both ways.
+///
+/// # Errors
+/// If the result would be beyond one frame.
+pub fn pad_for_outpaint(
+    image: Image,
+    margins: Margins,
+    feathering: usize,
+) -> Result<(Image, Mask), KernelError> {
+    let (height, width, _) = image.first().shape();
+    let mask = outpaint_mask(height, width, margins, feathering)?;
+    let image = each(image, |frame| framed(frame, margins, 0.5))?;
+    Ok((image, Mask::new(vec![Arc::new(mask)])?))
+}
+
+fn framed(frame: Arc<Frame>, margins: Margins, background: f32) -> Result<Arc<Frame>, KernelError> {
+    if margins == Margins::default() {
+        return Ok(frame);
+    }
+    let (height, width, channels) = frame.shape();
+    let outer_width = width + margins.left + margins.right;
+    let outer_height = height + margins.top + margins.bottom;
+    let mut data = blank(outer_height, outer_width, channels)?;
+    fill_rows(&mut data, outer_width * channels, |y, out| {
+        match y.checked_sub(margins.top).filter(|&y| y < height) {
+            None => out.fill(background),
+            Some(y) => {
+                let (left, rest) = out.split_at_mut(margins.left * channels);
+                let (inner, right) = rest.split_at_mut(width * channels);
+                left.fill(background);
+                inner.copy_from_slice(frame.row(y));
+                right.fill(background);
+            }
+        }
+    });
+    Ok(Arc::new(Frame::new(
+        outer_height,
+        outer_width,
+        channels,
+        data,
+    )))
+}
+
+fn outpaint_mask(
+    height: usize,
+    width: usize,
+    margins: Margins,
+    feathering: usize,
+) -> Result<Frame, KernelError> {
+    let outer_width = width + margins.left + margins.right;
+    let outer_height = height + margins.top + margins.bottom;
+    let mut data = blank(outer_height, outer_width, 1)?;
+    let soft = feathering > 0 && feathering * 2 < height && feathering * 2 < width;
+    // A side that was not extended is infinitely far away, and the far sides are one pixel farther than they look, as recorded.
+    let distance =
+        |margin: usize, distance: usize, far: usize| if margin == 0 { far } else { distance };
+    fill_rows(&mut data, outer_width, |y, out| {
+        match y.checked_sub(margins.top).filter(|&y| y < height) {
+            None => out.fill(1.0),
+            Some(y) => {
+                let vertical = distance(margins.top, y, height).min(distance(
+                    margins.bottom,
+                    height - y,
+                    height,
+                ));
+                let (left, rest) = out.split_at_mut(margins.left);
+                let (inner, right) = rest.split_at_mut(width);
+                left.fill(1.0);
+                right.fill(1.0);
+                if soft {
+                    for (x, sample) in inner.iter_mut().enumerate() {
+                        let horizontal = distance(margins.left, x, width).min(distance(
+                            margins.right,
+                            width - x,
+                            width,
+                        ));
+                        let inside = feathering.saturating_sub(vertical.min(horizontal)) as f64
+                            / feathering as f64;
+                        *sample = (inside * inside) as f32;
+                    }
+                }
+            }
+        }
+    });
+    Ok(Frame::new(outer_height, outer_width, 1, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fitted_picture_is_centred_with_the_odd_pixel_after_it() {
+        let image = Image::single(Frame::filled(2, 4, 1, 0.5));
+        let out = resize_and_pad(image, 4, 5, 1.0, Method::Area).expect("it fits");
+        let expected = [[1.0; 4], [0.5; 4], [0.5; 4], [1.0; 4], [1.0; 4]].concat();
+        assert_eq!(*out.first(), Frame::new(5, 4, 1, expected));
+    }
+
+    #[test]
+    fn a_picture_too_thin_to_fit_is_an_error() {
+        let image = Image::single(Frame::filled(1, 100, 3, 0.5));
+        let out = resize_and_pad(image, 50, 50, 0.0, Method::Area);
+        assert_eq!(
+            out,
+            Err(KernelError::EmptyResult {
+                width: 50,
+                height: 0
+            })
+        );
+    }
+
+    #[test]
+    fn outpainting_adds_grey_and_masks_it() {
+        let image = Image::single(Frame::filled(1, 1, 3, 1.0));
+        let margins = Margins {
+            left: 1,
+            bottom: 1,
+            ..Margins::default()
+        };
+        let (image, mask) = pad_for_outpaint(image, margins, 40).expect("it fits");
+        let grey = [0.5; 3];
+        assert_eq!(
+            *image.first(),
+            Frame::new(2, 2, 3, [grey, [1.0; 3], grey, grey].concat())
+        );
+        assert_eq!(*mask.first(), Frame::new(2, 2, 1, vec![1.0, 0.0, 1.0, 1.0]));
+    }
+
+    #[test]
+    fn feathering_fades_away_from_the_added_sides_only() {
+        let image = Image::single(Frame::filled(5, 5, 3, 1.0));
+        let (_, mask) = pad_for_outpaint(
+            image,
+            Margins {
+                left: 1,
+                ..Margins::default()
+            },
+            2,
+        )
+        .expect("it fits");
+        assert_eq!(mask.first().row(0), [1.0, 1.0, 0.25, 0.0, 0.0, 0.0]);
+        assert_eq!(mask.first().row(4), mask.first().row(0));
+    }
+
+    #[test]
+    fn nothing_added_is_nothing_done() {
+        let image = Image::single(Frame::filled(9, 9, 3, 1.0));
+        let (out, mask) = pad_for_outpaint(image.clone(), Margins::default(), 2).expect("it fits");
+        assert_eq!(out, image);
+        assert_eq!(*mask.first(), Frame::filled(9, 9, 1, 0.0));
+    }
+}
