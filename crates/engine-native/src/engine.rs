@@ -1,0 +1,157 @@
+//! Runs graphs: several jobs at once, several nodes of one graph at once, on threads of its own.
+//!
+//! What is decided (what may run, what may be told) lies in `machine`; what a result is known by in `key`; one node's turn on
+//! a thread in `call`; `run` moves values between them and speaks to the sink. Nothing recurses over a graph.
+
+mod announce;
+mod cache;
+mod call;
+mod compile;
+mod host;
+mod key;
+mod machine;
+mod memory;
+mod run;
+
+use std::io;
+use std::sync::Arc;
+
+use asset_store::BlobStore;
+use async_trait::async_trait;
+use tokio::sync::{Semaphore, oneshot};
+use workflow_core::{Engine, JobError, JobErrorCode, NodeCatalog, RunContext, RunError, Ticket};
+
+use crate::Node;
+use crate::node::{Digests, Files};
+use cache::Cache;
+use compile::{Classes, compile};
+use run::Run;
+
+/// How much an engine may use.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineConfig {
+    /// Threads that nodes run on; a large picture is spread over them.
+    pub threads: usize,
+    /// Bytes of results kept for later runs.
+    pub cache_bytes: u64,
+    /// Bytes that one job may hold while it runs.
+    pub job_memory_bytes: u64,
+}
+
+/// Runs graphs in this process.
+///
+/// Cheap to clone; clones share threads and results. Needs a tokio runtime around [`Engine::run`], to read files and to hand
+/// on what is made.
+#[derive(Clone)]
+pub struct NativeEngine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    classes: Classes,
+    catalog: NodeCatalog,
+    blobs: Arc<dyn BlobStore>,
+    digests: Arc<Digests>,
+    cache: Cache,
+    pool: rayon::ThreadPool,
+    /// One per thread: more calls under way would only pile up on the threads' stacks.
+    permits: Arc<Semaphore>,
+    job_memory_bytes: u64,
+}
+
+/// The stack of a thread: one that waits for its share of a picture may take up another node's call meanwhile.
+const STACK_BYTES: usize = 8 << 20;
+
+impl NativeEngine {
+    /// An engine with all classes of [`crate::nodes::all`].
+    ///
+    /// # Errors
+    /// If its threads cannot be started.
+    pub fn new(blobs: Arc<dyn BlobStore>, config: EngineConfig) -> io::Result<Self> {
+        Self::with_nodes(blobs, config, crate::nodes::all())
+    }
+
+    /// An engine with these classes; of two with one name the later stands.
+    ///
+    /// # Errors
+    /// If its threads cannot be started.
+    pub fn with_nodes(
+        blobs: Arc<dyn BlobStore>,
+        config: EngineConfig,
+        nodes: Vec<Arc<dyn Node>>,
+    ) -> io::Result<Self> {
+        let threads = config.threads.max(1);
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .stack_size(STACK_BYTES)
+            .thread_name(|index| format!("engine-{index}"))
+            // Calls catch their own panics; this is for the engine's, which must not end the process either.
+            .panic_handler(|_| tracing::error!("the engine panicked outside a node"))
+            .build()
+            .map_err(io::Error::other)?;
+        let defined: Vec<_> = nodes
+            .into_iter()
+            .map(|node| (node.definition(), node))
+            .collect();
+        let catalog = NodeCatalog::new(defined.iter().map(|(definition, _)| definition.clone()));
+        let classes = defined
+            .into_iter()
+            .map(|(definition, node)| (definition.class, node));
+        let inner = Inner {
+            classes: classes.collect(),
+            catalog,
+            blobs,
+            digests: Arc::default(),
+            cache: Cache::new(config.cache_bytes),
+            pool,
+            permits: Arc::new(Semaphore::new(threads)),
+            job_memory_bytes: config.job_memory_bytes,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+}
+
+#[async_trait]
+impl Engine for NativeEngine {
+    fn nodes(&self) -> NodeCatalog {
+        self.inner.catalog.clone()
+    }
+
+    async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError> {
+        if context.cancel.is_cancelled() {
+            return Err(RunError::Canceled(ticket.plan.order.first().cloned()));
+        }
+        let ticket = Arc::new(ticket);
+        let files = Arc::new(Files {
+            blobs: Arc::clone(&self.inner.blobs),
+            runtime: tokio::runtime::Handle::current(),
+            digests: Arc::clone(&self.inner.digests),
+        });
+        let (compiled, ready) = oneshot::channel();
+        let inner = Arc::clone(&self.inner);
+        let for_thread = Arc::clone(&ticket);
+        self.inner.pool.spawn(move || {
+            // If nobody waits any more, the run was given up.
+            let _ = compiled.send(compile(&for_thread, &inner.classes, &files, &inner.cache));
+        });
+        let compiled = ready.await.map_err(|_| {
+            let message = "the engine failed while it prepared the run; submit the job again";
+            RunError::Failed(JobError::new(JobErrorCode::EngineError, message))
+        })?;
+        let compiled = compiled.map_err(RunError::Failed)?;
+        Run::new(Arc::clone(&self.inner), ticket, context, compiled)
+            .finish()
+            .await
+    }
+}
+
+impl std::fmt::Debug for NativeEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NativeEngine")
+            .field("classes", &self.inner.catalog.len())
+            .field("threads", &self.inner.pool.current_num_threads())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,385 @@
+//! One run: starts calls, moves values between them, commits what they make, and tells of it in order.
+//!
+//! One task owns the run and everything in it; calls on the engine's threads only send. A call that outlives the run finds
+//! nobody to send to and is silent.
+
+mod deliver;
+mod expand;
+mod failure;
+mod settle;
+mod start;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value as Json};
+use tokio::sync::mpsc;
+use workflow_core::{NodeEvent, NodeId, RunContext, RunError, RunSink, Ticket};
+
+use super::Inner;
+use super::announce::Announcer;
+use super::cache::KeptFile;
+use super::call::Outcome;
+use super::compile::{Compiled, Source, Step};
+use super::host::{Delivery, Shared};
+use super::machine::{Links, Machine};
+use super::memory::{Budget, Ledger, Parts};
+use crate::Value;
+use crate::node::RunValues;
+use deliver::Delivered;
+use expand::Expanding;
+use start::Next;
+
+/// A run under way.
+pub(super) struct Run {
+    engine: Arc<Inner>,
+    ticket: Arc<Ticket>,
+    sink: Arc<dyn RunSink>,
+    shared: Arc<Shared>,
+    values: Arc<RunValues>,
+    nodes: Vec<Running>,
+    outputs: Vec<usize>,
+    machine: Machine,
+    ledger: Ledger,
+    /// Calls under way.
+    running: usize,
+    /// Whether a node failed: what comes after it in order is not begun any more.
+    failing: bool,
+    finished: mpsc::UnboundedReceiver<(usize, Outcome)>,
+    finishes: mpsc::UnboundedSender<(usize, Outcome)>,
+    /// One waits while another is committed: with the one that its maker holds, three pictures in all.
+    deliveries: mpsc::Receiver<(usize, Delivery)>,
+    delivers: mpsc::Sender<(usize, Delivery)>,
+    delivering: Option<BoxFuture<'static, Delivered>>,
+}
+
+/// A node of the run, with its result once it has one.
+struct Running {
+    step: Step,
+    /// The submitted node in whose place it stands.
+    root: Option<usize>,
+    /// An earlier node of the same key: its result is this one's.
+    twin: Option<usize>,
+    /// Lazy inputs that the node asked for.
+    resolved: Vec<usize>,
+    slots: Vec<Held>,
+    ui: Map<String, Json>,
+    files: Vec<KeptFile>,
+    /// Outputs committed in its name, those of its expansion included.
+    committed: u32,
+    failure: Option<workflow_core::JobError>,
+    expanding: Option<Expanding>,
+    call: Option<Calling>,
+    began: bool,
+    /// It once ran out of memory beside others: next time it runs alone.
+    alone: bool,
+}
+
+/// A call under way.
+struct Calling {
+    /// Its arguments.
+    parts: Parts,
+    /// Whether they were taken from where they lay, so that it cannot be made again.
+    takes: bool,
+    /// Outputs that were committed in its root's name before.
+    committed: u32,
+}
+
+/// The values of one output slot.
+#[derive(Default)]
+struct Held {
+    values: Option<Vec<Value>>,
+    parts: Parts,
+    /// Inputs that still read it.
+    uses: u32,
+}
+
+/// How long a run that is to stop waits for the calls under way; then it leaves them behind.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+impl Run {
+    pub(super) fn new(
+        engine: Arc<Inner>,
+        ticket: Arc<Ticket>,
+        context: RunContext,
+        compiled: Compiled,
+    ) -> Self {
+        let shared = Shared {
+            announcer: Announcer::new(Arc::clone(&context.sink)),
+            budget: Budget::new(engine.job_memory_bytes),
+            cancel: context.cancel,
+        };
+        let values = RunValues {
+            job: ticket.job,
+            prompt: compiled.prompt,
+            extra_pnginfo: ticket.extra_pnginfo.clone(),
+            metadata: OnceLock::new(),
+        };
+        let (finishes, finished) = mpsc::unbounded_channel();
+        let (delivers, deliveries) = mpsc::channel(1);
+        Self {
+            engine,
+            ticket,
+            sink: context.sink,
+            shared: Arc::new(shared),
+            values: Arc::new(values),
+            nodes: compiled
+                .steps
+                .into_iter()
+                .map(|step| Running::new(step, None))
+                .collect(),
+            outputs: compiled.outputs,
+            machine: Machine::default(),
+            ledger: Ledger::default(),
+            running: 0,
+            failing: false,
+            finished,
+            finishes,
+            deliveries,
+            delivers,
+            delivering: None,
+        }
+    }
+
+    /// Runs to the end, which the announcements never pass.
+    pub(super) async fn finish(mut self) -> Result<(), RunError> {
+        self.deliver_again().await?;
+        self.plan();
+        loop {
+            self.advance()?;
+            if self.machine.is_over() {
+                return Ok(());
+            }
+            let next = match self.next()? {
+                Next::Settled => continue,
+                Next::Call(node) => Some(node),
+                Next::Wait => None,
+            };
+            if next.is_none() && self.running == 0 && self.delivering.is_none() {
+                return Err(self.never_ends());
+            }
+            let cancel = self.shared.cancel.clone();
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return self.stop().await,
+                Some((node, outcome)) = self.finished.recv() => self.settle(node, outcome)?,
+                delivered = deliver::pending(&mut self.delivering) => self.delivered(delivered)?,
+                Some((node, delivery)) = self.deliveries.recv(), if self.delivering.is_none() => {
+                    self.take(node, delivery)?;
+                }
+                Ok(permit) = Arc::clone(&self.engine.permits).acquire_owned(), if next.is_some() => {
+                    if let Some(node) = next {
+                        self.start(node, permit);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds out what is there already, and demands the rest.
+    fn plan(&mut self) {
+        let needed = self.needed();
+        let cached = (0..self.nodes.len()).filter(|&node| !needed[node]);
+        let cached = cached
+            .map(|node| self.nodes[node].step.id.clone())
+            .collect();
+        self.find_twins(&needed);
+        let links = (0..self.nodes.len()).map(|node| self.links(node)).collect();
+        for node in (0..self.nodes.len()).filter(|&node| needed[node]) {
+            self.count_uses(node);
+        }
+        self.machine = Machine::new(links);
+        for output in self.outputs.clone() {
+            self.machine.demand(output);
+        }
+        self.shared.announcer.tell(NodeEvent::Cached(cached));
+    }
+
+    /// Nodes without a known result that an output may need.
+    fn needed(&self) -> Vec<bool> {
+        let mut needed = vec![false; self.nodes.len()];
+        let mut stack = self.outputs.clone();
+        while let Some(node) = stack.pop() {
+            if needed[node] || self.nodes[node].step.known.is_some() {
+                continue;
+            }
+            needed[node] = true;
+            let step = &self.nodes[node].step;
+            let sources = step
+                .sources
+                .iter()
+                .filter_map(Source::link)
+                .map(|(node, _)| node);
+            stack.extend(sources.chain(step.after.iter().copied()));
+        }
+        needed
+    }
+
+    /// Finds nodes that come to the same result as an earlier one: they wait for it instead of doing it again. An output node
+    /// whose result is also read by others is left alone.
+    fn find_twins(&mut self, needed: &[bool]) {
+        let mut first = HashMap::new();
+        let ids: HashMap<NodeId, usize> = self
+            .nodes
+            .iter()
+            .map(|node| node.step.id.clone())
+            .zip(0..)
+            .collect();
+        for id in &self.ticket.plan.order {
+            let Some(&node) = ids.get(id).filter(|&&node| needed[node]) else {
+                continue;
+            };
+            let step = &self.nodes[node].step;
+            let Some(key) = step.key else { continue };
+            if step.definition.output_node && !step.definition.outputs.is_empty() {
+                continue;
+            }
+            match first.get(&key) {
+                Some(&twin) => self.nodes[node].twin = Some(twin),
+                None => {
+                    first.insert(key, node);
+                }
+            }
+        }
+    }
+
+    fn links(&self, node: usize) -> Links {
+        let Running {
+            step, twin, root, ..
+        } = &self.nodes[node];
+        let own = step
+            .sources
+            .iter()
+            .filter_map(Source::strong)
+            .chain(step.after.iter().copied());
+        // An output node keeps its own sources too: if its twin's files are gone when its turn comes, it runs after all.
+        let own = own.filter(|_| twin.is_none() || step.definition.output_node);
+        let mut seen = HashSet::new();
+        let strong = own
+            .chain(*twin)
+            .filter(|source| seen.insert(*source))
+            .collect();
+        Links {
+            strong,
+            output: step.definition.output_node,
+            known: step.known.is_some(),
+            root: *root,
+        }
+    }
+
+    /// Tells what can be told, in order.
+    fn advance(&mut self) -> Result<(), RunError> {
+        while let Some(turn) = self.machine.turn() {
+            let is_done = self.machine.is_done(turn);
+            let node = &mut self.nodes[turn];
+            // Whether a node with lazy inputs gives its turn back first is known only when it is done.
+            let is_silent = node.step.known.is_some() || node.twin.is_some();
+            let may_begin =
+                is_done || node.failure.is_some() || !node.step.sources.iter().any(Source::is_lazy);
+            if !node.began && !is_silent && may_begin {
+                node.began = true;
+                self.shared
+                    .announcer
+                    .begin(turn, &node.step.id, &node.step.definition.class);
+            }
+            if let Some(failure) = node.failure.take() {
+                return Err(RunError::Failed(failure));
+            }
+            if !is_done {
+                break;
+            }
+            let node = &self.nodes[turn];
+            let id = || node.step.id.clone();
+            let ui = node.shown();
+            if !ui.is_empty() {
+                self.shared.announcer.tell(NodeEvent::Executed {
+                    node: id(),
+                    ui: Json::Object(ui),
+                });
+            }
+            self.shared
+                .announcer
+                .tell(NodeEvent::Finished { node: id() });
+            self.machine.told(turn);
+        }
+        Ok(())
+    }
+
+    /// Stops: gives the calls under way a moment, tells what they finished, and names the node that was about to run.
+    async fn stop(&mut self) -> Result<(), RunError> {
+        let grace = tokio::time::sleep(STOP_GRACE);
+        tokio::pin!(grace);
+        while self.running > 0 || self.delivering.is_some() {
+            tokio::select! {
+                biased;
+                () = &mut grace => break,
+                Some((node, outcome)) = self.finished.recv() => self.settle(node, outcome)?,
+                delivered = deliver::pending(&mut self.delivering) => self.delivered(delivered)?,
+                Some((node, delivery)) = self.deliveries.recv(), if self.delivering.is_none() => {
+                    self.take(node, delivery)?;
+                }
+            }
+        }
+        self.advance()?;
+        if self.machine.is_over() {
+            // It was finished before anybody could stop it: nothing that it made is taken back.
+            return Ok(());
+        }
+        let turn = self.machine.turn();
+        Err(RunError::Canceled(
+            turn.map(|turn| self.nodes[turn].step.id.clone()),
+        ))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.shared.announcer.close();
+    }
+}
+
+impl Running {
+    fn new(step: Step, root: Option<usize>) -> Self {
+        let slots = step
+            .definition
+            .outputs
+            .iter()
+            .map(|_| Held::default())
+            .collect();
+        Self {
+            step,
+            root,
+            twin: None,
+            resolved: Vec::new(),
+            slots,
+            ui: Map::new(),
+            files: Vec::new(),
+            committed: 0,
+            failure: None,
+            expanding: None,
+            call: None,
+            began: false,
+            alone: false,
+        }
+    }
+
+    /// What clients of the older API show: the files that say so, then what the node itself shows.
+    fn shown(&self) -> Map<String, Json> {
+        let mut shown = Map::new();
+        for file in &self.files {
+            let Some(list) = file.shown_under else {
+                continue;
+            };
+            let entry = shown.entry(list).or_insert_with(|| Json::Array(Vec::new()));
+            if let Json::Array(files) = entry {
+                files.push(file.shown());
+            }
+        }
+        for (key, value) in &self.ui {
+            shown.entry(key.as_str()).or_insert_with(|| value.clone());
+        }
+        shown
+    }
+}

@@ -1,0 +1,69 @@
+//! How failures are told: always with the submitted node and its class, never with a path, an address or a secret.
+
+use workflow_core::{CommitError, JobError, JobErrorCode, RunError};
+
+use super::Run;
+use crate::NodeError;
+
+impl Run {
+    /// Notes that a node failed; it is told when the node has its turn.
+    pub(super) fn fail(&mut self, node: usize, error: &NodeError) {
+        let root = self.nodes[node].root.unwrap_or(node);
+        let (code, exception) = match error {
+            NodeError::OutOfMemory { .. } => {
+                (JobErrorCode::OutOfMemory, "OutOfMemoryError".to_owned())
+            }
+            NodeError::Failed { exception, .. } => (
+                JobErrorCode::NodeExecutionError,
+                exception.clone().into_owned(),
+            ),
+            NodeError::Canceled => (
+                JobErrorCode::NodeExecutionError,
+                "InterruptProcessingException".to_owned(),
+            ),
+        };
+        let step = &self.nodes[root].step;
+        let failure = JobError {
+            node_id: Some(step.id.clone()),
+            class_type: Some(step.definition.class.clone()),
+            exception_type: Some(exception),
+            ..JobError::new(code, error.to_string())
+        };
+        self.failing = true;
+        self.nodes[root].failure.get_or_insert(failure);
+    }
+
+    /// How a run ends whose output could not be committed.
+    pub(super) fn uncommitted(&mut self, node: usize, error: &CommitError) -> RunError {
+        let root = self.nodes[node].root.unwrap_or(node);
+        let step = &self.nodes[root].step;
+        let (code, exception) = match error {
+            CommitError::Superseded => return RunError::Canceled(Some(step.id.clone())),
+            CommitError::InvalidName => (JobErrorCode::NodeExecutionError, "ValueError"),
+            CommitError::BlobGone | CommitError::Store(_) => (JobErrorCode::EngineError, "OSError"),
+        };
+        if code == JobErrorCode::EngineError {
+            tracing::error!(job.id = %self.ticket.job, node.id = %step.id, error = ?error, "an output could not be stored");
+        }
+        RunError::Failed(JobError {
+            node_id: Some(step.id.clone()),
+            class_type: Some(step.definition.class.clone()),
+            exception_type: Some(exception.to_owned()),
+            ..JobError::new(code, error.to_string())
+        })
+    }
+
+    /// How a run ends in which nothing can go on: a cycle that no validator has seen.
+    pub(super) fn never_ends(&mut self) -> RunError {
+        let turn = self.machine.turn().map(|turn| &self.nodes[turn].step);
+        RunError::Failed(JobError {
+            node_id: turn.map(|step| step.id.clone()),
+            class_type: turn.map(|step| step.definition.class.clone()),
+            exception_type: Some("graph.DependencyCycleError".to_owned()),
+            ..JobError::new(
+                JobErrorCode::NodeExecutionError,
+                "Dependency cycle detected",
+            )
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! Starting calls: which node, with which values, and what happens without any call.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use serde_json::Map;
+use tokio::sync::OwnedSemaphorePermit;
+use workflow_core::RunError;
+
+use super::{Calling, Run, Running};
+use crate::Value;
+use crate::engine::call::Call;
+use crate::engine::compile::Source;
+use crate::engine::host::{CallHost, Delivery};
+use crate::engine::memory::Parts;
+use crate::node::NodeContext;
+
+/// What can be done now.
+pub(super) enum Next {
+    /// This node can be called.
+    Call(usize),
+    /// A node was settled without a call.
+    Settled,
+    /// Nothing before a call or a delivery ends.
+    Wait,
+}
+
+impl Run {
+    /// Looks for a node to call, and settles one that needs no call.
+    pub(super) fn next(&mut self) -> Result<Next, RunError> {
+        // Results that nobody reads yet take memory that the node in turn may need.
+        let has_room = self.shared.budget.free() >= self.shared.budget.limit() / 2;
+        let Some(node) = self.machine.startable(!self.failing && has_room) else {
+            return Ok(Next::Wait);
+        };
+        if let Some(expanding) = self.nodes[node].expanding.take() {
+            self.machine.start(node);
+            let slots = self.resolve(node, expanding);
+            self.give(node, slots, Map::new())?;
+            return Ok(Next::Settled);
+        }
+        if let Some(twin) = self.nodes[node].twin {
+            self.machine.start(node);
+            self.follow(node, twin)?;
+            return Ok(Next::Settled);
+        }
+        match self.nodes[node].alone && self.running > 0 {
+            true => Ok(Next::Wait),
+            false => Ok(Next::Call(node)),
+        }
+    }
+
+    /// Calls a node on the engine's threads.
+    pub(super) fn start(&mut self, node: usize, permit: OwnedSemaphorePermit) {
+        // A call beside others may have to be made again when memory runs short, so it must leave its arguments where they are.
+        let takes = self.running == 0 && self.machine.turn() == Some(node);
+        let (arguments, unresolved) = self.gather(node, takes);
+        let takes = takes && unresolved.is_empty();
+        let root = self.nodes[node].root.unwrap_or(node);
+        let calling = Calling {
+            parts: self.alive(&arguments),
+            takes,
+            committed: self.nodes[root].committed,
+        };
+        self.nodes[node].call = Some(calling);
+        if takes {
+            self.release(node);
+        }
+        let step = &self.nodes[node].step;
+        let is_output = step.definition.output_node;
+        let host = CallHost {
+            shared: Arc::clone(&self.shared),
+            root,
+            node: self.nodes[root].step.id.clone(),
+            is_inner: root != node,
+            deliveries: is_output.then(|| (node, self.delivers.clone())),
+            reserved: AtomicU64::new(0),
+        };
+        let call = Call {
+            class: Arc::clone(&step.class),
+            definition: Arc::clone(&step.definition),
+            context: NodeContext::new(
+                self.nodes[root].step.id.clone(),
+                Arc::clone(&self.values),
+                Box::new(host),
+            ),
+            arguments,
+            unresolved,
+        };
+        let finishes = self.finishes.clone();
+        let delivers = self.delivers.clone();
+        self.machine.start(node);
+        self.running += 1;
+        self.engine.pool.spawn(move || {
+            let outcome = call.run();
+            drop(permit);
+            // If nobody listens any more, the run is over. What an output node made must arrive before it is done.
+            if is_output {
+                let _ = delivers.blocking_send((node, Delivery::Over(outcome)));
+            } else {
+                let _ = finishes.send((node, outcome));
+            }
+        });
+    }
+
+    /// Gives a node what its twin came to.
+    fn follow(&mut self, node: usize, twin: usize) -> Result<(), RunError> {
+        let ui = self.nodes[twin].ui.clone();
+        if self.nodes[node].step.definition.output_node {
+            self.deliver_twin(node, twin);
+            return Ok(());
+        }
+        let slots = (0..self.nodes[twin].slots.len())
+            .map(|slot| self.read(twin, slot, false))
+            .collect();
+        self.release(node);
+        self.give(node, slots, ui)
+    }
+
+    /// The values for a call, and the lazy inputs that it was not given.
+    fn gather(&mut self, node: usize, takes: bool) -> (Vec<Option<Vec<Value>>>, Vec<usize>) {
+        let sources = self.nodes[node].step.sources.clone();
+        let mut unresolved = Vec::new();
+        for (input, source) in sources.iter().enumerate() {
+            if source.is_lazy() && !self.nodes[node].resolved.contains(&input) {
+                unresolved.push(input);
+            }
+        }
+        let takes = takes && unresolved.is_empty();
+        let arguments = sources
+            .iter()
+            .enumerate()
+            .map(|(input, source)| match source {
+                Source::Absent => None,
+                Source::Constant(value) => Some(vec![value.clone()]),
+                Source::Link { .. } if unresolved.contains(&input) => None,
+                Source::Link { node, slot, .. } => Some(self.read(*node, *slot, takes)),
+            });
+        (arguments.collect(), unresolved)
+    }
+
+    /// The values of a slot: taken if they may be and this is the last to read them, otherwise shared.
+    pub(super) fn read(&mut self, node: usize, slot: usize, takes: bool) -> Vec<Value> {
+        if let Some(known) = &self.nodes[node].step.known {
+            return known.slots.get(slot).cloned().unwrap_or_default();
+        }
+        let Some(held) = self.nodes[node].slots.get_mut(slot) else {
+            return Vec::new();
+        };
+        let values = match takes && held.uses == 1 {
+            true => held.values.take(),
+            false => held.values.clone(),
+        };
+        values.unwrap_or_default()
+    }
+
+    /// Counts the arguments of a call as alive.
+    fn alive(&mut self, arguments: &[Option<Vec<Value>>]) -> Parts {
+        let parts = Parts::of(arguments.iter().flatten().flatten());
+        self.ledger.add(&parts);
+        self.shared.budget.set_alive(self.ledger.bytes());
+        parts
+    }
+
+    /// Counts the inputs that a node reads.
+    pub(super) fn count_uses(&mut self, node: usize) {
+        for (source, slot) in self.reads(node) {
+            if let Some(held) = self.nodes[source].slots.get_mut(slot) {
+                held.uses += 1;
+            }
+        }
+    }
+
+    /// The node reads its inputs no more; what nobody else reads is dropped.
+    pub(super) fn release(&mut self, node: usize) {
+        for (source, slot) in self.reads(node) {
+            self.unuse(source, slot);
+        }
+    }
+
+    pub(super) fn unuse(&mut self, node: usize, slot: usize) {
+        let Some(held) = self.nodes[node].slots.get_mut(slot) else {
+            return;
+        };
+        held.uses = held.uses.saturating_sub(1);
+        if held.uses == 0 {
+            held.values = None;
+            let parts = std::mem::take(&mut held.parts);
+            self.ledger.remove(&parts);
+            self.shared.budget.set_alive(self.ledger.bytes());
+        }
+    }
+
+    fn reads(&self, node: usize) -> Vec<(usize, usize)> {
+        let Running { step, twin, .. } = &self.nodes[node];
+        match twin.filter(|_| !step.definition.output_node) {
+            Some(twin) => (0..self.nodes[twin].slots.len())
+                .map(|slot| (twin, slot))
+                .collect(),
+            None => step.sources.iter().filter_map(Source::link).collect(),
+        }
+    }
+}

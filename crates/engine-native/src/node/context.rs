@@ -1,0 +1,204 @@
+//! What a node may ask of its run while it works.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde_json::{Map, Value as Json};
+use workflow_core::{JobId, NodeId};
+
+use super::{NodeError, OutputFile};
+use crate::codec;
+use crate::value::Frame;
+
+/// The run of a job, as one call of a node sees it.
+pub struct NodeContext {
+    node: NodeId,
+    run: Arc<RunValues>,
+    host: Box<dyn Host>,
+}
+
+/// What is the same for all nodes of a run.
+pub(crate) struct RunValues {
+    pub(crate) job: JobId,
+    /// The submitted graph, with what [`super::Node::is_changed`] told.
+    pub(crate) prompt: Arc<Map<String, Json>>,
+    pub(crate) extra_pnginfo: Map<String, Json>,
+    /// The texts of the two, spelled as Python does, once a picture needs them.
+    pub(crate) metadata: OnceLock<Arc<[(String, String)]>>,
+}
+
+/// Where a call's reports go.
+pub(crate) trait Host: Send + Sync {
+    fn check(&self) -> Result<(), NodeError>;
+    fn step(&self, step: u32, steps: u32);
+    fn wants_preview(&self) -> bool;
+    fn preview(&self, jpeg: Bytes);
+    fn text(&self, line: &str);
+    fn emit(&self, file: OutputFile) -> Result<(), NodeError>;
+    fn frame(&self, png: Bytes) -> Result<(), NodeError>;
+    fn reserve(&self, bytes: u64) -> Result<(), NodeError>;
+    fn free_bytes(&self) -> u64;
+}
+
+impl NodeContext {
+    pub(crate) fn new(node: NodeId, run: Arc<RunValues>, host: Box<dyn Host>) -> Self {
+        Self { node, run, host }
+    }
+
+    /// A context outside any run, for calling a node by itself: nothing stops it, and what it reports and emits is dropped.
+    #[must_use]
+    pub fn detached() -> Self {
+        let run = RunValues {
+            job: NIL_JOB.parse().expect("the nil id is an id"),
+            prompt: Arc::default(),
+            extra_pnginfo: Map::new(),
+            metadata: OnceLock::new(),
+        };
+        Self::new("node".into(), Arc::new(run), Box::new(Detached))
+    }
+
+    /// Says whether to go on; to be asked now and then by whatever takes long.
+    ///
+    /// # Errors
+    /// [`NodeError::Canceled`] when the run is to stop; the call is to return it.
+    pub fn check(&self) -> Result<(), NodeError> {
+        self.host.check()
+    }
+
+    /// Reports that `step` of `steps` are done. For steps that people can follow; use [`NodeContext::check`] in inner loops.
+    ///
+    /// # Errors
+    /// As [`NodeContext::check`].
+    pub fn progress(&self, step: u32, steps: u32) -> Result<(), NodeError> {
+        self.check()?;
+        self.host.step(step, steps);
+        Ok(())
+    }
+
+    /// Shows how a picture comes along, as a small JPEG; at most about four times a second for the whole job, the rest is
+    /// passed over without being encoded.
+    pub fn preview(&self, frame: &Frame) {
+        if !self.host.wants_preview() {
+            return;
+        }
+        match codec::preview_jpeg(frame) {
+            Ok(jpeg) => self.host.preview(jpeg.into()),
+            // A look at something is not worth failing for.
+            Err(error) => tracing::debug!(%error, "a preview could not be encoded"),
+        }
+    }
+
+    /// Writes a line to the job's log, shown at the node.
+    pub fn text(&self, line: &str) {
+        self.host.text(line);
+    }
+
+    /// Hands over a file to be committed: in the order handed over, before the node is finished. Waits while two are under
+    /// way already, so that a long batch is never in memory as a whole.
+    ///
+    /// # Errors
+    /// [`NodeError::Canceled`] when the run is to stop, and a failure if the class is no output node.
+    pub fn emit(&self, file: OutputFile) -> Result<(), NodeError> {
+        self.check()?;
+        self.host.emit(file)
+    }
+
+    /// Hands over a finished picture (PNG) that is shown and not kept; waits while the other side is busy.
+    ///
+    /// # Errors
+    /// As [`NodeContext::emit`].
+    pub fn frame(&self, png: Bytes) -> Result<(), NodeError> {
+        self.check()?;
+        self.host.frame(png)
+    }
+
+    /// Makes sure that `bytes` more may be used until the call returns; to be asked before anything large is allocated.
+    ///
+    /// # Errors
+    /// [`NodeError::OutOfMemory`] when the job's budget does not allow it.
+    pub fn reserve(&self, bytes: u64) -> Result<(), NodeError> {
+        self.host.reserve(bytes)
+    }
+
+    /// Bytes that [`NodeContext::reserve`] would still allow.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.host.free_bytes()
+    }
+
+    /// The node's id, as the submission spells it (hidden `UNIQUE_ID`).
+    #[must_use]
+    pub fn node(&self) -> &NodeId {
+        &self.node
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        self.run.job
+    }
+
+    /// The submitted graph (hidden `PROMPT`).
+    #[must_use]
+    pub fn prompt(&self) -> &Map<String, Json> {
+        &self.run.prompt
+    }
+
+    /// What the submission wants in pictures besides the graph (hidden `EXTRA_PNGINFO`).
+    #[must_use]
+    pub fn extra_pnginfo(&self) -> &Map<String, Json> {
+        &self.run.extra_pnginfo
+    }
+
+    /// What pictures carry: `prompt` and every key of `extra_pnginfo`, as JSON that Python would write. Never a secret: none
+    /// reaches an engine in either.
+    #[must_use]
+    pub fn metadata(&self) -> Arc<[(String, String)]> {
+        let spell = || {
+            let prompt = (
+                "prompt".to_owned(),
+                codec::python_json(&Json::Object(Map::clone(&self.run.prompt))),
+            );
+            let extra = self.run.extra_pnginfo.iter();
+            let extra = extra.map(|(key, value)| (key.clone(), codec::python_json(value)));
+            std::iter::once(prompt).chain(extra).collect()
+        };
+        Arc::clone(self.run.metadata.get_or_init(spell))
+    }
+}
+
+const NIL_JOB: &str = "00000000-0000-0000-0000-000000000000";
+
+struct Detached;
+
+impl Host for Detached {
+    fn check(&self) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn step(&self, _step: u32, _steps: u32) {}
+
+    fn wants_preview(&self) -> bool {
+        false
+    }
+
+    fn preview(&self, _jpeg: Bytes) {}
+
+    fn text(&self, _line: &str) {}
+
+    fn emit(&self, _file: OutputFile) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn frame(&self, _png: Bytes) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn reserve(&self, _bytes: u64) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn free_bytes(&self) -> u64 {
+        u64::MAX
+    }
+}
