@@ -5,18 +5,26 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use accounts::AccountId;
 use asset_store::{
     Asset, AssetId, AssetRecords, BlobHash, BlobStore, InsertAsset, InsertRule, read_all,
 };
 use bytes::Bytes;
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use store_local::Store;
+use store_local::{SqliteJobs, Store};
 use uuid::Uuid;
+use workflow_core::contract::new_job;
+use workflow_core::{
+    ClaimRequest, Durability, InsertJob, InsertJobOutcome, Job, JobBody, JobEvent, JobQuery,
+    JobQueue, JobStore, NewOutput, NodeCatalog, OutputKind, OutputName, Placement, QueueBounds,
+    ResolvedFiles, SaveJob, SaveOutcome, WorkerId,
+};
 
 /// Size of the upload of `targets.md`.
 const UPLOAD: usize = 100 << 20;
@@ -35,6 +43,13 @@ async fn main() {
     uploads(&store, &root).await;
     small_blobs(&store).await;
     records(&store, &root).await;
+    jobs(&store).await;
+    let begun = Instant::now();
+    drop(store);
+    say("close, ms", millis(begun.elapsed()));
+    let begun = Instant::now();
+    let store = Store::open(&root.join("store")).expect("the store again");
+    say("open with 100,000 jobs stored, ms", millis(begun.elapsed()));
     drop(store);
     fs::remove_dir_all(&root).expect("DIR can be removed");
 }
@@ -128,10 +143,10 @@ async fn records(store: &Store, root: &Path) {
         say(&format!("inserts by {clients} clients, per second"), rate);
     }
     let id = insert(store).await;
-    let account = Arc::new("acme".parse().expect("a valid name"));
+    let account = account();
     let begun = Instant::now();
     let running = (0..64).map(|_| {
-        let (store, account) = (store.clone(), Arc::clone(&account));
+        let (store, account) = (store.clone(), account.clone());
         tokio::spawn(async move {
             let records = store.records();
             for _ in 0..500 {
@@ -143,6 +158,191 @@ async fn records(store: &Store, root: &Path) {
     join_all(running).await;
     let rate = 32_000.0 / begun.elapsed().as_secs_f64();
     say("reads of a record by 64 clients, per second", rate);
+}
+
+/// Submits, runs and polls jobs, until 100,000 are stored, of which 1,000 wait.
+async fn jobs(store: &Store) {
+    let mut alone = Vec::new();
+    for n in 0..300 {
+        let begun = Instant::now();
+        submit(store, n).await;
+        alone.push(begun.elapsed());
+    }
+    say("submit of a job alone, ms", millis(median(alone)));
+    let begun = Instant::now();
+    spread(store, 64, 300..20_300, |store, n| async move {
+        submit(&store, n).await
+    })
+    .await;
+    say(
+        "submits by 64 clients, per second",
+        20_000.0 / begun.elapsed().as_secs_f64(),
+    );
+    let begun = Instant::now();
+    spread(
+        store,
+        4,
+        0..20_300,
+        |store, _| async move { run(&store).await },
+    )
+    .await;
+    say(
+        "jobs claimed, saved and ended by 4 slots, per second",
+        20_300.0 / begun.elapsed().as_secs_f64(),
+    );
+    spread(store, 64, 20_300..99_000, |store, n| async move {
+        submit(&store, n).await
+    })
+    .await;
+    spread(
+        store,
+        64,
+        0..78_700,
+        |store, _| async move { run(&store).await },
+    )
+    .await;
+    spread(store, 64, 99_000..100_000, |store, n| async move {
+        submit(&store, n).await
+    })
+    .await;
+
+    let (jobs, account) = (store.jobs(), account());
+    for (what, n) in [
+        ("queued", 99_500),
+        ("finished lately", 98_999),
+        ("finished long ago", 1),
+    ] {
+        let id = new_job(n, &account).id;
+        let begun = Instant::now();
+        for _ in 0..20_000 {
+            let job = jobs.load(&account, id, Timestamp::UNIX_EPOCH).await;
+            assert!(job.expect("an answer").is_some());
+        }
+        say(
+            &format!("load of a job {what}, us"),
+            begun.elapsed().as_secs_f64() * 1e6 / 20_000.0,
+        );
+    }
+    let query = JobQuery {
+        account,
+        labels: Vec::new(),
+        after: None,
+        limit: 50,
+    };
+    let mut lists = Vec::new();
+    for _ in 0..200 {
+        let begun = Instant::now();
+        let listed = jobs.list(&query, Timestamp::UNIX_EPOCH).await;
+        assert_eq!(listed.expect("an answer").len(), 50);
+        lists.push(begun.elapsed());
+    }
+    say("list of 50 jobs, ms", millis(median(lists)));
+}
+
+/// Does `work` for each number, by `clients` at once.
+async fn spread<F: Future<Output = ()> + Send + 'static>(
+    store: &Store,
+    clients: usize,
+    numbers: Range<u128>,
+    work: impl Fn(Store, u128) -> F + Copy + Send + 'static,
+) {
+    let next = Arc::new(Mutex::new(numbers));
+    let running = (0..clients).map(|_| {
+        let (store, next) = (store.clone(), Arc::clone(&next));
+        tokio::spawn(async move {
+            loop {
+                let number = next.lock().expect("no panic").next();
+                let Some(number) = number else { break };
+                work(store.clone(), number).await;
+            }
+        })
+    });
+    for ended in join_all(running).await {
+        ended.expect("no panic");
+    }
+}
+
+async fn submit(store: &Store, n: u128) {
+    let job = new_job(n, &account());
+    let now = job.created_at;
+    let insert = InsertJob {
+        job,
+        body: JobBody {
+            workflow: Bytes::from_static(&[b' '; 1000]),
+            files: ResolvedFiles::new(),
+            targets: None,
+            origin: Bytes::new(),
+            placement: Placement {
+                classes: Vec::new(),
+                needs_secret: false,
+                account_room: 100,
+            },
+        },
+        claim: None,
+        inputs: Vec::new(),
+        bounds: QueueBounds {
+            account: u32::MAX,
+            total: u32::MAX,
+        },
+    };
+    let outcome = store.jobs().insert(insert, now).await;
+    assert!(matches!(outcome, Ok(InsertJobOutcome::Inserted(_))));
+}
+
+/// What a worker asks of the store for a job with one output.
+async fn run(store: &Store) {
+    let (jobs, now) = (store.jobs(), Timestamp::UNIX_EPOCH);
+    let request = ClaimRequest {
+        worker: WorkerId(Uuid::nil()),
+        classes: NodeCatalog::new([]),
+        lease: Duration::from_secs(30),
+    };
+    let claim = jobs.claim(&request, now).await.expect("an answer");
+    let job = claim.expect("a job is next").job;
+    let epoch = job.epoch;
+    let output = NewOutput {
+        node_id: "9".into(),
+        index: 0,
+        kind: OutputKind::Image,
+        temp: false,
+        name: OutputName::Counted {
+            counter: "picture".to_owned(),
+            stem: "picture".to_owned(),
+            extension: "png".to_owned(),
+        },
+        content_type: "image/png".to_owned(),
+        size_bytes: 1,
+        asset: AssetId(Uuid::new_v4()),
+        hash: BlobHash::of(job.id.0.as_bytes()),
+    };
+    let progress = job.progress.clone();
+    let job = save(
+        &jobs,
+        &job,
+        JobEvent::Advanced { epoch, progress },
+        vec![output],
+    )
+    .await;
+    save(&jobs, &job, JobEvent::Finished { epoch }, Vec::new()).await;
+}
+
+async fn save(jobs: &SqliteJobs, job: &Job, event: JobEvent, outputs: Vec<NewOutput>) -> Arc<Job> {
+    let mut job = job.clone();
+    job.apply(event, Timestamp::UNIX_EPOCH).expect("it fits");
+    let save = SaveJob {
+        job,
+        outputs,
+        log: None,
+        durability: Durability::Now,
+    };
+    match jobs.save(save).await.expect("an answer") {
+        SaveOutcome::Saved(job) => job,
+        SaveOutcome::Conflict => panic!("nobody else saved it"),
+    }
+}
+
+fn account() -> AccountId {
+    "acme".parse().expect("a valid name")
 }
 
 async fn put(store: &Store, bytes: &Bytes) {
@@ -159,7 +359,7 @@ async fn insert(store: &Store) -> AssetId {
     let id = AssetId(Uuid::new_v4());
     let asset = Asset {
         id,
-        account: "acme".parse().expect("a valid name"),
+        account: account(),
         hash: BlobHash::of(id.0.as_bytes()),
         size_bytes: 5,
         content_type: "image/png".to_owned(),

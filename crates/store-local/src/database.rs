@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, ErrorCode};
 
+use crate::OpenError;
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
-use crate::{OpenError, link_keys};
 use readers::Readers;
 use writer::Writer;
 
@@ -55,21 +55,28 @@ struct Inner {
 }
 
 impl Database {
-    /// Opens the database, creating and migrating it as needed.
-    pub(crate) fn open(directory: Arc<Directory>, health: Health) -> Result<Self, OpenError> {
+    /// Opens the database, creating and migrating it as needed, and runs `first` in a transaction before anything else.
+    pub(crate) fn open<T>(
+        directory: Arc<Directory>,
+        health: Health,
+        first: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<(Self, T), OpenError> {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
         let path = directory.database();
         let mut connection = connection::open_writing(&path).map_err(failed)?;
         migrations::run(&mut connection)?;
-        link_keys::ensure(&connection).map_err(failed)?;
+        let transaction = connection.transaction().map_err(failed)?;
+        let done = first(&transaction).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
         let readers = Readers::open(&path).map_err(failed)?;
         let writer = Writer::start(connection, health.clone()).map_err(failed)?;
-        Ok(Self(Arc::new(Inner {
+        let database = Self(Arc::new(Inner {
             readers,
             writer,
             health,
             _directory: directory,
-        })))
+        }));
+        Ok((database, done))
     }
 
     /// Runs `operation` in the next transaction of the writing thread and answers once it is committed. An error undoes this

@@ -11,7 +11,9 @@ mod database;
 mod directory;
 mod faults;
 mod health;
+mod jobs;
 mod link_keys;
+mod queue;
 mod records;
 mod store;
 
@@ -20,5 +22,6 @@ pub use clock::Clock;
 pub use database::{DatabaseError, MigrationError};
 pub use directory::DirectoryError;
 pub use health::Poisoned;
+pub use jobs::SqliteJobs;
 pub use records::SqliteRecords;
 pub use store::{OpenError, Store, StoreOptions};

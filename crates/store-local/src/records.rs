@@ -1,6 +1,6 @@
 //! The records of assets, over the rows.
 
-mod rows;
+pub(crate) mod rows;
 
 use accounts::AccountId;
 use asset_store::{

@@ -10,8 +10,9 @@ use crate::clock::Clock;
 use crate::database::{Database, DatabaseError, MigrationError};
 use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
-use crate::link_keys;
+use crate::jobs::SqliteJobs;
 use crate::records::SqliteRecords;
+use crate::{jobs, link_keys};
 
 /// An open data directory. Clones are the same one; it stays taken until the last of them and of the ports made from them
 /// is gone.
@@ -19,13 +20,14 @@ use crate::records::SqliteRecords;
 pub struct Store {
     database: Database,
     blobs: FileBlobs,
+    jobs: SqliteJobs,
     health: Health,
 }
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Tells the ages of blobs.
+    /// Tells the ages of blobs, and when the directory was opened.
     pub clock: Clock,
 }
 
@@ -74,7 +76,12 @@ impl Store {
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Self, OpenError> {
         let directory = Arc::new(Directory::take(path)?);
         let health = Health::default();
-        let database = Database::open(Arc::clone(&directory), health.clone())?;
+        let now = options.clock.now();
+        let (database, board) = Database::open(Arc::clone(&directory), health.clone(), |rows| {
+            link_keys::ensure(rows)?;
+            jobs::take_up(rows, now)
+        })?;
+        let jobs = SqliteJobs::new(database.clone(), board);
         let blobs = FileBlobs::open(Arc::clone(&directory), health.clone(), options.clock)
             .map_err(OpenError::Blobs)?;
         directory.sync().map_err(|source| DirectoryError::Io {
@@ -84,6 +91,7 @@ impl Store {
         Ok(Self {
             database,
             blobs,
+            jobs,
             health,
         })
     }
@@ -98,6 +106,12 @@ impl Store {
     #[must_use]
     pub fn records(&self) -> SqliteRecords {
         SqliteRecords::new(self.database.clone())
+    }
+
+    /// The jobs, and their queue.
+    #[must_use]
+    pub fn jobs(&self) -> SqliteJobs {
+        self.jobs.clone()
     }
 
     /// The keys that sign links, made when the directory was.

@@ -13,10 +13,15 @@ fn directory() -> (TempDir, Arc<Directory>) {
     (root, Arc::new(directory))
 }
 
+fn open(directory: Arc<Directory>) -> Result<Database, OpenError> {
+    let (database, ()) = Database::open(directory, Health::default(), |_| Ok(()))?;
+    Ok(database)
+}
+
 /// A database with one table of numbers.
 async fn database() -> (TempDir, Database) {
     let (root, directory) = directory();
-    let database = Database::open(directory, Health::default()).expect("a fresh database");
+    let database = open(directory).expect("a fresh database");
     let created = database.write(Durability::Now, |rows| {
         rows.execute_batch("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")
     });
@@ -243,7 +248,7 @@ async fn a_dropped_database_has_written_everything_back() {
 #[test]
 fn a_database_of_a_newer_version_is_refused_with_what_to_do() {
     let (_root, directory) = directory();
-    drop(Database::open(Arc::clone(&directory), Health::default()).expect("a fresh database"));
+    drop(open(Arc::clone(&directory)).expect("a fresh database"));
     let raw = Connection::open(directory.database()).expect("the file");
     for (aggregate, number) in [("assets", 99), ("of the future", 1)] {
         raw.execute(
@@ -251,7 +256,7 @@ fn a_database_of_a_newer_version_is_refused_with_what_to_do() {
             (aggregate, number),
         )
         .expect("a row");
-        let refused = Database::open(Arc::clone(&directory), Health::default());
+        let refused = open(Arc::clone(&directory));
         let refused = refused.expect_err("it is newer").to_string();
         assert!(refused.contains("newer version"), "{refused}");
         assert!(

@@ -104,15 +104,34 @@ pub(crate) fn hold(
     if !exists {
         return Ok(false);
     }
-    let (kind, job) = hold_columns(hold);
-    let sql = if held {
-        "INSERT OR IGNORE INTO asset_holds (asset, kind, job_id) VALUES (?1, ?2, ?3)"
+    if held {
+        add_hold(rows, id, hold)?;
     } else {
-        "DELETE FROM asset_holds WHERE asset = ?1 AND kind = ?2 AND job_id = ?3"
-    };
-    rows.prepare_cached(sql)?
+        let (kind, job) = hold_columns(hold);
+        rows.prepare_cached(
+            "DELETE FROM asset_holds WHERE asset = ?1 AND kind = ?2 AND job_id = ?3",
+        )?
         .execute(params![Id(id.0), kind, job])?;
+    }
     Ok(true)
+}
+
+/// Adds the hold to a record that is there.
+pub(crate) fn add_hold(rows: &Connection, id: AssetId, hold: Hold) -> rusqlite::Result<()> {
+    let (kind, job) = hold_columns(hold);
+    rows.prepare_cached(
+        "INSERT OR IGNORE INTO asset_holds (asset, kind, job_id) VALUES (?1, ?2, ?3)",
+    )?
+    .execute(params![Id(id.0), kind, job])?;
+    Ok(())
+}
+
+/// Takes the hold away from every record that has it.
+pub(crate) fn release(rows: &Connection, hold: Hold) -> rusqlite::Result<()> {
+    let (kind, job) = hold_columns(hold);
+    rows.prepare_cached("DELETE FROM asset_holds WHERE job_id = ?1 AND kind = ?2")?
+        .execute(params![job, kind])?;
+    Ok(())
 }
 
 /// Deletes a record unless it is held.

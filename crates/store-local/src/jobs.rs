@@ -1,0 +1,332 @@
+//! Jobs: rows for what must last, a board in memory for what is asked all the time.
+//!
+//! A live job is always on the board, so polling it costs no query however many jobs are stored. Every change goes through
+//! the writing thread, row first; the board shows it once it is committed.
+
+mod board;
+mod documents;
+mod outputs;
+mod rows;
+
+use std::sync::Arc;
+
+use accounts::AccountId;
+use asset_store::Hold;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::Connection;
+use workflow_core::{
+    Durability, InsertJob, InsertJobOutcome, Job, JobBody, JobEvent, JobId, JobLog, JobQuery,
+    JobStatus, JobStore, SaveJob, SaveOutcome, StoreError,
+};
+
+use crate::database::{self, Database, DatabaseError, Transaction};
+use crate::records::rows as records;
+use board::{Board, Live};
+
+pub(crate) use board::SharedBoard;
+
+/// Jobs and their queue in the database of a data directory. Clones share them.
+#[derive(Clone)]
+pub struct SqliteJobs {
+    pub(crate) database: Database,
+    pub(crate) board: SharedBoard,
+}
+
+/// Takes up the jobs that a process before left: the claims of its workers ended with it.
+pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<SharedBoard> {
+    let mut board = Board::default();
+    for (seq, mut job, placement) in rows::live(rows)? {
+        if matches!(job.status, JobStatus::Running | JobStatus::Canceling) {
+            let epoch = job.epoch;
+            job.apply(JobEvent::LeaseLost { epoch }, now)
+                .expect("a job that runs can lose its claim");
+            job = rows::as_it_reads_back(job);
+            job.revision += 1;
+            rows::update(rows, &job)?;
+            tracing::info!(job.id = %job.id, job.status = job.status.name(), "took up a job that was running");
+        }
+        if job.status.is_terminal() {
+            outputs::settle_end(rows, &job)?;
+            continue;
+        }
+        let job = Arc::new(job);
+        board.add(Live {
+            newest: Arc::clone(&job),
+            committed: Some(job),
+            seq,
+            placement,
+            body: None,
+            lease_until: now,
+        });
+    }
+    Ok(board.into())
+}
+
+impl SqliteJobs {
+    pub(crate) fn new(database: Database, board: SharedBoard) -> Self {
+        Self { database, board }
+    }
+
+    /// Runs an operation over rows and board in a transaction of the writing thread.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        durability: database::Durability,
+        operation: impl FnOnce(&mut Transaction<'_>, &SharedBoard) -> rusqlite::Result<T>
+        + Send
+        + 'static,
+    ) -> Result<T, StoreError> {
+        let board = self.board.clone();
+        let written = self
+            .database
+            .write(durability, move |rows| operation(rows, &board));
+        written.await.map_err(unavailable)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.database.read(query).await.map_err(unavailable)
+    }
+}
+
+/// Writes the next revision of a job with what follows from it; `None` if another one was written since it was loaded.
+pub(crate) fn change(
+    rows: &mut Transaction<'_>,
+    board: &SharedBoard,
+    save: SaveJob,
+) -> rusqlite::Result<Option<Arc<Job>>> {
+    let mut job = rows::as_it_reads_back(save.job);
+    job.revision += 1;
+    let Some(seq) = rows::update(rows, &job)? else {
+        return Ok(None);
+    };
+    for output in save.outputs {
+        outputs::commit(rows, seq, &mut job, output)?;
+    }
+    if let Some(log) = &save.log {
+        rows::put_log(rows, seq, log)?;
+    }
+    if job.status.is_terminal() {
+        outputs::settle_end(rows, &job)?;
+    }
+
+    let job = Arc::new(job);
+    if let Some(before) = board.lock().stage(Arc::clone(&job)) {
+        let board = board.clone();
+        rows.on_rollback(move || {
+            board.lock().stage(before);
+        });
+    }
+    let (board, committed) = (board.clone(), Arc::clone(&job));
+    rows.after_commit(move || board.lock().publish(committed));
+    Ok(Some(job))
+}
+
+/// A change that commits no output and keeps no log.
+pub(crate) fn plain(job: Job) -> SaveJob {
+    SaveJob {
+        job,
+        outputs: Vec::new(),
+        log: None,
+        durability: Durability::Now,
+    }
+}
+
+/// A live job's body, from the board or its row.
+pub(crate) fn take_body(
+    rows: &Connection,
+    board: &SharedBoard,
+    id: JobId,
+) -> rusqlite::Result<Option<Arc<JobBody>>> {
+    let (body, seq) = {
+        let mut board = board.lock();
+        (board.take_body(id), board.seq(id))
+    };
+    match (body, seq) {
+        (Some(body), _) => Ok(Some(body)),
+        (None, Some(seq)) => Ok(rows::body(rows, seq)?.map(Arc::new)),
+        (None, None) => Ok(None),
+    }
+}
+
+fn insert(
+    rows: &mut Transaction<'_>,
+    board: &SharedBoard,
+    insert: InsertJob,
+    now: Timestamp,
+) -> rusqlite::Result<InsertJobOutcome> {
+    let InsertJob {
+        job,
+        body,
+        claim,
+        inputs,
+        bounds,
+    } = insert;
+    let account = job.account.clone();
+    if let Some(claim) = &claim
+        && let Some(key) = rows::claimed_key(rows, &account, &claim.digest, now)?
+    {
+        if key.fingerprint != claim.fingerprint {
+            return Ok(InsertJobOutcome::KeyReused(key.job));
+        }
+        // Saves that share this transaction are part of it.
+        let newest = board.lock().newest(key.job).cloned();
+        let job = match newest {
+            Some(job) => Some(job),
+            None => rows::load(rows, key.job)?.map(Arc::new),
+        };
+        let job = job.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        return Ok(InsertJobOutcome::Replayed(job));
+    }
+    let (queued, queued_in_all) = board.lock().queued(&account);
+    if queued >= bounds.account as usize || queued_in_all >= u64::from(bounds.total) {
+        return Ok(InsertJobOutcome::QueueFull);
+    }
+    for input in &inputs {
+        if records::get(rows, &account, *input, now)?.is_none() {
+            return Ok(InsertJobOutcome::InputGone(*input));
+        }
+    }
+
+    let job = Arc::new(rows::as_it_reads_back(job));
+    let seq = rows::insert(rows, &job, &body)?;
+    for input in inputs {
+        records::add_hold(rows, input, Hold::Input(job.id.0))?;
+    }
+    if let Some(claim) = claim {
+        rows::claim_key(rows, &account, &claim, seq)?;
+    }
+    board.lock().add(Live {
+        newest: Arc::clone(&job),
+        committed: None,
+        seq,
+        placement: body.placement.clone(),
+        body: Some(Arc::new(body)),
+        lease_until: now,
+    });
+    let (undone, id) = (board.clone(), job.id);
+    rows.on_rollback(move || undone.lock().take_back(id));
+    let (board, committed) = (board.clone(), Arc::clone(&job));
+    rows.after_commit(move || board.lock().publish(committed));
+    Ok(InsertJobOutcome::Inserted(job))
+}
+
+#[async_trait]
+impl JobStore for SqliteJobs {
+    async fn insert(&self, new: InsertJob, now: Timestamp) -> Result<InsertJobOutcome, StoreError> {
+        self.write(database::Durability::Now, move |rows, board| {
+            insert(rows, board, new, now)
+        })
+        .await
+    }
+
+    async fn load(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<Arc<Job>>, StoreError> {
+        let at_hand = self.board.lock().committed(id);
+        let job = match at_hand {
+            Some(job) => Some(job),
+            None => {
+                let read = self.read(move |rows| rows::load(rows, id)).await?;
+                let job = read.map(Arc::new);
+                // Only what is over: a live job is on the board already, or will be when it is committed.
+                if let Some(job) = job.as_ref().filter(|job| job.status.is_terminal()) {
+                    self.board.lock().remember(Arc::clone(job));
+                }
+                job
+            }
+        };
+        Ok(job.filter(|job| job.account == *account && !job.is_expired(now)))
+    }
+
+    async fn save(&self, save: SaveJob) -> Result<SaveOutcome, StoreError> {
+        let durability = match save.durability {
+            Durability::Now => database::Durability::Now,
+            Durability::Lazy => database::Durability::Lazy,
+        };
+        let saved = self.write(durability, move |rows, board| change(rows, board, save));
+        Ok(saved
+            .await?
+            .map_or(SaveOutcome::Conflict, SaveOutcome::Saved))
+    }
+
+    async fn list(&self, query: &JobQuery, now: Timestamp) -> Result<Vec<Arc<Job>>, StoreError> {
+        let (query, board) = (query.clone(), self.board.clone());
+        self.read(move |rows| {
+            let mut jobs = Vec::new();
+            for id in rows::list(rows, &query, now)? {
+                let at_hand = board.lock().committed(id);
+                match at_hand {
+                    Some(job) => jobs.push(job),
+                    None => jobs.extend(rows::load(rows, id)?.map(Arc::new)),
+                }
+            }
+            Ok(jobs)
+        })
+        .await
+    }
+
+    async fn body(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<Arc<JobBody>>, StoreError> {
+        let account = account.clone();
+        self.read(move |rows| {
+            let seq = rows::find(rows, &account, id, now)?;
+            let body = seq.map(|seq| rows::body(rows, seq)).transpose()?;
+            Ok(body.flatten().map(Arc::new))
+        })
+        .await
+    }
+
+    async fn log(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<JobLog>, StoreError> {
+        let account = account.clone();
+        self.read(move |rows| {
+            let seq = rows::find(rows, &account, id, now)?;
+            let log = seq.map(|seq| rows::log(rows, seq)).transpose()?;
+            Ok(log.flatten())
+        })
+        .await
+    }
+
+    async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        self.write(database::Durability::Now, move |rows, board| {
+            let ids = rows::expire(rows, now, limit)?;
+            let (board, count) = (board.clone(), ids.len());
+            rows.after_commit(move || board.lock().forget(&ids));
+            Ok(count)
+        })
+        .await
+    }
+}
+
+fn unavailable(error: DatabaseError) -> StoreError {
+    match error {
+        DatabaseError::Busy => StoreError::Busy,
+        error @ DatabaseError::Full(_) => StoreError::Full(Box::new(error)),
+        error @ (DatabaseError::Poisoned(_)
+        | DatabaseError::Abandoned
+        | DatabaseError::Failed(_)) => StoreError::Unavailable(Box::new(error)),
+    }
+}
+
+impl std::fmt::Debug for SqliteJobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SqliteJobs")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! What is known of jobs without asking the database: the live ones, the line-up, and those that ended lately.
+//!
+//! Operations of the writing thread decide by the newest state and change it as they go, for several of them may share a
+//! commit; readers are told only what is committed. What is not committed after all is taken back.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use accounts::AccountId;
+use jiff::Timestamp;
+use workflow_core::{
+    ClaimRequest, Epoch, Job, JobBody, JobEvent, JobId, JobStatus, LeaseNews, Lineup, Placement,
+    QueueDepth, WorkerId,
+};
+
+/// How many jobs that ended are kept at hand, at least; at most twice as many.
+const RECENT: usize = 2048;
+
+/// How many bytes of bodies are kept at hand for the workers that will ask for them.
+const BODY_BYTES: usize = 16 << 20;
+
+/// The board of a store. Clones are the same one.
+#[derive(Clone, Default)]
+pub(crate) struct SharedBoard(Arc<Mutex<Board>>);
+
+#[derive(Default)]
+pub(crate) struct Board {
+    live: HashMap<JobId, Live>,
+    lineup: Lineup,
+    recent: Recent,
+    body_bytes: usize,
+}
+
+/// A job that is not over.
+pub(crate) struct Live {
+    /// As operations left it.
+    pub(crate) newest: Arc<Job>,
+    /// As it is on disk or on its way there: what readers are told. `None` until it is inserted for good.
+    pub(crate) committed: Option<Arc<Job>>,
+    /// Its submission's number.
+    pub(crate) seq: i64,
+    pub(crate) placement: Placement,
+    /// What lies beside it, while there is room for it here.
+    pub(crate) body: Option<Arc<JobBody>>,
+    /// Until when its claim counts; of no meaning while it is queued.
+    pub(crate) lease_until: Timestamp,
+}
+
+/// Jobs that are over: of two generations the older one goes when the younger is full.
+#[derive(Default)]
+struct Recent {
+    young: HashMap<JobId, Arc<Job>>,
+    old: HashMap<JobId, Arc<Job>>,
+}
+
+impl From<Board> for SharedBoard {
+    fn from(board: Board) -> Self {
+        Self(Arc::new(Mutex::new(board)))
+    }
+}
+
+impl SharedBoard {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Board> {
+        // A panic of an operation is followed by its undoing, which is what puts the board in order.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board {
+    /// A job as readers may see it.
+    pub(crate) fn committed(&mut self, id: JobId) -> Option<Arc<Job>> {
+        match self.live.get(&id) {
+            Some(live) => live.committed.clone(),
+            None => self.recent.get(id),
+        }
+    }
+
+    /// A live job as operations left it.
+    pub(crate) fn newest(&self, id: JobId) -> Option<&Arc<Job>> {
+        self.live.get(&id).map(|live| &live.newest)
+    }
+
+    /// Hands over a job's body, where it is at hand: it is asked for when the job is claimed, and rarely again.
+    pub(crate) fn take_body(&mut self, id: JobId) -> Option<Arc<JobBody>> {
+        let body = self.live.get_mut(&id)?.body.take()?;
+        self.body_bytes -= size_of_body(&body);
+        Some(body)
+    }
+
+    /// Adds a live job.
+    pub(crate) fn add(&mut self, mut live: Live) {
+        let bytes = live.body.as_deref().map_or(0, size_of_body);
+        if self.body_bytes + bytes > BODY_BYTES {
+            live.body = None;
+        } else {
+            self.body_bytes += bytes;
+        }
+        self.lineup.note(None, &live.newest, order(live.seq));
+        self.live.insert(live.newest.id, live);
+    }
+
+    /// Takes back an [`Board::add`] that was not committed.
+    pub(crate) fn take_back(&mut self, id: JobId) {
+        if let Some(live) = self.remove(id) {
+            let mut gone = Job::clone(&live.newest);
+            gone.status = JobStatus::Expired;
+            self.lineup
+                .note(Some(live.newest.status), &gone, order(live.seq));
+        }
+    }
+
+    /// Takes note of a live job's newest state; answers the one before.
+    pub(crate) fn stage(&mut self, job: Arc<Job>) -> Option<Arc<Job>> {
+        let live = self.live.get_mut(&job.id)?;
+        let before = mem::replace(&mut live.newest, job);
+        self.lineup
+            .note(Some(before.status), &live.newest, order(live.seq));
+        Some(before)
+    }
+
+    /// Lets readers see a state, once it is committed.
+    pub(crate) fn publish(&mut self, job: Arc<Job>) {
+        if job.status.is_terminal() {
+            self.remove(job.id);
+            self.recent.put(job);
+        } else if let Some(live) = self.live.get_mut(&job.id) {
+            live.committed = Some(job);
+        }
+    }
+
+    /// Keeps a job that is over at hand, because somebody asked for it.
+    pub(crate) fn remember(&mut self, job: Arc<Job>) {
+        self.recent.put(job);
+    }
+
+    /// Forgets jobs that are deleted.
+    pub(crate) fn forget(&mut self, ids: &[JobId]) {
+        for id in ids {
+            self.recent.remove(*id);
+        }
+    }
+
+    /// The next job that the worker can run; its account's turn is then over.
+    pub(crate) fn next(&mut self, request: &ClaimRequest) -> Option<Arc<Job>> {
+        let live = &self.live;
+        let fits = |id: JobId, running: u32| {
+            live.get(&id).is_some_and(|live| {
+                let has = |class: &String| request.classes.get(class).is_some();
+                running < live.placement.account_room && live.placement.classes.iter().all(has)
+            })
+        };
+        let id = self.lineup.next(fits)?;
+        self.newest(id).cloned()
+    }
+
+    /// Begins or renews a claim.
+    pub(crate) fn lease(&mut self, id: JobId, until: Timestamp) {
+        if let Some(live) = self.live.get_mut(&id) {
+            live.lease_until = until;
+        }
+    }
+
+    /// Renews a claim if it counts.
+    pub(crate) fn renew(
+        &mut self,
+        worker: WorkerId,
+        id: JobId,
+        epoch: Epoch,
+        until: Timestamp,
+    ) -> LeaseNews {
+        let counts =
+            |live: &&mut Live| live.newest.epoch == epoch && live.newest.worker == Some(worker);
+        match self.live.get_mut(&id).filter(counts) {
+            None => LeaseNews::Lost,
+            Some(live) => {
+                live.lease_until = until;
+                if live.newest.status == JobStatus::Canceling {
+                    LeaseNews::CancelWanted
+                } else {
+                    LeaseNews::Renewed
+                }
+            }
+        }
+    }
+
+    /// The live jobs for which `event` finds one, by their newest state and the end of their claim; oldest first.
+    pub(crate) fn pick(
+        &self,
+        event: impl Fn(&Job, Timestamp) -> Option<JobEvent>,
+    ) -> Vec<(Arc<Job>, JobEvent)> {
+        let mut live: Vec<&Live> = self.live.values().collect();
+        live.sort_unstable_by_key(|live| live.seq);
+        let picked = live.into_iter().filter_map(|live| {
+            let event = event(&live.newest, live.lease_until)?;
+            Some((Arc::clone(&live.newest), event))
+        });
+        picked.collect()
+    }
+
+    /// Queued jobs of an account, and of all.
+    pub(crate) fn queued(&self, account: &AccountId) -> (usize, u64) {
+        (self.lineup.queued(account), self.lineup.depth().queued)
+    }
+
+    pub(crate) fn position(&self, account: &AccountId, id: JobId) -> Option<u64> {
+        let live = self.live.get(&id)?;
+        let mine = live.newest.account == *account;
+        mine.then(|| self.lineup.position(account, order(live.seq)))?
+    }
+
+    pub(crate) fn depth(&self) -> QueueDepth {
+        self.lineup.depth()
+    }
+
+    /// A job's number, where it is live.
+    pub(crate) fn seq(&self, id: JobId) -> Option<i64> {
+        self.live.get(&id).map(|live| live.seq)
+    }
+
+    fn remove(&mut self, id: JobId) -> Option<Live> {
+        let live = self.live.remove(&id)?;
+        self.body_bytes -= live.body.as_deref().map_or(0, size_of_body);
+        Some(live)
+    }
+}
+
+impl Recent {
+    fn get(&mut self, id: JobId) -> Option<Arc<Job>> {
+        if let Some(job) = self.young.get(&id) {
+            return Some(Arc::clone(job));
+        }
+        // Asked for again, it stays.
+        let job = self.old.remove(&id)?;
+        self.put(Arc::clone(&job));
+        Some(job)
+    }
+
+    fn put(&mut self, job: Arc<Job>) {
+        if self.young.len() >= RECENT {
+            self.old = mem::take(&mut self.young);
+        }
+        self.young.insert(job.id, job);
+    }
+
+    fn remove(&mut self, id: JobId) {
+        self.young.remove(&id);
+        self.old.remove(&id);
+    }
+}
+
+/// A job's place in the line-up.
+fn order(seq: i64) -> u64 {
+    seq.unsigned_abs()
+}
+
+fn size_of_body(body: &JobBody) -> usize {
+    body.workflow.len() + body.origin.len()
+}

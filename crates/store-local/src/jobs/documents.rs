@@ -1,0 +1,117 @@
+//! The JSON in columns that nothing searches: each document's form, and the domain's value in it.
+
+use std::collections::HashMap;
+
+use asset_store::BlobHash;
+use serde::{Deserialize, Serialize};
+use workflow_core::{JobError, JobErrorCode, Placement, ResolvedFile, ResolvedFiles};
+
+use crate::columns::{parse, unreadable};
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct FileDocument {
+    asset: String,
+    hash: String,
+    size_bytes: u64,
+    name: String,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct PlacementDocument {
+    classes: Vec<String>,
+    needs_secret: bool,
+    account_room: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ErrorDocument {
+    code: String,
+    message: String,
+    node_id: Option<String>,
+    class_type: Option<String>,
+    exception_type: Option<String>,
+    traceback: Option<String>,
+}
+
+/// A document as text.
+pub(super) fn write(document: &impl Serialize) -> String {
+    serde_json::to_string(document).expect("documents are maps with text for keys")
+}
+
+/// The document in a text.
+pub(super) fn read<T: for<'a> Deserialize<'a>>(text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(unreadable)
+}
+
+pub(super) fn files(files: &ResolvedFiles) -> HashMap<&str, FileDocument> {
+    let documents = files.iter().map(|(text, file)| {
+        let document = FileDocument {
+            asset: file.asset.to_string(),
+            hash: file.hash.to_hex(),
+            size_bytes: file.size_bytes,
+            name: file.name.clone(),
+        };
+        (text.as_str(), document)
+    });
+    documents.collect()
+}
+
+pub(super) fn read_files(text: &str) -> rusqlite::Result<ResolvedFiles> {
+    let documents: HashMap<String, FileDocument> = read(text)?;
+    let files = documents.into_iter().map(|(text, document)| {
+        let file = ResolvedFile {
+            asset: parse(&document.asset)?,
+            hash: BlobHash::from_hex(&document.hash).map_err(unreadable)?,
+            size_bytes: document.size_bytes,
+            name: document.name,
+        };
+        Ok((text, file))
+    });
+    files.collect()
+}
+
+impl From<&Placement> for PlacementDocument {
+    fn from(placement: &Placement) -> Self {
+        Self {
+            classes: placement.classes.clone(),
+            needs_secret: placement.needs_secret,
+            account_room: placement.account_room,
+        }
+    }
+}
+
+impl From<PlacementDocument> for Placement {
+    fn from(document: PlacementDocument) -> Self {
+        Self {
+            classes: document.classes,
+            needs_secret: document.needs_secret,
+            account_room: document.account_room,
+        }
+    }
+}
+
+impl From<&JobError> for ErrorDocument {
+    fn from(error: &JobError) -> Self {
+        Self {
+            code: error.code.name().to_owned(),
+            message: error.message.clone(),
+            node_id: error.node_id.as_ref().map(ToString::to_string),
+            class_type: error.class_type.clone(),
+            exception_type: error.exception_type.clone(),
+            traceback: error.traceback.clone(),
+        }
+    }
+}
+
+impl From<ErrorDocument> for JobError {
+    fn from(document: ErrorDocument) -> Self {
+        Self {
+            code: JobErrorCode::from_name(&document.code),
+            message: document.message,
+            node_id: document.node_id.as_deref().map(Into::into),
+            class_type: document.class_type,
+            exception_type: document.exception_type,
+            traceback: document.traceback,
+        }
+    }
+}

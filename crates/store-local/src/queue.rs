@@ -1,0 +1,131 @@
+//! The queue of jobs, on the board.
+//!
+//! Order, room and leases are in memory: one process has the directory, and when it ends every claim ends with it. What a
+//! claim changes of a job is written without waiting for the disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::AccountId;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use workflow_core::{
+    Claim, ClaimRequest, Epoch, Job, JobEvent, JobId, JobQueue, JobStatus, LeaseNews, QueueDepth,
+    StoreError, WorkerId,
+};
+
+use crate::database::{Durability, Transaction};
+use crate::jobs::{self, SharedBoard, SqliteJobs};
+
+fn claim(
+    rows: &mut Transaction<'_>,
+    board: &SharedBoard,
+    request: &ClaimRequest,
+    now: Timestamp,
+) -> rusqlite::Result<Option<Claim>> {
+    let Some(next) = board.lock().next(request) else {
+        return Ok(None);
+    };
+    let mut job = Job::clone(&next);
+    let worker = request.worker;
+    job.apply(JobEvent::Claimed { worker }, now)
+        .expect("a job in the line-up is queued");
+    let claimed = jobs::change(rows, board, jobs::plain(job))?;
+    let body = jobs::take_body(rows, board, next.id)?;
+    let (Some(job), Some(body)) = (claimed, body) else {
+        return Err(rusqlite::Error::QueryReturnedNoRows);
+    };
+    board.lock().lease(job.id, after(now, request.lease));
+    Ok(Some(Claim { job, body }))
+}
+
+/// What the passing of time does to a job, if anything.
+fn overdue(
+    job: &Job,
+    lease_until: Timestamp,
+    queued_before: Timestamp,
+    now: Timestamp,
+) -> Option<JobEvent> {
+    let epoch = job.epoch;
+    match job.status {
+        JobStatus::Queued => {
+            (job.created_at < queued_before).then_some(JobEvent::TimedOut { epoch })
+        }
+        JobStatus::Running | JobStatus::Canceling => {
+            (lease_until <= now).then_some(JobEvent::LeaseLost { epoch })
+        }
+        JobStatus::Succeeded | JobStatus::Canceled | JobStatus::Failed | JobStatus::Expired => None,
+    }
+}
+
+fn after(now: Timestamp, span: Duration) -> Timestamp {
+    now.saturating_add(span).unwrap_or(Timestamp::MAX)
+}
+
+#[async_trait]
+impl JobQueue for SqliteJobs {
+    async fn claim(
+        &self,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Option<Claim>, StoreError> {
+        // An idle worker looks often, and need not wake the writing thread.
+        if self.board.lock().depth().queued == 0 {
+            return Ok(None);
+        }
+        let request = request.clone();
+        self.write(Durability::Lazy, move |rows, board| {
+            claim(rows, board, &request, now)
+        })
+        .await
+    }
+
+    async fn renew(
+        &self,
+        worker: WorkerId,
+        claims: &[(JobId, Epoch)],
+        lease: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<LeaseNews>, StoreError> {
+        let until = after(now, lease);
+        let mut board = self.board.lock();
+        Ok(claims
+            .iter()
+            .map(|(id, epoch)| board.renew(worker, *id, *epoch, until))
+            .collect())
+    }
+
+    async fn reap(
+        &self,
+        queued_before: Timestamp,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Job>>, StoreError> {
+        let pick = move |board: &SharedBoard| {
+            board
+                .lock()
+                .pick(|job, lease_until| overdue(job, lease_until, queued_before, now))
+        };
+        if pick(&self.board).is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write(Durability::Now, move |rows, board| {
+            let mut changed = Vec::new();
+            for (job, event) in pick(board) {
+                let mut job = Job::clone(&job);
+                job.apply(event, now)
+                    .expect("what is overdue takes the event");
+                changed.extend(jobs::change(rows, board, jobs::plain(job))?);
+            }
+            Ok(changed)
+        })
+        .await
+    }
+
+    async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError> {
+        Ok(self.board.lock().position(account, id))
+    }
+
+    async fn depth(&self) -> Result<QueueDepth, StoreError> {
+        Ok(self.board.lock().depth())
+    }
+}
