@@ -1,1 +1,20 @@
-//! workflow-server.
+//! A server of workflows: the v2 API over jobs, assets and the native engine, in one data directory.
+//!
+//! Chooses the adapters and wires them together; decides nothing about a job or a file. Embed it whole with [`assemble`], or
+//! without HTTP with [`Stack`].
+
+pub mod program;
+
+mod app;
+mod background;
+mod config;
+mod maintenance;
+mod metrics;
+mod stack;
+mod timer;
+
+pub use app::{App, AssembleError, assemble};
+pub use background::Background;
+pub use config::{Config, KEYS, WorkflowLimits};
+pub use stack::{Stack, StackError};
+pub use timer::TokioTimer;

@@ -47,19 +47,6 @@ const fn layer(name: &'static str, room: Room, uses: &'static [&'static str]) ->
     }
 }
 
-/// Everything that a server is made of, apart from its own choice.
-const WHOLE_SERVER: &[&str] = &[
-    "accounts",
-    "asset-store",
-    "engine-native",
-    "hyper-kit",
-    "identity",
-    "kit",
-    "store-local",
-    "workflow-core",
-    "workflow-http",
-];
-
 /// The rooms of the house from the ground up; a package uses only what stands above it in this list.
 pub const LAYERS: &[Layer] = &[
     layer("accounts", Room::Domain, &[]),
@@ -89,8 +76,32 @@ pub const LAYERS: &[Layer] = &[
         &["asset-store", "workflow-core"],
     ),
     layer("kit", Room::Binary, &["hyper-kit"]),
-    layer("workflow-server", Room::Binary, WHOLE_SERVER),
-    layer("all-in-one", Room::Binary, WHOLE_SERVER),
+    layer(
+        "workflow-server",
+        Room::Binary,
+        &[
+            "accounts",
+            "asset-store",
+            "engine-native",
+            "hyper-kit",
+            "identity",
+            "kit",
+            "store-local",
+            "workflow-core",
+            "workflow-http",
+        ],
+    ),
+    layer(
+        "all-in-one",
+        Room::Binary,
+        &[
+            "accounts",
+            "asset-store",
+            "kit",
+            "workflow-core",
+            "workflow-server",
+        ],
+    ),
     layer("xtask", Room::Tool, &[]),
     layer("it", Room::Tool, &[]),
 ];

@@ -1,0 +1,183 @@
+//! `run GRAPH.json`: one graph through the whole stack in this process, from its input files to its output files.
+//!
+//! The installation is a temporary one that goes when the graph is done, unless a data directory is named. The exit code is
+//! 0 when the job succeeded, 1 when it failed, 2 for a graph or inputs that cannot be used, 130 when it was interrupted.
+
+mod files;
+mod follow;
+mod graph;
+mod inputs;
+mod outputs;
+mod show;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use accounts::Standing;
+use bytes::Bytes;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use kit::config::Origin;
+use kit::metrics::Metrics;
+use kit::program::{self, Failure};
+use kit::signals::Signals;
+use uuid::Uuid;
+use workflow_core::{JobId, Jobs, JobsError, Metadata, Submission};
+use workflow_server::{Config, Stack};
+
+use graph::GraphFile;
+use inputs::Assignment;
+
+/// How long the loops may take to end once the job has.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What was asked for.
+#[derive(Debug)]
+struct Arguments {
+    graph: PathBuf,
+    inputs: Vec<Assignment>,
+    out: PathBuf,
+}
+
+/// The subcommand.
+#[must_use]
+pub fn command() -> Command {
+    Command::new("run")
+        .about("Runs one workflow in API format and writes what it makes")
+        .arg(
+            Arg::new("graph")
+                .value_name("GRAPH.json")
+                .required(true)
+                .value_parser(value_parser!(PathBuf))
+                .help("The workflow; files that it names are looked for beside it, then here"),
+        )
+        .arg(
+            Arg::new("input")
+                .long("input")
+                .value_name("NODE.FIELD=FILE_OR_VALUE")
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(Assignment))
+                .help("Sets an input of a node: a file where the node wants one, otherwise a value; may be repeated"),
+        )
+        .arg(
+            Arg::new("out")
+                .long("out")
+                .value_name("DIR")
+                .default_value("out")
+                .value_parser(value_parser!(PathBuf))
+                .help("Where the outputs go; a file that is there already is never overwritten"),
+        )
+}
+
+/// Runs the graph.
+///
+/// # Errors
+/// With the exit code of the module's documentation.
+pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
+    let arguments = Arguments::read(matches);
+    let mut settings = workflow_server::program::settings(matches)?;
+    settings.preset("log_level", "warn", "the terminal shows the progress");
+    let temporary = *settings.origin("data_dir") == Origin::Default;
+    let mut config = Config::read(&mut settings)?;
+    workflow_server::program::start_log(&settings, &config);
+
+    let folder = temporary.then(tempfile::tempdir).transpose();
+    let folder = folder.map_err(|error| Failure::fault(&error))?;
+    if let Some(folder) = &folder {
+        config.server.data_dir = folder.path().to_owned();
+    }
+    let graph = GraphFile::read(&arguments.graph)?;
+    workflow_server::program::runtime()?.block_on(run_graph(&arguments, graph, &config))
+}
+
+async fn run_graph(
+    arguments: &Arguments,
+    graph: GraphFile,
+    config: &Config,
+) -> Result<(), Failure> {
+    let mut signals = Signals::listen().map_err(|error| Failure::fault(&error))?;
+    let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
+    let stack = Stack::open(&config.server.data_dir, &config.workflows, &mut metrics);
+    let stack = stack.await.map_err(|error| Failure::fault(&error))?;
+    let standing = stack.local_standing();
+
+    let workflow = inputs::apply(graph, &arguments.inputs, &stack, &standing).await?;
+    let id = submit(&stack.jobs, &standing, workflow, &stack).await?;
+    let background = stack.start();
+    let ended = follow::to_the_end(&stack, &standing.account, id, &mut signals).await;
+    let written = match &ended {
+        Ok(job) => outputs::write(&stack.assets, job, &arguments.out).await,
+        Err(_) => Ok(Vec::new()),
+    };
+    background.drain(GRACE).await;
+
+    let job = ended?;
+    for path in written? {
+        program::print(&format!("{}\n", path.display()));
+    }
+    show::verdict(&job)
+}
+
+async fn submit(
+    jobs: &Jobs,
+    standing: &Standing,
+    workflow: Bytes,
+    stack: &Stack,
+) -> Result<JobId, Failure> {
+    let id = JobId(Uuid::now_v7());
+    let submission = Submission {
+        id,
+        account: standing.account.clone(),
+        tier: standing.tier.clone(),
+        workflow,
+        metadata: Metadata::new(),
+        secret: None,
+        key: None,
+        origin: Bytes::new(),
+    };
+    match jobs.submit(submission, stack.timer.now()).await {
+        Ok(_) => Ok(id),
+        Err(error) => Err(refused(&error)),
+    }
+}
+
+fn refused(error: &JobsError) -> Failure {
+    match error {
+        JobsError::Invalid(validation) => Failure {
+            exit_code: 2,
+            message: show::validation(validation),
+        },
+        JobsError::Graph(_) | JobsError::NoOutputs | JobsError::MissingAsset(_) => {
+            Failure::usage(error)
+        }
+        JobsError::KeyReused(_)
+        | JobsError::QueueFull { .. }
+        | JobsError::NotReady { .. }
+        | JobsError::NotFound
+        | JobsError::Store(_)
+        | JobsError::Assets(_) => Failure::fault(error),
+    }
+}
+
+impl Arguments {
+    fn read(matches: &ArgMatches) -> Self {
+        let path = |name: &str| -> PathBuf {
+            let path: Option<&PathBuf> = matches.get_one(name);
+            path.cloned()
+                .expect("the command requires it or has a default")
+        };
+        let inputs = matches.get_many("input").into_iter().flatten();
+        Self {
+            graph: path("graph"),
+            inputs: inputs.cloned().collect(),
+            out: path("out"),
+        }
+    }
+}
+
+/// The folder that a file is in, for looking beside it.
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        Some(_) | None => Path::new("."),
+    }
+}

@@ -1,0 +1,200 @@
+//! What a server of workflows is told besides what every server is told.
+
+use std::time;
+
+use jiff::SignedDuration;
+use kit::config::{
+    Auto, ConfigError, Count, Duration, Key, Kind, Preset, SERVER_KEYS, ServerConfig, Settings,
+    Size,
+};
+
+/// Everything that is configured, resolved.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens, whom it lets in, how it logs and ends.
+    pub server: ServerConfig,
+    /// What jobs and files may take.
+    pub workflows: WorkflowLimits,
+}
+
+/// What jobs and files may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowLimits {
+    /// Most bytes of one upload.
+    pub upload_bytes: u64,
+    /// How long an upload is kept when nothing else is asked for.
+    pub upload_retention: SignedDuration,
+    /// How long a job and its outputs are kept once it is over.
+    pub job_retention: SignedDuration,
+    /// How long a signed link works.
+    pub link_lifetime: SignedDuration,
+    /// The pause between two sweeps.
+    pub sweep_interval: time::Duration,
+    /// Jobs of one account that may wait.
+    pub queue_per_account: u32,
+    /// Jobs that may wait in all.
+    pub queue_total: u32,
+    /// Event streams of one account that may be open.
+    pub streams_per_account: u32,
+    /// Jobs that run at once.
+    pub job_slots: u32,
+    /// Threads that run nodes, for all jobs together.
+    pub threads: u32,
+    /// Bytes of results that are kept for later jobs.
+    pub cache_bytes: u64,
+    /// Most bytes of pictures that one job may hold at once.
+    pub job_memory_bytes: u64,
+    /// How long a job may run.
+    pub run_limit: time::Duration,
+    /// How long a job may wait.
+    pub queue_limit: SignedDuration,
+}
+
+/// All keys of a server of workflows.
+pub const KEYS: &[&[Key]] = &[SERVER_KEYS, WORKFLOW_KEYS];
+
+const WORKFLOW_KEYS: &[Key] = &[
+    key("upload_limit", "SIZE", "1GiB", "Largest upload"),
+    key(
+        "upload_retention",
+        "TIME",
+        "24h",
+        "How long an upload is kept, unless it asks for something else",
+    ),
+    key(
+        "job_retention",
+        "TIME",
+        "24h",
+        "How long a job and its outputs are kept once it is over",
+    ),
+    key(
+        "link_lifetime",
+        "TIME",
+        "15m",
+        "How long a signed link to a file works",
+    ),
+    key(
+        "sweep_interval",
+        "TIME",
+        "5m",
+        "How often what is past its time is deleted",
+    ),
+    key(
+        "queue_per_account",
+        "N",
+        "1000",
+        "Jobs of one account that may wait",
+    ),
+    key("queue_total", "N", "10000", "Jobs that may wait in all"),
+    key(
+        "streams_per_account",
+        "N",
+        "1000",
+        "Event streams of one account that may be open",
+    ),
+    key(
+        "job_slots",
+        "N",
+        "auto",
+        "Jobs that run at once; auto is one for each processor core",
+    ),
+    key(
+        "threads",
+        "N",
+        "auto",
+        "Threads that run nodes, for all jobs together; auto is one for each processor core",
+    ),
+    key(
+        "cache_size",
+        "SIZE",
+        "256MiB",
+        "Memory for results that later jobs may use again",
+    ),
+    key(
+        "job_memory",
+        "SIZE",
+        "2GiB",
+        "Memory that the pictures of one job may take",
+    ),
+    key(
+        "run_limit",
+        "TIME",
+        "1h",
+        "How long a job may run before it expires",
+    ),
+    key(
+        "queue_limit",
+        "TIME",
+        "24h",
+        "How long a job may wait before it expires",
+    ),
+];
+
+const fn key(
+    name: &'static str,
+    placeholder: &'static str,
+    preset: &'static str,
+    help: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind: Kind::Value(placeholder),
+        preset: Preset::Value(preset),
+        help,
+        secret: false,
+    }
+}
+
+impl Config {
+    /// Reads all [`KEYS`].
+    ///
+    /// # Errors
+    /// If a value is not allowed.
+    pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        let server = ServerConfig::read(settings)?;
+        let workflows = WorkflowLimits::read(settings)?;
+        Ok(Self { server, workflows })
+    }
+}
+
+impl WorkflowLimits {
+    fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        let mut size = |name| settings.read::<Size>(name).map(|size| size.0);
+        let upload_bytes = size("upload_limit")?;
+        let cache_bytes = size("cache_size")?;
+        let job_memory_bytes = size("job_memory")?;
+        let mut count = |name| settings.read::<Count>(name).map(|count| count.0);
+        let queue_per_account = count("queue_per_account")?;
+        let queue_total = count("queue_total")?;
+        let streams_per_account = count("streams_per_account")?;
+        let mut auto = |name| settings.read::<Auto>(name).map(|auto| auto.0);
+        let job_slots = auto("job_slots")?;
+        let threads = auto("threads")?;
+        let mut time = |name| {
+            settings
+                .read::<Duration<1>>(name)
+                .map(|duration| duration.0)
+        };
+        let sweep_interval = time("sweep_interval")?;
+        let run_limit = time("run_limit")?;
+        let mut span = |name| {
+            time(name).map(|duration| SignedDuration::from_millis(duration.as_millis() as i64))
+        };
+        Ok(Self {
+            upload_bytes,
+            upload_retention: span("upload_retention")?,
+            job_retention: span("job_retention")?,
+            link_lifetime: span("link_lifetime")?,
+            sweep_interval,
+            queue_per_account,
+            queue_total,
+            streams_per_account,
+            job_slots,
+            threads,
+            cache_bytes,
+            job_memory_bytes,
+            run_limit,
+            queue_limit: span("queue_limit")?,
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! The program `workflow-server`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    workflow_server::program::main()
+}

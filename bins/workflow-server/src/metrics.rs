@@ -1,0 +1,143 @@
+//! What is counted of jobs: how many wait, run and ended, and how long they took.
+//!
+//! Ends are counted where they are told, which is after they were saved; what waits and runs is asked of the queue when
+//! somebody looks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kit::metrics::Metrics;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use workflow_core::{Follower, Job, JobChange, JobFeed, JobId, Progress, QueueDepth};
+
+/// Bounds of the histograms in seconds: from a trivial graph to the longest run.
+const SECONDS: [f64; 12] = [
+    0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0,
+];
+
+/// Counts jobs. Clones count together.
+#[derive(Clone, Debug)]
+pub(crate) struct JobMetrics {
+    queued: Gauge,
+    running: Gauge,
+    ended: Family<EndLabels, Counter>,
+    waited: Histogram,
+    ran: Histogram,
+}
+
+/// A feed that counts the ends of jobs on their way.
+pub(crate) struct CountingFeed {
+    feed: Arc<dyn JobFeed>,
+    metrics: JobMetrics,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EndLabels {
+    status: &'static str,
+}
+
+impl JobMetrics {
+    /// Registers them.
+    pub(crate) fn register(metrics: &mut Metrics) -> Self {
+        let counted = Self {
+            queued: Gauge::default(),
+            running: Gauge::default(),
+            ended: Family::default(),
+            waited: Histogram::new(SECONDS),
+            ran: Histogram::new(SECONDS),
+        };
+        let registry = metrics.registry();
+        registry.register(
+            "easel_jobs_queued",
+            "Jobs that wait",
+            counted.queued.clone(),
+        );
+        registry.register(
+            "easel_jobs_running",
+            "Jobs that a worker has",
+            counted.running.clone(),
+        );
+        registry.register(
+            "easel_jobs_ended",
+            "Jobs that reached a terminal status",
+            counted.ended.clone(),
+        );
+        registry.register(
+            "easel_job_queue_seconds",
+            "How long jobs that ended had waited",
+            counted.waited.clone(),
+        );
+        registry.register(
+            "easel_job_execution_seconds",
+            "How long jobs that ended had run",
+            counted.ran.clone(),
+        );
+        counted
+    }
+
+    /// Shows what waits and runs.
+    pub(crate) fn set_depth(&self, depth: QueueDepth) {
+        self.queued
+            .set(i64::try_from(depth.queued).unwrap_or(i64::MAX));
+        self.running
+            .set(i64::try_from(depth.running).unwrap_or(i64::MAX));
+    }
+
+    fn ended(&self, job: &Job) {
+        let status = job.status.name();
+        self.ended.get_or_create(&EndLabels { status }).inc();
+        let seconds = |milliseconds: i64| milliseconds as f64 / 1e3;
+        if let Some(waited) = job.queue_ms() {
+            self.waited.observe(seconds(waited));
+        }
+        if let Some(ran) = job.execution_ms() {
+            self.ran.observe(seconds(ran));
+        }
+    }
+}
+
+impl CountingFeed {
+    /// Counts what goes through `feed`.
+    pub(crate) fn new(feed: Arc<dyn JobFeed>, metrics: JobMetrics) -> Self {
+        Self { feed, metrics }
+    }
+}
+
+#[async_trait]
+impl JobFeed for CountingFeed {
+    fn publish(&self, id: JobId, change: JobChange) {
+        if let JobChange::Saved(job) = &change
+            && job.status.is_terminal()
+        {
+            self.metrics.ended(job);
+        }
+        self.feed.publish(id, change);
+    }
+
+    fn follow(&self, id: JobId) -> Follower {
+        self.feed.follow(id)
+    }
+
+    fn progress(&self, id: JobId) -> Option<Progress> {
+        self.feed.progress(id)
+    }
+
+    fn ring(&self) {
+        self.feed.ring();
+    }
+
+    async fn rung(&self) {
+        self.feed.rung().await;
+    }
+}
+
+impl fmt::Debug for CountingFeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountingFeed").finish_non_exhaustive()
+    }
+}

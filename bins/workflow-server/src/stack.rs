@@ -1,0 +1,196 @@
+//! Everything behind the API, wired together: store, engine, assets, jobs, and the loops that keep them going.
+//!
+//! The same stack serves over HTTP and runs a single graph from a command line.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use accounts::{AccountId, MemoryAccounts, Scopes, Standing, Tier};
+use asset_store::{Assets, LinkKeys, Retention};
+use engine_native::{EngineConfig, NativeEngine};
+use kit::metrics::Metrics;
+use store_local::{DatabaseError, OpenError, Store};
+use uuid::Uuid;
+use workflow_core::{
+    Engine, Hub, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker, WorkerConfig, WorkerId,
+};
+
+use crate::background::{Background, Loops};
+use crate::config::WorkflowLimits;
+use crate::maintenance::Maintenance;
+use crate::metrics::{CountingFeed, JobMetrics};
+use crate::timer::TokioTimer;
+
+/// How long a claim counts without being renewed; a worker that is lost is noticed after that.
+const LEASE: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// One installation, open.
+#[derive(Clone)]
+pub struct Stack {
+    /// Jobs of all accounts.
+    pub jobs: Jobs,
+    /// Assets of all accounts.
+    pub assets: Assets,
+    /// What runs graphs.
+    pub engine: Arc<dyn Engine>,
+    /// Signs links.
+    pub link_keys: Arc<LinkKeys>,
+    /// The clock.
+    pub timer: Arc<dyn Timer>,
+    store: Store,
+    ports: JobPorts,
+    pace: Arc<Pace>,
+    metrics: JobMetrics,
+    limits: WorkflowLimits,
+}
+
+/// Why an installation cannot be opened. The texts say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// The data directory.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// Its database.
+    #[error(
+        "the keys in the data directory cannot be read; if it is damaged, restore it from a backup"
+    )]
+    LinkKeys(#[source] DatabaseError),
+    /// The engine.
+    #[error(
+        "the threads of the engine cannot be started; lower `threads`, or raise the limits of this user"
+    )]
+    Engine(#[source] io::Error),
+}
+
+impl Stack {
+    /// Opens the installation in `data_dir`, creating it where it is missing. Nothing runs yet.
+    ///
+    /// # Errors
+    /// If the directory or the engine cannot be had.
+    pub async fn open(
+        data_dir: &Path,
+        limits: &WorkflowLimits,
+        metrics: &mut Metrics,
+    ) -> Result<Self, StackError> {
+        let store = Store::open(data_dir)?;
+        let link_keys = store.link_keys().await.map_err(StackError::LinkKeys)?;
+        let retention = Retention {
+            uploads: limits.upload_retention,
+            ..Retention::default()
+        };
+        let blobs = Arc::new(store.blobs());
+        let assets = Assets::new(blobs.clone(), Arc::new(store.records()), retention);
+        let engine_config = EngineConfig {
+            threads: limits.threads as usize,
+            cache_bytes: limits.cache_bytes,
+            job_memory_bytes: limits.job_memory_bytes,
+        };
+        let engine = NativeEngine::new(blobs, engine_config).map_err(StackError::Engine)?;
+        let engine: Arc<dyn Engine> = Arc::new(engine);
+
+        let metrics = JobMetrics::register(metrics);
+        let rows = Arc::new(store.jobs());
+        let ports = JobPorts {
+            store: rows.clone(),
+            queue: rows,
+            feed: Arc::new(CountingFeed::new(Arc::new(Hub::new()), metrics.clone())),
+            engine: engine.clone(),
+            secrets: Secrets::default(),
+        };
+        let pace = Arc::new(Pace::default());
+        let jobs_config = JobsConfig {
+            retention: limits.job_retention,
+            queued_jobs: limits.queue_total,
+        };
+        Ok(Self {
+            jobs: Jobs::new(ports.clone(), assets.clone(), jobs_config, pace.clone()),
+            assets,
+            engine,
+            link_keys: Arc::new(link_keys),
+            timer: Arc::new(TokioTimer),
+            store,
+            ports,
+            pace,
+            metrics,
+            limits: limits.clone(),
+        })
+    }
+
+    /// Starts the worker and the sweeper. They stop when the answer is dropped, and end well when it is drained.
+    #[must_use]
+    pub fn start(&self) -> Background {
+        let config = WorkerConfig {
+            lease: LEASE,
+            run_limit: self.limits.run_limit,
+            queue_limit: self.limits.queue_limit,
+        };
+        let worker = Worker::new(
+            WorkerId(Uuid::now_v7()),
+            self.ports.clone(),
+            self.assets.blobs().clone(),
+            self.timer.clone(),
+            config,
+            self.pace.clone(),
+        );
+        let maintenance = Maintenance {
+            jobs: self.jobs.clone(),
+            assets: self.assets.clone(),
+            timer: self.timer.clone(),
+            interval: self.limits.sweep_interval,
+        };
+        Background::start(Loops {
+            worker: Arc::new(worker),
+            slots: self.limits.job_slots,
+            maintenance,
+        })
+    }
+
+    /// The one account of an installation without accounts: it may do everything, within the limits.
+    #[must_use]
+    pub fn local_standing(&self) -> Standing {
+        Standing {
+            account: AccountId::local(),
+            scopes: Scopes::all(),
+            tier: Tier {
+                concurrent_jobs: self.limits.job_slots,
+                queued_jobs: self.limits.queue_per_account,
+                streams: self.limits.streams_per_account,
+                upload_bytes: self.limits.upload_bytes,
+            },
+            subscribed: true,
+        }
+    }
+
+    /// An account store that knows [`Stack::local_standing`] alone.
+    #[must_use]
+    pub fn local_accounts(&self) -> Arc<MemoryAccounts> {
+        let accounts = MemoryAccounts::new();
+        accounts.put(self.local_standing());
+        Arc::new(accounts)
+    }
+
+    /// Why jobs cannot be taken in or run now; nothing when they can. Brings what metrics show of the queue up to date.
+    pub async fn complaints(&self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        if let Err(poisoned) = self.store.healthy() {
+            complaints.push(poisoned.to_string());
+        }
+        match self.ports.queue.depth().await {
+            Ok(depth) => self.metrics.set_depth(depth),
+            Err(error) => complaints.push(error.to_string()),
+        }
+        if self.engine.nodes().is_empty() {
+            complaints.push("no engine can run anything".to_owned());
+        }
+        complaints
+    }
+}
+
+impl std::fmt::Debug for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stack")
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
