@@ -1,3 +1,5 @@
+mod model;
+
 use std::sync::Mutex;
 
 use asset_store::{
