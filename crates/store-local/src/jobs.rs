@@ -3,8 +3,10 @@
 //! A live job is always on the board, so polling it costs no query however many jobs are stored. Every change goes through
 //! the writing thread, row first; the board shows it once it is committed.
 
+mod beside;
 mod board;
 mod documents;
+mod lists;
 mod outputs;
 mod rows;
 
@@ -106,7 +108,7 @@ pub(crate) fn change(
         outputs::commit(rows, seq, &mut job, output)?;
     }
     if let Some(log) = &save.log {
-        rows::put_log(rows, seq, log)?;
+        beside::put_log(rows, seq, log)?;
     }
     if job.status.is_terminal() {
         outputs::settle_end(rows, &job)?;
@@ -146,7 +148,7 @@ pub(crate) fn take_body(
     };
     match (body, seq) {
         (Some(body), _) => Ok(Some(body)),
-        (None, Some(seq)) => Ok(rows::body(rows, seq)?.map(Arc::new)),
+        (None, Some(seq)) => Ok(beside::body(rows, seq)?.map(Arc::new)),
         (None, None) => Ok(None),
     }
 }
@@ -166,7 +168,7 @@ fn insert(
     } = insert;
     let account = job.account.clone();
     if let Some(claim) = &claim
-        && let Some(key) = rows::claimed_key(rows, &account, &claim.digest, now)?
+        && let Some(key) = beside::claimed_key(rows, &account, &claim.digest, now)?
     {
         if key.fingerprint != claim.fingerprint {
             return Ok(InsertJobOutcome::KeyReused(key.job));
@@ -196,7 +198,7 @@ fn insert(
         records::add_hold(rows, input, Hold::Input(job.id.0))?;
     }
     if let Some(claim) = claim {
-        rows::claim_key(rows, &account, &claim, seq)?;
+        beside::claim_key(rows, &account, &claim, seq)?;
     }
     board.lock().add(Live {
         newest: Arc::clone(&job),
@@ -259,7 +261,7 @@ impl JobStore for SqliteJobs {
         let (query, board) = (query.clone(), self.board.clone());
         self.read(move |rows| {
             let mut jobs = Vec::new();
-            for id in rows::list(rows, &query, now)? {
+            for id in lists::ids(rows, &query, now)? {
                 let at_hand = board.lock().committed(id);
                 match at_hand {
                     Some(job) => jobs.push(job),
@@ -280,7 +282,7 @@ impl JobStore for SqliteJobs {
         let account = account.clone();
         self.read(move |rows| {
             let seq = rows::find(rows, &account, id, now)?;
-            let body = seq.map(|seq| rows::body(rows, seq)).transpose()?;
+            let body = seq.map(|seq| beside::body(rows, seq)).transpose()?;
             Ok(body.flatten().map(Arc::new))
         })
         .await
@@ -295,7 +297,7 @@ impl JobStore for SqliteJobs {
         let account = account.clone();
         self.read(move |rows| {
             let seq = rows::find(rows, &account, id, now)?;
-            let log = seq.map(|seq| rows::log(rows, seq)).transpose()?;
+            let log = seq.map(|seq| beside::log(rows, seq)).transpose()?;
             Ok(log.flatten())
         })
         .await

@@ -1,29 +1,18 @@
-//! The SQL of jobs and of what lies beside them. A job's outputs have a file of their own.
+//! The SQL of the jobs themselves: the row that each state is written over.
 
-use accounts::{AccountId, Fingerprint};
-use asset_store::KeyClaim;
-use bytes::Bytes;
+use accounts::AccountId;
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, named_params, params, params_from_iter};
-use workflow_core::{
-    Epoch, Job, JobBody, JobId, JobLog, JobQuery, JobStatus, Placement, Progress, WorkerId,
-};
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+use workflow_core::{Epoch, Job, JobBody, JobId, JobStatus, Placement, Progress, WorkerId};
 
 use super::documents::{self, ErrorDocument, PlacementDocument};
-use super::outputs;
+use super::{beside, outputs};
 use crate::columns::{Id, Micros, parse, unreadable, whole_micros};
 
 /// A job whose status is none.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no job status of this name")]
 struct UnknownStatus;
-
-/// A claimed key and the job it stands for.
-pub(super) struct ClaimedKey {
-    pub(super) fingerprint: Fingerprint,
-    pub(super) job: JobId,
-}
 
 /// Adds a job with what lies beside it; answers its number.
 pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::Result<i64> {
@@ -61,17 +50,7 @@ pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::
             seq,
         ])?;
     }
-    rows.prepare_cached(
-        "INSERT INTO job_bodies (seq, workflow, files, targets, origin, placement) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    )?
-    .execute(params![
-        seq,
-        &body.workflow[..],
-        documents::write(&documents::files(&body.files)),
-        body.targets.as_ref().map(documents::write),
-        &body.origin[..],
-        documents::write(&PlacementDocument::from(&body.placement)),
-    ])?;
+    beside::put_body(rows, seq, body)?;
     Ok(seq)
 }
 
@@ -153,136 +132,6 @@ pub(super) fn find(
     )?
     .query_row(params![Id(id.0), account.as_str(), Micros(now)], |row| row.get(0))
     .optional()
-}
-
-/// What lies beside a job.
-pub(super) fn body(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobBody>> {
-    rows.prepare_cached("SELECT * FROM job_bodies WHERE seq = ?1")?
-        .query_row([seq], |row| {
-            let targets: Option<String> = row.get("targets")?;
-            let placement: PlacementDocument =
-                documents::read(row.get_ref("placement")?.as_str()?)?;
-            Ok(JobBody {
-                workflow: Bytes::from(row.get::<_, Vec<u8>>("workflow")?),
-                files: documents::read_files(row.get_ref("files")?.as_str()?)?,
-                targets: targets.as_deref().map(documents::read).transpose()?,
-                origin: Bytes::from(row.get::<_, Vec<u8>>("origin")?),
-                placement: placement.into(),
-            })
-        })
-        .optional()
-}
-
-/// Keeps what a run wrote in place of what was kept before.
-pub(super) fn put_log(rows: &Connection, seq: i64, log: &JobLog) -> rusqlite::Result<()> {
-    rows.prepare_cached(
-        "INSERT OR REPLACE INTO job_logs (seq, text, truncated, captured_at, complete) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![
-        seq,
-        log.text,
-        log.truncated,
-        Micros(log.captured_at),
-        log.complete,
-    ])?;
-    Ok(())
-}
-
-/// What a run wrote.
-pub(super) fn log(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobLog>> {
-    rows.prepare_cached(
-        "SELECT text, truncated, captured_at, complete FROM job_logs WHERE seq = ?1",
-    )?
-    .query_row([seq], |row| {
-        Ok(JobLog {
-            text: row.get(0)?,
-            truncated: row.get(1)?,
-            captured_at: row.get::<_, Micros>(2)?.0,
-            complete: row.get(3)?,
-        })
-    })
-    .optional()
-}
-
-/// Claims a key for the job of a number.
-pub(super) fn claim_key(
-    rows: &Connection,
-    account: &AccountId,
-    claim: &KeyClaim,
-    seq: i64,
-) -> rusqlite::Result<()> {
-    rows.prepare_cached(
-        "INSERT OR REPLACE INTO job_keys (account, digest, fingerprint, seq) VALUES (?1, ?2, ?3, ?4)",
-    )?
-    .execute(params![account.as_str(), claim.digest, claim.fingerprint.0, seq])?;
-    Ok(())
-}
-
-/// A key that was claimed for a job that is still there.
-pub(super) fn claimed_key(
-    rows: &Connection,
-    account: &AccountId,
-    digest: &[u8; 32],
-    now: Timestamp,
-) -> rusqlite::Result<Option<ClaimedKey>> {
-    rows.prepare_cached(
-        "SELECT fingerprint, jobs.id FROM job_keys JOIN jobs USING (seq)
-         WHERE job_keys.account = ?1 AND digest = ?2 AND (completed_at IS NULL OR expires_at > ?3)",
-    )?
-    .query_row(params![account.as_str(), digest, Micros(now)], |row| {
-        Ok(ClaimedKey {
-            fingerprint: Fingerprint(row.get(0)?),
-            job: JobId(row.get::<_, Id>(1)?.0),
-        })
-    })
-    .optional()
-}
-
-/// Ids of the jobs of a list, newest first.
-pub(super) fn list(
-    rows: &Connection,
-    query: &JobQuery,
-    now: Timestamp,
-) -> rusqlite::Result<Vec<JobId>> {
-    // The rarest label is not known; the first one leads and the others are looked up.
-    let account = Value::Text(query.account.to_string());
-    let mut values = vec![account, Value::Integer(now.as_microsecond())];
-    let mut parts = Vec::new();
-    for (key, value) in &query.labels {
-        let first = values.len() + 1;
-        values.extend([Value::Text(key.clone()), Value::Text(value.clone())]);
-        parts.push((first, first + 1));
-    }
-    let mut sql = String::from("SELECT jobs.id FROM ");
-    let age = if let [(key, value), others @ ..] = &parts[..] {
-        sql += "job_labels AS label JOIN jobs USING (seq) WHERE label.account = ?1";
-        sql += &format!(" AND label.key = ?{key} AND label.value = ?{value}");
-        for (key, value) in others {
-            sql += &format!(
-                " AND EXISTS (SELECT 1 FROM job_labels AS other WHERE other.account = ?1 AND other.key = ?{key}
-                  AND other.value = ?{value} AND other.created_at = label.created_at AND other.id = label.id)"
-            );
-        }
-        "label"
-    } else {
-        sql += "jobs WHERE jobs.account = ?1";
-        "jobs"
-    };
-    sql += " AND (completed_at IS NULL OR expires_at > ?2)";
-    if let Some(after) = query.after {
-        let first = values.len() + 1;
-        values.push(Value::Integer(after.created_at.as_microsecond()));
-        values.push(Value::Blob(after.id.0.as_bytes().to_vec()));
-        sql += &format!(
-            " AND ({age}.created_at, {age}.id) < (?{first}, ?{})",
-            first + 1
-        );
-    }
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    sql += &format!(" ORDER BY {age}.created_at DESC, {age}.id DESC LIMIT {limit}");
-    let mut statement = rows.prepare_cached(&sql)?;
-    let ids = statement.query_map(params_from_iter(values), |row| row.get::<_, Id>(0))?;
-    ids.map(|id| Ok(JobId(id?.0))).collect()
 }
 
 /// Deletes at most `limit` jobs past their time with all that lies beside them, and the holds of theirs.
