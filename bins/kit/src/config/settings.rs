@@ -147,22 +147,14 @@ impl Settings {
             self.shown.push(format!("# {name} is not set"));
             return Ok(None);
         };
-        let value = T::read(text).ok_or_else(|| self.refuse(name, T::ALLOWED))?;
+        let value = T::read(text).ok_or_else(|| {
+            let key = self.keys.iter().find(|key| key.name == name);
+            let key = key.expect("only known keys are read");
+            ConfigError::value(key, text, origin.clone(), T::ALLOWED)
+        })?;
         self.shown
             .push(format!("{name} = {}  # {origin}", value.show()));
         Ok(Some(value))
-    }
-
-    /// The error for a value that reads well and yet does not do.
-    ///
-    /// # Panics
-    /// If `name` is none of the keys, or has no value.
-    #[must_use]
-    pub fn refuse(&self, name: &str, allowed: &'static str) -> ConfigError {
-        let key = self.keys.iter().find(|key| key.name == name);
-        let key = key.expect("only known keys are read");
-        let (text, origin) = &self.texts[key.name];
-        ConfigError::value(key, text, origin.clone(), allowed)
     }
 
     /// Sentences about variables that look meant for this program and mean nothing to it.
@@ -174,8 +166,12 @@ impl Settings {
     /// Everything that was read, as a TOML file with the origin of each value; secrets are masked.
     #[must_use]
     pub fn show(&self) -> String {
+        let warnings = self
+            .unknown_variables
+            .iter()
+            .map(|text| format!("# {text}\n"));
         let lines = self.shown.iter().map(|line| format!("{line}\n"));
-        lines.collect()
+        warnings.chain(lines).collect()
     }
 }
 

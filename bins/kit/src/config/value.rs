@@ -95,6 +95,9 @@ impl<const MIN_MS: u64> Value for Duration<MIN_MS> {
 
     fn show(&self) -> String {
         let milliseconds = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        if milliseconds == 0 {
+            return quoted("0s");
+        }
         // Hours before days: 24h says what 1d says, and is what people write.
         let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
         quoted(&exact(milliseconds, &units).unwrap_or_else(|| format!("{milliseconds}ms")))

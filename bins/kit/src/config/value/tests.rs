@@ -64,7 +64,7 @@ fn durations_have_units() {
         ("1h30m", None),
         ("", None),
     ]);
-    check::<Duration<0>>(&[("0s", Some("\"0ms\""))]);
+    check::<Duration<0>>(&[("0s", Some("\"0s\""))]);
 }
 
 #[test]
