@@ -7,19 +7,24 @@
 pub mod batch;
 pub mod blend;
 pub mod blur;
+pub mod canny;
 pub mod channel;
 pub mod composite;
 mod error;
 mod extremes;
 mod frames;
 pub mod mask;
+pub mod morphology;
+pub mod noise;
 pub mod pad;
 pub mod point;
+pub mod quantize;
 mod rows;
 pub mod scale;
 pub mod solid;
 pub mod stitch;
 pub mod transform;
+pub mod yuv;
 
 pub use error::KernelError;
 pub use frames::{MAX_FRAME_SAMPLES, output_bytes};

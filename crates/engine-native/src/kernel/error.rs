@@ -61,6 +61,9 @@ pub enum KernelError {
     /// Two pictures must agree in their size.
     #[error("the pictures are {0}x{1} and {2}x{3} pixels; bring them to the same size")]
     SizeMismatch(usize, usize, usize, usize),
+    /// The lower threshold must not be the greater one.
+    #[error("the low threshold is greater than the high one; exchange them")]
+    ThresholdOrder,
     /// The frames do not form a batch.
     #[error("the pictures cannot form one batch")]
     Batch(#[from] ShapeError),

@@ -7,6 +7,7 @@ use crate::kernel::blend::{self, BlendMode};
 use crate::kernel::composite::{self, Placement, PorterDuffMode};
 use crate::kernel::mask::{self, MaskOperation};
 use crate::kernel::pad::{self, Margins};
+use crate::kernel::quantize::{self, BayerOrder, Dither};
 use crate::kernel::scale::{self, Crop, Method};
 use crate::kernel::{blur, channel, point, transform};
 use crate::value::{Frame, Image, Mask};
@@ -322,6 +323,23 @@ fn porter_duff() {
             composite::porter_duff(&inverted, &mask, &image, &other, mode).expect("one shape");
         vectors.check(&format!("PorterDuff/{name}/image"), out.first());
         vectors.check(&format!("PorterDuff/{name}/alpha"), alpha.first());
+    }
+}
+
+#[test]
+fn image_quantize() {
+    let Some(vectors) = Vectors::open() else {
+        return;
+    };
+    for (name, dither) in [
+        ("none", Dither::None),
+        ("floyd-steinberg", Dither::FloydSteinberg),
+        ("bayer-2", Dither::Bayer(BayerOrder::Two)),
+        ("bayer-4", Dither::Bayer(BayerOrder::Four)),
+    ] {
+        let out = quantize::quantize(vectors.image("input_big_1x6x6x3"), 4, dither)
+            .expect("there are colours");
+        vectors.check(&format!("ImageQuantize/4/{name}"), out.first());
     }
 }
 

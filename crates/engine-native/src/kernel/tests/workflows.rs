@@ -9,10 +9,13 @@ use super::goldens;
 use crate::kernel::blend::{self, BlendMode};
 use crate::kernel::channel::{self, Channel};
 use crate::kernel::mask::{self, MaskOperation};
+use crate::kernel::morphology::{self, Morphology};
 use crate::kernel::pad::{self, Margins};
+use crate::kernel::quantize::{self, BayerOrder, Dither};
 use crate::kernel::scale::{self, Crop, Method};
 use crate::kernel::transform::{self, Flip, Rotation};
-use crate::kernel::{batch, blur, point, solid};
+use crate::kernel::yuv::{self, Planes};
+use crate::kernel::{batch, blur, canny, noise, point, solid};
 use crate::value::{Frame, Image, Mask};
 
 #[derive(Clone)]
@@ -352,6 +355,67 @@ impl Workflow {
                 .expect(class);
                 vec![Slot::Image(picture), Slot::Mask(mask)]
             }
+            "ImageQuantize" => {
+                let dither = match inputs.text("dither") {
+                    "none" => Dither::None,
+                    "floyd-steinberg" => Dither::FloydSteinberg,
+                    "bayer-2" => Dither::Bayer(BayerOrder::Two),
+                    "bayer-4" => Dither::Bayer(BayerOrder::Four),
+                    "bayer-8" => Dither::Bayer(BayerOrder::Eight),
+                    "bayer-16" => Dither::Bayer(BayerOrder::Sixteen),
+                    other => panic!("{other}"),
+                };
+                image(
+                    quantize::quantize(inputs.image("image"), inputs.size("colors"), dither)
+                        .expect(class),
+                )
+            }
+            "Morphology" => {
+                let operation = match inputs.text("operation") {
+                    "erode" => Morphology::Erode,
+                    "dilate" => Morphology::Dilate,
+                    "open" => Morphology::Open,
+                    "close" => Morphology::Close,
+                    "gradient" => Morphology::Gradient,
+                    "bottom_hat" => Morphology::BottomHat,
+                    "top_hat" => Morphology::TopHat,
+                    other => panic!("{other}"),
+                };
+                image(
+                    morphology::morphology(
+                        inputs.image("image"),
+                        operation,
+                        inputs.size("kernel_size"),
+                    )
+                    .expect(class),
+                )
+            }
+            "ImageRGBToYUV" => {
+                let Planes { y, u, v } = yuv::rgb_to_yuv(&inputs.image("image")).expect(class);
+                vec![Slot::Image(y), Slot::Image(u), Slot::Image(v)]
+            }
+            "ImageYUVToRGB" => {
+                let planes = Planes {
+                    y: inputs.image("Y"),
+                    u: inputs.image("U"),
+                    v: inputs.image("V"),
+                };
+                image(yuv::yuv_to_rgb(&planes).expect(class))
+            }
+            "Canny" => {
+                let (low, high) = (
+                    inputs.float("low_threshold"),
+                    inputs.float("high_threshold"),
+                );
+                image(canny::canny(inputs.image("image"), low, high).expect(class))
+            }
+            "ImageAddNoise" => {
+                let seed = inputs.values["seed"].as_u64().expect("seed");
+                image(
+                    noise::add_noise(inputs.image("image"), seed, inputs.float("strength"))
+                        .expect(class),
+                )
+            }
             other => panic!("{other} is not known to this test"),
         }
     }
@@ -364,6 +428,8 @@ enum Tolerance {
     Equal,
     /// One level off in at most 0.5 % of the samples.
     OneLevel,
+    /// Mean and deviation within 1.5 levels.
+    Statistics,
 }
 
 /// Runs a case and compares every picture that it saves.
@@ -420,11 +486,26 @@ fn compare(name: &str, frame: &Frame, expected: &goldens::Saved, tolerance: Tole
             differing, 0,
             "{name}: up to {worst} levels off in {share:.5} of the samples"
         ),
+        Tolerance::Statistics => {
+            let (a, b) = (statistics(&got), statistics(&expected.samples));
+            assert!(
+                (a.0 - b.0).abs() < 1.5 && (a.1 - b.1).abs() < 1.5,
+                "{name}: {a:?} instead of {b:?}"
+            );
+        }
         Tolerance::OneLevel => assert!(
             worst <= 1 && share <= 0.005,
             "{name}: up to {worst} levels off in {share:.5} of the samples"
         ),
     }
+}
+
+fn statistics(levels: &[u8]) -> (f64, f64) {
+    let mean = |f: &dyn Fn(f64) -> f64| {
+        levels.iter().map(|&v| f(f64::from(v))).sum::<f64>() / levels.len() as f64
+    };
+    let average = mean(&|v| v);
+    (average, mean(&|v| (v - average).powi(2)).sqrt())
 }
 
 #[test]
@@ -550,4 +631,20 @@ fn resize_and_pad() {
 #[test]
 fn rotate_flip() {
     check("rotate_flip", Tolerance::Equal);
+}
+
+#[test]
+fn quantize() {
+    check("quantize", Tolerance::Equal);
+}
+
+#[test]
+fn morphology_yuv_canny() {
+    check("morphology_yuv_canny", Tolerance::Equal);
+}
+
+/// The recorded generator is another one: mean and deviation agree, samples do not.
+#[test]
+fn add_noise() {
+    check("add_noise", Tolerance::Statistics);
 }
