@@ -103,7 +103,7 @@ pub const LAYERS: &[Layer] = &[
         ],
     ),
     layer("xtask", Room::Tool, &[]),
-    layer("it", Room::Tool, &[]),
+    layer("it", Room::Tool, &["asset-store"]),
 ];
 
 /// Returns the line of a package.

@@ -1,3 +1,5 @@
+//! Files under faults: torn, full, swept and met again.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

@@ -1,3 +1,5 @@
+//! The writing thread: batches, savepoints, laziness, poison and migrations.
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 

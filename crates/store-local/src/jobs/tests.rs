@@ -1,3 +1,5 @@
+//! The contract of jobs on SQLite, and what only a restart shows.
+
 mod model;
 
 use std::sync::Mutex;

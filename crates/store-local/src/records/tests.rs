@@ -1,3 +1,5 @@
+//! The contract of records on SQLite, and histories compared with the twin in memory.
+
 use std::sync::{Arc, Mutex};
 
 use asset_store::{InsertRule, KeyClaim, MemoryRecords, contract};

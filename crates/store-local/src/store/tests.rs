@@ -1,3 +1,5 @@
+//! Opening, locking and reopening an installation.
+
 use asset_store::{BlobHash, Link};
 use jiff::Timestamp;
 
