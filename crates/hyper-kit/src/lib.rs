@@ -1,20 +1,22 @@
 //! The hyper plumbing that every HTTP adapter mounts on: bodies, routes, the accept loop, multipart, ranges, events and
-//! the rules about hosts and origins.
+//! the rules about hosts and origins; and, for asking instead of answering, a client that reaches vetted addresses only.
 //!
 //! It knows HTTP and sockets and nothing of what is served: no word of the service's domain, no envelope of an error.
-//! Whatever a client reads is made by the application, through [`serve::Application`]. Start at [`serve()`] and
-//! [`Routes`].
+//! Whatever a client reads is made by the application, through `serve::Application`. Start at `serve` and `Routes`
+//! (feature `server`), or at `Client` (feature `client`).
 
 pub mod body;
 pub mod pace;
 
 #[cfg(feature = "server")]
 pub mod base_url;
+#[cfg(feature = "client")]
+pub mod client;
 #[cfg(feature = "server")]
 pub mod disconnect;
 #[cfg(feature = "server")]
 pub mod etag;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "client", feature = "server"))]
 pub mod host;
 #[cfg(feature = "server")]
 pub mod media;
@@ -36,10 +38,14 @@ pub mod sse;
 pub use body::{Body, BodyError, BoxError, STREAM_CHUNK_BYTES, read_limited};
 pub use pace::{PacedBody, ReadPace};
 
+#[cfg(feature = "client")]
+pub use client::{AddressPolicy, Client, ClientConfig, FetchError, FetchLimits, Fetched};
+#[cfg(any(feature = "client", feature = "server"))]
+pub use host::Host;
+
 #[cfg(feature = "server")]
 pub use {
     base_url::{BaseUrl, PublicAddress},
-    host::Host,
     multipart::{Multipart, MultipartError, MultipartLimits, Part},
     origin::{Origin, OriginPolicy},
     peers::PeerSet,
