@@ -1,0 +1,184 @@
+//! TLS against servers with certificates of their own, reached by an exemption and an extra authority.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Version;
+use hyper_kit::client::{Client, ClientConfig, FetchError, Reason};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::harness::{LIMITS, Site, config, redirect, text};
+
+const NAME: &str = "pictures.example";
+
+/// A site whose certificate is for `name`, and that certificate as PEM.
+async fn secure_site(name: &str, protocols: &[&str], to: Option<&'static str>) -> (Site, String) {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed([name.to_owned()]).expect("a certificate");
+    let key = signing_key.serialize_der().try_into().expect("a key");
+    let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("ring speaks both")
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .expect("they belong together");
+    tls.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().into())
+        .collect();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let acceptor = TlsAcceptor::from(Arc::new(tls));
+    let site = Site::on(listener, Some(acceptor), move |_| match to {
+        Some(to) => redirect(302, to),
+        None => text("pixels"),
+    });
+    (site, pem(cert.der()))
+}
+
+fn pem(der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+}
+
+fn url(host: &str, site: &Site) -> String {
+    format!("https://{host}:{}/file", site.address.port())
+}
+
+/// A client that trusts `pem` and may reach the site by `host`.
+fn trusting(pem: Option<&str>, host: &str, site: &Site) -> Client {
+    let exempt = format!("{host}:{}", site.address.port());
+    Client::new(ClientConfig {
+        extra_ca_pem: pem.map(|pem| pem.as_bytes().to_vec()),
+        ..config(true, &[exempt])
+    })
+    .expect("a certificate")
+}
+
+#[tokio::test]
+async fn the_name_is_kept_and_the_protocol_agreed_upon() {
+    for (offered, spoken) in [
+        (&["h2", "http/1.1"][..], Version::HTTP_2),
+        (&["http/1.1"], Version::HTTP_11),
+        (&[], Version::HTTP_11),
+    ] {
+        let (site, pem) = secure_site(NAME, offered, None).await;
+        let client = trusting(Some(&pem), NAME, &site);
+        let fetched = client.fetch(&url(NAME, &site), LIMITS).await;
+        let bytes = fetched.map(|file| file.bytes);
+        assert_eq!(bytes.as_deref(), Ok(&b"pixels"[..]), "{offered:?}");
+
+        let seen = &site.seen()[0];
+        assert_eq!(seen.version, spoken);
+        assert_eq!(seen.sni.as_deref(), Some(NAME));
+        assert_eq!(seen.authority, format!("{NAME}:{}", site.address.port()));
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_may_be_for_an_address() {
+    let (site, pem) = secure_site("127.0.0.1", &["h2"], None).await;
+    let client = trusting(Some(&pem), "127.0.0.1", &site);
+    let fetched = client.fetch(&url("127.0.0.1", &site), LIMITS).await;
+    assert!(fetched.is_ok(), "{fetched:?}");
+    assert_eq!(site.seen()[0].sni, None);
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    let (site, pem) = secure_site(NAME, &["h2"], None).await;
+    let client = trusting(Some(&pem), NAME, &site);
+    for _ in 0..3 {
+        let fetched = client.fetch(&url(NAME, &site), LIMITS).await;
+        assert!(fetched.is_ok(), "{fetched:?}");
+    }
+    assert_eq!((site.seen().len(), site.connections()), (3, 1));
+}
+
+#[tokio::test]
+async fn an_unknown_authority_is_not_trusted() {
+    let (site, _) = secure_site(NAME, &["h2"], None).await;
+    let client = trusting(None, NAME, &site);
+    let outcome = client.fetch(&url(NAME, &site), LIMITS).await;
+    let Err(FetchError::Tls { host, cause }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(host, format!("{NAME}:{}", site.address.port()));
+    assert!(cause.contains("UnknownIssuer"), "{cause}");
+    assert!(site.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_not_trusted() {
+    let (site, pem) = secure_site("other.example", &["h2"], None).await;
+    let client = trusting(Some(&pem), NAME, &site);
+    let outcome = client.fetch(&url(NAME, &site), LIMITS).await;
+    assert!(
+        matches!(outcome, Err(FetchError::Tls { .. })),
+        "{outcome:?}"
+    );
+    assert!(site.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_no_secure_server() {
+    let site = Site::plain(|_| text("pixels")).await;
+    let client = trusting(None, NAME, &site);
+    let outcome = client.fetch(&url(NAME, &site), LIMITS).await;
+    assert!(
+        matches!(outcome, Err(FetchError::Tls { .. })),
+        "{outcome:?}"
+    );
+}
+
+/// The socket is connected by the kernel, and nobody ever answers the handshake.
+#[tokio::test]
+async fn a_handshake_that_never_ends_is_given_up() {
+    let deaf = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = deaf.local_addr().expect("it is bound").to_string();
+    let client = Client::new(ClientConfig {
+        connect_timeout: Duration::from_millis(50),
+        ..config(true, std::slice::from_ref(&address))
+    })
+    .expect("no extra authority");
+    let outcome = client.fetch(&format!("https://{address}/"), LIMITS).await;
+    let unreachable = matches!(outcome, Err(FetchError::Unreachable { .. }));
+    assert!(unreachable, "{outcome:?}");
+}
+
+#[tokio::test]
+async fn plain_http_is_refused_when_only_https_is_allowed() {
+    let site = Site::plain(|_| text("pixels")).await;
+    let address = site.address.to_string();
+    let client = Client::new(config(true, &[address])).expect("no extra authority");
+    let outcome = client.fetch(&site.url("/"), LIMITS).await;
+    let Err(FetchError::NotAllowed { reason, .. }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(reason, Reason::NotHttps);
+    assert_eq!(site.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_redirect_never_leads_out_of_tls() {
+    let (site, pem) = secure_site(NAME, &["h2"], Some("http://8.8.8.8/")).await;
+    for https_only in [true, false] {
+        let mut config = ClientConfig {
+            extra_ca_pem: Some(pem.clone().into_bytes()),
+            ..config(https_only, &[])
+        };
+        let exempt = format!("{NAME}:{}", site.address.port());
+        config.policy.allow_private = vec![hyper_kit::Host::parse(&exempt).expect("a host")];
+        let client = Client::new(config).expect("a certificate");
+        let outcome = client.fetch(&url(NAME, &site), LIMITS).await;
+        let Err(FetchError::NotAllowed { host, reason }) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!((host.as_str(), reason), ("8.8.8.8", Reason::NotHttps));
+    }
+}
