@@ -40,7 +40,7 @@ pub(crate) fn tell(
         method = %observed.method,
         route = observed.route,
         status = observed.status.as_u16(),
-        duration_ms = observed.elapsed.as_secs_f64() * 1e3,
+        duration_ms = milliseconds(observed.elapsed),
         request.id = %request_id,
         account = account.map(AccountId::as_str),
         "request answered"
@@ -54,8 +54,13 @@ pub(crate) fn tell_gone(method: &Method, route: &'static str, elapsed: Duration,
         target: "workflow_http::request",
         method = %method,
         route,
-        duration_ms = elapsed.as_secs_f64() * 1e3,
+        duration_ms = milliseconds(elapsed),
         request.id = %request_id,
         "client left before the answer"
     );
+}
+
+/// To the microsecond: what is beyond is noise.
+fn milliseconds(elapsed: Duration) -> f64 {
+    elapsed.as_micros() as f64 / 1e3
 }

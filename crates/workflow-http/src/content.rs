@@ -16,7 +16,7 @@ use hyper_kit::etag::{ETag, not_modified};
 use hyper_kit::range::{ByteRange, content_range, requested_range, unsatisfied_range};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::v2::errors::ApiError;
+use crate::v2::errors::{ApiError, chain};
 
 /// What is sent for bytes of no known type.
 const UNKNOWN_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
@@ -69,7 +69,7 @@ pub(crate) async fn serve(
         let reader = assets.open(&shown.hash, range).await?;
         let bytes = reader.bytes.inspect_err(|error| {
             // The head is sent: all that is left is to break off, so that no part is taken for the whole.
-            let error: &dyn std::error::Error = error;
+            let error = chain(error);
             tracing::error!(error, "sending a blob broke off");
         });
         *response.body_mut() = Body::stream(bytes);

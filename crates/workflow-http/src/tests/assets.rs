@@ -353,7 +353,7 @@ async fn from_hash_gives_what_the_account_has() {
         (known.status.as_u16(), &known.json()["id"]),
         (200, &asset["id"])
     );
-    let body = json!({ "hash": hash, "file_path": "y.png", "tags": ["t"], "expires_in": 60 });
+    let body = json!({ "hash": hash, "file_path": "y.png", "tags": ["t"], "expires_in": 60.0 });
     let minted = server.post_json("/api/v2/assets/from-hash", &body).await;
     assert_eq!(minted.status, 201);
     assert_eq!(minted.json()["content_type"], "image/png");
@@ -373,6 +373,7 @@ async fn from_hash_refuses_by_field() {
         (json!({"hash": hash, "tags": "x"}), "tags"),
         (json!({"hash": hash, "expires_in": "60"}), "expires_in"),
         (json!({"hash": hash, "expires_in": 59}), "expires_in"),
+        (json!({"hash": hash, "expires_in": 60.5}), "expires_in"),
         (json!({"hash": hash, "expires_in": 1e300}), "expires_in"),
         (json!([]), "hash"),
         (json!(null), "body"),

@@ -56,7 +56,7 @@ pub(crate) async fn create_from_hash(
 
     let hash = read_hash(body.hash.as_str(), "hash")?;
     let file_path = given(&body.file_path).map(|path| read_path(path.as_str()));
-    let expires_in = given(&body.expires_in).map(|seconds| read_expires_in(seconds.as_i64()));
+    let expires_in = given(&body.expires_in).map(|seconds| read_expires_in(whole(seconds)));
     let upload = Upload {
         id: AssetId(Uuid::now_v7()),
         account: call.standing.account.clone(),
@@ -193,6 +193,16 @@ pub(crate) fn field(name: &'static str, must: &str) -> ApiError {
 /// A field that is `null` is as if it were left out.
 fn given(value: &Value) -> Option<&Value> {
     Some(value).filter(|value| !value.is_null())
+}
+
+/// A whole number, also when it is written `60.0`: to JSON that is the same number.
+fn whole(value: &Value) -> Option<i64> {
+    let spelled_as_fraction = || {
+        let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
+        // A number beyond the range becomes its end, which is no valid answer to anything asked here.
+        Some(number as i64)
+    };
+    value.as_i64().or_else(spelled_as_fraction)
 }
 
 fn tags_of(value: &Value) -> Result<Vec<String>, ApiError> {

@@ -113,7 +113,7 @@ impl ApiError {
     pub(crate) fn into_response(self, request_id: Uuid) -> Response<Body> {
         let answer = self.answer();
         if answer.code == FAULT {
-            let error: &(dyn std::error::Error + 'static) = &self;
+            let error = chain(&self);
             tracing::error!(error, request.id = %request_id, "request failed through a fault of the service");
         }
         let envelope = ErrorEnvelope::new(answer.code, answer.message, answer.details);
@@ -215,6 +215,13 @@ impl ApiError {
             Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
         }
     }
+}
+
+/// An error and all that caused it, on one line: not every format of the log follows causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 fn of_assets(error: &AssetsError) -> Answer {

@@ -89,6 +89,12 @@ fn what_goes_out_is_safe_and_says_something() {
 }
 
 #[test]
+fn the_log_gets_every_cause() {
+    let error = ApiError::from(AssetsError::Store("no room".into()));
+    assert_eq!(chain(&error), "the asset store failed: no room");
+}
+
+#[test]
 fn every_429_says_when_to_come_back() {
     for error in samples() {
         let answer = error.answer();
