@@ -21,7 +21,7 @@ use kit::metrics::Metrics;
 use kit::program::{self, Failure};
 use kit::signals::Signals;
 use uuid::Uuid;
-use workflow_core::{JobId, Jobs, JobsError, Metadata, Submission};
+use workflow_core::{JobId, JobsError, Metadata, Submission};
 use workflow_server::{Config, Stack};
 
 use graph::GraphFile;
@@ -101,28 +101,21 @@ async fn run_graph(
     let standing = stack.local_standing();
 
     let workflow = inputs::apply(graph, &arguments.inputs, &stack, &standing).await?;
-    let id = submit(&stack.jobs, &standing, workflow, &stack).await?;
+    let id = submit(&stack, &standing, workflow).await?;
     let background = stack.start();
     let ended = follow::to_the_end(&stack, &standing.account, id, &mut signals).await;
-    let written = match &ended {
-        Ok(job) => outputs::write(&stack.assets, job, &arguments.out).await,
-        Err(_) => Ok(Vec::new()),
-    };
+    // Whoever interrupted does not want to wait: the loops are cut off with the return.
+    let job = ended?;
+    let written = outputs::write(&stack.assets, &job, &arguments.out).await;
     background.drain(GRACE).await;
 
-    let job = ended?;
     for path in written? {
         program::print(&format!("{}\n", path.display()));
     }
     show::verdict(&job)
 }
 
-async fn submit(
-    jobs: &Jobs,
-    standing: &Standing,
-    workflow: Bytes,
-    stack: &Stack,
-) -> Result<JobId, Failure> {
+async fn submit(stack: &Stack, standing: &Standing, workflow: Bytes) -> Result<JobId, Failure> {
     let id = JobId(Uuid::now_v7());
     let submission = Submission {
         id,
@@ -134,21 +127,21 @@ async fn submit(
         key: None,
         origin: Bytes::new(),
     };
-    match jobs.submit(submission, stack.timer.now()).await {
+    match stack.jobs.submit(submission, stack.timer.now()).await {
         Ok(_) => Ok(id),
         Err(error) => Err(refused(&error)),
     }
 }
 
 fn refused(error: &JobsError) -> Failure {
+    let usage = |message| Failure {
+        exit_code: 2,
+        message,
+    };
     match error {
-        JobsError::Invalid(validation) => Failure {
-            exit_code: 2,
-            message: show::validation(validation),
-        },
-        JobsError::Graph(_) | JobsError::NoOutputs | JobsError::MissingAsset(_) => {
-            Failure::usage(error)
-        }
+        JobsError::Invalid(validation) => usage(show::validation(validation)),
+        JobsError::MissingAsset(references) => usage(show::missing(references)),
+        JobsError::Graph(_) | JobsError::NoOutputs => Failure::usage(error),
         JobsError::KeyReused(_)
         | JobsError::QueueFull { .. }
         | JobsError::NotReady { .. }

@@ -124,14 +124,12 @@ fn named_files(graph: &GraphFile, stack: &Stack) -> Vec<(NodeId, String, String)
     for (id, node) in &graph.nodes {
         let definition = graph.class(id).and_then(|class| catalog.get(class));
         let inputs = node.get("inputs").and_then(Value::as_object);
-        for (definition, (field, value)) in definition
-            .iter()
-            .flat_map(|d| inputs.into_iter().flatten().map(move |i| (d, i)))
-        {
-            let is_file = definition
-                .input(field)
-                .is_some_and(|input| matches!(input.socket, Socket::File { .. }));
-            if let (true, Some(text)) = (is_file, value.as_str()) {
+        let (Some(definition), Some(inputs)) = (definition, inputs) else {
+            continue;
+        };
+        for (field, value) in inputs {
+            let socket = definition.input(field).map(|input| &input.socket);
+            if let (Some(Socket::File { .. }), Some(text)) = (socket, value.as_str()) {
                 found.push((id.as_str().into(), field.clone(), text.to_owned()));
             }
         }

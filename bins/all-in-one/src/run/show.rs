@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kit::program::Failure;
-use workflow_core::{Job, JobError, JobStatus, Progress, Validation};
+use workflow_core::{Job, JobError, JobStatus, Progress, Reference, Validation};
 
 /// Steps of the whole bar.
 const STEPS: u64 = 1000;
@@ -101,6 +101,22 @@ pub(super) fn validation(validation: &Validation) -> String {
             let input = error.input.as_deref();
             let input = input.map_or_else(String::new, |input| format!(", input `{input}`"));
             text.push_str(&format!("\n  node {id}{class}{input}: {}", error.reason()));
+        }
+    }
+    text
+}
+
+/// References to assets that are not there, a line each.
+pub(super) fn missing(references: &[Reference]) -> String {
+    let mut text = String::from(
+        "the workflow refers to files that are not there; name one with --input NODE.FIELD=FILE",
+    );
+    for reference in references {
+        if let Some(node) = &reference.node {
+            text.push_str(&format!(
+                "\n  node {node}, input `{}`: the asset {:?}",
+                reference.field, reference.text
+            ));
         }
     }
     text
