@@ -5,11 +5,20 @@
 //! small invented repository, and one test runs them all on the real one. A new command is a module here and a line in
 //! `main.rs`.
 
+pub mod bench;
 pub mod ci;
+pub mod commands;
+pub mod crash;
 pub mod finding;
+pub mod form;
+pub mod graphs;
+pub mod http;
+pub mod random;
+pub mod server;
 pub mod source;
 pub mod tidy;
 pub mod tree;
+pub mod usage;
 pub mod workspace;
 
 use std::path::Path;

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use xtask::{ci, repository_root, tidy};
+use clap::Parser;
+use xtask::commands::Command;
 
 /// The repository's own chores.
 #[derive(Parser)]
@@ -14,21 +14,8 @@ struct Args {
     command: Command,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// Check layers, domain purity, file shapes and documents.
-    Tidy,
-    /// Run formatting, clippy, tidy and every test; stop at the first failure.
-    Ci,
-}
-
 fn main() -> ExitCode {
-    let out = &mut io::stdout();
-    let outcome = match Args::parse().command {
-        Command::Tidy => tidy::run(repository_root(), out),
-        Command::Ci => ci::run(repository_root(), out),
-    };
-    match outcome {
+    match Args::parse().command.run(&mut io::stdout()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -1,0 +1,264 @@
+//! `cargo xtask bench v2`: the v2 API and jobs over the embedded store, in the real binary.
+//!
+//! Every scenario has a server of its own over a fresh data directory, with limits raised where they would refuse what is
+//! measured. The directory lies beside the build, not in the system's temporary folder, which may be memory and would make
+//! every fsync free.
+
+mod jobs;
+mod memory;
+mod requests;
+mod start;
+mod stored;
+mod streams;
+mod uploads;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use tempfile::TempDir;
+
+use super::client::{Outcome, Plan, Work};
+use super::clients::Clients;
+use super::report::{Figure, ServerUse, Setting, table};
+use super::{disk, machine};
+use crate::server::{self, Launch, Server};
+
+/// What to measure, and how long.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Measure these alone; may be given several times.
+    #[arg(long, value_enum)]
+    only: Vec<Scenario>,
+    /// How long each load lasts.
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// How many jobs are stored where many are.
+    #[arg(long, default_value_t = 100_000)]
+    stored: u64,
+    /// Measure this program instead of building one.
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// Where data directories are made; beside the build unless named.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+/// A run of a server that gives one figure or several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// Submissions from 64 clients and from one.
+    Submit,
+    /// Looks at jobs from 64 clients.
+    Look,
+    /// The trivial graph, one at a time and 32 queued.
+    Trivial,
+    /// A picture of 512 by 512 loaded, inverted and saved, one at a time and 32 queued.
+    Invert,
+    /// Files of 100 MB.
+    Upload,
+    /// Memory, idle and after 10,000 jobs.
+    Memory,
+    /// From start to ready, with an empty store.
+    Start,
+    /// From start to ready and looks at jobs, with many jobs stored.
+    Stored,
+    /// 9,000 event streams.
+    Streams,
+}
+
+/// What scenarios share.
+struct Bench {
+    program: PathBuf,
+    /// This very program, built for speed: what client processes run.
+    client: PathBuf,
+    repository: PathBuf,
+    /// Everything that scenarios write is in here and goes with it.
+    folder: TempDir,
+    seconds: f64,
+    stored: u64,
+}
+
+/// The most that a load does when only time bounds it.
+const NO_END: u64 = 1 << 40;
+
+/// Measures and writes a JSON line per figure and a table; returns whether every gate was passed.
+///
+/// # Errors
+/// When something cannot be built, started or reached, or a request fails.
+pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => server::build(root, &[])?,
+    };
+    let folder = options
+        .folder
+        .clone()
+        .unwrap_or_else(|| root.join("target"));
+    fs::create_dir_all(&folder)?;
+    let bench = Bench {
+        program,
+        client: server::build_program(root, env!("CARGO_PKG_NAME"), &[])?,
+        repository: root.to_owned(),
+        folder: TempDir::with_prefix_in("bench-", folder)?,
+        seconds: f64::from(options.seconds),
+        stored: options.stored,
+    };
+    let runtime = tokio::runtime::Runtime::new()?;
+    // Dropping the work kills every process that it started, and the folder goes with the bench.
+    runtime.block_on(async {
+        tokio::select! {
+            outcome = bench.all(&options.only, out) => outcome,
+            interrupt = tokio::signal::ctrl_c() => {
+                interrupt?;
+                Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted; nothing is left behind"))
+            }
+        }
+    })
+}
+
+impl Bench {
+    async fn all(&self, only: &[Scenario], out: &mut dyn Write) -> io::Result<bool> {
+        let setting = Setting {
+            machine: machine::machine(),
+            build: machine::build(&self.repository),
+            disk: disk::Disk::measure(self.folder.path())?,
+        };
+        let chosen = Scenario::value_variants()
+            .iter()
+            .filter(|scenario| only.is_empty() || only.contains(scenario));
+        let mut figures = Vec::new();
+        for scenario in chosen {
+            say(&format!("{scenario:?}"));
+            for figure in self.one(*scenario).await? {
+                writeln!(out, "{}", figure.line(&setting))?;
+                out.flush()?;
+                figures.push(figure);
+            }
+        }
+        table(&figures, out)?;
+        writeln!(
+            out,
+            "{}; the load of the machine was {} when the run began",
+            setting.disk, setting.machine["load_1m"]
+        )?;
+        Ok(figures
+            .iter()
+            .all(|figure| figure.claim.passes(figure.value) != Some(false)))
+    }
+
+    async fn one(&self, scenario: Scenario) -> io::Result<Vec<Figure>> {
+        match scenario {
+            Scenario::Submit => requests::submit(self).await,
+            Scenario::Look => requests::look(self).await,
+            Scenario::Trivial => jobs::trivial(self).await,
+            Scenario::Invert => jobs::invert(self).await,
+            Scenario::Upload => uploads::upload(self).await,
+            Scenario::Memory => memory::memory(self).await,
+            Scenario::Start => start::start(self).await,
+            Scenario::Stored => stored::stored(self).await,
+            Scenario::Streams => streams::streams(self).await,
+        }
+    }
+
+    /// How a server is started over the data directory `name` of this run.
+    fn launch(&self, name: &str, arguments: &[&str]) -> Launch {
+        let raised = [
+            "--queue-per-account",
+            "10000000",
+            "--queue-total",
+            "10000000",
+            "--streams-per-account",
+            "100000",
+            "--log-level",
+            "warn",
+        ];
+        let arguments = raised.iter().chain(arguments);
+        Launch {
+            program: self.program.clone(),
+            data_dir: self.folder.path().join(name),
+            log: self.folder.path().join(format!("{name}.log")),
+            arguments: arguments.map(|argument| (*argument).to_owned()).collect(),
+            variables: Vec::new(),
+        }
+    }
+
+    async fn server(&self, name: &str) -> io::Result<Server> {
+        Server::start(&self.launch(name, &[])).await
+    }
+
+    /// The plan of a load on `server` that lasts as long as the options say.
+    fn plan(&self, server: &Server, connections: usize, work: Work) -> Plan {
+        Plan {
+            server: server.address,
+            connections,
+            work,
+            seconds: self.seconds,
+            most: NO_END,
+            first: 0,
+        }
+    }
+
+    /// Runs a load and returns what its clients measured and what the server used meanwhile.
+    async fn measure(&self, server: &Server, plans: &[Plan]) -> io::Result<(Outcome, ServerUse)> {
+        let mut clients = Clients::start(&self.client, plans).await?;
+        let before = server.usage()?;
+        clients.go().await?;
+        let outcome = clients.outcome().await?;
+        let after = server.usage()?;
+        let used = ServerUse {
+            cpu_seconds: after.cpu_seconds - before.cpu_seconds,
+            resident_bytes: after.resident_bytes,
+        };
+        Ok((outcome, used))
+    }
+}
+
+/// A load in two processes of half the connections each, so that clients are no bottleneck; submissions are told apart.
+fn halves(plan: &Plan) -> [Plan; 2] {
+    let half = Plan {
+        connections: plan.connections / 2,
+        most: plan.most / 2,
+        ..plan.clone()
+    };
+    let other = Plan {
+        first: plan.first + NO_END,
+        ..half.clone()
+    };
+    [half, other]
+}
+
+/// Tells on standard error how far the run is; the report alone goes to standard output.
+fn say(what: &str) {
+    let _ = writeln!(io::stderr(), "bench: {what}");
+}
+
+/// Processor microseconds of the server for each of `count` pieces of work.
+fn cpu_us_each(used: ServerUse, count: usize) -> f64 {
+    used.cpu_seconds * 1e6 / count.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graphs::Graph;
+
+    #[test]
+    fn halves_do_the_whole_without_meeting() {
+        let plan = Plan {
+            server: ([127, 0, 0, 1], 1).into(),
+            connections: 64,
+            work: Work::Submit(Graph::Trivial),
+            seconds: 1.0,
+            most: 1000,
+            first: 0,
+        };
+        let [one, other] = halves(&plan);
+        assert_eq!(
+            (one.connections + other.connections, one.most + other.most),
+            (64, 1000)
+        );
+        assert!(one.first + one.most <= other.first);
+    }
+}

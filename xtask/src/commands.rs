@@ -1,0 +1,48 @@
+//! The commands of `cargo xtask`, and which module does each.
+
+use std::io::{self, Write};
+
+use clap::Subcommand;
+
+use crate::bench::{self, v2};
+use crate::{ci, crash, repository_root, tidy};
+
+/// One command with its options.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check layers, domain purity, file shapes and documents.
+    Tidy,
+    /// Run formatting, clippy, tidy and every test; stop at the first failure.
+    Ci,
+    /// Measure the real binary against the figures that it must reach.
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Kill the real binary again and again and check that nothing acknowledged is lost.
+    Crash(crash::Options),
+    /// A process of clients, started by a bench; takes its plan from standard input.
+    #[command(hide = true)]
+    BenchClient,
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// The v2 API and jobs.
+    V2(v2::Options),
+}
+
+impl Command {
+    /// Runs the command and writes its report; returns whether everything was as it should be.
+    ///
+    /// # Errors
+    /// When something could not be read, started or written; the report then says nothing about the code.
+    pub fn run(self, out: &mut dyn Write) -> io::Result<bool> {
+        match self {
+            Self::Tidy => tidy::run(repository_root(), out),
+            Self::Ci => ci::run(repository_root(), out),
+            Self::Bench(Bench::V2(options)) => v2::run(repository_root(), &options, out),
+            Self::Crash(options) => crash::run(repository_root(), options, out),
+            Self::BenchClient => bench::client::main(out),
+        }
+    }
+}

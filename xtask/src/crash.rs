@@ -1,0 +1,250 @@
+//! `cargo xtask crash`: kills the real binary again and again and checks that nothing acknowledged is lost.
+//!
+//! The parent is the world that survives: its [`oracle`] writes down what clients sent before it is sent, and what was
+//! acknowledged. The server is killed at a random instant, while it starts, or at a named fault point; it is started again
+//! over the same directory, and everything that the oracle knows is asked for. Lanes run beside each other, each with
+//! directories of its own: an *installation* lives for some cycles, is then checked whole, and the next one begins empty.
+
+mod check;
+mod client;
+mod database;
+mod installation;
+mod oracle;
+mod points;
+mod schedule;
+mod tally;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use clap::Args;
+use tokio::task::JoinSet;
+
+use self::database::Sqlite;
+use self::installation::Installation;
+use self::schedule::Place;
+use self::tally::Tally;
+use crate::server;
+
+/// How long to go on, and where to begin.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// How often the server is killed, over all lanes.
+    #[arg(long, default_value_t = 200)]
+    cycles: u64,
+    /// Decides what is sent and when the server dies; taken from the clock unless given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Installations at the same time.
+    #[arg(long, default_value_t = 2)]
+    lanes: u64,
+    /// Run this installation alone, as `LANE.NUMBER`.
+    #[arg(long)]
+    replay: Option<String>,
+    /// Kill at this fault point alone.
+    #[arg(long)]
+    point: Option<String>,
+    /// Use this program instead of building one.
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// The program has fault points; needed with `--program` alone.
+    #[arg(long)]
+    failpoints: bool,
+}
+
+/// The feature of the server that compiles fault points in.
+const FEATURE: &str = "failpoints";
+/// Cycles of an installation before it is checked whole.
+const CYCLES_EACH: u64 = 50;
+
+/// Violations of one installation that are told one by one; what breaks one thing mostly breaks many.
+const MOST_TOLD: usize = 5;
+
+/// What all installations of a campaign share.
+#[derive(Debug)]
+struct Campaign {
+    program: PathBuf,
+    /// Where installations are, and where a failed one stays.
+    folder: PathBuf,
+    seed: u64,
+    /// The fault points that can be armed.
+    points: Vec<&'static str>,
+    /// Whether to kill at fault points alone.
+    points_alone: bool,
+    sqlite: Option<Sqlite>,
+}
+
+/// Runs a campaign and writes its summary; returns whether no invariant was broken.
+///
+/// # Errors
+/// When the server cannot be built, or the campaign's own files cannot be written.
+pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<bool> {
+    let features: &[&str] = if server::has_feature(root, FEATURE)? {
+        &[FEATURE]
+    } else {
+        &[]
+    };
+    let (program, armed) = match options.program {
+        Some(program) => (program, options.failpoints),
+        None => (server::build(root, features)?, !features.is_empty()),
+    };
+    let folder = root.join("target").join("crash");
+    fs::create_dir_all(&folder)?;
+    let campaign = Arc::new(Campaign {
+        program,
+        folder,
+        seed: options.seed.unwrap_or_else(seed_from_clock),
+        points: chosen_points(armed, options.point.as_deref())?,
+        points_alone: options.point.is_some(),
+        sqlite: Sqlite::find(),
+    });
+    writeln!(out, "{}", campaign.opening())?;
+    let places = match &options.replay {
+        Some(place) => vec![(Place::parse(place)?, CYCLES_EACH)],
+        None => places(options.cycles, options.lanes),
+    };
+    let runtime = tokio::runtime::Runtime::new()?;
+    // Dropping the lanes kills their servers; installations that broke nothing are removed with them.
+    let tally = runtime.block_on(async {
+        tokio::select! {
+            tally = lanes(&campaign, &places, out) => tally,
+            interrupt = tokio::signal::ctrl_c() => {
+                interrupt?;
+                Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"))
+            }
+        }
+    })?;
+    writeln!(out, "{}", tally.summary(campaign.seed))?;
+    Ok(tally.is_clean())
+}
+
+/// Runs the lanes beside each other, the installations of each one after the other.
+async fn lanes(
+    campaign: &Arc<Campaign>,
+    places: &[(Place, u64)],
+    out: &mut dyn Write,
+) -> io::Result<Tally> {
+    let mut lanes = JoinSet::new();
+    let (tell, mut told) = tokio::sync::mpsc::channel(16);
+    let mut numbers: Vec<u64> = places.iter().map(|(place, _)| place.lane).collect();
+    numbers.dedup();
+    for lane in numbers {
+        let own = places.iter().filter(move |(place, _)| place.lane == lane);
+        let own: Vec<_> = own.copied().collect();
+        let (campaign, tell) = (Arc::clone(campaign), tell.clone());
+        lanes.spawn(async move {
+            for (place, cycles) in own {
+                let ended = Installation::new(Arc::clone(&campaign), place)?
+                    .run(cycles)
+                    .await?;
+                if tell.send((place, ended)).await.is_err() {
+                    break;
+                }
+            }
+            io::Result::Ok(())
+        });
+    }
+    drop(tell);
+    let mut whole = Tally::default();
+    while let Some((place, ended)) = told.recv().await {
+        whole.add(&ended);
+        for violation in ended.violations.iter().take(MOST_TOLD) {
+            writeln!(out, "crash: {violation}")?;
+        }
+        writeln!(
+            out,
+            "crash: installation {place} ended; {}",
+            whole.progress()
+        )?;
+        out.flush()?;
+    }
+    while let Some(lane) = lanes.join_next().await {
+        lane.map_err(io::Error::other)??;
+    }
+    Ok(whole)
+}
+
+/// Deals the cycles out: to lanes in turn, in installations of [`CYCLES_EACH`].
+fn places(cycles: u64, lanes: u64) -> Vec<(Place, u64)> {
+    let lanes = lanes.max(1);
+    let mut places = Vec::new();
+    for lane in 0..lanes {
+        let mut left = cycles / lanes + u64::from(lane < cycles % lanes);
+        for installation in 0.. {
+            if left == 0 {
+                break;
+            }
+            let share = left.min(CYCLES_EACH);
+            left -= share;
+            places.push((Place { lane, installation }, share));
+        }
+    }
+    places
+}
+
+fn chosen_points(armed: bool, point: Option<&str>) -> io::Result<Vec<&'static str>> {
+    let points = if armed { points::POINTS } else { &[] };
+    let Some(wanted) = point else {
+        return Ok(points.to_vec());
+    };
+    let found = points.iter().find(|known| **known == wanted);
+    found.map(|known| vec![*known]).ok_or_else(|| {
+        let text = match armed {
+            true => format!(
+                "there is no fault point `{wanted}`; there are {}",
+                points.join(", ")
+            ),
+            false => "this build has no fault points".to_owned(),
+        };
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })
+}
+
+fn seed_from_clock() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::from(since.subsec_nanos()))
+}
+
+impl Campaign {
+    fn opening(&self) -> String {
+        let points = match self.points.len() {
+            0 => "no fault points in this build, kills at random instants only".to_owned(),
+            count => format!("{count} fault points"),
+        };
+        let sqlite = match &self.sqlite {
+            Some(sqlite) => format!("the database is checked with sqlite3 {}", sqlite.version),
+            None => "sqlite3 is not installed, the database is not checked from outside".to_owned(),
+        };
+        format!("crash: seed {}; {points}; {sqlite}", self.seed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cycle_is_dealt_out_once() {
+        for (cycles, lanes) in [(1, 2), (200, 2), (101, 3), (7, 0)] {
+            let places = places(cycles, lanes);
+            assert_eq!(places.iter().map(|(_, share)| share).sum::<u64>(), cycles);
+            assert!(
+                places
+                    .iter()
+                    .all(|(_, share)| (1..=CYCLES_EACH).contains(share))
+            );
+        }
+    }
+
+    #[test]
+    fn a_point_is_one_that_the_build_has() {
+        let first = points::POINTS[0];
+        assert_eq!(chosen_points(true, Some(first)).ok(), Some(vec![first]));
+        assert!(chosen_points(true, Some("a-point-that-nobody-has")).is_err());
+        assert!(chosen_points(false, Some(first)).is_err());
+        assert_eq!(chosen_points(false, None).ok(), Some(vec![]));
+    }
+}

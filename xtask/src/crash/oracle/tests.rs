@@ -1,0 +1,129 @@
+//! An oracle against a server that misbehaves in every way.
+
+use super::*;
+
+fn oracle() -> Oracle {
+    Oracle::new(Box::new(std::io::sink()))
+}
+
+fn job(key: &str, status: &str, outputs: &[(&str, &str)]) -> Value {
+    let outputs: Vec<Value> = outputs
+        .iter()
+        .map(|(id, hash)| json!({"id": id, "hash": hash}))
+        .collect();
+    json!({"id": "job", "status": status, "outputs": outputs, "metadata": {"key": key}})
+}
+
+fn kind(judged: Result<(), Violation>) -> Option<Kind> {
+    judged.err().map(|violation| violation.kind)
+}
+
+fn upload(deletion: Deletion, expires: Option<Instant>) -> Upload {
+    let content = Content { seed: 1, size: 10 };
+    Upload {
+        content,
+        hash: hash_of(&content.bytes()),
+        expires,
+        asset: Some("asset".to_owned()),
+        deletion,
+    }
+}
+
+#[test]
+fn a_key_has_one_job_and_a_job_one_key() {
+    let mut oracle = oracle();
+    oracle.submitting("a", "{}");
+    oracle.submitting("b", "{}");
+    assert_eq!(kind(oracle.submitted("a", "1")), None);
+    assert_eq!(kind(oracle.submitted("a", "1")), None);
+    assert_eq!(kind(oracle.submitted("a", "2")), Some(Kind::Duplicated));
+    assert_eq!(kind(oracle.submitted("b", "1")), Some(Kind::Lost));
+    assert_eq!(oracle.acknowledged(), (1, 0, 0));
+}
+
+#[test]
+fn a_job_bears_its_key() {
+    let mut oracle = oracle();
+    assert_eq!(kind(oracle.job_seen("a", &job("a", "queued", &[]))), None);
+    assert_eq!(
+        kind(oracle.job_seen("a", &job("b", "queued", &[]))),
+        Some(Kind::Lost)
+    );
+}
+
+#[test]
+fn a_job_that_is_over_stays_as_it_was() {
+    let mut oracle = oracle();
+    let done = job("a", "succeeded", &[("x", "h"), ("y", "i")]);
+    for seen in [&job("a", "running", &[]), &done, &done] {
+        assert_eq!(kind(oracle.job_seen("a", seen)), None);
+    }
+    for changed in [
+        job("a", "running", &[("x", "h"), ("y", "i")]),
+        job("a", "failed", &[("x", "h"), ("y", "i")]),
+        job("a", "succeeded", &[("x", "h")]),
+        job("a", "succeeded", &[("x", "h"), ("y", "other")]),
+    ] {
+        assert_eq!(
+            kind(oracle.job_seen("a", &changed)),
+            Some(Kind::Shrunk),
+            "{changed}"
+        );
+    }
+}
+
+#[test]
+fn an_upload_keeps_its_asset_and_its_hash() {
+    let mut oracle = oracle();
+    oracle.uploading("a", upload(Deletion::NotSent, None));
+    let hash = oracle.uploads["a"].hash.clone();
+    let answered = |id: &str, hash: &str| json!({"id": id, "hash": hash});
+    assert_eq!(kind(oracle.uploaded("a", &answered("asset", &hash))), None);
+    assert_eq!(
+        kind(oracle.uploaded("a", &answered("asset", "blake3:0"))),
+        Some(Kind::Partial)
+    );
+    assert_eq!(
+        kind(oracle.uploaded("a", &answered("another", &hash))),
+        Some(Kind::Duplicated)
+    );
+}
+
+#[test]
+fn bytes_are_whole_there_and_gone_when_deleted() {
+    let content = Content { seed: 1, size: 10 }.bytes();
+    let soon = Some(Instant::now());
+    let late = Some(Instant::now() + Duration::from_secs(60));
+    let (not_sent, sent, acknowledged) =
+        (Deletion::NotSent, Deletion::Sent, Deletion::Acknowledged);
+    let cut = &content[..9];
+    for (deletion, expires, status, body, expected) in [
+        (not_sent, None, 200, &content[..], None),
+        (not_sent, None, 200, cut, Some(Kind::Partial)),
+        (not_sent, None, 404, &[], Some(Kind::Lost)),
+        (not_sent, late, 404, &[], Some(Kind::Lost)),
+        (not_sent, soon, 404, &[], None),
+        (not_sent, soon, 500, &[], Some(Kind::Lost)),
+        (sent, None, 404, &[], None),
+        (sent, None, 200, &content[..], None),
+        (sent, None, 200, cut, Some(Kind::Partial)),
+        (acknowledged, None, 404, &[], None),
+        (acknowledged, None, 200, &content[..], Some(Kind::Revived)),
+    ] {
+        let mut oracle = oracle();
+        oracle.uploading("a", upload(deletion, expires));
+        let judged = oracle.content_seen("a", status, body);
+        assert_eq!(kind(judged), expected, "{deletion:?} {expires:?} {status}");
+    }
+}
+
+#[test]
+fn everything_sent_waits_for_a_check() {
+    let mut oracle = oracle();
+    oracle.submitting("a", "{}");
+    oracle.uploading("b", upload(Deletion::NotSent, None));
+    oracle.unchecked.clear();
+    oracle.deletion("b", Deletion::Acknowledged);
+    assert_eq!(oracle.unchecked.iter().collect::<Vec<_>>(), ["b"]);
+    assert_eq!(oracle.acknowledged(), (0, 1, 1));
+}

@@ -1,0 +1,66 @@
+//! The fault points of the server, by name.
+//!
+//! A point is a `fail::fail_point!` in an adapter or a program, compiled in by the feature `failpoints` alone. A campaign
+//! arms one of them through `FAILPOINTS`: it lets some hits pass and then returns `abort`, upon which the process ends on
+//! the spot, without unwinding and without flushing anything.
+
+/// Every fault point, by the file that has it.
+pub(super) const POINTS: &[&str] = &[
+    "blob-create",
+    "blob-folder-sync",
+    "blob-rename",
+    "blob-sync",
+    "blob-write",
+    "database-commit",
+    "database-committed",
+];
+
+/// The value of `FAILPOINTS` that ends the process at the hit of `point` that follows `passing` others.
+pub(super) fn armed(point: &str, passing: u64) -> String {
+    match passing {
+        0 => format!("{point}=return(abort)"),
+        _ => format!("{point}={passing}*off->return(abort)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::source::words;
+    use crate::tree::Tree;
+    use crate::workspace::Workspace;
+
+    /// The names of all points in the code that ships.
+    fn in_the_code() -> BTreeSet<String> {
+        let tree = Tree::read(crate::repository_root()).expect("the repository can be read");
+        let workspace = Workspace::new(tree);
+        let ships = |path: &str| path.starts_with("crates/") || path.starts_with("bins/");
+        let mut names = BTreeSet::new();
+        for source in workspace
+            .sources
+            .iter()
+            .filter(|source| ships(&source.path))
+        {
+            let text = workspace.tree.text(&source.path).unwrap_or_default();
+            for offset in words(&source.code, "fail_point!") {
+                let name = text[offset..].split('"').nth(1);
+                names.extend(name.map(str::to_owned));
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn the_table_lists_every_point_of_the_code_and_no_other() {
+        let table: BTreeSet<String> = POINTS.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(table, in_the_code());
+    }
+
+    #[test]
+    fn a_point_is_armed_for_one_of_its_hits() {
+        assert_eq!(armed("a", 0), "a=return(abort)");
+        assert_eq!(armed("a", 3), "a=3*off->return(abort)");
+    }
+}

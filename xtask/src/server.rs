@@ -1,0 +1,273 @@
+//! The real program as a process of its own: built, started over a data directory, killed.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use crate::http::{Connection, request};
+use crate::usage::Usage;
+
+/// The program that is measured and killed.
+const PROGRAM: &str = "all-in-one";
+/// A program that is not ready by then never will be.
+const LONGEST_START: Duration = Duration::from_secs(60);
+/// The pause between two questions whether it is ready: short against what a start takes.
+const READY_PAUSE: Duration = Duration::from_micros(500);
+
+/// How to start a server.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// The built program.
+    pub program: PathBuf,
+    /// Its data directory.
+    pub data_dir: PathBuf,
+    /// Where its log goes; what was there before stays.
+    pub log: PathBuf,
+    /// Arguments besides the address and the data directory.
+    pub arguments: Vec<String>,
+    /// Variables besides those of this process.
+    pub variables: Vec<(String, String)>,
+}
+
+/// A server that is ready. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its process.
+    pub pid: u32,
+    /// Time from its start until it said that it was ready.
+    pub start_time: Duration,
+}
+
+/// Builds the server in the profile `release`; returns where it is.
+///
+/// # Errors
+/// When it does not build.
+pub fn build(root: &Path, features: &[&str]) -> io::Result<PathBuf> {
+    build_program(root, PROGRAM, features)
+}
+
+/// Builds a program, which is called like its package, in the profile `release`; returns where it is.
+///
+/// # Errors
+/// When it does not build.
+pub fn build_program(root: &Path, name: &str, features: &[&str]) -> io::Result<PathBuf> {
+    // Under `cargo xtask` this names the very cargo that started it.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let output = std::process::Command::new(cargo)
+        .args(["build", "--release", "--package", name, "--bin", name])
+        .args([
+            "--features",
+            &features.join(","),
+            "--message-format",
+            "json-render-diagnostics",
+        ])
+        .current_dir(root)
+        .stderr(Stdio::inherit())
+        .output()?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    match executable(&messages, name) {
+        Some(path) if output.status.success() => Ok(path),
+        Some(_) | None => Err(io::Error::other(format!("{name} did not build"))),
+    }
+}
+
+/// Whether the manifest of the program has a feature.
+///
+/// # Errors
+/// When the manifest cannot be read.
+pub fn has_feature(root: &Path, feature: &str) -> io::Result<bool> {
+    let path = root.join("bins").join(PROGRAM).join("Cargo.toml");
+    let manifest: toml::Table = std::fs::read_to_string(path)?
+        .parse()
+        .map_err(io::Error::other)?;
+    let features = manifest.get("features").and_then(toml::Value::as_table);
+    Ok(features.is_some_and(|features| features.contains_key(feature)))
+}
+
+/// The path of a program in what cargo said line by line.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
+}
+
+impl Server {
+    /// Starts the program on a free port and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends before that, or is not ready within a minute.
+    pub async fn start(launch: &Launch) -> io::Result<Self> {
+        let began = Instant::now();
+        let mut child = spawn(launch)?;
+        let pid = child
+            .id()
+            .ok_or_else(|| io::Error::other("the server ended at once"))?;
+        match timeout(LONGEST_START, ready(&mut child)).await {
+            Ok(address) => Ok(Self {
+                address: address?,
+                child,
+                pid,
+                start_time: began.elapsed(),
+            }),
+            Err(_) => Err(io::Error::other("the server does not become ready")),
+        }
+    }
+
+    /// What the process uses now.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn usage(&self) -> io::Result<Usage> {
+        Usage::of(self.pid)
+    }
+
+    /// A connection to it.
+    ///
+    /// # Errors
+    /// When it does not take any.
+    pub async fn connect(&self) -> io::Result<Connection> {
+        Connection::open(self.address).await
+    }
+
+    /// Waits until the process ends by itself.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub async fn ended(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Kills the process on the spot; it has no say in it.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub async fn kill(mut self) -> io::Result<()> {
+        self.child.kill().await
+    }
+
+    /// Asks the process to end and waits until it has.
+    ///
+    /// # Errors
+    /// When it cannot be asked or waited for, or does not end well.
+    pub async fn terminate(mut self) -> io::Result<()> {
+        Command::new("kill")
+            .arg(self.pid.to_string())
+            .status()
+            .await?;
+        let status = self.child.wait().await?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("the server ended with {status}")))
+    }
+}
+
+/// Starts the program and kills it after `time`, ready or not.
+///
+/// # Errors
+/// When it cannot be started.
+pub async fn start_and_kill(launch: &Launch, time: Duration) -> io::Result<()> {
+    let mut child = spawn(launch)?;
+    sleep(time).await;
+    child.kill().await
+}
+
+fn spawn(launch: &Launch) -> io::Result<Child> {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(&launch.log)?;
+    let variables = launch.variables.iter().map(|(name, value)| (name, value));
+    Command::new(&launch.program)
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+            "--data-dir",
+        ])
+        .arg(&launch.data_dir)
+        .args(&launch.arguments)
+        .envs(variables)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .kill_on_drop(true)
+        .spawn()
+}
+
+/// Waits until the server says where it listens, and then that it is ready.
+async fn ready(child: &mut Child) -> io::Result<SocketAddr> {
+    let stdout = child.stdout.take().expect("standard output is piped");
+    let mut lines = BufReader::new(stdout).lines();
+    let address = loop {
+        let Some(line) = lines.next_line().await? else {
+            let status = child.wait().await?;
+            return Err(io::Error::other(format!(
+                "the server ended with {status}; its log says why"
+            )));
+        };
+        if let Some(address) = address_in(&line) {
+            break address;
+        }
+    };
+    // Whatever else it says must have somewhere to go, or it would block on a full pipe.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    let mut connection = Connection::open(address).await?;
+    while connection.send(&request("GET", "/ready")).await?.status != 200 {
+        sleep(READY_PAUSE).await;
+    }
+    Ok(address)
+}
+
+/// The address in a line for people such as `API  http://127.0.0.1:40123/api/v2`.
+fn address_in(line: &str) -> Option<SocketAddr> {
+    let (_, rest) = line.split_once("http://")?;
+    rest.split('/').next()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_found_in_what_people_read() {
+        let address = address_in("  API       http://127.0.0.1:40123/api/v2");
+        assert_eq!(address, Some(([127, 0, 0, 1], 40123).into()));
+        assert_eq!(address_in("Easel is serving."), None);
+    }
+
+    #[test]
+    fn the_program_is_found_among_what_cargo_says() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kit\"},\"executable\":null}\n\
+                        {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"all-in-one\"},\"executable\":null}\n\
+                        {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"all-in-one\"},\"executable\":\"/t/all-in-one\"}\n\
+                        {\"reason\":\"build-finished\",\"success\":true}\n";
+        assert_eq!(
+            executable(messages, PROGRAM),
+            Some(PathBuf::from("/t/all-in-one"))
+        );
+        assert_eq!(executable("no json", PROGRAM), None);
+    }
+
+    #[test]
+    fn the_program_is_one_of_this_repository() {
+        let root = crate::repository_root();
+        assert!(!has_feature(root, "a-feature-that-nobody-has").expect("its manifest can be read"));
+    }
+}
