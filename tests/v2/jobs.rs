@@ -149,11 +149,12 @@ async fn a_stream_tells_outputs_before_the_end_and_then_ends() {
     for attempt in ["live", "afterwards"] {
         let events = stream(&server, &first).await;
         let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(
-            (names.first(), names.last()),
-            (Some(&"status"), Some(&"status")),
+        // A job may be over before its stream begins: its status is then told once, at the end.
+        assert!(
+            matches!(names.first(), Some(&"status" | &"progress")),
             "{attempt}: {names:?}"
         );
+        assert_eq!(names.last(), Some(&"status"), "{attempt}: {names:?}");
         let (_, end) = events.last().unwrap();
         assert_eq!(
             (&end["status"], end["outputs"].as_array().unwrap().len()),
@@ -184,7 +185,7 @@ async fn a_stream_tells_outputs_before_the_end_and_then_ends() {
     connection.write(head.as_bytes()).await.unwrap();
     let answer = connection.answer(false).await.unwrap();
     assert!(
-        !answer.text().contains("id:"),
+        !answer.text().contains("\nid:"),
         "the stream has no ids: {}",
         answer.text()
     );
