@@ -294,6 +294,26 @@ async fn a_form_of_unknown_length_is_refused_at_the_bound_and_not_at_its_end() {
 }
 
 #[tokio::test]
+async fn an_empty_file_is_a_file() {
+    let server = server();
+    let asset = server.upload("x.png", "").await;
+    assert_eq!(asset["size_bytes"], 0);
+    let path = format!(
+        "/api/v2/assets/{}/content",
+        asset["id"].as_str().expect("an id")
+    );
+    for range in ["", "bytes=-1"] {
+        let answer = server
+            .send(Method::GET, &path, &[("range", range)], "")
+            .await;
+        assert_eq!((answer.status.as_u16(), answer.body.len()), (200, 0));
+        assert_eq!(answer.header("content-length"), Some("0"));
+    }
+    let beyond = server.send(Method::GET, &path, &[("range", "bytes=0-")], "");
+    beyond.await.is_error(416, "invalid_request");
+}
+
+#[tokio::test]
 async fn an_upload_under_one_key_is_made_once() {
     let server = server();
     let send = |file: &'static str| {

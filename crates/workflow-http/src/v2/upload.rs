@@ -127,6 +127,10 @@ impl Form {
 async fn store(mut part: Part<'_>, call: &Call<'_>) -> Result<Box<dyn BlobWriter>, ApiError> {
     let mut writer = call.service.assets.begin().await?;
     while let Some(chunk) = part.chunk().await? {
+        // A part may come with chunks of nothing, of which a store need not know what to make.
+        if chunk.is_empty() {
+            continue;
+        }
         writer.write(chunk).await.map_err(store_failed)?;
     }
     Ok(writer)
