@@ -26,6 +26,23 @@ impl<'a> Chunks<'a> {
     }
 }
 
+/// The image data of the first picture in a PNG file, chunk by chunk; the last one cut short where the file is.
+pub(super) fn image_data(png: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut chunks = Chunks::new(png);
+    let mut cut_short = false;
+    std::iter::from_fn(move || {
+        if let Some(chunk) = chunks.next() {
+            return Some(chunk);
+        }
+        let rest = chunks.rest.split_first_chunk::<4>()?.1;
+        let (name, data) = rest.split_first_chunk::<4>()?;
+        (!std::mem::replace(&mut cut_short, true)).then_some(Chunk { name: *name, data })
+    })
+    .skip_while(|chunk| chunk.name != *b"IDAT")
+    .take_while(|chunk| chunk.name == *b"IDAT")
+    .map(|chunk| chunk.data)
+}
+
 impl<'a> Iterator for Chunks<'a> {
     type Item = Chunk<'a>;
 

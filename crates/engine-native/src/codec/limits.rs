@@ -86,17 +86,20 @@ impl Meter {
     pub(super) fn bytes(&mut self, bytes: u64) -> Result<(), CodecError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > self.limits.max_bytes {
-            return Err(too_large(
-                "bytes of memory while decoding",
-                self.limits.max_bytes,
-            ));
+            Err(self.out_of_bytes())
+        } else {
+            Ok(())
         }
-        Ok(())
+    }
+
+    /// What to answer when the decoder of another crate needs more than it was given.
+    pub(super) fn out_of_bytes(&self) -> CodecError {
+        too_large("bytes of memory while decoding", self.limits.max_bytes)
     }
 
     /// Bytes not yet counted: what a decoder of another crate may be given as its own limit.
     pub(super) fn remaining_bytes(&self) -> usize {
-        usize::try_from(self.limits.max_bytes - self.bytes).unwrap_or(usize::MAX)
+        usize::try_from(self.limits.max_bytes.saturating_sub(self.bytes)).unwrap_or(usize::MAX)
     }
 }
 

@@ -2,3 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod goldens;
+mod hostile;
+mod pictures;

@@ -4,10 +4,13 @@
 //! converts afterwards. Checksums are ignored, and image data that breaks off leaves zeros: black, or the first colour.
 
 mod layout;
+mod salvage;
 
 use std::io::Cursor;
 
-use ::png::{BlendOp, Decoder, DisposeOp, InterlaceInfo, Reader, expand_interlaced_row};
+use ::png::{
+    BlendOp, Decoder, DecodingError, DisposeOp, InterlaceInfo, Reader, expand_interlaced_row,
+};
 
 use self::layout::Layout;
 use super::exif::Orientation;
@@ -60,7 +63,12 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
     decoder.ignore_checksums(true);
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
-    let mut source = decoder.read_info().map_err(malformed)?;
+    let mut source = decoder.read_info().map_err(|error| match error {
+        DecodingError::LimitsExceeded => meter.out_of_bytes(),
+        DecodingError::IoError(_) | DecodingError::Format(_) | DecodingError::Parameter(_) => {
+            malformed(error)
+        }
+    })?;
     let layout = Layout::read(bytes, source.info())?;
     let orientation = orientation(bytes);
     let (width, height) = (source.info().width as usize, source.info().height as usize);
@@ -73,22 +81,30 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
     // The canvas, the frame before blending, what a frame replaced, and its expansion to at most four bytes a pixel.
     meter.bytes(samples * if announced > 1 { 3 } else { 1 } + width as u64 * height as u64 * 4)?;
     meter.frame(width, height, layout.has_alpha())?;
+    let data = vec![0; samples as usize];
     let mut canvas = Canvas {
         width,
         bands: layout.bands,
-        data: vec![0; samples as usize],
+        data,
     };
 
     for index in 0.. {
         let place = Place::of(&source, width, height)?;
-        let replaced =
-            (place.dispose == DisposeOp::Previous && index > 0).then(|| canvas.cut(&place));
-        let blend = if index == 0 {
-            BlendOp::Source
-        } else {
-            place.blend
-        };
-        let intact = draw_frame(&mut source, &layout, &mut canvas, &place, blend, meter)?;
+        let keeps = place.dispose == DisposeOp::Previous && index > 0;
+        let replaced = keeps.then(|| canvas.cut(&place));
+        let over = place.blend == BlendOp::Over && index > 0;
+        let intact = draw_frame(&mut source, &layout, &mut canvas, &place, over, meter)?;
+        if !intact && index == 0 {
+            let interlaced = source.info().interlaced;
+            salvage::draw(
+                bytes,
+                &layout,
+                (width, height),
+                interlaced,
+                meter,
+                &mut canvas.data,
+            )?;
+        }
         let animated = source.info().animation_control.is_some();
         let shown = if animated {
             canvas.data.clone()
@@ -96,10 +112,8 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
             std::mem::take(&mut canvas.data)
         };
         let raster = layout.raster(width, height, shown).oriented(orientation);
-        if emit(raster)?.is_break() || !intact || !animated {
-            break;
-        }
-        if source.next_frame_info().is_err() {
+        let wanted = emit(raster)?.is_continue() && intact && animated;
+        if !wanted || source.next_frame_info().is_err() {
             break;
         }
         meter.frame(width, height, layout.has_alpha())?;
@@ -107,70 +121,82 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
             (DisposeOp::None, _) => {}
             (DisposeOp::Previous, Some(replaced)) => canvas.paste(&place, &replaced),
             (DisposeOp::Previous | DisposeOp::Background, _) => {
-                canvas.rows(&place).for_each(|row| row.fill(0))
+                canvas.rows(&place).for_each(|row| row.fill(0));
             }
         }
     }
     Ok(())
 }
 
-/// Decodes the frame at hand onto the canvas; answers whether all of it was there.
+/// Decodes the frame at hand onto the canvas, over what is there or instead of it; answers whether all of it was there.
 fn draw_frame(
     source: &mut Source<'_>,
     layout: &Layout,
     canvas: &mut Canvas,
     place: &Place,
-    blend: BlendOp,
+    over: bool,
     meter: &mut Meter,
 ) -> Result<bool, CodecError> {
+    if !over && !source.info().interlaced {
+        return Ok(read_rows(source, layout, canvas.rows(place)));
+    }
     let mut frame = canvas.cut(place);
     let stride = place.width * layout.bands;
     let intact = if source.info().interlaced {
         let packed = layout.packed_stride(place.width);
         meter.bytes(packed as u64 * place.height as u64)?;
         let mut rows = vec![0; packed * place.height];
-        let intact = loop {
-            match source.next_interlaced_row() {
-                Ok(Some(row)) => {
-                    if let InterlaceInfo::Adam7(pass) = row.interlace() {
-                        expand_interlaced_row(
-                            &mut rows,
-                            packed,
-                            row.data(),
-                            pass,
-                            layout.bits_per_pixel(),
-                        );
-                    }
-                }
-                Ok(None) => break true,
-                Err(_) => break false,
-            }
-        };
-        for (row, out) in rows
-            .chunks_exact(packed)
-            .zip(frame.chunks_exact_mut(stride))
-        {
-            layout.unpack(row, out);
-        }
+        let intact = read_interlaced(source, layout, packed, &mut rows);
+        let rows = rows.chunks_exact(packed);
+        rows.zip(frame.chunks_exact_mut(stride))
+            .for_each(|(row, out)| layout.unpack(row, out));
         intact
     } else {
-        let mut rows = frame.chunks_exact_mut(stride);
-        loop {
-            match source.next_row() {
-                Ok(Some(row)) => match rows.next() {
-                    Some(out) => layout.unpack(row.data(), out),
-                    None => break true,
-                },
-                Ok(None) => break true,
-                Err(_) => break false,
-            }
-        }
+        read_rows(source, layout, frame.chunks_exact_mut(stride))
     };
-    match blend {
-        BlendOp::Source => canvas.paste(place, &frame),
-        BlendOp::Over => canvas.blend(place, &frame, layout),
+    if over {
+        canvas.blend(place, &frame, layout);
+    } else {
+        canvas.paste(place, &frame);
     }
     Ok(intact)
+}
+
+/// Unpacks the rows of a frame in order; answers whether all were there.
+fn read_rows<'r>(
+    source: &mut Source<'_>,
+    layout: &Layout,
+    rows: impl Iterator<Item = &'r mut [u8]>,
+) -> bool {
+    for out in rows {
+        match source.next_row() {
+            Ok(Some(row)) => layout.unpack(row.data(), out),
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
+    // Asking once more moves past the frame's data, which must be done before the next frame is looked for.
+    source.next_row().is_ok()
+}
+
+/// Puts the pixels of all passes into their packed rows; answers whether all were there.
+fn read_interlaced(
+    source: &mut Source<'_>,
+    layout: &Layout,
+    packed: usize,
+    rows: &mut [u8],
+) -> bool {
+    loop {
+        match source.next_interlaced_row() {
+            Ok(Some(row)) => {
+                if let InterlaceInfo::Adam7(pass) = row.interlace() {
+                    expand_interlaced_row(rows, packed, row.data(), pass, layout.bits_per_pixel());
+                }
+            }
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
 }
 
 /// Where a frame goes and what becomes of it.

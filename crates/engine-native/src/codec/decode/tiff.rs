@@ -3,15 +3,18 @@
 //! Sixteen-bit colour keeps its high byte; 16-bit grey clips, 32-bit integers are divided by 255 and floats clip, as LoadImage's
 //! conversions have it. L*a*b* would need a colour engine and is refused.
 
+mod directories;
 mod jpeg;
 mod samples;
 
+use std::borrow::Cow;
 use std::io::Cursor;
 
 use ::tiff::decoder::{Decoder, DecodingResult, Limits};
 use ::tiff::tags::Tag;
 use ::tiff::{TiffError, TiffResult};
 
+use self::directories::Depaletted;
 use self::samples::Layout;
 use super::exif::Orientation;
 use super::{Emit, Header};
@@ -23,7 +26,8 @@ pub(super) const NAME: &str = "TIFF";
 type Source<'a> = Decoder<Cursor<&'a [u8]>>;
 
 pub(super) fn header(bytes: &[u8]) -> Result<Header, CodecError> {
-    let (width, height) = Decoder::new(Cursor::new(bytes))
+    let file = Depaletted::new(bytes)?;
+    let (width, height) = Decoder::new(Cursor::new(&*file.bytes))
         .and_then(|mut source| source.dimensions())
         .map_err(refusal)?;
     Ok(Header {
@@ -34,14 +38,19 @@ pub(super) fn header(bytes: &[u8]) -> Result<Header, CodecError> {
 }
 
 pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<(), CodecError> {
+    let file = Depaletted::new(bytes)?;
+    if matches!(file.bytes, Cow::Owned(_)) {
+        meter.bytes(bytes.len() as u64)?;
+    }
     let mut limits = Limits::default();
-    limits.decoding_buffer_size = meter.remaining_bytes();
+    // What pages take is counted below; entries are known to be no larger than the file.
+    limits.decoding_buffer_size = meter.remaining_bytes().max(bytes.len());
     limits.intermediate_buffer_size = meter.remaining_bytes();
-    let mut source = Decoder::new(Cursor::new(bytes))
+    let mut source = Decoder::new(Cursor::new(&*file.bytes))
         .map_err(refusal)?
         .with_limits(limits);
     loop {
-        if page(bytes, &mut source, meter, emit)? || !source.more_images() {
+        if page(&file, &mut source, meter, emit)? || !source.more_images() {
             return Ok(());
         }
         if source.next_image().is_err() {
@@ -52,7 +61,7 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
 
 /// Decodes the page at hand; answers whether it was the last that is wanted.
 fn page<'a>(
-    bytes: &'a [u8],
+    file: &'a Depaletted<'_>,
     source: &mut Source<'a>,
     meter: &mut Meter,
     emit: Emit<'_>,
@@ -62,7 +71,10 @@ fn page<'a>(
     if width == 0 || height == 0 {
         return Err(CodecError::malformed(NAME, "it has no pixels"));
     }
-    let layout = Layout::of(source)?;
+    let has_palette = source
+        .ifd_pointer()
+        .is_some_and(|directory| file.has_palette(directory.0));
+    let layout = Layout::of(source, has_palette)?;
     meter.frame(width, height, layout.has_alpha())?;
     const MODERN_JPEG: u16 = 7;
     let compression = source
@@ -70,7 +82,7 @@ fn page<'a>(
         .map_err(refusal)?
         .unwrap_or(1_u16);
     let raster = if compression == MODERN_JPEG {
-        jpeg::page(bytes, source, width, height, meter)?
+        jpeg::page(&file.bytes, source, width, height, meter)?
     } else {
         let samples = samples(source, compression, width * height, meter)?;
         let planes = source
@@ -101,7 +113,12 @@ fn samples(
         // Uncompressed rows that the file lacks are black; anything else broken is refused, as Pillow does.
         let cut_off = matches!(&error, TiffError::IoError(io) if io.kind() == std::io::ErrorKind::UnexpectedEof);
         if !(compression == 1 && cut_off && samples.as_buffer(0).byte_len() >= raw) {
-            return Err(refusal(error));
+            let is_large = matches!(error, TiffError::LimitsExceeded);
+            return Err(if is_large {
+                meter.out_of_bytes()
+            } else {
+                refusal(error)
+            });
         }
     }
     Ok(samples)

@@ -9,7 +9,7 @@ use crate::codec::{Channel, Limits, decode, decode_channel, to_bytes};
 use crate::value::Frame;
 
 /// The recordings, or nothing after saying so.
-fn recordings() -> Option<(PathBuf, Value)> {
+pub(super) fn recordings() -> Option<(PathBuf, Value)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/goldens");
     match std::fs::read(folder.join("index.json")) {
         Ok(index) => Some((folder, serde_json::from_slice(&index).unwrap())),
@@ -23,7 +23,13 @@ fn recordings() -> Option<(PathBuf, Value)> {
     }
 }
 
-fn sha256(bytes: &[u8]) -> String {
+/// One recorded file, or nothing after saying so.
+pub(super) fn golden(path: &str) -> Option<Vec<u8>> {
+    let (folder, _) = recordings()?;
+    Some(std::fs::read(folder.join(path)).unwrap())
+}
+
+pub(super) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()
         .map(|byte| format!("{byte:02x}"))

@@ -201,12 +201,12 @@ fn palette<'a>(rest: &mut &'a [u8], flags: u8) -> &'a [u8] {
     palette
 }
 
-/// The next sub-block, cut short where the file ends; none at the terminator, which is passed over.
+/// The next sub-block; none at the terminator, which is passed over, nor where the file ends within it.
 fn sub_block<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (&length, after) = rest.split_first()?;
-    let (block, after) = after.split_at(usize::from(length).min(after.len()));
+    let (block, after) = after.split_at_checked(length.into()).unwrap_or_default();
     *rest = after;
-    (length != 0).then_some(block)
+    (!block.is_empty()).then_some(block)
 }
 
 fn short(bytes: &[u8], at: usize) -> usize {

@@ -1,34 +1,26 @@
 //! The inverse transform: libjpeg's accurate integer one, to the bit.
 //!
-//! Loeffler, Ligtenberg and Moschytz in 13-bit fixed point; columns first, then rows. Arithmetic wraps, because a hostile file
-//! may bring any coefficient.
-
-use std::num::Wrapping;
+//! Loeffler, Ligtenberg and Moschytz in 13-bit fixed point, columns first, then rows. Nothing is rounded within a pass, so the
+//! products may be gathered per output: every factor and every input then fits 16 bits, which is what vector units multiply
+//! fast, and no sum leaves 32 bits whatever a hostile file brings. Like libjpeg's vector code, values wrap to 16 bits when they
+//! are dequantized and saturate between the passes.
 
 use super::frame::{BLOCK, Frame};
 
-type Fixed = Wrapping<i32>;
-
-const BITS: usize = 13;
+const BITS: u32 = 13;
 /// Bits kept between the two passes.
-const EXTRA: usize = 2;
+const EXTRA: u32 = 2;
 
-const fn fixed(value: i32) -> Fixed {
-    Wrapping(value)
-}
+/// Eight rows of eight values.
+type Block = [[i16; 8]; 8];
 
-const FIX_0_298631336: Fixed = fixed(2446);
-const FIX_0_390180644: Fixed = fixed(3196);
-const FIX_0_541196100: Fixed = fixed(4433);
-const FIX_0_765366865: Fixed = fixed(6270);
-const FIX_0_899976223: Fixed = fixed(7373);
-const FIX_1_175875602: Fixed = fixed(9633);
-const FIX_1_501321110: Fixed = fixed(12_299);
-const FIX_1_847759065: Fixed = fixed(15_137);
-const FIX_1_961570560: Fixed = fixed(16_069);
-const FIX_2_053119869: Fixed = fixed(16_819);
-const FIX_2_562915447: Fixed = fixed(20_995);
-const FIX_3_072711026: Fixed = fixed(25_172);
+/// How the odd inputs (seventh, fifth, third, first) make the four sums that are added above and taken away below.
+const ODD: [[i32; 4]; 4] = [
+    [2260, 6437, 9633, 11_363],
+    [-6436, -11_362, -2259, 9633],
+    [9633, 2261, -11_362, 6437],
+    [-11_363, 9633, -6436, 2260],
+];
 
 /// Transforms every block of a progressive picture.
 pub(super) fn transform_all(frame: &mut Frame) {
@@ -40,13 +32,8 @@ pub(super) fn transform_all(frame: &mut Frame) {
         for (index, block) in component.coefficients.iter().enumerate() {
             let (x, y) = (index % component.blocks_wide, index / component.blocks_wide);
             let flat = block[1..].iter().all(|&coefficient| coefficient == 0);
-            transform(
-                block,
-                quantization,
-                flat,
-                &mut component.plane[y * 8 * stride + x * 8..],
-                stride,
-            );
+            let out = &mut component.plane[y * 8 * stride + x * 8..];
+            transform(block, quantization, flat, out, stride);
         }
         component.coefficients = Vec::new();
     }
@@ -60,75 +47,64 @@ pub(super) fn transform(
     out: &mut [u8],
     stride: usize,
 ) {
+    let value = |at: usize| block[at].wrapping_mul(quantization[at] as i16);
     if flat {
-        let direct = fixed(i32::from(block[0])) * fixed(i32::from(quantization[0]));
-        let level = sample((direct + fixed(4)) >> 3);
-        out.chunks_mut(stride)
-            .take(8)
-            .for_each(|row| row[..8].fill(level));
+        let level = sample(((i32::from(value(0)) + 4) >> 3) as i16);
+        let rows = out.chunks_mut(stride).take(8);
+        rows.for_each(|row| row[..8].fill(level));
         return;
     }
-    let mut work = [[fixed(0); 8]; 8];
-    for (row, work) in work.iter_mut().enumerate() {
-        for (column, value) in work.iter_mut().enumerate() {
-            let at = row * 8 + column;
-            *value = fixed(i32::from(block[at])) * fixed(i32::from(quantization[at]));
-        }
+    let mut columns = [[0; 8]; 8];
+    for (at, column) in columns.as_flattened_mut().iter_mut().enumerate() {
+        *column = value(at);
     }
-    pass::<{ BITS - EXTRA }>(&mut work);
-    transpose(&mut work);
-    pass::<{ BITS + EXTRA + 3 }>(&mut work);
-    transpose(&mut work);
-    for (row, values) in out.chunks_mut(stride).zip(&work) {
-        for (out, &value) in row.iter_mut().zip(values) {
+    let rows = pass::<{ BITS - EXTRA }>(&columns);
+    let samples = transposed(&pass::<{ BITS + EXTRA + 3 }>(&transposed(&rows)));
+    for (row, samples) in out.chunks_mut(stride).zip(&samples) {
+        for (out, &value) in row.iter_mut().zip(samples) {
             *out = sample(value);
         }
     }
 }
 
-/// One dimension, over all eight columns at once.
-fn pass<const SHIFT: usize>(rows: &mut [[Fixed; 8]; 8]) {
-    let half = fixed(1 << (SHIFT - 1));
-    let input = *rows;
+/// One dimension: each column of eight inputs to a column of eight outputs.
+fn pass<const SHIFT: u32>(input: &Block) -> Block {
+    let mut output = [[0; 8]; 8];
     for column in 0..8 {
-        let at = |row: usize| input[row][column];
-
-        let z1 = (at(2) + at(6)) * FIX_0_541196100;
-        let tmp2 = z1 - at(6) * FIX_1_847759065;
-        let tmp3 = z1 + at(2) * FIX_0_765366865;
-        let tmp0 = (at(0) + at(4)) << BITS;
-        let tmp1 = (at(0) - at(4)) << BITS;
-        let even = [tmp0 + tmp3, tmp1 + tmp2, tmp1 - tmp2, tmp0 - tmp3];
-
-        let (t0, t1, t2, t3) = (at(7), at(5), at(3), at(1));
-        let z5 = (t0 + t2 + t1 + t3) * FIX_1_175875602;
-        let z1 = (t0 + t3) * FIX_0_899976223;
-        let z2 = (t1 + t2) * FIX_2_562915447;
-        let z3 = z5 - (t0 + t2) * FIX_1_961570560;
-        let z4 = z5 - (t1 + t3) * FIX_0_390180644;
-        let odd = [
-            t3 * FIX_1_501321110 - z1 + z4,
-            t2 * FIX_3_072711026 - z2 + z3,
-            t1 * FIX_2_053119869 - z2 + z4,
-            t0 * FIX_0_298631336 - z1 + z3,
+        let at = |row: usize| i32::from(input[row][column]);
+        let (sum, difference) = ((at(0) + at(4)) << BITS, (at(0) - at(4)) << BITS);
+        let (inner, outer) = (at(2) * 4433 - at(6) * 10_704, at(2) * 10_703 + at(6) * 4433);
+        let even = [
+            sum + outer,
+            difference + inner,
+            difference - inner,
+            sum - outer,
         ];
-
         for row in 0..4 {
-            rows[row][column] = (even[row] + odd[row] + half) >> SHIFT;
-            rows[7 - row][column] = (even[row] - odd[row] + half) >> SHIFT;
+            let [seventh, fifth, third, first] = ODD[row];
+            let odd = at(7) * seventh + at(5) * fifth + at(3) * third + at(1) * first;
+            let half = 1 << (SHIFT - 1);
+            output[row][column] = saturated((even[row] + odd + half) >> SHIFT);
+            output[7 - row][column] = saturated((even[row] - odd + half) >> SHIFT);
         }
     }
+    output
 }
 
-fn transpose(rows: &mut [[Fixed; 8]; 8]) {
-    let input = *rows;
-    for (y, row) in rows.iter_mut().enumerate() {
+fn saturated(value: i32) -> i16 {
+    value.clamp(i32::from(i16::MIN), i32::from(i16::MAX)) as i16
+}
+
+fn transposed(block: &Block) -> Block {
+    let mut transposed = [[0; 8]; 8];
+    for (y, row) in transposed.iter_mut().enumerate() {
         for (x, value) in row.iter_mut().enumerate() {
-            *value = input[x][y];
+            *value = block[x][y];
         }
     }
+    transposed
 }
 
-fn sample(value: Fixed) -> u8 {
-    (value + fixed(128)).0.clamp(0, 255) as u8
+fn sample(value: i16) -> u8 {
+    value.saturating_add(128).clamp(0, 255) as u8
 }

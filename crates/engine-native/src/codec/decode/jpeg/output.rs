@@ -5,7 +5,7 @@ use super::malformed;
 use super::reader::Jpeg;
 use super::upsample::Upsampling;
 use crate::codec::CodecError;
-use crate::codec::decode::color::{cmyk_to_rgb, ycbcr_to_rgb};
+use crate::codec::decode::color::{cmyk_to_rgb, ycbcr_row_to_rgb, ycbcr_to_rgb};
 use crate::codec::decode::raster::Raster;
 
 /// What three or four components stand for.
@@ -33,14 +33,11 @@ impl Jpeg<'_> {
         for (y, out) in data.chunks_exact_mut(frame.width * channels).enumerate() {
             match (rows.read(y), is_ycbcr) {
                 ([grey], _) => out.copy_from_slice(&grey[..frame.width]),
-                ([first, second, third], ycbcr) => {
+                ([y, cb, cr], true) => ycbcr_row_to_rgb(y, cb, cr, out),
+                ([first, second, third], false) => {
                     let pixels = first.iter().zip(second).zip(third);
                     for (out, ((&a, &b), &c)) in out.as_chunks_mut::<3>().0.iter_mut().zip(pixels) {
-                        *out = if ycbcr {
-                            ycbcr_to_rgb([a, b, c])
-                        } else {
-                            [a, b, c]
-                        };
+                        *out = [a, b, c];
                     }
                 }
                 ([first, second, third, fourth], ycbcr) => {
@@ -90,6 +87,7 @@ struct Rows<'f> {
     frame: &'f Frame,
     upsampling: Vec<Upsampling>,
     rows: Vec<Vec<u8>>,
+    sums: Vec<u16>,
 }
 
 impl<'f> Rows<'f> {
@@ -114,6 +112,7 @@ impl<'f> Rows<'f> {
             frame,
             upsampling,
             rows,
+            sums: Vec::new(),
         })
     }
 
@@ -125,7 +124,7 @@ impl<'f> Rows<'f> {
             .zip(&self.upsampling)
             .zip(&mut self.rows)
         {
-            upsampling.row(component, y, row);
+            upsampling.row(component, y, &mut self.sums, row);
         }
         &self.rows
     }

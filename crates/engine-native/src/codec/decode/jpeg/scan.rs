@@ -102,7 +102,7 @@ impl Scan {
                 .alternating
                 .get(member.alternating)
                 .and_then(Option::as_ref);
-            let needs_direct = self.first == 0 && self.high == 0;
+            let needs_direct = !frame.progressive || self.first == 0 && self.high == 0;
             let needs_alternating = !frame.progressive || self.first > 0;
             if needs_direct && !direct.is_some_and(HuffmanTable::fits_direct_current)
                 || needs_alternating && alternating.is_none()

@@ -27,8 +27,8 @@ impl Upsampling {
         }
     }
 
-    /// Writes row `y` of the picture; `out` has room for all of it, and may have more.
-    pub(super) fn row(self, component: &Component, y: usize, out: &mut [u8]) {
+    /// Writes row `y` of the picture; `out` has room for two samples more, and `sums` is a buffer to be used again.
+    pub(super) fn row(self, component: &Component, y: usize, sums: &mut Vec<u16>, out: &mut [u8]) {
         let plane = |y: usize| {
             let stride = component.blocks_wide * 8;
             &component.plane[y * stride..][..component.width]
@@ -44,11 +44,10 @@ impl Upsampling {
         };
         match self {
             Self::Same => out[..component.width].copy_from_slice(plane(y)),
-            Self::SmoothAcross => across::<1, 2, 2>(
-                plane(y).iter().map(|&sample| u16::from(sample)),
-                component.width,
-                out,
-            ),
+            Self::SmoothAcross => {
+                let samples = plane(y).iter().map(|&sample| u16::from(sample));
+                across::<1, 2, 2>(samples, sums, out);
+            }
             Self::SmoothDown => {
                 let bias = if y.is_multiple_of(2) { 1 } else { 2 };
                 for ((out, &near), &far) in out.iter_mut().zip(plane(y / 2)).zip(plane(farther())) {
@@ -56,11 +55,9 @@ impl Upsampling {
                 }
             }
             Self::SmoothBoth => {
-                let sums = plane(y / 2)
-                    .iter()
-                    .zip(plane(farther()))
-                    .map(|(&near, &far)| u16::from(near) * 3 + u16::from(far));
-                across::<8, 7, 4>(sums, component.width, out);
+                let both = plane(y / 2).iter().zip(plane(farther()));
+                let both = both.map(|(&near, &far)| u16::from(near) * 3 + u16::from(far));
+                across::<8, 7, 4>(both, sums, out);
             }
             Self::Repeat { across, down } => {
                 for (out, &sample) in out.chunks_mut(across).zip(plane(y / down)) {
@@ -71,23 +68,24 @@ impl Upsampling {
     }
 }
 
-/// Doubles a row of `count` samples: each gives one towards its left and one towards its right neighbour, rounded with `LEFT`
-/// and `RIGHT` and shifted by `SHIFT`; the outermost have no neighbour and count four times.
+/// Doubles a row: each sample gives one towards its left and one towards its right neighbour, rounded with `LEFT` and `RIGHT`
+/// and shifted by `SHIFT`; the outermost are their own neighbours. `sums` is room for the row.
 fn across<const LEFT: u16, const RIGHT: u16, const SHIFT: u16>(
     samples: impl Iterator<Item = u16>,
-    count: usize,
+    sums: &mut Vec<u16>,
     out: &mut [u8],
 ) {
-    let mut samples = samples.peekable();
-    let mut before = None;
-    for out in out.chunks_mut(2).take(count) {
-        let Some(sample) = samples.next() else { return };
-        let left = before.unwrap_or(sample);
-        let right = samples.peek().copied().unwrap_or(sample);
-        out[0] = ((sample * 3 + left + LEFT) >> SHIFT) as u8;
-        if let Some(out) = out.get_mut(1) {
-            *out = ((sample * 3 + right + RIGHT) >> SHIFT) as u8;
-        }
-        before = Some(sample);
+    sums.clear();
+    sums.push(0);
+    sums.extend(samples);
+    let last = sums[sums.len() - 1];
+    sums.push(last);
+    sums[0] = sums[1];
+    let triples = sums.iter().zip(&sums[1..]).zip(&sums[2..]);
+    for (pair, ((&left, &sample), &right)) in out.as_chunks_mut::<2>().0.iter_mut().zip(triples) {
+        *pair = [
+            ((sample * 3 + left + LEFT) >> SHIFT) as u8,
+            ((sample * 3 + right + RIGHT) >> SHIFT) as u8,
+        ];
     }
 }

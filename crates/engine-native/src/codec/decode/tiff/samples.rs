@@ -31,7 +31,7 @@ enum Meaning {
 }
 
 impl Layout {
-    pub(super) fn of(source: &mut Source<'_>) -> Result<Self, CodecError> {
+    pub(super) fn of(source: &mut Source<'_>, has_palette: bool) -> Result<Self, CodecError> {
         let extra: Vec<u16> = source
             .find_tag_unsigned_vec(Tag::ExtraSamples)
             .map_err(refusal)?
@@ -39,6 +39,7 @@ impl Layout {
         let color = source.colortype().map_err(refusal)?;
         let unsupported = || CodecError::Unsupported(format!("{NAME} with {color:?} pixels"));
         let meaning = match (color, extra.first()) {
+            (ColorType::Gray(_), _) if has_palette => Meaning::Palette(palette(source)?),
             (ColorType::Gray(_), _) => Meaning::Grey,
             (
                 ColorType::Multiband {
@@ -47,7 +48,6 @@ impl Layout {
                 },
                 Some(2),
             ) => Meaning::GreyAlpha,
-            (ColorType::Palette(bits), _) if bits <= 8 => Meaning::Palette(palette(source)?),
             (ColorType::RGB(_), _) => Meaning::Rgb,
             (ColorType::RGBA(_), extra) => Meaning::Rgba {
                 premultiplied: extra == Some(&1),
