@@ -3,6 +3,7 @@
 //! Start with [`decode`] for what LoadImage reads and [`encode_png`] for what SaveImage writes. Every reader takes [`Limits`],
 //! which it checks against the header before it allocates, and answers any bytes at all with a [`CodecError`] at worst.
 
+mod animated;
 mod bytes;
 mod chunks;
 mod decode;
@@ -13,6 +14,7 @@ mod png_out;
 mod python_json;
 mod text;
 
+pub use animated::{WebpOptions, encode_apng, encode_webp};
 pub use bytes::to_bytes;
 pub use decode::{Channel, Decoded, Format, Probe, decode, decode_channel, probe};
 pub use error::CodecError;
