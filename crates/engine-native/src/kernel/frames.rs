@@ -51,7 +51,7 @@ pub(super) fn samples(height: usize, width: usize, channels: usize) -> Result<us
 /// Applies `f` to every distinct frame of a batch.
 pub(super) fn each(
     image: Image,
-    f: impl Fn(Arc<Frame>) -> Result<Arc<Frame>, KernelError> + Sync + Send,
+    f: impl Fn(Arc<Frame>) -> Result<Arc<Frame>, KernelError> + Sync,
 ) -> Result<Image, KernelError> {
     Ok(Image::new(map_distinct(image.into_frames(), f)?)?)
 }
@@ -59,16 +59,26 @@ pub(super) fn each(
 /// Applies `f` to every distinct frame of a batch of masks.
 pub(super) fn each_mask(
     mask: Mask,
-    f: impl Fn(Arc<Frame>) -> Result<Arc<Frame>, KernelError> + Sync + Send,
+    f: impl Fn(Arc<Frame>) -> Result<Arc<Frame>, KernelError> + Sync,
 ) -> Result<Mask, KernelError> {
     Ok(Mask::new(map_distinct(mask.into_frames(), f)?)?)
 }
 
 /// Applies `f` once to every distinct item and puts the result wherever the item stood.
-pub(super) fn map_distinct<T: Shared, R: Clone + Send + Sync>(
+pub(super) fn map_distinct<T: Shared, R: Clone + Send>(
     items: Vec<T>,
-    f: impl Fn(T) -> Result<R, KernelError> + Sync + Send,
+    f: impl Fn(T) -> Result<R, KernelError> + Sync,
 ) -> Result<Vec<R>, KernelError> {
+    let (distinct, places) = distinct(items);
+    let results = map(distinct, &f)?;
+    Ok(places
+        .into_iter()
+        .map(|place| results[place].clone())
+        .collect())
+}
+
+/// The distinct items, and for every item which of them it is.
+fn distinct<T: Shared>(items: Vec<T>) -> (Vec<T>, Vec<usize>) {
     let mut seen = HashMap::new();
     let mut distinct = Vec::new();
     let mut places = Vec::with_capacity(items.len());
@@ -80,14 +90,20 @@ pub(super) fn map_distinct<T: Shared, R: Clone + Send + Sync>(
         }
         places.push(place);
     }
-    let results: Vec<R> = match distinct.len() {
-        1 => distinct.into_iter().map(f).collect::<Result<_, _>>()?,
-        _ => distinct.into_par_iter().map(f).collect::<Result<_, _>>()?,
-    };
-    Ok(places
-        .into_iter()
-        .map(|place| results[place].clone())
-        .collect())
+    (distinct, places)
+}
+
+/// Compiled once for a type of items instead of once for every kernel.
+fn map<T: Send, R: Send>(
+    items: Vec<T>,
+    f: &(dyn Fn(T) -> Result<R, KernelError> + Sync),
+) -> Result<Vec<R>, KernelError> {
+    if items.len() == 1 {
+        return items.into_iter().map(f).collect();
+    }
+    // Whichever thread fails first, the error is that of the first item that fails.
+    let results: Vec<Result<R, KernelError>> = items.into_par_iter().map(f).collect();
+    results.into_iter().collect()
 }
 
 /// A frame of one batch and the frame of another that goes with it.

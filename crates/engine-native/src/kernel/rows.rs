@@ -29,9 +29,16 @@ pub(super) fn fill_bands<T: Send>(
     let rows = out.len() / stride;
     let bands = rayon::current_num_threads() * 4;
     let band_rows = rows.div_ceil(bands).max(SPLIT_SAMPLES / 2 / stride).max(1);
-    out.par_chunks_mut(band_rows * stride)
+    split(out, band_rows * stride, &|band, rows| {
+        fill(band * band_rows, rows)
+    });
+}
+
+/// The parallel part, compiled once for a type of samples instead of once for every kernel.
+fn split<T: Send>(out: &mut [T], length: usize, fill: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    out.par_chunks_mut(length)
         .enumerate()
-        .for_each(|(band, rows)| fill(band * band_rows, rows));
+        .for_each(|(band, rows)| fill(band, rows));
 }
 
 /// Calls `fill(y, row)` for every row of `out`.
@@ -47,11 +54,14 @@ pub(super) fn fill_rows<T: Send>(
     });
 }
 
+/// Fills a row of two outputs.
+type FillPair<'a> = dyn Fn(usize, &mut [f32], &mut [f32]) + Sync + 'a;
+
 /// Calls `fill(y, row of a, row of b)` for every row of two outputs of the same height.
-pub(super) fn fill_row_pairs<T: Send>(
-    (a, a_stride): (&mut [T], usize),
-    (b, b_stride): (&mut [T], usize),
-    fill: impl Fn(usize, &mut [T], &mut [T]) + Sync,
+pub(super) fn fill_row_pairs(
+    (a, a_stride): (&mut [f32], usize),
+    (b, b_stride): (&mut [f32], usize),
+    fill: &FillPair<'_>,
 ) {
     if a_stride == 0 || b_stride == 0 {
         return;
@@ -140,13 +150,17 @@ mod tests {
 
     #[test]
     fn two_outputs_are_filled_row_by_row() {
-        let (mut a, mut b) = (vec![0u32; 500 * 300], vec![0u32; 500 * 7]);
-        fill_row_pairs((&mut a, 300), (&mut b, 7), |y, a, b| {
-            a.fill(y as u32);
-            b.fill(y as u32 * 2);
+        let (mut a, mut b) = (vec![0.0; 500 * 300], vec![0.0; 500 * 7]);
+        fill_row_pairs((&mut a, 300), (&mut b, 7), &|y, a, b| {
+            a.fill(y as f32);
+            b.fill(y as f32 * 2.0);
         });
-        assert!(a.iter().enumerate().all(|(i, &v)| v == (i / 300) as u32));
-        assert!(b.iter().enumerate().all(|(i, &v)| v == (i / 7) as u32 * 2));
+        assert!(a.iter().enumerate().all(|(i, &v)| v == (i / 300) as f32));
+        assert!(
+            b.iter()
+                .enumerate()
+                .all(|(i, &v)| v == (i / 7) as f32 * 2.0)
+        );
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl Layers {
                 *masked = 1.0 - total;
             }
         };
-        fill_row_pairs((&mut colours, width * channels), (&mut mask, width), row);
+        fill_row_pairs((&mut colours, width * channels), (&mut mask, width), &row);
         Ok((
             Arc::new(Frame::new(height, width, channels, colours)),
             Arc::new(Frame::new(height, width, 1, mask)),

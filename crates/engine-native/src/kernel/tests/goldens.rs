@@ -1,10 +1,12 @@
 //! Finding the recordings beside the repository, and reading them.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::kernel::point;
+use crate::kernel::{channel, point};
 use crate::value::{Frame, Image, Mask};
 
 /// The directory of the recordings, or `None` with a line that says so: a lone clone does not have them.
@@ -32,24 +34,18 @@ pub(super) fn json(path: &Path) -> Value {
 
 /// An 8-bit picture as LoadImage gives it: RGB, and a mask of 1 - alpha or 64x64 zeros.
 pub(super) fn load(path: &Path) -> (Image, Mask) {
-    let picture = image::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let (width, height) = (picture.width() as usize, picture.height() as usize);
-    let rgb = point::from_bytes(height, width, 3, &picture.to_rgb8());
-    let mask = match picture.color().has_alpha() {
-        true => {
-            let alpha: Vec<f32> = picture
-                .to_rgba8()
-                .pixels()
-                .map(|p| 1.0 - f32::from(p.0[3]) / 255.0)
-                .collect();
-            Frame::new(height, width, 1, alpha)
-        }
-        false => Frame::filled(64, 64, 1, 0.0),
-    };
-    (
-        Image::single(rgb),
-        Mask::new(vec![mask.into()]).expect("one channel"),
-    )
+    let Saved {
+        width,
+        height,
+        channels,
+        samples,
+    } = saved(path);
+    let image = Image::single(point::from_bytes(height, width, channels, &samples));
+    if channels == 4 {
+        return channel::split_alpha(image).expect("there are colours");
+    }
+    let mask = Mask::new(vec![Frame::filled(64, 64, 1, 0.0).into()]);
+    (image, mask.expect("one channel"))
 }
 
 /// An output as it was saved.
@@ -60,21 +56,19 @@ pub(super) struct Saved {
     pub(super) samples: Vec<u8>,
 }
 
+/// Reads an 8-bit RGB or RGBA file.
 pub(super) fn saved(path: &Path) -> Saved {
-    let picture = image::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let (width, height) = (picture.width() as usize, picture.height() as usize);
-    match picture.color().has_alpha() {
-        true => Saved {
-            width,
-            height,
-            channels: 4,
-            samples: picture.to_rgba8().into_raw(),
-        },
-        false => Saved {
-            width,
-            height,
-            channels: 3,
-            samples: picture.to_rgb8().into_raw(),
-        },
+    let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut reader = png::Decoder::new(BufReader::new(file))
+        .read_info()
+        .expect("a PNG file");
+    let mut samples = vec![0; reader.output_buffer_size().expect("a small picture")];
+    let info = reader.next_frame(&mut samples).expect("a whole picture");
+    let (width, height) = (info.width as usize, info.height as usize);
+    Saved {
+        width,
+        height,
+        channels: samples.len() / width / height,
+        samples,
     }
 }
