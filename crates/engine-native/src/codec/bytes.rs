@@ -3,20 +3,22 @@
 use crate::value::Frame;
 
 /// Every sample of a frame as a byte, in the same order; NaN becomes 0.
-///
-/// The truncation avoids float-to-integer casts, whose saturation keeps the loop from being vectorised: adding 2^23 leaves the
-/// value rounded to the nearest integer in the low bits, and where that was upwards, one is taken away.
 #[must_use]
 pub fn to_bytes(frame: &Frame) -> Vec<u8> {
     let mut bytes = vec![0; frame.data().len()];
-    for (bytes, samples) in bytes.chunks_mut(64).zip(frame.data().chunks(64)) {
-        for (byte, &sample) in bytes.iter_mut().zip(samples) {
-            *byte = to_byte(sample);
-        }
-    }
+    samples_to_bytes(frame.data(), &mut bytes);
     bytes
 }
 
+/// As [`to_bytes`], into a slice of the same length.
+pub(super) fn samples_to_bytes(samples: &[f32], bytes: &mut [u8]) {
+    for (byte, &sample) in bytes.iter_mut().zip(samples) {
+        *byte = to_byte(sample);
+    }
+}
+
+/// The truncation avoids float-to-integer casts, whose saturation keeps the loop from being vectorised: adding 2^23 leaves the
+/// value rounded to the nearest integer in the low bits, and where that was upwards, one is taken away.
 #[inline]
 fn to_byte(sample: f32) -> u8 {
     const TWO_TO_23: f32 = 8_388_608.0;
