@@ -27,7 +27,7 @@ pub mod transform;
 pub mod yuv;
 
 pub use error::KernelError;
-pub use frames::{MAX_FRAME_SAMPLES, output_bytes};
+pub use frames::{MAX_BATCH_FRAMES, MAX_FRAME_SAMPLES, output_bytes};
 
 #[cfg(test)]
 mod tests;

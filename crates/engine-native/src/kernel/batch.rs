@@ -2,7 +2,7 @@
 
 use super::KernelError;
 use super::channel::with_channels;
-use super::frames::{cycle, each};
+use super::frames::{batch_length, cycle, each};
 use super::scale::{self, Crop, Method};
 use crate::value::Image;
 
@@ -10,8 +10,9 @@ use crate::value::Image;
 /// number of channels; missing ones are 1.
 ///
 /// # Errors
-/// If the common shape is beyond one frame.
+/// If the common shape is beyond one frame, or there are too many frames.
 pub fn join(image1: Image, image2: Image) -> Result<Image, KernelError> {
+    batch_length(image1.frames().len() + image2.frames().len())?;
     let channels = image1.first().channels().max(image2.first().channels());
     let image1 = each(image1, |frame| with_channels(frame, channels))?;
     let image2 = each(image2, |frame| with_channels(frame, channels))?;
@@ -37,12 +38,10 @@ pub fn take(image: &Image, index: usize, length: usize) -> Result<Image, KernelE
 /// RepeatImageBatch: the whole batch `amount` times.
 ///
 /// # Errors
-/// If `amount` is 0.
+/// If `amount` is 0 or there would be too many frames.
 pub fn repeat(image: &Image, amount: usize) -> Result<Image, KernelError> {
-    Ok(Image::new(cycle(
-        image.frames(),
-        image.frames().len().saturating_mul(amount),
-    ))?)
+    let length = batch_length(image.frames().len().saturating_mul(amount))?;
+    Ok(Image::new(cycle(image.frames(), length))?)
 }
 
 /// RebatchImages: all frames in order, in batches of `size`; the last may be smaller.
@@ -107,6 +106,20 @@ mod tests {
         let out = repeat(&image, 3).expect("not empty");
         assert_eq!(values(&out), [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]);
         assert!(Arc::ptr_eq(&out.frames()[4], &image.frames()[0]));
+    }
+
+    #[test]
+    fn repeating_what_was_repeated_has_an_end() {
+        let many = repeat(&batch(&[0.0]), 1 << 20).expect("just so many");
+        assert_eq!(repeat(&many, 2), Err(KernelError::TooManyFrames(1 << 21)));
+        assert_eq!(
+            repeat(&many, usize::MAX),
+            Err(KernelError::TooManyFrames(usize::MAX))
+        );
+        assert_eq!(
+            join(many, batch(&[0.0])),
+            Err(KernelError::TooManyFrames((1 << 20) + 1))
+        );
     }
 
     #[test]

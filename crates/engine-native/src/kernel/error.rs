@@ -25,6 +25,9 @@ pub enum KernelError {
         /// Samples per pixel of the result.
         channels: usize,
     },
+    /// The batch would be longer than any may be.
+    #[error("the batch would have {0} pictures, more than one may hold; repeat it less often")]
+    TooManyFrames(usize),
     /// Lanczos works on 8-bit RGB and RGBA only.
     #[error(
         "lanczos needs a picture of 3 or 4 channels, this one has {0}; choose another upscale method"

@@ -13,6 +13,10 @@ use crate::value::{Frame, Image, Mask};
 /// What one frame may hold: 16384 x 16384 RGBA, the largest size that the node definitions let anybody ask for.
 pub const MAX_FRAME_SAMPLES: usize = 16384 * 16384 * 4;
 
+/// What one batch may hold, far beyond what anybody saves: repeating moves pointers, but repeating what was repeated makes
+/// numbers that no memory holds.
+pub const MAX_BATCH_FRAMES: usize = 1 << 20;
+
 /// Bytes that a batch takes if no two of its frames are shared; for checking a budget before a kernel runs.
 #[must_use]
 pub fn output_bytes(frames: usize, height: usize, width: usize, channels: usize) -> u64 {
@@ -46,6 +50,17 @@ pub(super) fn samples(height: usize, width: usize, channels: usize) -> Result<us
             height,
             channels,
         })
+}
+
+/// Whether a batch of `frames` may be made.
+///
+/// # Errors
+/// If there are more than [`MAX_BATCH_FRAMES`].
+pub(super) fn batch_length(frames: usize) -> Result<usize, KernelError> {
+    match frames {
+        0..=MAX_BATCH_FRAMES => Ok(frames),
+        _ => Err(KernelError::TooManyFrames(frames)),
+    }
 }
 
 /// Applies `f` to every distinct frame of a batch.

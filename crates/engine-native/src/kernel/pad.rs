@@ -59,7 +59,12 @@ pub fn pad_for_outpaint(
     margins: Margins,
     feathering: usize,
 ) -> Result<(Image, Mask), KernelError> {
-    let (height, width, _) = image.first().shape();
+    let (height, width, channels) = image.first().shape();
+    samples(
+        height + margins.top + margins.bottom,
+        width + margins.left + margins.right,
+        channels,
+    )?;
     let mask = outpaint_mask(height, width, margins, feathering)?;
     let image = each(image, |frame| framed(frame, margins, 0.5))?;
     Ok((image, Mask::new(vec![Arc::new(mask)])?))

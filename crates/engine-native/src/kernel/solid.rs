@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::KernelError;
-use super::frames::blank;
+use super::frames::{batch_length, blank};
 use crate::value::{Frame, Image, Mask};
 
 /// EmptyImage: `batch` frames of one colour, given as `0xRRGGBB`.
 ///
 /// # Errors
-/// If there is no frame or it has no pixels.
+/// If there is no frame or too many, or a frame has no pixels.
 pub fn empty_image(
     width: usize,
     height: usize,
@@ -21,7 +21,7 @@ pub fn empty_image(
     let pixel = [red, green, blue].map(|level| f32::from(level) / 255.0);
     data.as_chunks_mut().0.fill(pixel);
     let frame = Arc::new(Frame::new(height, width, 3, data));
-    Ok(Image::new(vec![frame; batch])?)
+    Ok(Image::new(vec![frame; batch_length(batch)?])?)
 }
 
 /// SolidMask: one mask of `value`.
