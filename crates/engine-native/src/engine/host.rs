@@ -24,7 +24,8 @@ pub(super) struct Shared {
 /// What an output node hands over, in order.
 pub(super) enum Delivery {
     File(OutputFile),
-    Frame(Bytes),
+    /// A picture, and where to say that it was taken.
+    Frame(Bytes, std::sync::mpsc::Sender<()>),
     Over(Outcome),
 }
 
@@ -89,7 +90,10 @@ impl Host for CallHost {
     }
 
     fn frame(&self, png: Bytes) -> Result<(), NodeError> {
-        self.deliver(Delivery::Frame(png))
+        let (taken, is_taken) = std::sync::mpsc::channel();
+        self.deliver(Delivery::Frame(png, taken))?;
+        // What the node reports next must not overtake the picture.
+        is_taken.recv().map_err(|_| NodeError::Canceled)
     }
 
     fn reserve(&self, bytes: u64) -> Result<(), NodeError> {

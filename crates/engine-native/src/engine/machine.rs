@@ -285,7 +285,12 @@ impl Machine {
 
 impl Node {
     fn new(links: Links) -> Self {
-        let hops = if links.output { 0 } else { 3 };
+        let hops = match (links.output, links.root) {
+            (true, None) => 0,
+            (false, _) => 3,
+            // Outputs of an expansion come after everything else in it, so that their order depends on nothing but the graph.
+            (true, Some(_)) => 4,
+        };
         Self {
             links,
             hops,

@@ -73,6 +73,8 @@ struct Running {
     expanding: Option<Expanding>,
     call: Option<Calling>,
     began: bool,
+    /// Its result must not stand for it in a later run: something in its place commits files, or in that of what it reads.
+    once: bool,
     /// It once ran out of memory beside others: next time it runs alone.
     alone: bool,
 }
@@ -361,6 +363,7 @@ impl Running {
             expanding: None,
             call: None,
             began: false,
+            once: false,
             alone: false,
         }
     }

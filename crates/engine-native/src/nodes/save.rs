@@ -47,7 +47,11 @@ impl Node for SaveImage {
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let image = inputs.image("images")?;
-        let prefix = Prefix::of(inputs.text("filename_prefix")?, image.first())?;
+        let prefix = Prefix::of(
+            inputs.text("filename_prefix")?,
+            image.first().width(),
+            image.first().height(),
+        )?;
         save_png(&image, &prefix, false, context)
     }
 }

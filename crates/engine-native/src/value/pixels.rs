@@ -145,6 +145,18 @@ impl Image {
         &self.frames[0]
     }
 
+    /// How many of the frames are there only once, however often the batch holds them.
+    #[must_use]
+    pub fn distinct(&self) -> usize {
+        distinct(&self.frames)
+    }
+
+    /// Bytes that the frames take together, each counted once.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        (self.distinct() * self.first().size_bytes()) as u64
+    }
+
     /// Applies `f` to every frame, in place where this value is the only owner.
     ///
     /// # Errors
@@ -186,6 +198,18 @@ impl Mask {
     pub fn first(&self) -> &Frame {
         &self.frames[0]
     }
+
+    /// How many of the frames are there only once, however often the batch holds them.
+    #[must_use]
+    pub fn distinct(&self) -> usize {
+        distinct(&self.frames)
+    }
+
+    /// Bytes that the frames take together, each counted once.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        (self.distinct() * self.first().size_bytes()) as u64
+    }
 }
 
 fn one_shape(frames: &[Arc<Frame>]) -> Result<(), ShapeError> {
@@ -197,4 +221,9 @@ fn one_shape(frames: &[Arc<Frame>]) -> Result<(), ShapeError> {
             Err(ShapeError::Mixed(a.0, a.1, a.2, b.0, b.1, b.2))
         }
     }
+}
+
+fn distinct(frames: &[Arc<Frame>]) -> usize {
+    let addresses = frames.iter().map(|frame| Arc::as_ptr(frame).addr());
+    addresses.collect::<std::collections::HashSet<_>>().len()
 }

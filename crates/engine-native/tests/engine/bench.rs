@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
 use workflow_core::{
-    CommitError, Engine, Epoch, FrameRefused, Graph, JobId, JobOutput, NodeEvent, NodeId,
-    OutputContent, OutputName, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunError,
-    RunOutput, RunSink, Ticket, validate,
+    CommitError, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeEvent, NodeId, OutputContent,
+    OutputName, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunError, RunOutput,
+    RunSink, Ticket, validate,
 };
 
 /// One installation: an engine, its blobs and an account's files.
@@ -260,9 +260,4 @@ impl RunSink for Recorder {
             .push((committed.clone(), bytes));
         Ok(committed)
     }
-}
-
-/// The id of the job that every run here is.
-pub(crate) fn job() -> JobId {
-    JOB.parse().unwrap()
 }

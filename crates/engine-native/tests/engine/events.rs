@@ -61,7 +61,7 @@ async fn many_nodes_at_once_are_told_in_one_order() {
     // The sources of an output come right before it, because an output that can run is never left waiting.
     assert_eq!(
         first.events[1..4],
-        ["started b0 Add", "finished b0", "started c0 Show"].map(str::to_owned)
+        ["started a0 Add", "finished a0", "started b0 Add"].map(str::to_owned)
     );
     for _ in 0..20 {
         let again = Bench::with(CONFIG, nodes())

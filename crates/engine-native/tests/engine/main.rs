@@ -1,9 +1,13 @@
 //! The engine as a worker uses it: whole graphs through validation, plan and run, with everything that it tells written down.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get on is to stop")]
+#![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 
 mod bench;
 mod caching;
+mod definitions;
 mod events;
 mod failures;
+mod goldens;
+mod mapping;
 mod toys;

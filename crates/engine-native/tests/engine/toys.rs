@@ -159,6 +159,10 @@ pub(crate) fn block() -> Arc<dyn Node> {
 
 /// `Choose`: one of two lazy inputs.
 pub(crate) fn choose() -> Arc<dyn Node> {
+    Arc::new(choose_toy())
+}
+
+pub(crate) fn choose_toy() -> Toy {
     let inputs = vec![
         int_input("which", json!({})),
         lazy(int_input("a", json!({}))),
@@ -184,7 +188,7 @@ pub(crate) fn choose() -> Arc<dyn Node> {
             vec![name.to_owned()]
         }
     };
-    Arc::new(choose)
+    choose
 }
 
 /// `Double`: `value` twice, by a graph of `Add`; with an output node in it when `show` is 1.

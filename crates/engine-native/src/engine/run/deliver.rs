@@ -42,9 +42,16 @@ impl Run {
         let sink = Arc::clone(&self.sink);
         match delivery {
             Delivery::Over(outcome) => self.settle(node, outcome)?,
-            Delivery::Frame(png) => {
+            Delivery::Frame(png, taken) => {
                 let id = self.nodes[root].step.id.clone();
-                let frame = async move { Delivered::Frame(node, sink.frame(&id, png).await) };
+                let frame = async move {
+                    let result = sink.frame(&id, png).await;
+                    if result.is_ok() {
+                        // If its maker is gone, so is the run.
+                        let _ = taken.send(());
+                    }
+                    Delivered::Frame(node, result)
+                };
                 self.delivering = Some(frame.boxed());
             }
             Delivery::File(file) => {

@@ -4,8 +4,10 @@
 //! Only the result of the whole is kept for later runs, and only if nothing in it commits.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::Value as Json;
 use workflow_core::{NodeDefinition, RunError};
 
 use super::{Run, Running};
@@ -18,6 +20,8 @@ pub(super) struct Expanding {
     parts: Vec<Part>,
     /// Nodes by the call that put them there and their name.
     named: HashMap<(usize, String), usize>,
+    /// All of them.
+    nodes: Range<usize>,
 }
 
 impl Run {
@@ -56,9 +60,7 @@ impl Run {
         let outputs = (first..self.nodes.len())
             .filter(|&inner| self.nodes[inner].step.definition.output_node);
         let outputs: Vec<usize> = outputs.collect();
-        if !outputs.is_empty() {
-            self.nodes[node].step.key = None;
-        }
+        self.nodes[node].once |= !outputs.is_empty();
         goals.extend(outputs);
         goals.sort_unstable();
         goals.dedup();
@@ -66,7 +68,11 @@ impl Run {
             .map(|inner| self.links(inner))
             .collect();
         self.machine.add(links);
-        self.nodes[node].expanding = Some(Expanding { parts, named });
+        self.nodes[node].expanding = Some(Expanding {
+            parts,
+            named,
+            nodes: first..self.nodes.len(),
+        });
         self.machine.expand(node, &goals);
         Ok(())
     }
@@ -74,7 +80,14 @@ impl Run {
     /// What an expansion came to.
     pub(super) fn resolve(&mut self, node: usize, expanding: Expanding) -> Vec<Vec<Value>> {
         let definition = Arc::clone(&self.nodes[node].step.definition);
-        let Expanding { parts, named } = expanding;
+        let Expanding {
+            parts,
+            named,
+            nodes,
+        } = expanding;
+        for inner in nodes {
+            self.show_at(node, inner);
+        }
         merge(&definition, parts, |call, name, slot| {
             let Some(&inner) = named.get(&(call, name.to_owned())) else {
                 return Vec::new();
@@ -83,6 +96,20 @@ impl Run {
             self.unuse(inner, slot);
             values
         })
+    }
+
+    /// What a node of an expansion shows is shown at the node in whose place it stands.
+    fn show_at(&mut self, node: usize, inner: usize) {
+        let files = std::mem::take(&mut self.nodes[inner].files);
+        let ui = std::mem::take(&mut self.nodes[inner].ui);
+        self.nodes[node].files.extend(files);
+        for (key, value) in ui {
+            let shown = self.nodes[node].ui.entry(key);
+            let shown = shown.or_insert_with(|| Json::Array(Vec::new()));
+            if let (Json::Array(shown), Json::Array(more)) = (shown, value) {
+                shown.extend(more);
+            }
+        }
     }
 
     fn add_nodes(

@@ -9,6 +9,7 @@ use super::{Calling, Held, Run};
 use crate::engine::announce::Report;
 use crate::engine::cache::Entry;
 use crate::engine::call::{Made, Outcome, Part, merge, merge_ui};
+use crate::engine::compile::Source;
 use crate::engine::memory::{Ledger, Parts};
 use crate::{NodeError, Value};
 
@@ -70,7 +71,6 @@ impl Run {
             self.fail(node, &error);
             return Ok(());
         }
-        self.show_at_root(node);
         self.machine.finish(node);
         Ok(())
     }
@@ -81,8 +81,6 @@ impl Run {
             let line = format!("Execution Blocked: {message}");
             let id = self.nodes[root].step.id.clone();
             self.shared.announcer.report(root, &id, Report::Text(line));
-            // Whoever gets this result again is to be told again.
-            self.nodes[node].step.key = None;
         }
         if !calling.takes {
             self.release(node);
@@ -126,12 +124,23 @@ impl Run {
     }
 
     /// Keeps a result for later runs.
-    fn keep(&self, node: usize, slots: &[Vec<Value>]) {
+    fn keep(&mut self, node: usize, slots: &[Vec<Value>]) {
+        let sources = self.nodes[node]
+            .step
+            .sources
+            .iter()
+            .filter_map(Source::link);
+        if sources
+            .into_iter()
+            .any(|(source, _)| self.nodes[source].once)
+        {
+            self.nodes[node].once = true;
+        }
         let node = &self.nodes[node];
         let Some(key) = node
             .step
             .key
-            .filter(|_| node.root.is_none() && node.twin.is_none())
+            .filter(|_| !node.once && node.root.is_none() && node.twin.is_none())
         else {
             return;
         };
@@ -141,24 +150,5 @@ impl Run {
             files: node.files.clone(),
         };
         self.engine.cache.insert(key, entry);
-    }
-
-    /// What a node of an expansion shows is shown at the node that stood there first.
-    fn show_at_root(&mut self, node: usize) {
-        let Some(root) = self.nodes[node].root else {
-            return;
-        };
-        let files = std::mem::take(&mut self.nodes[node].files);
-        let ui = std::mem::take(&mut self.nodes[node].ui);
-        self.nodes[root].files.extend(files);
-        for (key, value) in ui {
-            let shown = self.nodes[root]
-                .ui
-                .entry(key)
-                .or_insert_with(|| Json::Array(Vec::new()));
-            if let (Json::Array(shown), Json::Array(more)) = (shown, value) {
-                shown.extend(more);
-            }
-        }
     }
 }

@@ -44,7 +44,11 @@ impl Run {
             self.follow(node, twin)?;
             return Ok(Next::Settled);
         }
-        match self.nodes[node].alone && self.running > 0 {
+        let Running {
+            alone, root, step, ..
+        } = &self.nodes[node];
+        let is_inner_output = root.is_some() && step.definition.output_node;
+        match (*alone || is_inner_output) && self.running > 0 {
             true => Ok(Next::Wait),
             false => Ok(Next::Call(node)),
         }

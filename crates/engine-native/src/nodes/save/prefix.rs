@@ -8,7 +8,6 @@ use asset_store::FilePath;
 use jiff::Zoned;
 use workflow_core::OutputName;
 
-use crate::value::Frame;
 use crate::{NodeContext, NodeError};
 
 /// The beginning of the names of one node's files.
@@ -22,12 +21,12 @@ pub(crate) struct Prefix {
 const BATCH_NUMBER: &str = "%batch_num%";
 
 impl Prefix {
-    /// The prefix of files of `frame`'s size, saved now.
+    /// The prefix of pictures of a size, saved now.
     ///
     /// # Errors
     /// If the files would lie outside the outputs, or no file can be called so.
-    pub(crate) fn of(prefix: &str, frame: &Frame) -> Result<Self, NodeError> {
-        Self::at(prefix, frame.width(), frame.height(), &Zoned::now())
+    pub(crate) fn of(prefix: &str, width: usize, height: usize) -> Result<Self, NodeError> {
+        Self::at(prefix, width, height, &Zoned::now())
     }
 
     /// The prefix of files that are only looked at: the same for all pictures of a node in a job, and most likely no other's.
@@ -51,6 +50,15 @@ impl Prefix {
         OutputName::Counted {
             counter: self.counter.clone(),
             stem: self.stem.replace(BATCH_NUMBER, &index.to_string()),
+            extension: extension.to_owned(),
+        }
+    }
+
+    /// The name of a file that holds the whole batch: it has no number to fill in.
+    pub(crate) fn whole_batch(&self, extension: &str) -> OutputName {
+        OutputName::Counted {
+            counter: self.counter.clone(),
+            stem: self.stem.clone(),
             extension: extension.to_owned(),
         }
     }
@@ -109,7 +117,9 @@ mod tests {
     use super::*;
 
     fn names(prefix: &str) -> Result<Vec<String>, NodeError> {
-        let now: Zoned = "2026-03-09T05:07:08+00:00[UTC]".parse().expect("a time");
+        let now = jiff::civil::datetime(2026, 3, 9, 5, 7, 8, 0)
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .expect("a time");
         let prefix = Prefix::at(prefix, 64, 48, &now)?;
         let path = |index| {
             prefix

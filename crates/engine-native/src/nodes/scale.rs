@@ -1,0 +1,208 @@
+//! Pictures in another size.
+
+use serde_json::json;
+use workflow_core::NodeDefinition;
+
+use crate::define::{
+    classic, float_input, int_input, link, listed_combo, modern, modern_combo, named, output,
+};
+
+use crate::kernel::output_bytes;
+use crate::kernel::scale::{self, Crop, Method};
+use crate::value::Image;
+use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+
+/// A picture in a given size; a side of 0 follows the other.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageScale;
+
+impl Node for ImageScale {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            display_name: named("Upscale Image"),
+            inputs: vec![
+                link("image", "IMAGE"),
+                listed_combo(
+                    "upscale_method",
+                    &["nearest-exact", "bilinear", "area", "bicubic", "lanczos"],
+                    json!({}),
+                ),
+                int_input(
+                    "width",
+                    json!({"default": 512, "min": 0, "max": 16384, "step": 1}),
+                ),
+                int_input(
+                    "height",
+                    json!({"default": 512, "min": 0, "max": 16384, "step": 1}),
+                ),
+                listed_combo("crop", &["disabled", "center"], json!({})),
+            ],
+            outputs: vec![output("IMAGE")],
+            ..classic("ImageScale", "nodes", "image/upscaling")
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let image = inputs.image("image")?;
+        let crop = inputs.choice("crop", |word| match word {
+            "disabled" => Some(Crop::Disabled),
+            "center" => Some(Crop::Center),
+            _ => None,
+        })?;
+        let (width, height) = (image.first().width(), image.first().height());
+        match scale::scaled_to(width, height, inputs.int("width")?, inputs.int("height")?) {
+            None => Ok(image.into()),
+            Some(size) => scaled(image, size, &inputs, crop, context),
+        }
+    }
+}
+
+/// A picture so many times as large.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageScaleBy;
+
+impl Node for ImageScaleBy {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            display_name: named("Upscale Image By"),
+            inputs: vec![
+                link("image", "IMAGE"),
+                listed_combo(
+                    "upscale_method",
+                    &["nearest-exact", "bilinear", "area", "bicubic", "lanczos"],
+                    json!({}),
+                ),
+                float_input(
+                    "scale_by",
+                    json!({"default": 1.0, "min": 0.01, "max": 8.0, "step": 0.01}),
+                ),
+            ],
+            outputs: vec![output("IMAGE")],
+            ..classic("ImageScaleBy", "nodes", "image/upscaling")
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let image = inputs.image("image")?;
+        let size = scale::scaled_by(
+            image.first().width(),
+            image.first().height(),
+            inputs.float("scale_by")?,
+        )?;
+        scaled(image, size, &inputs, Crop::Disabled, context)
+    }
+}
+
+/// A picture of so many megapixels.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageScaleToTotalPixels;
+
+impl Node for ImageScaleToTotalPixels {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            inputs: vec![
+                link("image", "IMAGE"),
+                modern_combo(
+                    "upscale_method",
+                    &["nearest-exact", "bilinear", "area", "bicubic", "lanczos"],
+                    json!({}),
+                ),
+                float_input(
+                    "megapixels",
+                    json!({"default": 1.0, "min": 0.01, "max": 16.0, "step": 0.01}),
+                ),
+            ],
+            outputs: vec![output("IMAGE")],
+            ..modern(
+                "ImageScaleToTotalPixels",
+                "comfy_extras.nodes_post_processing",
+                "image/upscaling",
+            )
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let image = inputs.image("image")?;
+        let size = scale::total_pixels(
+            image.first().width(),
+            image.first().height(),
+            inputs.float("megapixels")?,
+        )?;
+        scaled(image, size, &inputs, Crop::Disabled, context)
+    }
+}
+
+/// A picture whose longer side is so long.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageScaleToMaxDimension;
+
+impl Node for ImageScaleToMaxDimension {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            inputs: vec![
+                link("image", "IMAGE"),
+                listed_combo(
+                    "upscale_method",
+                    &[
+                        "area",
+                        "lanczos",
+                        "bilinear",
+                        "nearest-exact",
+                        "bilinear",
+                        "bicubic",
+                    ],
+                    json!({}),
+                ),
+                int_input(
+                    "largest_size",
+                    json!({"default": 512, "min": 0, "max": 16384, "step": 1}),
+                ),
+            ],
+            outputs: vec![output("IMAGE")],
+            ..classic(
+                "ImageScaleToMaxDimension",
+                "comfy_extras.nodes_images",
+                "image/upscaling",
+            )
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let image = inputs.image("image")?;
+        let size = scale::max_dimension(
+            image.first().width(),
+            image.first().height(),
+            inputs.int("largest_size")?,
+        )?;
+        scaled(image, size, &inputs, Crop::Disabled, context)
+    }
+}
+
+/// The methods by the names that graphs use.
+pub(super) fn method(word: &str) -> Option<Method> {
+    match word {
+        "nearest-exact" => Some(Method::NearestExact),
+        "bilinear" => Some(Method::Bilinear),
+        "area" => Some(Method::Area),
+        "bicubic" => Some(Method::Bicubic),
+        "lanczos" => Some(Method::Lanczos),
+        _ => None,
+    }
+}
+
+fn scaled(
+    image: Image,
+    (width, height): (usize, usize),
+    inputs: &Inputs,
+    crop: Crop,
+    context: &NodeContext,
+) -> Result<NodeOutput, NodeError> {
+    let method = inputs.choice("upscale_method", method)?;
+    context.reserve(output_bytes(
+        image.distinct(),
+        height,
+        width,
+        image.first().channels(),
+    ))?;
+    Ok(scale::common_upscale(image, width, height, method, crop)?.into())
+}

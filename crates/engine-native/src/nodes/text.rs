@@ -1,0 +1,62 @@
+//! Python's operations on texts, over code points.
+
+mod case;
+mod pattern;
+mod replacement;
+mod syntax;
+
+pub(super) use case::{capitalized, title_cased};
+pub(super) use pattern::{Found, Options, Pattern, PatternError};
+
+/// `string[start:end]`.
+pub(super) fn slice(string: &str, start: i128, end: i128) -> String {
+    let length = string.chars().count();
+    let position = |at: i128| {
+        let from_start = if at < 0 {
+            at.saturating_add(length as i128)
+        } else {
+            at
+        };
+        usize::try_from(from_start.max(0))
+            .unwrap_or(length)
+            .min(length)
+    };
+    let (start, end) = (position(start), position(end));
+    string
+        .chars()
+        .skip(start)
+        .take(end.saturating_sub(start))
+        .collect()
+}
+
+/// `str.isspace` of one character: what `strip` takes away.
+pub(super) fn is_space(character: char) -> bool {
+    character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_count_code_points_and_forgive_positions() {
+        let cases = [
+            ((0, 5), "Hällo"),
+            ((-5, -1), "Wörl"),
+            ((3, 100), "lo Wörld"),
+            ((5, 2), ""),
+            ((-100, 1), "H"),
+            ((i128::MIN, i128::MAX), "Hällo Wörld"),
+        ];
+        for ((start, end), part) in cases {
+            assert_eq!(slice("Hällo Wörld", start, end), part, "[{start}:{end}]");
+        }
+    }
+
+    #[test]
+    fn space_is_what_python_strips() {
+        let spaces = "\t\n\u{b}\u{c}\r\u{1c}\u{1f} \u{85}\u{a0}\u{2003}\u{3000}";
+        assert!(spaces.chars().all(is_space));
+        assert!(!"\u{200b}\u{feff}_".chars().any(is_space));
+    }
+}
