@@ -18,6 +18,7 @@ pub async fn blob_store(fresh: impl Fn(TestClock) -> Arc<dyn BlobStore>) {
     let clock = TestClock::at(start());
     let fresh = || fresh(clock.clone());
     a_committed_blob_reads_back(&*fresh()).await;
+    empty_chunks_are_nothing(&*fresh()).await;
     put_twice_is_one_blob(&*fresh()).await;
     puts_of_the_same_bytes_at_once_are_one_blob(&*fresh()).await;
     nothing_is_visible_before_the_commit(&*fresh()).await;
@@ -89,6 +90,19 @@ async fn puts_of_the_same_bytes_at_once_are_one_blob(blobs: &dyn BlobStore) {
     let put = join_all((0..8).map(|_| put(blobs, &bytes))).await;
     assert_eq!(listed(blobs).await, [put[0]]);
     assert_eq!(read_all(blobs, &put[0]).await.expect("the bytes"), bytes);
+}
+
+async fn empty_chunks_are_nothing(blobs: &dyn BlobStore) {
+    for bytes in [pattern(0), pattern(10), pattern(3_000_001)] {
+        let mut writer = blobs.begin().await.expect("a writer");
+        for chunk in [Vec::new(), bytes.clone(), Vec::new()] {
+            writer.write(chunk.into()).await.expect("room for nothing");
+        }
+        writer.finish().await.expect("an end");
+        let blob = writer.commit().await.expect("a commit");
+        assert_eq!(blob.hash, BlobHash::of(&bytes));
+        assert_eq!(read_all(blobs, &blob).await.expect("the bytes"), bytes);
+    }
 }
 
 async fn nothing_is_visible_before_the_commit(blobs: &dyn BlobStore) {

@@ -135,6 +135,10 @@ impl Written {
 #[async_trait]
 impl BlobWriter for FileWriter {
     async fn write(&mut self, chunk: Bytes) -> Result<(), BlobError> {
+        if chunk.is_empty() {
+            // Writing nothing would look like a disk that takes nothing.
+            return Ok(());
+        }
         self.gathered_bytes += chunk.len();
         self.gathered.push(chunk);
         if self.gathered_bytes >= BATCH {
