@@ -35,7 +35,8 @@ pub(crate) fn tell(
     request_id: Uuid,
     account: Option<&AccountId>,
 ) {
-    tracing::info!(
+    // Not at the default level: a poll must cost no line.
+    tracing::debug!(
         target: "workflow_http::request",
         method = %observed.method,
         route = observed.route,
@@ -50,7 +51,7 @@ pub(crate) fn tell(
 
 /// Writes the log line of a request whose client left before its answer was made.
 pub(crate) fn tell_gone(method: &Method, route: &'static str, elapsed: Duration, request_id: Uuid) {
-    tracing::info!(
+    tracing::debug!(
         target: "workflow_http::request",
         method = %method,
         route,
