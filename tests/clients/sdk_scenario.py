@@ -17,6 +17,7 @@ os.environ["COMFY_BASE_URL"] = base_url
 os.environ.pop("COMFY_API_KEY", None)
 
 import httpx  # noqa: E402
+from comfy_low.errors import HashMismatch  # noqa: E402
 from comfy_sdk import AsyncComfy, Comfy  # noqa: E402
 from comfy_sdk import exceptions as errors  # noqa: E402
 from comfy_sdk.events import OutputReady, Progress, StatusChange  # noqa: E402
@@ -166,7 +167,7 @@ def refusals(client, output):
     held = raises(errors.ComfyError, lambda: client.assets.delete(output.id))
     assert held.http_status == 409 and held.code == "asset_in_use"
     lied = raises(
-        errors.HashMismatch,
+        HashMismatch,
         lambda: client._low.post_assets(
             io.BytesIO(b"bytes"), "text/plain", "lie.txt", expected_hash="blake3:" + "0" * 64, file_size=5
         ),

@@ -20,20 +20,26 @@ pub struct Server {
     pub address: SocketAddr,
 }
 
-/// Path of the built binary `name`. Cargo builds it once per test run, with the profile of the tests.
+/// Path of the binary. Cargo builds it once per test run, with the profile of the tests.
 ///
 /// # Panics
 /// If it does not build.
 #[must_use]
-pub fn binary(name: &str) -> PathBuf {
+pub fn binary() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
         let built = std::process::Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--bins", "--manifest-path"])
+            .args([
+                "build",
+                "--quiet",
+                "--package",
+                "all-in-one",
+                "--manifest-path",
+            ])
             .arg(root().join("Cargo.toml"))
             .status()
             .expect("cargo can be started");
-        assert!(built.success(), "the binaries must build");
+        assert!(built.success(), "the binary must build");
         // <target>/<profile>/deps/it-<hash> -> <target>/<profile>
         let test = std::env::current_exe().expect("a test knows its own path");
         test.ancestors()
@@ -41,7 +47,7 @@ pub fn binary(name: &str) -> PathBuf {
             .expect("tests lie two folders below")
             .to_owned()
     });
-    folder.join(name)
+    folder.join("all-in-one")
 }
 
 impl Server {
@@ -61,7 +67,7 @@ impl Server {
         data_dir: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Self> {
-        let mut child = Command::new(binary("all-in-one"))
+        let mut child = Command::new(binary())
             .arg("serve")
             .args([
                 "--listen",

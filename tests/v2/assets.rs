@@ -216,7 +216,7 @@ async fn content_is_read_whole_in_part_or_not_at_all() {
 #[tokio::test]
 async fn a_signed_link_needs_no_credentials_and_cannot_be_forged() {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start_with(data.path(), ["--token", "hush-hush-token"])
+    let server = Server::start_with(data.path(), ["--token", "hush-hush-hush-token"])
         .await
         .unwrap();
     let form = Form::new()
@@ -229,7 +229,7 @@ async fn a_signed_link_needs_no_credentials_and_cannot_be_forged() {
         (401, "unauthorized")
     );
     let asset = server
-        .send(&upload(form).header("Authorization", "bearer hush-hush-token"))
+        .send(&upload(form).header("Authorization", "bearer hush-hush-hush-token"))
         .await
         .unwrap()
         .json();
