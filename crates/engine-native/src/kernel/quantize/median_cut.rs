@@ -8,7 +8,7 @@ const WEIGHTS: [u32; 3] = [77, 150, 29];
 
 /// A box of colours: a range of the list, and its pixels.
 #[derive(Clone, Copy)]
-struct Box {
+struct ColorBox {
     first: usize,
     end: usize,
     pixels: u64,
@@ -19,7 +19,7 @@ pub(super) fn palette(pixels: &[Rgb], most: usize) -> Vec<Rgb> {
     let mut colors = colors::count(pixels);
     let mut heap = Heap::default();
     let mut finished = Vec::new();
-    heap.push(Box {
+    heap.push(ColorBox {
         first: 0,
         end: colors.len(),
         pixels: pixels.len() as u64,
@@ -43,7 +43,7 @@ pub(super) fn palette(pixels: &[Rgb], most: usize) -> Vec<Rgb> {
 }
 
 /// Splits a box of more than one colour: the upper part goes up to and with the value that holds the median pixel.
-fn split(colors: &mut [Color], part: Box) -> Option<(Box, Box)> {
+fn split(colors: &mut [Color], part: ColorBox) -> Option<(ColorBox, ColorBox)> {
     let inside = &mut colors[part.first..part.end];
     let channel = widest(inside)?;
     let mut histogram = [0u64; 256];
@@ -54,12 +54,12 @@ fn split(colors: &mut [Color], part: Box) -> Option<(Box, Box)> {
     let upper_length = partition(inside, |color| usize::from(color.rgb[channel]) >= lowest);
     let middle = part.first + upper_length;
     Some((
-        Box {
+        ColorBox {
             first: part.first,
             end: middle,
             pixels: upper_pixels,
         },
-        Box {
+        ColorBox {
             first: middle,
             end: part.end,
             pixels: part.pixels - upper_pixels,
@@ -126,11 +126,11 @@ fn mean(colors: &[Color]) -> Rgb {
 /// moves equals as Pillow's does.
 #[derive(Default)]
 struct Heap {
-    boxes: Vec<Box>,
+    boxes: Vec<ColorBox>,
 }
 
 impl Heap {
-    fn push(&mut self, part: Box) {
+    fn push(&mut self, part: ColorBox) {
         let mut place = self.boxes.len();
         self.boxes.push(part);
         while place > 0 && part.pixels > self.boxes[(place - 1) / 2].pixels {
@@ -140,7 +140,7 @@ impl Heap {
         self.boxes[place] = part;
     }
 
-    fn pop(&mut self) -> Option<Box> {
+    fn pop(&mut self) -> Option<ColorBox> {
         let last = self.boxes.pop()?;
         let Some(&top) = self.boxes.first() else {
             return Some(last);
