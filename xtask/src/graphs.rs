@@ -81,7 +81,7 @@ pub fn scale(asset: &str) -> String {
 #[must_use]
 pub fn busy(nodes: u32) -> String {
     let mut text = String::from(
-        r#"{"workflow":{"0":{"class_type":"EmptyImage","inputs":{"width":1024,"height":1024,"batch_size":1,"color":1}}"#,
+        r#"{"workflow":{"0":{"class_type":"EmptyImage","inputs":{"width":512,"height":512,"batch_size":1,"color":1}}"#,
     );
     for node in 1..=nodes {
         let before = node - 1;

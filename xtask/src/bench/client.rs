@@ -138,8 +138,11 @@ async fn one(
         let began = Instant::now();
         match work.once(&mut connection, number).await {
             Ok(Step::Done) => samples.push(micros(began.elapsed())),
-            Ok(Step::At(moment)) => samples.push(moment),
             Ok(Step::Over) => break,
+            Ok(Step::OverAt(moment)) => {
+                samples.push(moment);
+                break;
+            }
             Err(error) => return (samples, Some(error.to_string())),
         }
     }
@@ -169,8 +172,10 @@ enum Prepared {
 /// How a piece of work ended.
 enum Step {
     Done,
-    At(u64),
+    /// There is nothing left to do on this connection.
     Over,
+    /// The same, and when that came about.
+    OverAt(u64),
 }
 
 impl Prepared {
@@ -247,7 +252,7 @@ impl Prepared {
                         last = now_us();
                     }
                 }
-                return Ok(Step::At(last));
+                return Ok(Step::OverAt(last));
             }
         }
         Ok(Step::Done)

@@ -43,6 +43,9 @@ pub struct Options {
     /// Where data directories are made; beside the build unless named.
     #[arg(long)]
     folder: Option<PathBuf>,
+    /// A further argument for every server, such as `--with=--job-slots=8`; may be given several times.
+    #[arg(long)]
+    with: Vec<String>,
 }
 
 /// A run of a server that gives one figure or several.
@@ -78,6 +81,8 @@ struct Bench {
     folder: TempDir,
     seconds: f64,
     stored: u64,
+    /// Further arguments for every server.
+    with: Vec<String>,
 }
 
 /// The most that a load does when only time bounds it.
@@ -104,6 +109,7 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         folder: TempDir::with_prefix_in("bench-", folder)?,
         seconds: f64::from(options.seconds),
         stored: options.stored,
+        with: options.with.clone(),
     };
     let runtime = tokio::runtime::Runtime::new()?;
     // Dropping the work kills every process that it started, and the folder goes with the bench.
@@ -128,24 +134,32 @@ impl Bench {
         let chosen = Scenario::value_variants()
             .iter()
             .filter(|scenario| only.is_empty() || only.contains(scenario));
-        let mut figures = Vec::new();
+        let (mut figures, mut failed) = (Vec::new(), Vec::new());
         for scenario in chosen {
             say(&format!("{scenario:?}"));
-            for figure in self.one(*scenario).await? {
-                writeln!(out, "{}", figure.line(&setting))?;
-                out.flush()?;
-                figures.push(figure);
+            match self.one(*scenario).await {
+                Ok(measured) => {
+                    for figure in &measured {
+                        writeln!(out, "{}", figure.line(&setting))?;
+                        out.flush()?;
+                    }
+                    figures.extend(measured);
+                }
+                // What the others measured is worth having.
+                Err(error) => failed.push(format!("{scenario:?} was not measured: {error}")),
             }
         }
         table(&figures, out)?;
+        for failure in &failed {
+            writeln!(out, "{failure}")?;
+        }
         writeln!(
             out,
             "{}; the load of the machine was {} when the run began",
             setting.disk, setting.machine["load_1m"]
         )?;
-        Ok(figures
-            .iter()
-            .all(|figure| figure.claim.passes(figure.value) != Some(false)))
+        let passed = |figure: &Figure| figure.claim.passes(figure.value) != Some(false);
+        Ok(failed.is_empty() && figures.iter().all(passed))
     }
 
     async fn one(&self, scenario: Scenario) -> io::Result<Vec<Figure>> {
@@ -174,12 +188,13 @@ impl Bench {
             "--log-level",
             "warn",
         ];
-        let arguments = raised.iter().chain(arguments);
+        let with = self.with.iter().map(String::as_str);
+        let arguments = raised.iter().chain(arguments).copied().chain(with);
         Launch {
             program: self.program.clone(),
             data_dir: self.folder.path().join(name),
             log: self.folder.path().join(format!("{name}.log")),
-            arguments: arguments.map(|argument| (*argument).to_owned()).collect(),
+            arguments: arguments.map(str::to_owned).collect(),
             variables: Vec::new(),
         }
     }

@@ -88,14 +88,14 @@ impl Check<'_> {
     /// An acknowledged job is there with the graph that was sent; sending again gives that very job.
     async fn submission(&mut self, key: &str, sent: &Submission) -> io::Result<()> {
         if let Some(job) = &sent.job {
-            let answer = self.get(&format!("/api/v2/jobs/{job}")).await?;
-            let judged = job_answered(self.oracle, key, &answer);
+            let judged = self.job(key, job).await?;
             self.judge(judged);
             let answer = self.get(&format!("/api/v2/jobs/{job}/workflow")).await?;
             self.judge(same_graph(key, &sent.body, &answer));
         }
+        let asked = self.oracle.lock().moment();
         let answer = submit(&mut self.connection, key, &sent.body).await?;
-        let judged = submission_answered(self.oracle, key, &answer);
+        let judged = submission_answered(self.oracle, key, &answer, asked);
         self.judge(judged);
         Ok(())
     }
@@ -132,13 +132,12 @@ impl Check<'_> {
         let deadline = Instant::now() + LONGEST_WAIT;
         for (key, job) in jobs {
             while !self.oracle.lock().ends.contains_key(&job) {
-                let answer = self.get(&format!("/api/v2/jobs/{job}")).await?;
-                if let Err(violation) = job_answered(self.oracle, &key, &answer) {
+                if let Err(violation) = self.job(&key, &job).await? {
                     self.violations.push(violation);
                     break;
                 }
                 if Instant::now() >= deadline {
-                    let what = format!("job {job} is not over after a minute: {}", answer.text());
+                    let what = format!("job {job} of key {key} is not over after a minute");
                     self.violations.push(Violation::new(Kind::Endless, what));
                     return Ok(());
                 }
@@ -242,6 +241,13 @@ impl Check<'_> {
         uploads
             .find(|upload| upload.asset.as_deref() == Some(asset))
             .is_none_or(Upload::may_be_gone)
+    }
+
+    /// Looks at a job.
+    async fn job(&mut self, key: &str, job: &str) -> io::Result<Result<(), Violation>> {
+        let asked = self.oracle.lock().moment();
+        let answer = self.get(&format!("/api/v2/jobs/{job}")).await?;
+        Ok(job_answered(self.oracle, key, &answer, asked))
     }
 
     async fn get(&mut self, target: &str) -> io::Result<Answer> {

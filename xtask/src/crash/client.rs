@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::oracle::{Content, Deletion, Oracle, Upload, hash_of};
+use super::oracle::{Content, Deletion, Moment, Oracle, Upload, hash_of};
 use super::tally::{Kind, Violation};
 use crate::form;
 use crate::graphs::{invert, labelled, several, solid};
@@ -89,8 +89,9 @@ impl Client {
     ) -> io::Result<Result<(), Violation>> {
         let body = labelled(&self.graph(), key);
         self.oracle.lock().submitting(key, &body);
+        let asked = self.oracle.lock().moment();
         let answer = submit(connection, key, &body).await?;
-        Ok(submission_answered(&self.oracle, key, &answer))
+        Ok(submission_answered(&self.oracle, key, &answer, asked))
     }
 
     /// A small graph, one with many outputs, or one over an output of an earlier job.
@@ -154,18 +155,20 @@ impl Client {
             return Ok(Ok(()));
         };
         let target = format!("/api/v2/jobs/{job}/cancel");
+        let asked = self.oracle.lock().moment();
         let answer = connection.send(&post_json(&target, "", "")).await?;
-        Ok(job_answered(&self.oracle, &key, &answer))
+        Ok(job_answered(&self.oracle, &key, &answer, asked))
     }
 
     async fn look(&mut self, connection: &mut Connection) -> io::Result<Result<(), Violation>> {
         let Some((key, job)) = self.recent_job() else {
             return Ok(Ok(()));
         };
+        let asked = self.oracle.lock().moment();
         let answer = connection
             .send(&request("GET", &format!("/api/v2/jobs/{job}")))
             .await?;
-        Ok(job_answered(&self.oracle, &key, &answer))
+        Ok(job_answered(&self.oracle, &key, &answer, asked))
     }
 
     /// Key and id of one of the jobs that were acknowledged last.
@@ -228,13 +231,14 @@ pub(super) fn submission_answered(
     oracle: &Shared,
     key: &str,
     answer: &Answer,
+    asked: Moment,
 ) -> Result<(), Violation> {
     match answer.status {
         201 => {
             let job = body(answer)?;
             let mut oracle = oracle.lock();
             oracle.submitted(key, job["id"].as_str().unwrap_or_default())?;
-            oracle.job_seen(key, &job)
+            oracle.job_seen(key, &job, asked)
         }
         429 => Ok(()),
         _ => Err(unexpected("a submission", answer)),
@@ -269,9 +273,14 @@ pub(super) fn upload_answered(
 }
 
 /// Tells the oracle what an acknowledged job looks like.
-pub(super) fn job_answered(oracle: &Shared, key: &str, answer: &Answer) -> Result<(), Violation> {
+pub(super) fn job_answered(
+    oracle: &Shared,
+    key: &str,
+    answer: &Answer,
+    asked: Moment,
+) -> Result<(), Violation> {
     match answer.status {
-        200 => oracle.lock().job_seen(key, &body(answer)?),
+        200 => oracle.lock().job_seen(key, &body(answer)?, asked),
         404 => Err(Violation::new(
             Kind::Lost,
             format!("the job of key {key} is not there"),

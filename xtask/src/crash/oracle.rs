@@ -20,6 +20,8 @@ pub(super) struct Oracle {
     pub(super) uploads: BTreeMap<String, Upload>,
     /// The jobs that were seen to be over, by id.
     pub(super) ends: BTreeMap<String, JobEnd>,
+    /// When each of them was seen to be.
+    known: BTreeMap<String, Moment>,
     /// Keys that were sent since the last check.
     pub(super) unchecked: BTreeSet<String>,
     /// The key of every acknowledged job.
@@ -71,6 +73,13 @@ pub(super) struct JobEnd {
     pub(super) outputs: BTreeMap<String, String>,
 }
 
+/// A moment in the order in which ends of jobs became known.
+///
+/// Clients work beside each other, so an answer may be read after another that was given later. What an answer says is
+/// held against what was known when it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(usize);
+
 /// The statuses that a job does not leave.
 const TERMINAL: [&str; 4] = ["succeeded", "canceled", "failed", "expired"];
 /// A record that asked for a short life may read as gone a little before its time: clocks are read at different moments.
@@ -102,6 +111,7 @@ impl Oracle {
             submissions: BTreeMap::new(),
             uploads: BTreeMap::new(),
             ends: BTreeMap::new(),
+            known: BTreeMap::new(),
             unchecked: BTreeSet::new(),
             keys: BTreeMap::new(),
             journal,
@@ -144,15 +154,26 @@ impl Oracle {
         }
     }
 
-    /// The server shows a job of `key`: it bears its key, and once it is over it stays as it was.
-    pub(super) fn job_seen(&mut self, key: &str, job: &Value) -> Result<(), Violation> {
+    /// The moment until which everything is known; to be taken before the server is asked.
+    pub(super) fn moment(&self) -> Moment {
+        Moment(self.known.len())
+    }
+
+    /// The server, asked at `asked`, shows a job of `key`: it bears its key, and once it is over it stays as it was.
+    pub(super) fn job_seen(
+        &mut self,
+        key: &str,
+        job: &Value,
+        asked: Moment,
+    ) -> Result<(), Violation> {
         let id = job["id"].as_str().unwrap_or_default();
         if job["metadata"]["key"] != *key {
             let what = format!("job {id} of key {key} is another one: {}", job["metadata"]);
             return Err(Violation::new(Kind::Lost, what));
         }
         let Some(now) = JobEnd::of(job) else {
-            return match self.ends.get(id) {
+            let was_known = self.known.get(id).is_some_and(|known| *known < asked);
+            return match self.ends.get(id).filter(|_| was_known) {
                 Some(end) => {
                     let what = format!("job {id} was {} and is {}", end.status, job["status"]);
                     Err(Violation::new(Kind::Shrunk, what))
@@ -163,6 +184,7 @@ impl Oracle {
         match self.ends.get(id) {
             None => {
                 self.note(&json!({"over": id, "status": now.status, "outputs": now.outputs}));
+                self.known.insert(id.to_owned(), self.moment());
                 self.ends.insert(id.to_owned(), now);
                 Ok(())
             }

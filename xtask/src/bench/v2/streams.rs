@@ -41,7 +41,7 @@ const EVENT: Claim = Claim {
 
 const STREAMS: usize = 9_000;
 /// Nodes of the job that keeps the slot: far more than can run while the streams are open.
-const BUSY_NODES: u32 = 2_000;
+const BUSY_NODES: u32 = 8_000;
 
 pub(super) async fn streams(bench: &Bench) -> io::Result<Vec<Figure>> {
     let arguments = ["--job-slots", "1", "--threads", "1", "--cache-size", "1MiB"];

@@ -14,6 +14,12 @@ fn job(key: &str, status: &str, outputs: &[(&str, &str)]) -> Value {
     json!({"id": "job", "status": status, "outputs": outputs, "metadata": {"key": key}})
 }
 
+/// The server is asked now and shows a job.
+fn look(oracle: &mut Oracle, key: &str, job: &Value) -> Result<(), Violation> {
+    let asked = oracle.moment();
+    oracle.job_seen(key, job, asked)
+}
+
 fn kind(judged: Result<(), Violation>) -> Option<Kind> {
     judged.err().map(|violation| violation.kind)
 }
@@ -44,9 +50,9 @@ fn a_key_has_one_job_and_a_job_one_key() {
 #[test]
 fn a_job_bears_its_key() {
     let mut oracle = oracle();
-    assert_eq!(kind(oracle.job_seen("a", &job("a", "queued", &[]))), None);
+    assert_eq!(kind(look(&mut oracle, "a", &job("a", "queued", &[]))), None);
     assert_eq!(
-        kind(oracle.job_seen("a", &job("b", "queued", &[]))),
+        kind(look(&mut oracle, "a", &job("b", "queued", &[]))),
         Some(Kind::Lost)
     );
 }
@@ -56,7 +62,7 @@ fn a_job_that_is_over_stays_as_it_was() {
     let mut oracle = oracle();
     let done = job("a", "succeeded", &[("x", "h"), ("y", "i")]);
     for seen in [&job("a", "running", &[]), &done, &done] {
-        assert_eq!(kind(oracle.job_seen("a", seen)), None);
+        assert_eq!(kind(look(&mut oracle, "a", seen)), None);
     }
     for changed in [
         job("a", "running", &[("x", "h"), ("y", "i")]),
@@ -65,11 +71,24 @@ fn a_job_that_is_over_stays_as_it_was() {
         job("a", "succeeded", &[("x", "h"), ("y", "other")]),
     ] {
         assert_eq!(
-            kind(oracle.job_seen("a", &changed)),
+            kind(look(&mut oracle, "a", &changed)),
             Some(Kind::Shrunk),
             "{changed}"
         );
     }
+}
+
+#[test]
+fn an_answer_that_was_asked_for_before_the_end_is_no_change() {
+    let mut oracle = oracle();
+    let asked = oracle.moment();
+    assert_eq!(
+        kind(look(&mut oracle, "a", &job("a", "canceled", &[]))),
+        None
+    );
+    let early = job("a", "queued", &[]);
+    assert_eq!(kind(oracle.job_seen("a", &early, asked)), None);
+    assert_eq!(kind(look(&mut oracle, "a", &early)), Some(Kind::Shrunk));
 }
 
 #[test]
