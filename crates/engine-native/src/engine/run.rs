@@ -6,17 +6,17 @@
 mod deliver;
 mod expand;
 mod failure;
+mod plan;
 mod settle;
 mod start;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value as Json};
 use tokio::sync::mpsc;
-use workflow_core::{NodeEvent, NodeId, RunContext, RunError, RunSink, Ticket};
+use workflow_core::{NodeEvent, RunContext, RunError, RunSink, Ticket};
 
 use super::Inner;
 use super::announce::Announcer;
@@ -24,7 +24,7 @@ use super::cache::KeptFile;
 use super::call::Outcome;
 use super::compile::{Compiled, Source, Step};
 use super::host::{Delivery, Shared};
-use super::machine::{Links, Machine};
+use super::machine::Machine;
 use super::memory::{Budget, Ledger, Parts};
 use crate::Value;
 use crate::node::RunValues;
@@ -180,97 +180,6 @@ impl Run {
         }
     }
 
-    /// Finds out what is there already, and demands the rest.
-    fn plan(&mut self) {
-        let needed = self.needed();
-        let cached = (0..self.nodes.len()).filter(|&node| !needed[node]);
-        let cached = cached
-            .map(|node| self.nodes[node].step.id.clone())
-            .collect();
-        self.find_twins(&needed);
-        let links = (0..self.nodes.len()).map(|node| self.links(node)).collect();
-        for node in (0..self.nodes.len()).filter(|&node| needed[node]) {
-            self.count_uses(node);
-        }
-        self.machine = Machine::new(links);
-        for output in self.outputs.clone() {
-            self.machine.demand(output);
-        }
-        self.shared.announcer.tell(NodeEvent::Cached(cached));
-    }
-
-    /// Nodes without a known result that an output may need.
-    fn needed(&self) -> Vec<bool> {
-        let mut needed = vec![false; self.nodes.len()];
-        let mut stack = self.outputs.clone();
-        while let Some(node) = stack.pop() {
-            if needed[node] || self.nodes[node].step.known.is_some() {
-                continue;
-            }
-            needed[node] = true;
-            let step = &self.nodes[node].step;
-            let sources = step
-                .sources
-                .iter()
-                .filter_map(Source::link)
-                .map(|(node, _)| node);
-            stack.extend(sources.chain(step.after.iter().copied()));
-        }
-        needed
-    }
-
-    /// Finds nodes that come to the same result as an earlier one: they wait for it instead of doing it again. An output node
-    /// whose result is also read by others is left alone.
-    fn find_twins(&mut self, needed: &[bool]) {
-        let mut first = HashMap::new();
-        let ids: HashMap<NodeId, usize> = self
-            .nodes
-            .iter()
-            .map(|node| node.step.id.clone())
-            .zip(0..)
-            .collect();
-        for id in &self.ticket.plan.order {
-            let Some(&node) = ids.get(id).filter(|&&node| needed[node]) else {
-                continue;
-            };
-            let step = &self.nodes[node].step;
-            let Some(key) = step.key else { continue };
-            if step.definition.output_node && !step.definition.outputs.is_empty() {
-                continue;
-            }
-            match first.get(&key) {
-                Some(&twin) => self.nodes[node].twin = Some(twin),
-                None => {
-                    first.insert(key, node);
-                }
-            }
-        }
-    }
-
-    fn links(&self, node: usize) -> Links {
-        let Running {
-            step, twin, root, ..
-        } = &self.nodes[node];
-        let own = step
-            .sources
-            .iter()
-            .filter_map(Source::strong)
-            .chain(step.after.iter().copied());
-        // An output node keeps its own sources too: if its twin's files are gone when its turn comes, it runs after all.
-        let own = own.filter(|_| twin.is_none() || step.definition.output_node);
-        let mut seen = HashSet::new();
-        let strong = own
-            .chain(*twin)
-            .filter(|source| seen.insert(*source))
-            .collect();
-        Links {
-            strong,
-            output: step.definition.output_node,
-            known: step.known.is_some(),
-            root: *root,
-        }
-    }
-
     /// Tells what can be told, in order.
     fn advance(&mut self) -> Result<(), RunError> {
         while let Some(turn) = self.machine.turn() {
@@ -324,7 +233,8 @@ impl Run {
                 }
             }
         }
-        self.advance()?;
+        // A node that fails while the run is stopped was stopped: that is what was asked for.
+        let _ = self.advance();
         if self.machine.is_over() {
             // It was finished before anybody could stop it: nothing that it made is taken back.
             return Ok(());

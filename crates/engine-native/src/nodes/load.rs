@@ -1,5 +1,6 @@
 //! Pictures out of the account's files.
 
+use bytes::Bytes;
 use serde_json::json;
 use workflow_core::{FileSource, NodeDefinition};
 
@@ -103,9 +104,8 @@ impl Node for LoadImageMask {
             "blue" => Some(codec::Channel::Blue),
             _ => None,
         })?;
-        let file = inputs.file("image")?;
-        context.reserve(file.size_bytes())?;
-        let mask = codec::decode_channel(&file.read()?, channel, &limits(context))?;
+        let (bytes, limits) = read(&inputs, context)?;
+        let mask = codec::decode_channel(&bytes, channel, &limits)?;
         Ok(mask.into())
     }
 
@@ -115,9 +115,8 @@ impl Node for LoadImageMask {
 }
 
 fn load(inputs: &Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-    let file = inputs.file("image")?;
-    context.reserve(file.size_bytes())?;
-    let decoded = codec::decode(&file.read()?, &limits(context))?;
+    let (bytes, limits) = read(inputs, context)?;
+    let decoded = codec::decode(&bytes, &limits)?;
     Ok(NodeOutput::of([decoded.image.into(), decoded.mask.into()]))
 }
 
@@ -126,11 +125,23 @@ fn changed_with_file(constants: &Inputs) -> Result<Changed, NodeError> {
     Ok(Changed::Key(constants.file("image")?.sha256()?.into()))
 }
 
-/// The usual limits, within what the job may still use.
-fn limits(context: &NodeContext) -> Limits {
+/// The file, and the usual limits within what the job may still use. What the header promises is reserved before anything is
+/// decoded; a file that promises too little is held to the rest.
+fn read(inputs: &Inputs, context: &NodeContext) -> Result<(Bytes, Limits), NodeError> {
+    let file = inputs.file("image")?;
+    context.reserve(file.size_bytes())?;
+    let bytes = file.read()?;
     let usual = Limits::default();
-    Limits {
-        max_bytes: usual.max_bytes.min(context.free_bytes()),
-        ..usual
-    }
+    let header = codec::probe(&bytes, &usual)?;
+    let pixels = (header.width as u64).saturating_mul(header.height as u64);
+    // Colour and mask of every frame as floats.
+    let promised = pixels
+        .saturating_mul(header.frames.unwrap_or(1) as u64)
+        .saturating_mul(16);
+    let promised = promised.min(usual.max_bytes);
+    context.reserve(promised)?;
+    let max_bytes = usual
+        .max_bytes
+        .min(promised.saturating_add(context.free_bytes()));
+    Ok((bytes, Limits { max_bytes, ..usual }))
 }

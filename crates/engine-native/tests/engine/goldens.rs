@@ -114,7 +114,7 @@ fn differences(
     }
     let found = Picture::read(found);
     let frame = &output["frames"][0];
-    if hex(&Sha256::digest(&found.samples)) == frame["sha256"].as_str().unwrap() {
+    if found.sha256() == frame["sha256"].as_str().unwrap() {
         return None;
     }
     let recorded = Picture::read(recorded);
@@ -215,13 +215,13 @@ fn tolerance(place: &str, index: &Json) -> Tolerance {
 }
 
 /// The samples of a PNG as they are stored.
-struct Picture {
-    shape: (u32, u32, png::ColorType),
+pub(crate) struct Picture {
+    pub(crate) shape: (u32, u32, png::ColorType),
     samples: Vec<u8>,
 }
 
 impl Picture {
-    fn read(bytes: &[u8]) -> Self {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         let mut reader = png::Decoder::new(Cursor::new(bytes)).read_info().unwrap();
         let mut samples = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut samples).unwrap();
@@ -230,6 +230,14 @@ impl Picture {
             shape: (info.width, info.height, info.color_type),
             samples,
         }
+    }
+
+    /// The hash of the samples.
+    pub(crate) fn sha256(&self) -> String {
+        Sha256::digest(&self.samples)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 
     /// Mean and deviation.
@@ -244,8 +252,4 @@ impl Picture {
             / count;
         (mean, variance.sqrt())
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

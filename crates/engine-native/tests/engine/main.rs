@@ -5,9 +5,11 @@
 
 mod bench;
 mod caching;
+mod conversations;
 mod definitions;
 mod events;
 mod failures;
 mod goldens;
 mod mapping;
+mod recorded;
 mod toys;

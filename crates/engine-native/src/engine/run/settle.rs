@@ -103,7 +103,7 @@ impl Run {
         let may_try_again = !calling.takes && !self.nodes[node].alone;
         match error {
             // The node stays unfinished, and the run is about to stop.
-            NodeError::Canceled => self.shared.cancel.cancel(),
+            NodeError::Canceled if self.shared.cancel.is_cancelled() => {}
             NodeError::OutOfMemory { .. } if may_try_again => {
                 let root = self.nodes[node].root.unwrap_or(node);
                 self.nodes[root].committed = calling.committed;
@@ -111,7 +111,9 @@ impl Run {
                 self.nodes[node].alone = true;
                 self.machine.again_in_turn(node);
             }
-            NodeError::OutOfMemory { .. } | NodeError::Failed { .. } => self.fail(node, error),
+            NodeError::Canceled | NodeError::OutOfMemory { .. } | NodeError::Failed { .. } => {
+                self.fail(node, error);
+            }
         }
     }
 
