@@ -8,6 +8,7 @@ pub mod documents;
 pub mod homes;
 pub mod layers;
 pub mod manifests;
+pub mod operating;
 pub mod purity;
 pub mod root;
 pub mod shape;
@@ -32,6 +33,7 @@ const CHECKS: &[fn(&Workspace) -> Vec<Finding>] = &[
     words::check,
     shape::check,
     documents::check,
+    operating::check,
     root::check,
 ];
 

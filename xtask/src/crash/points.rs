@@ -1,8 +1,8 @@
 //! The fault points of the server, by name.
 //!
 //! A point is a `fail::fail_point!` in an adapter or a program, compiled in by the feature `failpoints` alone. A campaign
-//! arms one of them through `FAILPOINTS`: it lets some hits pass and then returns `abort`, upon which the process ends on
-//! the spot, without unwinding and without flushing anything.
+//! arms one of them through `FAILPOINTS`: it lets some hits pass and panics at the next, and a program with the feature
+//! aborts at such a panic, whichever thread it is in: nothing is unwound, flushed or answered.
 
 /// Every fault point, by the file that has it.
 pub(super) const POINTS: &[&str] = &[
@@ -18,8 +18,8 @@ pub(super) const POINTS: &[&str] = &[
 /// The value of `FAILPOINTS` that ends the process at the hit of `point` that follows `passing` others.
 pub(super) fn armed(point: &str, passing: u64) -> String {
     match passing {
-        0 => format!("{point}=return(abort)"),
-        _ => format!("{point}={passing}*off->return(abort)"),
+        0 => format!("{point}=panic"),
+        _ => format!("{point}={passing}*off->panic"),
     }
 }
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_point_is_armed_for_one_of_its_hits() {
-        assert_eq!(armed("a", 0), "a=return(abort)");
-        assert_eq!(armed("a", 3), "a=3*off->return(abort)");
+        assert_eq!(armed("a", 0), "a=panic");
+        assert_eq!(armed("a", 3), "a=3*off->panic");
     }
 }

@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    fn key(definition: NodeDefinition, id: &str, inputs: Json, scope: &Scope) -> Option<Key> {
+    fn key(definition: NodeDefinition, id: &str, inputs: &Json, scope: &Scope) -> Option<Key> {
         let inputs = inputs.as_object().expect("an object of inputs");
         let read = |value: &Json| match value.as_array() {
             Some(link) => NodeInput::Link {
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn ids_and_the_order_of_inputs_do_not_matter() {
         let scope = scope("a", "s");
-        let one = key(pure(), "1", json!({"x": 1, "y": ["9", 0]}), &scope);
-        let two = key(pure(), "2", json!({"y": ["9", 0], "x": 1}), &scope);
+        let one = key(pure(), "1", &json!({"x": 1, "y": ["9", 0]}), &scope);
+        let two = key(pure(), "2", &json!({"y": ["9", 0], "x": 1}), &scope);
         assert!(one.is_some());
         assert_eq!(one, two);
     }
@@ -139,14 +139,14 @@ mod tests {
     fn classes_constants_links_slots_and_undeclared_inputs_matter() {
         let scope = scope("a", "s");
         let keys = [
-            key(pure(), "1", json!({"x": 1}), &scope),
-            key(pure(), "1", json!({"x": 2}), &scope),
-            key(pure(), "1", json!({"x": "1"}), &scope),
-            key(pure(), "1", json!({"x": 1, "undeclared": 1}), &scope),
-            key(pure(), "1", json!({"x": ["8", 0]}), &scope),
-            key(pure(), "1", json!({"x": ["8", 1]}), &scope),
-            key(pure(), "1", json!({"x": ["9", 0]}), &scope),
-            key(classic("Other", "m", "c"), "1", json!({"x": 1}), &scope),
+            key(pure(), "1", &json!({"x": 1}), &scope),
+            key(pure(), "1", &json!({"x": 2}), &scope),
+            key(pure(), "1", &json!({"x": "1"}), &scope),
+            key(pure(), "1", &json!({"x": 1, "undeclared": 1}), &scope),
+            key(pure(), "1", &json!({"x": ["8", 0]}), &scope),
+            key(pure(), "1", &json!({"x": ["8", 1]}), &scope),
+            key(pure(), "1", &json!({"x": ["9", 0]}), &scope),
+            key(classic("Other", "m", "c"), "1", &json!({"x": 1}), &scope),
         ];
         let distinct: std::collections::HashSet<_> = keys.iter().flatten().collect();
         assert_eq!(distinct.len(), keys.len());
@@ -160,16 +160,16 @@ mod tests {
             ..pure()
         };
         assert_ne!(
-            key(own.clone(), "1", json!({}), &scope),
-            key(own, "2", json!({}), &scope)
+            key(own.clone(), "1", &json!({}), &scope),
+            key(own, "2", &json!({}), &scope)
         );
         let own = NodeDefinition {
             hidden: vec![hidden("unique_id", "UNIQUE_ID")],
             ..pure()
         };
         assert_ne!(
-            key(own.clone(), "1", json!({}), &scope),
-            key(own, "2", json!({}), &scope)
+            key(own.clone(), "1", &json!({}), &scope),
+            key(own, "2", &json!({}), &scope)
         );
     }
 
@@ -180,16 +180,21 @@ mod tests {
             hidden: metadata(),
             ..pure()
         };
-        let base = key(save(), "1", json!({}), &scope("a", "s"));
-        assert_eq!(key(save(), "2", json!({}), &scope("a", "s")), base);
-        assert_ne!(key(save(), "1", json!({}), &scope("b", "s")), base);
-        assert_ne!(key(save(), "1", json!({}), &scope("a", "t")), base);
+        let base = key(save(), "1", &json!({}), &scope("a", "s"));
+        assert_eq!(key(save(), "2", &json!({}), &scope("a", "s")), base);
+        assert_ne!(key(save(), "1", &json!({}), &scope("b", "s")), base);
+        assert_ne!(key(save(), "1", &json!({}), &scope("a", "t")), base);
     }
 
     #[test]
     fn what_reads_an_unstable_result_is_unstable() {
         assert_eq!(
-            key(pure(), "1", json!({"x": ["unstable", 0]}), &scope("a", "s")),
+            key(
+                pure(),
+                "1",
+                &json!({"x": ["unstable", 0]}),
+                &scope("a", "s")
+            ),
             None
         );
     }

@@ -6,7 +6,6 @@ use workflow_core::NodeDefinition;
 use crate::define::{
     float_input, int_input, link, modern, modern_combo, named, named_output, output,
 };
-
 use crate::kernel::canny;
 use crate::kernel::morphology::{self, Morphology as Operation};
 use crate::kernel::yuv::{self, Planes};

@@ -6,7 +6,6 @@ use workflow_core::NodeDefinition;
 use crate::define::{
     boolean_input, classic, float_input, int_input, link, listed_combo, metadata, string_input,
 };
-
 use workflow_core::OutputKind;
 
 use super::save::Prefix;

@@ -4,7 +4,6 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, int_input, link, list_output, modern, named, output};
-
 use crate::kernel::{batch, output_bytes};
 use crate::value::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Slot, Value};
@@ -80,9 +79,17 @@ impl Node for RepeatImageBatch {
         }
     }
 
-    fn run(&self, mut inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let image = inputs.image("image")?;
-        Ok(batch::repeat(&image, inputs.int("amount")?)?.into())
+        let amount: usize = inputs.int("amount")?;
+        // The frames stay shared, but a batch of batches of batches is long.
+        let references = image
+            .frames()
+            .len()
+            .saturating_mul(amount)
+            .saturating_mul(size_of::<usize>());
+        context.reserve(references as u64)?;
+        Ok(batch::repeat(&image, amount)?.into())
     }
 }
 

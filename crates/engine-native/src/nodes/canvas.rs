@@ -3,11 +3,10 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
+use super::scale::method;
 use crate::define::{
     boolean_input, classic, int_input, link, listed_combo, named, optional, output,
 };
-
-use super::scale::method;
 use crate::kernel::output_bytes;
 use crate::kernel::pad::{self, Margins};
 use crate::kernel::stitch::{self, Direction, SpacingColor, Stitch};

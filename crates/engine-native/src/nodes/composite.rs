@@ -6,7 +6,6 @@ use workflow_core::NodeDefinition;
 use crate::define::{
     boolean_input, classic, int_input, link, modern, modern_combo, named, optional, output,
 };
-
 use crate::kernel::composite::{self, Placement, PorterDuffMode};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 

@@ -4,7 +4,6 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, float_input, int_input, link, modern, modern_combo, named, output};
-
 use crate::kernel::blend::{self, BlendMode};
 use crate::kernel::{blur, output_bytes, point};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};

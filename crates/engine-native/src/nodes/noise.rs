@@ -4,7 +4,6 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, float_input, int_input, link, output};
-
 use crate::kernel::noise;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 

@@ -4,7 +4,6 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{int_input, link, modern, modern_combo, output};
-
 use crate::kernel::quantize::{self, BayerOrder, Dither};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 

@@ -6,12 +6,11 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
+use super::text::{Options, Pattern, PatternError};
 use crate::define::{
     boolean_input, int_input, modern, modern_combo, named, named_output, optional, output,
     string_input,
 };
-
-use super::text::{Found, Options, Pattern, PatternError};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Value};
 
 /// Whether a pattern is found in a text.
@@ -38,7 +37,7 @@ impl Node for RegexMatch {
         let Some(pattern) = lenient(&inputs)? else {
             return Ok(Value::Boolean(false).into());
         };
-        let found = pattern.first(inputs.text("string")?)?;
+        let found = pattern.first(inputs.text("string")?, 0)?;
         Ok(Value::Boolean(found.is_some()).into())
     }
 }
@@ -76,45 +75,26 @@ impl Node for RegexExtract {
         let string = inputs.text("string")?;
         let group: usize = inputs.int("group_index")?;
         let extracted = match inputs.text("mode")? {
-            "First Match" => pattern
-                .first(string)?
-                .and_then(|found| found.group(0))
-                .unwrap_or_default(),
-            "All Matches" => {
-                // Of a pattern with groups, the first group is what Python's `findall` gives.
-                let group = usize::from(pattern.groups() > 0);
-                let found = pattern
-                    .all(string)?
-                    .into_iter()
-                    .map(|found| found.group(group).unwrap_or_default());
-                found.collect::<Vec<_>>().join("\n")
-            }
+            "First Match" => pattern.first(string, 0)?.flatten().unwrap_or_default(),
+            // Of a pattern with groups, the first group is what Python's `findall` gives.
+            "All Matches" => pattern.joined(string, usize::from(pattern.groups() > 0))?.0,
             "First Group" if pattern.groups() < group => String::new(),
-            "First Group" => match pattern.first(string)? {
+            "First Group" => match pattern.first(string, group)? {
                 None => String::new(),
-                Some(found) => match found.group(group) {
-                    Some(text) => text,
-                    // A group that took no part in the match is Python's `None`.
-                    None => return Ok(Value::from_json(&serde_json::Value::Null).into()),
-                },
+                Some(Some(text)) => text,
+                // A group that took no part in the match is Python's `None`.
+                Some(None) => return Ok(Value::from_json(&serde_json::Value::Null).into()),
             },
             "All Groups" if pattern.groups() < group.max(1) => String::new(),
-            "All Groups" => {
-                let found: Option<Vec<_>> = pattern
-                    .all(string)?
-                    .into_iter()
-                    .map(|found: Found| found.group(group))
-                    .collect();
-                let found = found.ok_or_else(|| {
-                    NodeError::new(
-                        "TypeError",
-                        format!(
-                            "group {group} took no part in one of the matches; make it match always"
-                        ),
-                    )
-                })?;
-                found.join("\n")
-            }
+            "All Groups" => match pattern.joined(string, group)? {
+                (joined, true) => joined,
+                (_, false) => {
+                    let message = format!(
+                        "group {group} took no part in one of the matches; make it match always"
+                    );
+                    return Err(NodeError::new("TypeError", message));
+                }
+            },
             _ => String::new(),
         };
         Ok(Value::string(extracted).into())
@@ -161,14 +141,16 @@ impl Node for RegexReplace {
         }
     }
 
-    fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let pattern = Pattern::new(inputs.text("regex_pattern")?, options(&inputs)?)?;
         let count = if inputs.has("count") {
             inputs.int("count")?
         } else {
             0
         };
-        let replaced = pattern.replaced(inputs.text("string")?, inputs.text("replace")?, count)?;
+        let (string, replacement) = (inputs.text("string")?, inputs.text("replace")?);
+        let most_bytes = usize::try_from(context.free_bytes()).unwrap_or(usize::MAX);
+        let replaced = pattern.replaced(string, replacement, count, most_bytes)?;
         Ok(Value::string(replaced).into())
     }
 }
@@ -178,7 +160,9 @@ fn lenient(inputs: &Inputs) -> Result<Option<Pattern>, NodeError> {
     match Pattern::new(inputs.text("regex_pattern")?, options(inputs)?) {
         Ok(pattern) => Ok(Some(pattern)),
         Err(PatternError::Broken(_)) => Ok(None),
-        Err(error @ (PatternError::Template(_) | PatternError::TooSlow)) => Err(error.into()),
+        Err(
+            error @ (PatternError::Template(_) | PatternError::TooSlow | PatternError::TooLong),
+        ) => Err(error.into()),
     }
 }
 
@@ -200,6 +184,7 @@ impl From<PatternError> for NodeError {
         let exception = match error {
             PatternError::Broken(_) | PatternError::Template(_) => "error",
             PatternError::TooSlow => "TimeoutError",
+            PatternError::TooLong => "MemoryError",
         };
         Self::new(exception, error.to_string())
     }

@@ -6,9 +6,8 @@ use rayon::prelude::*;
 use serde_json::json;
 use workflow_core::{NodeDefinition, OutputKind, Socket};
 
-use crate::define::{classic, input, link, metadata, named, string_input};
-
 use crate::codec;
+use crate::define::{classic, input, link, metadata, named, string_input};
 use crate::kernel::channel;
 use crate::value::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile};

@@ -6,7 +6,6 @@ use workflow_core::NodeDefinition;
 use crate::define::{
     classic, float_input, int_input, link, listed_combo, modern, modern_combo, named, output,
 };
-
 use crate::kernel::output_bytes;
 use crate::kernel::scale::{self, Crop, Method};
 use crate::value::Image;

@@ -4,7 +4,6 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, hidden, link, named, named_output};
-
 use workflow_core::{OutputKind, OutputName};
 
 use crate::codec::{self, python_json};

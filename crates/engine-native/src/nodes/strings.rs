@@ -3,11 +3,10 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
+use super::text::{capitalized, is_space, slice, title_cased};
 use crate::define::{
     boolean_input, int_input, modern, modern_combo, named, named_output, output, string_input,
 };
-
-use super::text::{capitalized, is_space, slice, title_cased};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Value};
 
 /// Two texts with something between them.
@@ -32,9 +31,11 @@ impl Node for StringConcatenate {
         }
     }
 
-    fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let (a, b) = (inputs.text("string_a")?, inputs.text("string_b")?);
         let delimiter = inputs.text("delimiter")?;
+        // A few nodes that double a text would fill any memory.
+        context.reserve((a.len() + delimiter.len() + b.len()) as u64)?;
         Ok(Value::string(format!("{a}{delimiter}{b}")).into())
     }
 }
@@ -171,10 +172,12 @@ impl Node for StringReplace {
         }
     }
 
-    fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let replaced = inputs
-            .text("string")?
-            .replace(inputs.text("find")?, inputs.text("replace")?);
+    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let (string, find) = (inputs.text("string")?, inputs.text("find")?);
+        let replace = inputs.text("replace")?;
+        let added = string.matches(find).count().saturating_mul(replace.len());
+        context.reserve(added.saturating_add(string.len()) as u64)?;
+        let replaced = string.replace(find, replace);
         Ok(Value::string(replaced).into())
     }
 }

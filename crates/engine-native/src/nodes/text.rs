@@ -6,7 +6,7 @@ mod replacement;
 mod syntax;
 
 pub(super) use case::{capitalized, title_cased};
-pub(super) use pattern::{Found, Options, Pattern, PatternError};
+pub(super) use pattern::{Options, Pattern, PatternError};
 
 /// `string[start:end]`.
 pub(super) fn slice(string: &str, start: i128, end: i128) -> String {

@@ -4,7 +4,6 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, int_input, link, listed_combo, named, output};
-
 use crate::kernel::transform::{self, Flip, Rotation};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 

@@ -5,7 +5,6 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, link, metadata, string_input};
-
 use workflow_core::OutputKind;
 
 use super::save::Prefix;

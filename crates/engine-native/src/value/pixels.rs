@@ -49,14 +49,28 @@ impl Frame {
     /// If `data` does not hold `height * width * channels` samples: that is a bug of the caller, never of its input.
     #[must_use]
     pub fn new(height: usize, width: usize, channels: usize, data: Vec<f32>) -> Self {
-        assert_eq!(data.len(), height * width * channels, "samples must fill the shape");
-        Self { height, width, channels, data }
+        assert_eq!(
+            data.len(),
+            height * width * channels,
+            "samples must fill the shape"
+        );
+        Self {
+            height,
+            width,
+            channels,
+            data,
+        }
     }
 
     /// A frame of one value.
     #[must_use]
     pub fn filled(height: usize, width: usize, channels: usize, value: f32) -> Self {
-        Self::new(height, width, channels, vec![value; height * width * channels])
+        Self::new(
+            height,
+            width,
+            channels,
+            vec![value; height * width * channels],
+        )
     }
 
     /// Rows.
@@ -124,7 +138,9 @@ impl Image {
     /// A batch of one.
     #[must_use]
     pub fn single(frame: Frame) -> Self {
-        Self { frames: vec![Arc::new(frame)] }
+        Self {
+            frames: vec![Arc::new(frame)],
+        }
     }
 
     /// The frames, shared.

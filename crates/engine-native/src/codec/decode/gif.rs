@@ -7,7 +7,7 @@
 mod blocks;
 
 use self::blocks::{Blocks, Colors, FrameBlock};
-use super::raster::Raster;
+use super::raster::{Alpha, Raster};
 use super::{Emit, Header};
 use crate::codec::CodecError;
 use crate::codec::limits::Meter;
@@ -227,7 +227,7 @@ impl Canvas {
                     .flat_map(|p| [p[0], if p[0] == key { 0 } else { 255 }])
                     .collect();
                 Raster {
-                    keyed: true,
+                    alpha: Alpha::Key,
                     ..Raster::new(width, height, 2, data)
                 }
             }

@@ -1,7 +1,9 @@
 //! Windows icons: the largest picture of the file, a PNG or a bitmap with a transparency mask.
 
+use std::ops::ControlFlow;
+
 use super::bmp::Dib;
-use super::raster::Raster;
+use super::raster::{Alpha, Raster};
 use super::{Emit, Header, png};
 use crate::codec::CodecError;
 use crate::codec::chunks::SIGNATURE;
@@ -38,9 +40,10 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
     let entry = largest(bytes)?;
     let dib = match picture(bytes, &entry)? {
         Picture::Png(png) => {
-            // An icon shows one frame, whatever its PNG holds.
+            // An icon shows one frame, whatever its PNG holds, and Pillow forgets all transparency but a band's.
             return png::decode(png, meter, &mut |raster| {
-                emit(raster).map(|_| std::ops::ControlFlow::Break(()))
+                let is_band = raster.alpha == Alpha::Band;
+                emit(if is_band { raster } else { raster.opaque() }).map(|_| ControlFlow::Break(()))
             });
         }
         Picture::Bitmap(dib) => dib,

@@ -13,8 +13,19 @@ pub(super) struct Raster {
     pub(super) height: usize,
     pub(super) channels: usize,
     pub(super) data: Vec<u8>,
-    /// Whether the alpha channel comes from a colour key, not from a band or a palette.
-    pub(super) keyed: bool,
+    /// Where the alpha channel comes from, if there is one.
+    pub(super) alpha: Alpha,
+}
+
+/// What makes pixels transparent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Alpha {
+    /// Samples of their own.
+    Band,
+    /// Entries of the palette.
+    Palette,
+    /// One colour.
+    Key,
 }
 
 impl Raster {
@@ -29,7 +40,7 @@ impl Raster {
             height,
             channels,
             data,
-            keyed: false,
+            alpha: Alpha::Band,
         }
     }
 
@@ -62,7 +73,7 @@ impl Raster {
 
     /// `1 - alpha`, 1 = transparent; nothing without an alpha band.
     pub(super) fn mask(&self) -> Option<Frame> {
-        (self.has_alpha() && !self.keyed).then(|| self.inverted_alpha())
+        (self.has_alpha() && self.alpha != Alpha::Key).then(|| self.inverted_alpha())
     }
 
     /// What RGBA conversion gives for one channel, 3 being alpha; alpha comes inverted.
@@ -89,6 +100,24 @@ impl Raster {
             .map(|&v| value(v))
             .collect();
         Frame::new(self.height, self.width, 1, floats)
+    }
+
+    /// The raster without what makes it transparent.
+    pub(super) fn opaque(self) -> Self {
+        if !self.has_alpha() {
+            return self;
+        }
+        let channels = self.channels - 1;
+        let pixels = self.data.chunks_exact(self.channels);
+        let data = pixels
+            .flat_map(|pixel| &pixel[..channels])
+            .copied()
+            .collect();
+        Self {
+            channels,
+            data,
+            ..self
+        }
     }
 
     /// The raster as the EXIF orientation says it is to be seen.

@@ -1,3 +1,5 @@
+//! Which frames come out, and that they are the same frames.
+
 use std::sync::Arc;
 
 use super::*;

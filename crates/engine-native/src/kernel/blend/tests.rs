@@ -1,3 +1,5 @@
+//! Each mode on one pixel, and how the second picture is fitted.
+
 use std::sync::Arc;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Both ways to blur against each other, borders, and flat areas.
+
 use super::*;
 
 fn noise(height: usize, width: usize, channels: usize) -> Frame {

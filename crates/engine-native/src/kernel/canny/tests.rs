@@ -1,3 +1,5 @@
+//! Edges that can be told by eye.
+
 use super::*;
 
 fn edges(frame: Frame, low: f64, high: f64) -> Vec<f32> {

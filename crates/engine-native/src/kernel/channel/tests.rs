@@ -1,3 +1,5 @@
+//! Pictures to masks and back, and channels that are missing or too many.
+
 use super::*;
 
 fn rgba() -> Image {

@@ -1,3 +1,5 @@
+//! Placing, mixing and the eighteen modes, by hand.
+
 use super::*;
 use crate::kernel::KernelError;
 

@@ -1,3 +1,5 @@
+//! What is computed once, what is paired, and what is too large.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;

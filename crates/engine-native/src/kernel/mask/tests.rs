@@ -1,3 +1,5 @@
+//! Areas of a few pixels, by hand.
+
 use super::*;
 
 fn mask(width: usize, samples: &[f32]) -> Mask {

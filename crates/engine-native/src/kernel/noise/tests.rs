@@ -1,3 +1,5 @@
+//! Its distribution, and that a seed means the same everywhere.
+
 use super::*;
 use crate::value::Frame;
 

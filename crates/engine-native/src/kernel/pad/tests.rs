@@ -1,3 +1,5 @@
+//! Where the odd pixel goes, and what is masked.
+
 use super::*;
 
 #[test]

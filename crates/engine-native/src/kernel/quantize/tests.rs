@@ -1,3 +1,5 @@
+//! Palettes by hand, the table against a search, and the bounds of every dither.
+
 use super::*;
 use crate::value::Frame;
 

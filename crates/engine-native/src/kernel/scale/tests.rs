@@ -1,3 +1,5 @@
+//! Every method on rows short enough to check by hand, and the sizes that nodes ask for.
+
 use super::*;
 
 const METHODS: [Method; 5] = [

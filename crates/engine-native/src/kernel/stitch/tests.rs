@@ -1,3 +1,5 @@
+//! Two small pictures side by side, in every direction.
+
 use super::*;
 
 const PLAIN: Stitch = Stitch {

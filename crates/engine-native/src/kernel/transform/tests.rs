@@ -1,3 +1,5 @@
+//! Turns and flips of six pixels, and that four quarters are none.
+
 use super::*;
 
 fn picture() -> Image {

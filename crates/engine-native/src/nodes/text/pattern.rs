@@ -1,5 +1,7 @@
 //! Patterns of Python's `re`, run by an engine of another dialect: the pattern is rewritten first.
 
+use std::time::{Duration, Instant};
+
 use fancy_regex::{Captures, Regex, RegexBuilder};
 
 use super::replacement::Replacement;
@@ -24,9 +26,6 @@ pub(crate) struct Pattern {
     advancing: Regex,
 }
 
-/// A match: its groups.
-pub(crate) struct Found(Vec<Option<String>>);
-
 /// What is wrong with a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
@@ -39,10 +38,16 @@ pub(crate) enum PatternError {
     /// It took too long to decide.
     #[error("the pattern takes too long on this text; make it simpler")]
     TooSlow,
+    /// The result would be longer than it may be.
+    #[error("the replaced text would be longer than the memory of a job allows; use a shorter one")]
+    TooLong,
 }
 
 /// Steps that one search may take back: a fraction of a second.
 const MAX_STEPS_BACK: usize = 2_000_000;
+
+/// The time for all matches of one call.
+const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// Bytes that a compiled pattern may take.
 const MAX_COMPILED_BYTES: usize = 16 << 20;
@@ -87,46 +92,67 @@ impl Pattern {
         self.any.captures_len() - 1
     }
 
-    /// The first match.
+    /// What a group of the first match matched: `Some(None)` where the group took no part in it.
     ///
     /// # Errors
     /// If it takes too long to find.
-    pub(crate) fn first(&self, text: &str) -> Result<Option<Found>, PatternError> {
+    pub(crate) fn first(
+        &self,
+        text: &str,
+        group: usize,
+    ) -> Result<Option<Option<String>>, PatternError> {
         let captures = self.any.captures(text).map_err(|_| PatternError::TooSlow)?;
-        Ok(captures.map(|captures| Found::of(&captures)))
+        Ok(captures.map(|captures| captures.get(group).map(|group| group.as_str().to_owned())))
     }
 
-    /// All matches, none overlapping another.
+    /// What a group of every match matched, one a line, and whether it took part in all of them; none overlaps another.
     ///
     /// # Errors
     /// If one takes too long to find.
-    pub(crate) fn all(&self, text: &str) -> Result<Vec<Found>, PatternError> {
-        let mut found = Vec::new();
-        self.each(text, 0, |captures| found.push(Found::of(captures)))?;
-        Ok(found)
+    pub(crate) fn joined(&self, text: &str, group: usize) -> Result<(String, bool), PatternError> {
+        let mut joined = String::new();
+        let (mut is_first, mut always) = (true, true);
+        self.each(text, 0, |captures| {
+            if !std::mem::take(&mut is_first) {
+                joined.push('\n');
+            }
+            match captures.get(group) {
+                Some(group) => joined.push_str(group.as_str()),
+                None => always = false,
+            }
+            Ok(())
+        })?;
+        Ok((joined, always))
     }
 
     /// The text with the first `count` matches replaced; 0 replaces all.
     ///
     /// # Errors
-    /// If the replacement is broken, or a match takes too long to find.
+    /// If the replacement is broken, a match takes too long to find, or the result gets longer than `most_bytes`.
     pub(crate) fn replaced(
         &self,
         text: &str,
         replacement: &str,
         count: usize,
+        most_bytes: usize,
     ) -> Result<String, PatternError> {
         let names: Vec<Option<&str>> = self.any.capture_names().collect();
         let replacement = Replacement::new(replacement, &names)?;
-        let mut replaced = String::with_capacity(text.len());
+        let mut replaced = String::new();
         let mut copied = 0;
         self.each(text, count, |captures| {
-            let Some(whole) = captures.get(0) else { return };
+            let Some(whole) = captures.get(0) else {
+                return Ok(());
+            };
             replaced.push_str(&text[copied..whole.start()]);
             replacement.write(&mut replaced, |group| {
                 captures.get(group).map_or("", |group| group.as_str())
             });
             copied = whole.end();
+            match replaced.len() > most_bytes {
+                true => Err(PatternError::TooLong),
+                false => Ok(()),
+            }
         })?;
         replaced.push_str(&text[copied..]);
         Ok(replaced)
@@ -138,40 +164,28 @@ impl Pattern {
         &self,
         text: &'t str,
         count: usize,
-        mut take: impl FnMut(&Captures<'t>),
+        mut take: impl FnMut(&Captures<'t>) -> Result<(), PatternError>,
     ) -> Result<(), PatternError> {
+        let begun = Instant::now();
         let mut at = 0;
         let mut advance = false;
         for taken in 0.. {
             if count > 0 && taken == count {
                 break;
             }
+            if begun.elapsed() > MAX_TIME {
+                return Err(PatternError::TooSlow);
+            }
             let regex = if advance { &self.advancing } else { &self.any };
-            let captures = regex
-                .captures_from_pos(text, at)
-                .map_err(|_| PatternError::TooSlow)?;
-            let Some(captures) = captures else { break };
+            let captures = regex.captures_from_pos(text, at);
+            let Some(captures) = captures.map_err(|_| PatternError::TooSlow)? else {
+                break;
+            };
             let Some(whole) = captures.get(0) else { break };
             (at, advance) = (whole.end(), whole.start() == whole.end());
-            take(&captures);
+            take(&captures)?;
         }
         Ok(())
-    }
-}
-
-impl Found {
-    fn of(captures: &Captures<'_>) -> Self {
-        Self(
-            captures
-                .iter()
-                .map(|group| group.map(|group| group.as_str().to_owned()))
-                .collect(),
-        )
-    }
-
-    /// What a group matched, if it took part; group 0 is the whole match.
-    pub(crate) fn group(&self, group: usize) -> Option<String> {
-        self.0.get(group).cloned().flatten()
     }
 }
 

@@ -8,7 +8,7 @@ use ::png::{ColorType, Info};
 use super::malformed;
 use crate::codec::CodecError;
 use crate::codec::chunks::Chunks;
-use crate::codec::decode::raster::Raster;
+use crate::codec::decode::raster::{Alpha, Raster};
 
 /// Colour type, depth, palette and transparency of a file.
 pub(super) struct Layout {
@@ -123,7 +123,10 @@ impl Layout {
             canvas.iter().for_each(|&index| {
                 data.extend_from_slice(&self.palette[usize::from(index)][..channels])
             });
-            return Raster::new(width, height, channels, data);
+            return Raster {
+                alpha: Alpha::Palette,
+                ..Raster::new(width, height, channels, data)
+            };
         }
         let Some(key) = &self.key else {
             return Raster::new(width, height, self.bands, canvas);
@@ -134,7 +137,7 @@ impl Layout {
             data.push(if pixel == key { 0 } else { 255 });
         }
         Raster {
-            keyed: true,
+            alpha: Alpha::Key,
             ..Raster::new(width, height, self.bands + 1, data)
         }
     }

@@ -3,16 +3,13 @@
 //! The decoder proper keeps tens of kilobytes to itself until it sees the end; here every complete row that the data inflates
 //! to is drawn, which is what Pillow does.
 
-use fdeflate::Decompressor;
+use flate2::{Decompress, FlushDecompress, Status};
 use png::{Adam7Info, expand_interlaced_row};
 
 use super::layout::Layout;
 use crate::codec::CodecError;
 use crate::codec::chunks::image_data;
 use crate::codec::limits::Meter;
-
-/// Bytes that are inflated at a time; what the last of them gave before the data broke is lost.
-const STEP: usize = 64;
 
 /// Draws the complete rows of a still picture onto its canvas.
 pub(super) fn draw(
@@ -65,27 +62,23 @@ pub(super) fn draw(
 
 /// As many of the filtered rows' bytes as there are.
 fn inflated(png: &[u8], most: usize) -> Vec<u8> {
-    let mut inflater = Decompressor::new();
-    inflater.ignore_adler32();
+    let mut inflater = Decompress::new(true);
     let mut rows = vec![0; most];
-    let mut written = 0;
-    for step in image_data(png).flat_map(|data| data.chunks(STEP)) {
-        let mut rest = step;
+    for data in image_data(png) {
+        let mut rest = data;
         loop {
-            match inflater.read(rest, &mut rows, written, false) {
-                Ok((read, wrote)) if read + wrote > 0 => {
-                    rest = &rest[read..];
-                    written += wrote;
-                }
-                Ok(_) => break,
-                Err(_) => {
-                    rows.truncate(written);
-                    return rows;
-                }
+            let (read, written) = (inflater.total_in(), inflater.total_out());
+            let status =
+                inflater.decompress(rest, &mut rows[written as usize..], FlushDecompress::None);
+            let taken = inflater.total_in() - read;
+            rest = &rest[taken as usize..];
+            let stuck = taken == 0 && inflater.total_out() == written;
+            if stuck || !matches!(status, Ok(Status::Ok)) {
+                break;
             }
         }
     }
-    rows.truncate(written);
+    rows.truncate(inflater.total_out() as usize);
     rows
 }
 

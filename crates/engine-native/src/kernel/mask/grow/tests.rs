@@ -1,3 +1,5 @@
+//! One window against as many steps of the recorded node.
+
 use super::*;
 
 /// One recorded step: 3x3, or the four neighbours, mirrored at the border.

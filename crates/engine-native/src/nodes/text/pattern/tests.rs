@@ -1,23 +1,25 @@
 //! What Python's `re` answers, side by side; the expectations were read off Python 3.11.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use super::*;
 
 fn sub(pattern: &str, replacement: &str, text: &str) -> String {
     Pattern::new(pattern, Options::default())
         .unwrap()
-        .replaced(text, replacement, 0)
+        .replaced(text, replacement, 0, usize::MAX)
         .unwrap()
 }
 
 fn find_all(pattern: &str, text: &str) -> Vec<String> {
-    let found = Pattern::new(pattern, Options::default())
-        .unwrap()
-        .all(text)
-        .unwrap();
+    let mut found = Vec::new();
+    let pattern = Pattern::new(pattern, Options::default()).unwrap();
+    let taken = pattern.each(text, 0, |captures| {
+        found.push(captures[0].to_owned());
+        Ok(())
+    });
+    assert_eq!(taken, Ok(()));
     found
-        .into_iter()
-        .map(|found| found.group(0).unwrap_or_default())
-        .collect()
 }
 
 #[test]
@@ -42,13 +44,13 @@ fn replacements_name_groups_by_number_and_by_name() {
     for bad in [r"\2", r"\g<b>", r"\g<7>", r"\q", r"\g", r"\g<1", r"x\"] {
         assert!(
             matches!(
-                pattern.replaced("a", bad, 0),
+                pattern.replaced("a", bad, 0, usize::MAX),
                 Err(PatternError::Template(_))
             ),
             "{bad}"
         );
     }
-    assert_eq!(pattern.replaced("aaa", "b", 2).unwrap(), "bba");
+    assert_eq!(pattern.replaced("aaa", "b", 2, usize::MAX).unwrap(), "bba");
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn dollar_and_ends_are_python_s() {
         ..Options::default()
     };
     let pattern = Pattern::new("^b$", multiline).unwrap();
-    assert_eq!(pattern.all("a\nb\n").unwrap().len(), 1);
+    assert_eq!(pattern.joined("a\nb\n", 0), Ok(("b".to_owned(), true)));
 }
 
 #[test]
@@ -100,7 +102,24 @@ fn what_python_refuses_is_refused() {
 fn a_pattern_that_never_decides_is_stopped() {
     let pattern = Pattern::new(r"(?=(a+)+$)\1b", Options::default()).unwrap();
     assert_eq!(
-        pattern.first(&"a".repeat(40)).err(),
+        pattern.first(&"a".repeat(40), 0).err(),
         Some(PatternError::TooSlow)
     );
+}
+
+#[test]
+fn a_result_beyond_the_memory_of_a_job_is_not_made() {
+    let pattern = Pattern::new("", Options::default()).unwrap();
+    assert_eq!(
+        pattern.replaced("aaaa", &"x".repeat(1000), 0, 3000),
+        Err(PatternError::TooLong)
+    );
+}
+
+#[test]
+fn groups_that_took_no_part_are_told() {
+    let pattern = Pattern::new("a(b)?", Options::default()).unwrap();
+    assert_eq!(pattern.joined("ab a", 1), Ok(("b\n".to_owned(), false)));
+    assert_eq!(pattern.first("a", 1), Ok(Some(None)));
+    assert_eq!(pattern.first("x", 1), Ok(None));
 }
