@@ -1,7 +1,6 @@
 //! The run as one call sees it: where its reports, files and reservations go.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -10,14 +9,14 @@ use workflow_core::NodeId;
 
 use super::announce::{Announcer, Report};
 use super::call::Outcome;
-use super::memory::Budget;
+use super::memory::{Budget, Reservation};
 use crate::node::Host;
 use crate::{NodeError, OutputFile};
 
 /// What all calls of a run share.
 pub(super) struct Shared {
     pub(super) announcer: Announcer,
-    pub(super) budget: Budget,
+    pub(super) budget: Arc<Budget>,
     pub(super) cancel: CancellationToken,
 }
 
@@ -39,7 +38,7 @@ pub(super) struct CallHost {
     pub(super) is_inner: bool,
     /// Where files go, if the class may emit any.
     pub(super) deliveries: Option<(usize, mpsc::Sender<(usize, Delivery)>)>,
-    pub(super) reserved: AtomicU64,
+    pub(super) reservation: Arc<Reservation>,
 }
 
 impl CallHost {
@@ -97,20 +96,10 @@ impl Host for CallHost {
     }
 
     fn reserve(&self, bytes: u64) -> Result<(), NodeError> {
-        self.shared.budget.reserve(bytes)?;
-        self.reserved.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
+        self.reservation.add(bytes)
     }
 
     fn free_bytes(&self) -> u64 {
         self.shared.budget.free()
-    }
-}
-
-impl Drop for CallHost {
-    fn drop(&mut self) {
-        self.shared
-            .budget
-            .release(self.reserved.load(Ordering::Relaxed));
     }
 }

@@ -1,6 +1,7 @@
 //! What a job holds in memory: counted by what is shared, bounded by a budget.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{NodeError, Value};
@@ -24,6 +25,35 @@ pub(super) struct Budget {
     alive: AtomicU64,
     /// Bytes that running calls asked for.
     reserved: AtomicU64,
+}
+
+/// What one call asked for; given back when nobody holds it any more.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    budget: Arc<Budget>,
+    bytes: AtomicU64,
+}
+
+impl Reservation {
+    pub(super) fn new(budget: Arc<Budget>) -> Self {
+        Self {
+            budget,
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Reserves more bytes if they are free.
+    pub(super) fn add(&self, bytes: u64) -> Result<(), NodeError> {
+        self.budget.reserve(bytes)?;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes.load(Ordering::Relaxed));
+    }
 }
 
 impl Parts {
@@ -97,8 +127,7 @@ impl Budget {
         self.limit.saturating_sub(used)
     }
 
-    /// Reserves bytes if they are free.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<(), NodeError> {
+    fn reserve(&self, bytes: u64) -> Result<(), NodeError> {
         let room = self
             .limit
             .saturating_sub(self.alive.load(Ordering::Relaxed));
@@ -112,7 +141,7 @@ impl Budget {
         }
     }
 
-    pub(super) fn release(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -127,8 +156,6 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::value::{Frame, Image};
 
@@ -151,18 +178,20 @@ mod tests {
 
     #[test]
     fn a_budget_gives_no_more_than_there_is() {
-        let budget = Budget::new(100);
+        let budget = Arc::new(Budget::new(100));
         budget.set_alive(40);
-        assert_eq!(budget.reserve(50), Ok(()));
+        let one = Reservation::new(Arc::clone(&budget));
+        let two = Reservation::new(Arc::clone(&budget));
+        assert_eq!(one.add(50), Ok(()));
         assert_eq!(budget.free(), 10);
         let refused = NodeError::OutOfMemory {
             needed_bytes: 11,
             free_bytes: 10,
             budget_bytes: 100,
         };
-        assert_eq!(budget.reserve(11), Err(refused));
-        budget.release(50);
-        assert_eq!(budget.reserve(60), Ok(()));
-        assert!(budget.reserve(u64::MAX).is_err());
+        assert_eq!(two.add(11), Err(refused));
+        drop(one);
+        assert_eq!(two.add(60), Ok(()));
+        assert!(two.add(u64::MAX).is_err());
     }
 }

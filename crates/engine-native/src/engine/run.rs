@@ -25,7 +25,7 @@ use super::call::Outcome;
 use super::compile::{Compiled, Source, Step};
 use super::host::{Delivery, Shared};
 use super::machine::Machine;
-use super::memory::{Budget, Ledger, Parts};
+use super::memory::{Budget, Ledger, Parts, Reservation};
 use crate::Value;
 use crate::node::RunValues;
 use deliver::Delivered;
@@ -87,6 +87,8 @@ struct Calling {
     takes: bool,
     /// Outputs that were committed in its root's name before.
     committed: u32,
+    /// What it asked for, held until its result is counted as alive.
+    _reservation: Arc<Reservation>,
 }
 
 /// The values of one output slot.
@@ -110,7 +112,7 @@ impl Run {
     ) -> Self {
         let shared = Shared {
             announcer: Announcer::new(Arc::clone(&context.sink)),
-            budget: Budget::new(engine.job_memory_bytes),
+            budget: Arc::new(Budget::new(engine.job_memory_bytes)),
             cancel: context.cancel,
         };
         let values = RunValues {

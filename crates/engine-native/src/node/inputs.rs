@@ -256,3 +256,42 @@ impl Inputs {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::define::{classic, int_input, link};
+
+    fn inputs() -> Inputs {
+        let definition = NodeDefinition {
+            inputs: vec![link("image", "IMAGE"), int_input("size", json!({}))],
+            ..classic("Toy", "tests", "tests")
+        };
+        Inputs::new(definition, [("size", Value::Int(-1))])
+    }
+
+    #[test]
+    fn errors_name_node_class_and_input() {
+        let place = "of node node (Toy)";
+        let mut inputs = inputs();
+        for error in [
+            inputs.image("image").expect_err("nothing is there"),
+            inputs.text("size").expect_err("it is no text"),
+            inputs.int::<u32>("size").expect_err("it is negative"),
+            inputs
+                .value("nonsense")
+                .expect_err("there is no such input"),
+        ] {
+            assert!(error.to_string().contains(place), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_gone() {
+        let mut inputs = inputs();
+        assert!(inputs.has("size") && inputs.value("size").is_ok());
+        assert!(!inputs.has("size") && inputs.value("size").is_err());
+    }
+}

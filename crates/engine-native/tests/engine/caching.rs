@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use asset_store::BlobStore;
-use engine_native::EngineConfig;
 use engine_native::codec::png_text;
+use engine_native::define::{link, output};
+use engine_native::{EngineConfig, Value};
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 
@@ -191,4 +192,42 @@ async fn a_part_that_did_not_change_is_not_done_again() {
     assert_eq!(told.events[0], "cached 1");
     assert_eq!(told.texts()["3"], ["8"]);
     assert_eq!(calls.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_picture_that_nobody_else_holds_is_handed_over_to_be_changed_in_place() {
+    let owned = || {
+        let inputs = vec![link("image", "IMAGE")];
+        Arc::new(toys::toy(
+            "Owned",
+            inputs,
+            vec![output("INT")],
+            |mut inputs, _| {
+                let mut frames = inputs.image("image")?.into_frames();
+                let is_owned = frames.iter_mut().all(|frame| Arc::get_mut(frame).is_some());
+                Ok(Value::Int(is_owned.into()).into())
+            },
+        ))
+    };
+    let graph = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 7}},
+        "2": {"class_type": "ImageInvert", "inputs": {"image": ["1", 0]}},
+        "3": {"class_type": "Owned", "inputs": {"image": ["2", 0]}},
+        "4": {"class_type": "Show", "inputs": {"value": ["3", 0]}},
+    });
+    for (cache_bytes, is_owned) in [(0, "1"), (1 << 20, "0")] {
+        let config = EngineConfig {
+            cache_bytes,
+            ..CONFIG
+        };
+        let told = Bench::with(config, vec![owned(), toys::show()])
+            .run(&graph)
+            .await
+            .expect_success();
+        assert_eq!(
+            told.texts()["4"],
+            [is_owned],
+            "a kept picture is never changed"
+        );
+    }
 }

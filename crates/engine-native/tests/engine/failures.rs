@@ -297,3 +297,42 @@ async fn a_prefix_outside_the_outputs_fails_before_anything_is_saved() {
     assert_eq!(failure(&told).1, "2 SaveImage");
     assert!(told.outputs.is_empty());
 }
+
+#[tokio::test]
+async fn nodes_that_multiply_run_out_of_memory_instead_of_filling_it() {
+    let mut batches = serde_json::Map::new();
+    let mut texts = serde_json::Map::new();
+    batches.insert("0".to_owned(), json!({"class_type": "EmptyImage", "inputs": {"width": 1, "height": 1, "batch_size": 4096, "color": 7}}));
+    texts.insert(
+        "0".to_owned(),
+        json!({"class_type": "PrimitiveString", "inputs": {"value": "0123456789"}}),
+    );
+    for at in 1..60 {
+        let before = json!([(at - 1).to_string(), 0]);
+        let repeat =
+            json!({"class_type": "RepeatImageBatch", "inputs": {"image": before, "amount": 4096}});
+        let double = json!({"class_type": "StringConcatenate", "inputs": {"string_a": before, "string_b": before, "delimiter": ""}});
+        batches.insert(at.to_string(), repeat);
+        texts.insert(at.to_string(), double);
+    }
+    batches.insert(
+        "last".to_owned(),
+        json!({"class_type": "GetImageSize", "inputs": {"image": ["59", 0]}}),
+    );
+    batches.insert(
+        "show".to_owned(),
+        json!({"class_type": "PreviewAny", "inputs": {"source": ["last", 0]}}),
+    );
+    texts.insert(
+        "show".to_owned(),
+        json!({"class_type": "PreviewAny", "inputs": {"source": ["59", 0]}}),
+    );
+    let config = EngineConfig {
+        job_memory_bytes: 32 << 20,
+        ..CONFIG
+    };
+    for graph in [batches, texts] {
+        let told = Bench::with(config, vec![]).run(&graph.into()).await;
+        assert_eq!(failure(&told).0, JobErrorCode::OutOfMemory);
+    }
+}

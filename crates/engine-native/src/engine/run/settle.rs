@@ -44,11 +44,12 @@ impl Run {
         slots: Vec<Vec<Value>>,
         ui: Map<String, Json>,
     ) -> Result<(), RunError> {
+        let limit = self.shared.budget.limit();
+        let free = limit.saturating_sub(self.ledger.bytes());
         let parts: Vec<Parts> = slots.iter().map(Parts::of).collect();
         parts.iter().for_each(|parts| self.ledger.add(parts));
-        let before = self.shared.budget.free();
         let added = Ledger::total(&parts);
-        let exceeds = self.ledger.bytes() > self.shared.budget.limit();
+        let exceeds = self.ledger.bytes() > limit;
         if !exceeds {
             merge_ui(&mut self.nodes[node].ui, ui);
             self.keep(node, &slots);
@@ -67,7 +68,7 @@ impl Run {
         }
         self.shared.budget.set_alive(self.ledger.bytes());
         if exceeds {
-            let error = self.shared.budget.exceeded(added, before);
+            let error = self.shared.budget.exceeded(added, free);
             self.fail(node, &error);
             return Ok(());
         }
@@ -82,39 +83,64 @@ impl Run {
             let id = self.nodes[root].step.id.clone();
             self.shared.announcer.report(root, &id, Report::Text(line));
         }
-        if !calling.takes {
-            self.release(node);
-        }
         let expands = made
             .parts
             .iter()
             .any(|part| matches!(part, Part::Given(_, Some(_))));
         if expands {
+            if !calling.takes {
+                self.release(node);
+            }
             merge_ui(&mut self.nodes[node].ui, made.ui);
             return self.expand(node, made.parts);
         }
         let definition = Arc::clone(&self.nodes[node].step.definition);
         let slots = merge(&definition, made.parts, |_, _, _| Vec::new());
+        if self.may_try_again(node, calling) && self.exceeds(&slots) {
+            self.try_again(node, calling);
+            return Ok(());
+        }
+        if !calling.takes {
+            self.release(node);
+        }
         self.give(node, slots, made.ui)
     }
 
     /// Notes a failure until the node's turn; one that may come from the company it ran in is tried again alone.
     fn failed(&mut self, node: usize, calling: &Calling, error: &NodeError) {
-        let may_try_again = !calling.takes && !self.nodes[node].alone;
         match error {
             // The node stays unfinished, and the run is about to stop.
             NodeError::Canceled if self.shared.cancel.is_cancelled() => {}
-            NodeError::OutOfMemory { .. } if may_try_again => {
-                let root = self.nodes[node].root.unwrap_or(node);
-                self.nodes[root].committed = calling.committed;
-                self.nodes[node].files.clear();
-                self.nodes[node].alone = true;
-                self.machine.again_in_turn(node);
+            NodeError::OutOfMemory { .. } if self.may_try_again(node, calling) => {
+                self.try_again(node, calling);
             }
             NodeError::Canceled | NodeError::OutOfMemory { .. } | NodeError::Failed { .. } => {
                 self.fail(node, error);
             }
         }
+    }
+
+    /// Whether a call that lacked memory may do better alone.
+    fn may_try_again(&self, node: usize, calling: &Calling) -> bool {
+        !calling.takes && !self.nodes[node].alone
+    }
+
+    /// Lets a node run again, alone and in its turn; what it committed stays committed under the same numbers.
+    fn try_again(&mut self, node: usize, calling: &Calling) {
+        let root = self.nodes[node].root.unwrap_or(node);
+        self.nodes[root].committed = calling.committed;
+        self.nodes[node].files.clear();
+        self.nodes[node].alone = true;
+        self.machine.again_in_turn(node);
+    }
+
+    /// Whether a result is too much beside what is alive; what it shares with that counts once.
+    fn exceeds(&mut self, slots: &[Vec<Value>]) -> bool {
+        let parts = Parts::of(slots.iter().flatten());
+        self.ledger.add(&parts);
+        let exceeds = self.ledger.bytes() > self.shared.budget.limit();
+        self.ledger.remove(&parts);
+        exceeds
     }
 
     fn follow_lazy(&mut self, node: usize, inputs: &[usize]) {

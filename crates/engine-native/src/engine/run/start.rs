@@ -1,7 +1,6 @@
 //! Starting calls: which node, with which values, and what happens without any call.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use serde_json::Map;
 use tokio::sync::OwnedSemaphorePermit;
@@ -12,7 +11,7 @@ use crate::Value;
 use crate::engine::call::Call;
 use crate::engine::compile::Source;
 use crate::engine::host::{CallHost, Delivery};
-use crate::engine::memory::Parts;
+use crate::engine::memory::{Parts, Reservation};
 use crate::node::NodeContext;
 
 /// What can be done now.
@@ -61,10 +60,12 @@ impl Run {
         let (arguments, unresolved) = self.gather(node, takes);
         let takes = takes && unresolved.is_empty();
         let root = self.nodes[node].root.unwrap_or(node);
+        let reservation = Arc::new(Reservation::new(Arc::clone(&self.shared.budget)));
         let calling = Calling {
             parts: self.alive(&arguments),
             takes,
             committed: self.nodes[root].committed,
+            _reservation: Arc::clone(&reservation),
         };
         self.nodes[node].call = Some(calling);
         if takes {
@@ -78,7 +79,7 @@ impl Run {
             node: self.nodes[root].step.id.clone(),
             is_inner: root != node,
             deliveries: is_output.then(|| (node, self.delivers.clone())),
-            reserved: AtomicU64::new(0),
+            reservation,
         };
         let call = Call {
             class: Arc::clone(&step.class),
