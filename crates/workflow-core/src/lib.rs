@@ -1,13 +1,15 @@
 //! Workflows: graphs, their validation, the job machine, the queue, progress, events and the worker loop.
 //!
 //! Decides everything about a job and does nothing itself: no clock, no file, no socket, no task. Rows, bytes and engines
-//! are behind ports ([`JobStore`], [`JobQueue`], [`JobFeed`], [`Engine`]); time and ids are arguments. Wire formats live
-//! above. Start at [`Jobs`] for what a caller may ask, at [`Worker`] for how a job runs, at [`Job::apply`] for its states.
+//! are behind ports ([`JobStore`], [`JobQueue`], [`JobFeed`], [`Engine`], [`ImageTools`]); time and ids are arguments. Wire
+//! formats live above. Start at [`Jobs`] for what a caller may ask, at [`Worker`] for how a job runs, at [`Job::apply`] for
+//! its states.
 
 mod engine;
 mod feed;
 mod graph;
 mod id;
+mod image_tools;
 mod job;
 mod jobs;
 mod lineup;
@@ -38,6 +40,10 @@ pub use graph::{
     ResolvedFiles, ValidGraph, ValidNode,
 };
 pub use id::{JobId, NodeId, WorkerId};
+pub use image_tools::{
+    ImageTools, ImageToolsError, MadePicture, PictureChannel, PictureInfo, PreviewFormat,
+    PreviewOptions,
+};
 pub use job::{Epoch, IllegalEvent, Job, JobError, JobErrorCode, JobEvent, JobStatus, Metadata};
 pub use jobs::{JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted};
 pub use lineup::Lineup;
