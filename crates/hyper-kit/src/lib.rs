@@ -34,6 +34,8 @@ pub mod routes;
 pub mod serve;
 #[cfg(feature = "server")]
 pub mod sse;
+#[cfg(feature = "server")]
+pub mod websocket;
 
 pub use body::{Body, BodyError, BoxError, STREAM_CHUNK_BYTES, read_limited};
 pub use pace::{PacedBody, ReadPace};
@@ -53,4 +55,5 @@ pub use {
     serve::{
         Application, ConnectionInfo, Drained, Incoming, Refusal, ServerLimits, ServerStats, serve,
     },
+    websocket::{Conversation, NotWebSocket, Outgoing, SocketLimits, Sockets},
 };

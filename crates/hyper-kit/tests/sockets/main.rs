@@ -8,3 +8,4 @@ mod framing;
 mod harness;
 mod http2;
 mod upgrade;
+mod websocket;
