@@ -51,6 +51,7 @@ const fn layer(name: &'static str, room: Room, uses: &'static [&'static str]) ->
 pub const LAYERS: &[Layer] = &[
     layer("accounts", Room::Domain, &[]),
     layer("asset-store", Room::Domain, &["accounts"]),
+    layer("router-core", Room::Domain, &["accounts"]),
     layer("workflow-core", Room::Domain, &["accounts", "asset-store"]),
     layer("hyper-kit", Room::Plumbing, &[]),
     layer("identity", Room::Plumbing, &["accounts"]),

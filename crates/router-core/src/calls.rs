@@ -1,0 +1,168 @@
+//! The port to the rows that make a call pay once: keys and generations.
+
+use std::time::Duration;
+
+use accounts::{AccountId, Fingerprint};
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use crate::usage::CallRecord;
+use crate::{Bucket, GenerationId, Handle, ModelId, Outcome};
+
+/// Digest of an idempotency key: the only form in which it is ever at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyDigest(pub [u8; 32]);
+
+/// A key and what the request with it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyClaim {
+    /// The key's scope.
+    pub account: AccountId,
+    /// The key.
+    pub key: KeyDigest,
+    /// Method, path, query and body of the request.
+    pub fingerprint: Fingerprint,
+    /// What the claim starts if the key is free.
+    pub generation: GenerationId,
+    /// When a key that is claimed now is forgotten; a later claim does not extend it.
+    pub expires_at: Timestamp,
+}
+
+/// What a key stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// It was free, and is now this claim's.
+    Fresh,
+    /// Another request has it and has not been dispatched yet.
+    InFlight,
+    /// This generation has it and runs: a retry may wait for it.
+    PickUp(GenerationId),
+    /// This generation had it and is settled: its outcome answers again. A failure among them is a consumed key.
+    Replay(GenerationId, Outcome),
+    /// This generation had it, and its result was too large to be kept.
+    NotReplayable(GenerationId),
+    /// It stands for another request.
+    Conflict,
+}
+
+/// A piece of work that is about to be dispatched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Its id.
+    pub id: GenerationId,
+    /// Who pays.
+    pub account: AccountId,
+    /// The model.
+    pub model: ModelId,
+    /// What is held of the account's credits until it is settled.
+    pub hold_cents: u64,
+    /// When it is dispatched.
+    pub dispatched_at: Timestamp,
+}
+
+/// What became of a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatched {
+    /// The row and the hold are on disk: the partner may be asked.
+    Recorded,
+    /// The account has fewer credits than the hold; nothing was kept.
+    InsufficientCredits,
+}
+
+/// How a generation ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing ran. Its key is free, its hold is released, nothing is billed; its row, if it was dispatched, tells why.
+    Released(Bucket),
+    /// It ran, or may have. Its outcome answers its key until that expires.
+    Kept {
+        /// How it ended.
+        outcome: Outcome,
+        /// What is billed in place of the hold.
+        charge_cents: u64,
+    },
+}
+
+/// Whether an ending counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It did, and is on disk.
+    Now,
+    /// The generation had ended before, or is unknown; nothing changed.
+    Before,
+}
+
+/// A generation that was dispatched and has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// What was dispatched.
+    pub generation: Generation,
+    /// What to collect it with; `None` if the partner's acceptance was never recorded.
+    pub accepted: Option<(Handle, Duration)>,
+}
+
+/// The rows cannot be read or written now.
+#[derive(Debug, thiserror::Error)]
+pub enum CallsError {
+    /// Too much is waiting to be written.
+    #[error("the record of calls is overloaded")]
+    Busy,
+    /// No room is left; it heals by itself when there is room again.
+    #[error("the record of calls is full")]
+    Full(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Reading or writing failed.
+    #[error("the record of calls is unavailable")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Keys, generations and calls.
+///
+/// **Contract.** Every method is one transaction, and runs to its end even if the caller stops waiting. `dispatch`,
+/// `accepted` and `settle` are on disk when they return; `claim` and `record` may be lost by a crash, and a lost claim was
+/// never dispatched. The hold on the account's credits is made by `dispatch` and ended by `settle`, in the transaction that
+/// changes the generation, so that credits and rows never disagree and nothing is billed twice. A key past its expiry is
+/// absent, unless its generation still runs. Claims that were not dispatched are void when the store is opened again.
+#[async_trait]
+pub trait Calls: Send + Sync + 'static {
+    /// Takes a key if it is free, or tells what it stands for.
+    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError>;
+
+    /// Writes down that a generation is about to be dispatched, and holds its credits. The key claimed for it, if any, is
+    /// its from now on.
+    async fn dispatch(&self, generation: Generation) -> Result<Dispatched, CallsError>;
+
+    /// Writes down that the partner works on it: how to collect it, the polling interval, and the partner's name of it.
+    async fn accepted(
+        &self,
+        generation: GenerationId,
+        handle: &Handle,
+        poll_after: Duration,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), CallsError>;
+
+    /// Ends a generation, once; later endings change nothing. An ending of what was claimed and never dispatched only
+    /// frees the key. A body over the replay cap is not kept, and its key answers [`Claimed::NotReplayable`].
+    async fn settle(
+        &self,
+        generation: GenerationId,
+        ending: Ending,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Settled, CallsError>;
+
+    /// Writes down one HTTP request, once its answer is delivered or given up. Repeating it changes nothing.
+    async fn record(&self, call: CallRecord) -> Result<(), CallsError>;
+
+    /// Every generation that was dispatched and has not ended, oldest first: to be asked once, at start.
+    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError>;
+
+    /// Forgets at most `limit` of each: keys that expired with what they replay, and generations and calls settled before
+    /// `keep_from`. Answers how many rows went.
+    async fn expire(
+        &self,
+        now: Timestamp,
+        keep_from: Timestamp,
+        limit: usize,
+    ) -> Result<usize, CallsError>;
+}

@@ -1,0 +1,153 @@
+//! Every way in which a request to the router fails, by what the caller can do about it.
+
+use std::time::Duration;
+
+use crate::{Bucket, ModelId, Outcome};
+
+/// One step on the way to an offending field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ViolationStep {
+    /// The name of a field.
+    Field(String),
+    /// The index in an array.
+    Index(usize),
+}
+
+/// One way in which a body breaks its model's schema (RouterValidationErrorDetail).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Violation {
+    /// The path to the field, outermost first, without the leading `"body"`.
+    pub location: Vec<ViolationStep>,
+    /// One sentence for people.
+    pub message: String,
+    /// The kind, from an open vocabulary: `missing`, `string_type`, `greater_than_equal` and so on.
+    pub kind: &'static str,
+    /// The bound that was broken, by its name; `None` if the kind has none.
+    pub context: Option<(&'static str, serde_json::Value)>,
+}
+
+/// A request is refused. Messages are safe to show; sources go to the log.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    /// A part of the request cannot be understood: body, cursor, `limit` or a header. 400.
+    #[error("{0}")]
+    Malformed(String),
+    /// The key stands for another request. 409 `invalid_input`.
+    #[error("this Idempotency-Key was used for another request; use a new key")]
+    KeyConflict,
+    /// The key's result was too large to be kept. 409 `invalid_input`.
+    #[error(
+        "the result of this Idempotency-Key was too large to be kept; use a new key to run again"
+    )]
+    NotReplayable,
+    /// The body is larger than the router takes. 413.
+    #[error("the body is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// The body is not sent as JSON. 415.
+    #[error("send the body as application/json")]
+    MediaType,
+    /// The body breaks the model's schema, in document order. 422 `invalid_input`.
+    #[error("the body does not match the input schema of the model")]
+    Schema(Vec<Violation>),
+    /// The generation ended otherwise than with a result.
+    #[error("the generation did not end with a result")]
+    Ended(Outcome),
+    /// The workspace lacks credits. 402.
+    #[error("the workspace does not have enough credits for this call; add credits and try again")]
+    InsufficientCredits,
+    /// The id names no model that the caller may run. 404.
+    #[error("there is no such model")]
+    ModelNotFound {
+        /// Similar ids among the models that the caller may view, at most 3, the closest first.
+        suggestions: Vec<ModelId>,
+    },
+    /// Valid credentials without permission. 403.
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// The router is not enabled for the caller. 403.
+    #[error("the model router is not enabled for this workspace")]
+    NotEnabled,
+    /// The workspace runs as many calls as it may. 429.
+    #[error(
+        "the workspace already runs its {limit} concurrent calls; try again when one of them has finished"
+    )]
+    TooManyCalls {
+        /// How many it may run.
+        limit: u32,
+    },
+    /// The call would commit more than the workspace may have committed. 429.
+    #[error(
+        "the committed spend of the calls in flight leaves no room for this call; try again when one of them has finished"
+    )]
+    SpendCap {
+        /// The cap.
+        limit_cents: u64,
+        /// What calls in flight have committed, without this one.
+        current_cents: u64,
+    },
+    /// Another request with this key is in flight. 409 `concurrency_limit_exceeded`.
+    #[error("a call with this Idempotency-Key is in flight; try again when it has finished")]
+    InFlight {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// The window's quota is used up. 429.
+    #[error("the quota of {quota} requests per {window} is used up; wait for the window to end")]
+    RateLimited {
+        /// Requests per window.
+        quota: u32,
+        /// The window in words.
+        window: String,
+        /// Until the window ends.
+        retry_after: Duration,
+    },
+    /// The caller left. Recorded, never delivered.
+    #[error("the caller closed the connection before the result")]
+    Disconnected,
+    /// The router stopped holding the connection. 504.
+    #[error(
+        "the router stopped waiting at its own limit; retry with the same Idempotency-Key to get the result"
+    )]
+    Deadline {
+        /// Set if a retry with the same key picks up work that runs at the partner.
+        retry_after: Option<Duration>,
+    },
+    /// The router itself failed. 500.
+    #[error("the router failed to handle the request")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Something that the router needs is away for now. 503.
+    #[error("the service is temporarily unavailable; try again in a moment")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl RouterError {
+    /// The bucket that it is told as.
+    #[must_use]
+    pub fn bucket(&self) -> Bucket {
+        match self {
+            Self::Malformed(_)
+            | Self::KeyConflict
+            | Self::NotReplayable
+            | Self::TooLarge { .. }
+            | Self::MediaType
+            | Self::Schema(_) => Bucket::InvalidInput,
+            // An ended generation that is told as an error is one.
+            Self::Ended(outcome) => outcome.bucket().unwrap_or(Bucket::InternalError),
+            Self::InsufficientCredits => Bucket::InsufficientCredits,
+            Self::ModelNotFound { .. } => Bucket::ModelNotFound,
+            Self::Forbidden(_) => Bucket::Forbidden,
+            Self::NotEnabled => Bucket::NotEnabled,
+            Self::TooManyCalls { .. } | Self::SpendCap { .. } | Self::InFlight { .. } => {
+                Bucket::ConcurrencyLimitExceeded
+            }
+            Self::RateLimited { .. } => Bucket::RateLimited,
+            Self::Disconnected => Bucket::ClientDisconnected,
+            Self::Deadline { .. } => Bucket::DeadlineExceeded,
+            Self::Internal(_) => Bucket::InternalError,
+            Self::Unavailable(_) => Bucket::ServiceUnavailable,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The port to what runs a model: a partner behind HTTP, or workflows of our own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use accounts::AccountId;
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::{Answer, Charge, GenerationId, ModelId, Price, Refusal};
+
+/// Most bytes a handle may have: it is a column of a row.
+pub const MAX_HANDLE_BYTES: usize = 16 * 1024;
+
+/// What is submitted.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The work. The same for every attempt, so it serves as the idempotency key towards the partner.
+    pub generation: GenerationId,
+    /// Whose call it is.
+    pub account: AccountId,
+    /// The model.
+    pub model: ModelId,
+    /// The body, byte for byte as it was received. To be dropped as soon as it is sent.
+    pub body: Bytes,
+    /// To be told once the whole request has been written to the partner.
+    pub written: Written,
+}
+
+/// Remembers that the whole request has been written to the partner.
+#[derive(Clone, Debug, Default)]
+pub struct Written(Arc<AtomicBool>);
+
+/// What names the work at the partner: opaque, durable, good after a restart. It holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handle(pub Bytes);
+
+/// How a submission went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// The result is here.
+    Done(Done),
+    /// The partner works on it.
+    Accepted {
+        /// To collect it with.
+        handle: Handle,
+        /// The partner's own name of the work, for people and rows.
+        task_id: Option<String>,
+        /// When to ask first, and how often then: the polling interval.
+        poll_after: Duration,
+    },
+}
+
+/// How the work stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Collected {
+    /// Not over; also when the partner could not be asked or said something unknown.
+    Pending {
+        /// When to ask again.
+        poll_after: Duration,
+    },
+    /// The result is here.
+    Done(Done),
+}
+
+/// A result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The model's own output.
+    pub answer: Answer,
+    /// What it costs.
+    pub charge: Charge,
+    /// The partner's own name of the work, if it told one.
+    pub task_id: Option<String>,
+}
+
+/// Whether work may have run at the partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// Provably not: never connected, or turned away before any work.
+    Nothing,
+    /// It may have, or it did.
+    Perhaps,
+}
+
+/// How the work ended otherwise than with a result. Every `message` is safe to show to end users: no address, no
+/// credential, nothing of the partner's internals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The partner rejected the content with its own 400 or 422.
+    Refused {
+        /// As it is told.
+        refusal: Refusal,
+        /// What it costs all the same.
+        charge: Charge,
+    },
+    /// The partner's policy forbids it.
+    Policy {
+        /// The reason.
+        message: String,
+        /// The partner's own body, where it holds a `detail` array.
+        detail: Option<Answer>,
+        /// What it costs all the same.
+        charge: Charge,
+    },
+    /// The partner failed, its answer cannot be interpreted, or its outcome is unknown.
+    Failed {
+        /// With [`Ran::Perhaps`] the key is consumed.
+        ran: Ran,
+        /// What happened.
+        message: String,
+    },
+    /// The partner did not answer in time.
+    TimedOut {
+        /// With [`Ran::Perhaps`] the key is consumed.
+        ran: Ran,
+        /// What happened.
+        message: String,
+    },
+    /// Our own account at the partner is in trouble (401, 402, 403, quota): never the caller's fault.
+    Account {
+        /// With [`Ran::Perhaps`] the key is consumed.
+        ran: Ran,
+        /// What may be said of it.
+        message: String,
+    },
+    /// The partner cannot be reached or is busy, and nothing ran; a later call may go well.
+    Transient {
+        /// What happened.
+        message: String,
+    },
+}
+
+/// Runs one model.
+///
+/// **Contract.** `submit` is called at most once for a generation, by anyone, ever: what it cannot prove not to have run it
+/// reports as [`Ran::Perhaps`]. It may try again by itself as long as nothing ran. The body is forwarded as it is and
+/// dropped before the answer is awaited; the answer is returned as it is. A handle holds all that `collect` and `cancel`
+/// need, at most [`MAX_HANDLE_BYTES`]; `collect` may be repeated at any time and changes nothing at the partner. Trouble
+/// while asking is [`Collected::Pending`]; an error of `collect` is the end of the work. Every wait is bounded. Credentials
+/// are in no handle, message or log. Dropping a future stops the waiting, not the work.
+#[async_trait]
+pub trait Provider: Send + Sync + 'static {
+    /// Hands the work to the partner.
+    async fn submit(&self, submission: Submission) -> Result<Submitted, Failure>;
+
+    /// Asks how the work stands.
+    async fn collect(&self, handle: &Handle) -> Result<Collected, Failure>;
+
+    /// Asks the partner to stop; a best effort.
+    async fn cancel(&self, handle: &Handle);
+
+    /// What a call with this body would cost. Any JSON has a price, also one that the model would reject.
+    fn price(&self, body: &Value) -> Price;
+}
+
+impl Written {
+    /// The whole request is out.
+    pub fn tell(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it is.
+    #[must_use]
+    pub fn told(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,119 @@
+//! What was called and what it cost: the record of a call and the port that reads it.
+
+use accounts::AccountId;
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use jiff::Timestamp;
+
+use crate::{Bucket, CallsError, GenerationId, KeyDigest, ModelId, RequestId};
+
+/// One HTTP request to run a model, replays and pick-ups included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRecord {
+    /// The request, as its answer names it.
+    pub request: RequestId,
+    /// Whose.
+    pub account: AccountId,
+    /// The model it asked for; `None` if the path named none.
+    pub model: Option<ModelId>,
+    /// Its idempotency key.
+    pub key: Option<KeyDigest>,
+    /// The generation that it began, picked up or replayed.
+    pub generation: Option<GenerationId>,
+    /// The bucket of its error; `None` for a result.
+    pub bucket: Option<Bucket>,
+    /// Whether its answer was a stored one.
+    pub replayed: bool,
+    /// When it came.
+    pub received_at: Timestamp,
+    /// When its answer was there.
+    pub answered_at: Timestamp,
+    /// Whether the caller got the whole answer.
+    pub delivered: bool,
+}
+
+/// What is known of a generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenerationUsage {
+    /// The partner's own name of the work.
+    pub task_id: Option<String>,
+    /// When it was dispatched.
+    pub dispatched_at: Timestamp,
+    /// When the partner accepted it.
+    pub accepted_at: Option<Timestamp>,
+    /// When it ended.
+    pub settled_at: Option<Timestamp>,
+    /// The bucket of its error; `None` for a result, and while it runs.
+    pub bucket: Option<Bucket>,
+    /// What was held for it.
+    pub hold_cents: u64,
+    /// What was billed; `None` while it runs.
+    pub charge_cents: Option<u64>,
+}
+
+/// A call with its generation. Several calls may name one generation, which is billed once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    /// The call.
+    pub call: CallRecord,
+    /// Its generation, if it had one.
+    pub generation: Option<GenerationUsage>,
+}
+
+/// A position in a page of calls: behind this one, newest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageCursor {
+    /// When the last call of the page came.
+    pub received_at: Timestamp,
+    /// Which it was.
+    pub request: RequestId,
+}
+
+/// Which calls are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsageQuery {
+    /// Whose; `None` for all.
+    pub account: Option<AccountId>,
+    /// Received at this time or later.
+    pub from: Option<Timestamp>,
+    /// Received before this time.
+    pub until: Option<Timestamp>,
+}
+
+/// What one account used of one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelTotal {
+    /// Whose.
+    pub account: AccountId,
+    /// The model.
+    pub model: ModelId,
+    /// HTTP requests.
+    pub calls: u64,
+    /// Those among them that ended with a result.
+    pub succeeded: u64,
+    /// Generations that they began.
+    pub generations: u64,
+    /// What these were billed.
+    pub charge_cents: u64,
+}
+
+/// The read side of what [`Calls`](crate::Calls) writes down.
+///
+/// **Contract.** Reads what was recorded; a call shows up once it is answered. Times are those at which calls came.
+#[async_trait]
+pub trait Usage: Send + Sync + 'static {
+    /// At most `limit` calls, newest first (by `received_at`, then id).
+    async fn page(
+        &self,
+        query: &UsageQuery,
+        after: Option<UsageCursor>,
+        limit: usize,
+    ) -> Result<Vec<UsageRow>, CallsError>;
+
+    /// One line for each account and model, by account, then model. A generation counts, with its bill, for the call that
+    /// began it.
+    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError>;
+
+    /// Every call, oldest first, read in bounded pieces while the stream is polled.
+    fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>>;
+}
