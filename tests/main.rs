@@ -5,4 +5,5 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+mod partners;
 mod v2;

@@ -1,8 +1,10 @@
-//! What whole-system tests stand on: servers in this process and in their own, plain sockets, forms, recorded cases.
+//! What whole-system tests stand on: servers in this process and in their own, simulated
+//! partners, plain sockets, forms, recorded cases.
 
 pub mod goldens;
 pub mod http;
 pub mod multipart;
+pub mod partners;
 pub mod process;
 
 pub use goldens::{goldens, root};
