@@ -1,31 +1,41 @@
-//! Which credentials an installation takes, and whose they are.
+//! Which credentials an installation takes, and whose they are: one verifier for every family.
 //!
-//! The standing is looked up anew for every request, so that a change of the account counts at once.
+//! The standing is looked up anew for every request, so that a change of the account, a revoked key or a suspension counts
+//! at once. What a token says is all that is remembered between requests.
 
 use std::sync::Arc;
 
-use accounts::{AccountId, Accounts, AccountsError, KeyHash, Standing};
+use accounts::{AccountId, Accounts, AccountsError, KeyHash, Scope, Standing};
 use http::HeaderMap;
+use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::presented;
+use crate::{Credential, Jwt, Presented, presented};
 
 /// Turns the credentials of requests into callers. Cheap to clone.
 #[derive(Clone)]
 pub struct Identity {
     accounts: Arc<dyn Accounts>,
-    account: AccountId,
-    wanted: Wanted,
+    /// Whose requests without a credential are, where those are taken.
+    anonymous: Option<AccountId>,
+    /// The token of the installation, by its hash, and whose requests bear it.
+    token: Option<(KeyHash, AccountId)>,
+    jwt: Option<Arc<Jwt>>,
 }
 
-/// What a request must present.
-#[derive(Clone, Copy, Debug)]
-enum Wanted {
-    /// Nothing; what is presented is not looked at.
-    Nothing,
-    /// The one token whose hash this is.
-    Token(KeyHash),
+/// Which credentials count besides the keys of the account store.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// The account of requests that present none: the default on loopback (Family B, authentication, rule 3).
+    pub anonymous: Option<AccountId>,
+    /// One token of the whole installation, and the account it stands for. Only its hash is kept.
+    pub token: Option<(SecretString, AccountId)>,
+    /// JSON Web Tokens.
+    pub jwt: Option<Arc<Jwt>>,
 }
+
+/// What every API key begins with, and no JSON Web Token does.
+const API_KEY_PREFIX: &str = "easel_";
 
 /// Why there is no caller.
 #[derive(Debug, thiserror::Error)]
@@ -39,59 +49,157 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// Takes every request for one of `account`: the default on loopback (Family B, authentication, rule 3).
+    /// Takes the keys in `accounts`, and `credentials`.
+    #[must_use]
+    pub fn new(accounts: Arc<dyn Accounts>, credentials: Credentials) -> Self {
+        let hashed = |(token, account): (SecretString, AccountId)| {
+            (KeyHash::of(token.expose_secret()), account)
+        };
+        Self {
+            accounts,
+            anonymous: credentials.anonymous,
+            token: credentials.token.map(hashed),
+            jwt: credentials.jwt,
+        }
+    }
+
+    /// Takes every request that claims to be nobody's in particular for one of `account`.
     #[must_use]
     pub fn none(accounts: Arc<dyn Accounts>, account: AccountId) -> Self {
-        let wanted = Wanted::Nothing;
-        Self {
-            accounts,
-            account,
-            wanted,
-        }
+        let credentials = Credentials {
+            anonymous: Some(account),
+            ..Credentials::default()
+        };
+        Self::new(accounts, credentials)
     }
 
-    /// Takes requests that bear `token` for those of `account`. Only the hash of the token is kept.
+    /// Takes requests that bear `token` for those of `account`, and none without a credential.
     #[must_use]
     pub fn token(accounts: Arc<dyn Accounts>, account: AccountId, token: &SecretString) -> Self {
-        let wanted = Wanted::Token(KeyHash::of(token.expose_secret()));
-        Self {
-            accounts,
-            account,
-            wanted,
-        }
+        let credentials = Credentials {
+            token: Some((token.clone(), account)),
+            ..Credentials::default()
+        };
+        Self::new(accounts, credentials)
     }
 
-    /// Whose request it is, by its headers.
+    /// Whose request it is, by its headers; that of the anonymous account where there is one and nothing is presented that
+    /// claims to be more.
     ///
     /// # Errors
     /// [`IdentityError::Unauthorized`], which does not tell why.
-    pub async fn verify(&self, headers: &HeaderMap) -> Result<Standing, IdentityError> {
-        match self.wanted {
-            Wanted::Nothing => {}
-            Wanted::Token(hash) => {
-                let credential = presented(headers).ok_or(IdentityError::Unauthorized)?;
-                // Comparing hashes takes the same time wherever they differ.
-                if KeyHash::of(credential.expose()) != hash {
-                    return Err(IdentityError::Unauthorized);
-                }
+    pub async fn verify(
+        &self,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Standing, IdentityError> {
+        let credential = match presented(headers) {
+            Presented::Nothing => None,
+            Presented::Credential(credential) => Some(credential),
+            Presented::Unreadable if self.anonymous.is_some() => None,
+            Presented::Unreadable => return Err(IdentityError::Unauthorized),
+        };
+        self.verify_presented(credential, now).await
+    }
+
+    /// Whose request it is, never anonymous: Family A takes credentials only.
+    ///
+    /// # Errors
+    /// [`IdentityError::Unauthorized`], which does not tell why.
+    pub async fn verify_named(
+        &self,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Standing, IdentityError> {
+        let Presented::Credential(credential) = presented(headers) else {
+            return Err(IdentityError::Unauthorized);
+        };
+        let standing = self.named(credential, now).await?;
+        standing.ok_or(IdentityError::Unauthorized)
+    }
+
+    /// As [`Identity::verify`], for a credential that came another way than in a header.
+    ///
+    /// # Errors
+    /// [`IdentityError::Unauthorized`], which does not tell why.
+    pub async fn verify_presented(
+        &self,
+        credential: Option<Credential<'_>>,
+        now: Timestamp,
+    ) -> Result<Standing, IdentityError> {
+        if let Some(credential) = credential {
+            if let Some(standing) = self.named(credential, now).await? {
+                return Ok(standing);
+            }
+            // Clients of an open installation send whatever they were given; but a key or a token that counts no more must
+            // not quietly turn into the anonymous account.
+            if self.claims_to_be_named(credential) {
+                return Err(IdentityError::Unauthorized);
             }
         }
-        let standing = self.accounts.by_id(&self.account).await?;
+        let anonymous = self.anonymous.as_ref().ok_or(IdentityError::Unauthorized)?;
+        let standing = self.accounts.by_id(anonymous).await?;
         standing.ok_or(IdentityError::Unauthorized)
     }
 
     /// Whether requests need no credential, so that the address a server listens on is all that guards it.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.wanted, Wanted::Nothing)
+        self.anonymous.is_some()
     }
+
+    /// Reads the keys of tokens again if their file changed. It touches the disk.
+    pub fn refresh_keys(&self) {
+        if let Some(jwt) = &self.jwt {
+            jwt.refresh();
+        }
+    }
+
+    async fn named(
+        &self,
+        credential: Credential<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Standing>, AccountsError> {
+        let text = credential.expose();
+        if is_api_key(text) {
+            return self.accounts.by_key(&KeyHash::of(text)).await;
+        }
+        // Comparing hashes takes the same time wherever they differ.
+        if let Some((hash, account)) = &self.token
+            && KeyHash::of(text) == *hash
+        {
+            return self.accounts.by_id(account).await;
+        }
+        let Some(claimed) = self.jwt.as_ref().and_then(|jwt| jwt.verify(text, now)) else {
+            return Ok(None);
+        };
+        let standing = self.accounts.by_id(&claimed.account).await?;
+        Ok(standing.map(|standing| Standing {
+            scopes: Scope::ALL
+                .into_iter()
+                .filter(|scope| standing.scopes.allow(*scope) && claimed.scopes.allow(*scope))
+                .collect(),
+            ..standing
+        }))
+    }
+
+    fn claims_to_be_named(&self, credential: Credential<'_>) -> bool {
+        let text = credential.expose();
+        let parts = text.split('.').count();
+        is_api_key(text) || (self.jwt.is_some() && parts == 3)
+    }
+}
+
+fn is_api_key(text: &str) -> bool {
+    text.starts_with(API_KEY_PREFIX)
 }
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Identity")
-            .field("account", &self.account)
-            .field("wanted", &self.wanted)
+            .field("anonymous", &self.anonymous)
+            .field("token", &self.token)
+            .field("jwt", &self.jwt)
             .finish_non_exhaustive()
     }
 }

@@ -5,6 +5,11 @@
 
 mod credential;
 mod identity;
+mod jwt;
 
-pub use credential::{Credential, presented};
-pub use identity::{Identity, IdentityError};
+pub use credential::{Credential, Presented, presented};
+pub use identity::{Credentials, Identity, IdentityError};
+pub use jwt::{
+    Claimed, FEWEST_SECRET_BYTES, IssueError, Jwt, JwtConfig, JwtKey, JwtSetupError, KeyFileError,
+    PublicKeyAlgorithm, SelfTestFailed, issue,
+};

@@ -199,7 +199,7 @@ impl WorkflowApi {
         let Some(scope) = operation.scope() else {
             return Ok(v2::document());
         };
-        let standing = service.identity.verify(&head.headers).await?;
+        let standing = service.identity.verify(&head.headers, context.now).await?;
         *account = Some(standing.account.clone());
         if !standing.allows(scope) {
             return Err(ApiError::MissingScope(scope));

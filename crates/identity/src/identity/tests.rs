@@ -1,15 +1,23 @@
-//! Who is let in by each kind of identity.
+//! Who is let in by each kind of credential.
 
 use accounts::{MemoryAccounts, Scopes, Tier};
 use async_trait::async_trait;
-use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use http::{HeaderName, HeaderValue};
+use jiff::SignedDuration;
 
 use super::*;
+use crate::{JwtConfig, JwtKey, issue};
 
-fn standing() -> Standing {
+const SECRET: &str = "a secret of more than 32 bytes, for tests alone";
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("a time")
+}
+
+fn standing(name: &str) -> Standing {
     Standing {
-        account: AccountId::local(),
+        account: name.parse().expect("a name"),
         scopes: Scopes::all(),
         tier: Tier {
             concurrent_jobs: 1,
@@ -21,49 +29,190 @@ fn standing() -> Standing {
     }
 }
 
-fn one_account() -> Arc<MemoryAccounts> {
+fn local_and(others: &[&str]) -> Arc<MemoryAccounts> {
     let accounts = MemoryAccounts::new();
-    accounts.put(standing());
+    for name in ["local"].iter().chain(others) {
+        accounts.put(standing(name));
+    }
     Arc::new(accounts)
 }
 
-fn bearing(value: &'static str) -> HeaderMap {
-    HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static(value))])
+fn bearing(value: &str) -> HeaderMap {
+    let value = HeaderValue::from_str(value).expect("a header value");
+    HeaderMap::from_iter([(AUTHORIZATION, value)])
 }
 
-fn with_token() -> Identity {
-    Identity::token(one_account(), AccountId::local(), &"right".into())
+fn open(accounts: Arc<dyn Accounts>) -> Identity {
+    Identity::none(accounts, AccountId::local())
 }
 
-#[tokio::test]
-async fn without_credentials_everyone_is_the_account() {
-    let identity = Identity::none(one_account(), AccountId::local());
-    for headers in [HeaderMap::new(), bearing("Bearer whatever")] {
-        let caller = identity.verify(&headers).await;
-        assert_eq!(caller.expect("let in"), standing());
+fn with_token() -> Credentials {
+    Credentials {
+        token: Some(("right".into(), AccountId::local())),
+        ..Credentials::default()
+    }
+}
+
+fn jwt_config() -> JwtConfig {
+    JwtConfig {
+        key: JwtKey::Secret(SECRET.into()),
+        issuer: None,
+        audience: None,
+    }
+}
+
+fn with_jwt() -> Credentials {
+    let jwt = Jwt::new(jwt_config()).expect("a verifier");
+    Credentials {
+        jwt: Some(Arc::new(jwt)),
+        ..Credentials::default()
+    }
+}
+
+fn token_of(account: &str, scopes: Scopes) -> String {
+    let account = account.parse().expect("a name");
+    let token = issue(
+        &jwt_config(),
+        &account,
+        scopes,
+        now(),
+        SignedDuration::from_hours(1),
+    );
+    token.expect("a token").expose_secret().to_owned()
+}
+
+async fn account_of(identity: &Identity, headers: &HeaderMap) -> Option<String> {
+    match identity.verify(headers, now()).await {
+        Ok(standing) => Some(standing.account.to_string()),
+        Err(IdentityError::Unauthorized) => None,
+        Err(error @ IdentityError::Accounts(_)) => panic!("{error}"),
     }
 }
 
 #[tokio::test]
-async fn only_the_very_token_is_let_in() {
-    let identity = with_token();
-    let caller = identity.verify(&bearing("bearer right")).await;
-    assert_eq!(caller.expect("let in"), standing());
-    let wrong = ["Bearer wrong", "Bearer Right", "Bearer righ", "Basic right"];
-    for headers in wrong.map(bearing).into_iter().chain([HeaderMap::new()]) {
-        let refused = identity.verify(&headers).await;
-        assert!(
-            matches!(refused, Err(IdentityError::Unauthorized)),
-            "{headers:?}"
+async fn without_credentials_everyone_is_the_account() {
+    let identity = open(local_and(&[]));
+    for headers in [
+        HeaderMap::new(),
+        bearing("Bearer whatever"),
+        bearing("Basic x"),
+    ] {
+        assert_eq!(
+            account_of(&identity, &headers).await.as_deref(),
+            Some("local")
         );
     }
 }
 
 #[tokio::test]
+async fn an_open_installation_still_knows_keys_and_refuses_those_that_count_no_more() {
+    let accounts = local_and(&["acme"]);
+    accounts.put_key(KeyHash::of("easel_k"), standing("acme"));
+    let identity = open(accounts.clone());
+    let headers = bearing("Bearer easel_k");
+    assert_eq!(
+        account_of(&identity, &headers).await.as_deref(),
+        Some("acme")
+    );
+    accounts.revoke(&KeyHash::of("easel_k"));
+    assert_eq!(account_of(&identity, &headers).await, None);
+}
+
+#[tokio::test]
+async fn nobody_is_anonymous_where_a_name_is_asked_for() {
+    let credentials = Credentials {
+        anonymous: Some(AccountId::local()),
+        ..with_token()
+    };
+    let identity = Identity::new(local_and(&[]), credentials);
+    for headers in [HeaderMap::new(), bearing("Bearer wrong")] {
+        let refused = identity.verify_named(&headers, now()).await;
+        assert!(matches!(refused, Err(IdentityError::Unauthorized)));
+    }
+    let named = identity.verify_named(&bearing("Bearer right"), now()).await;
+    assert_eq!(named.expect("let in"), standing("local"));
+}
+
+#[tokio::test]
+async fn only_the_very_token_is_let_in() {
+    let identity = Identity::new(local_and(&[]), with_token());
+    assert_eq!(
+        account_of(&identity, &bearing("bearer right"))
+            .await
+            .as_deref(),
+        Some("local")
+    );
+    let wrong = ["Bearer wrong", "Bearer Right", "Bearer righ", "Basic right"];
+    for headers in wrong.map(bearing).into_iter().chain([HeaderMap::new()]) {
+        assert_eq!(account_of(&identity, &headers).await, None, "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_taken_from_either_header_and_x_api_key_wins() {
+    let accounts = local_and(&["acme", "other"]);
+    accounts.put_key(KeyHash::of("easel_a"), standing("acme"));
+    accounts.put_key(KeyHash::of("easel_o"), standing("other"));
+    let identity = Identity::new(accounts, Credentials::default());
+    let mut headers = bearing("Bearer easel_a");
+    assert_eq!(
+        account_of(&identity, &headers).await.as_deref(),
+        Some("acme")
+    );
+    let key = HeaderName::from_static("x-api-key");
+    headers.insert(key.clone(), HeaderValue::from_static("easel_o"));
+    assert_eq!(
+        account_of(&identity, &headers).await.as_deref(),
+        Some("other")
+    );
+    headers.insert(key, HeaderValue::from_static("easel_x"));
+    assert_eq!(account_of(&identity, &headers).await, None);
+}
+
+#[tokio::test]
+async fn a_token_allows_what_it_names_and_its_account_may() {
+    let accounts = local_and(&[]);
+    let limited = [Scope::RouterRun, Scope::JobsRead].into_iter().collect();
+    accounts.put(Standing {
+        scopes: limited,
+        ..standing("acme")
+    });
+    let identity = Identity::new(accounts, with_jwt());
+    let scopes = [Scope::RouterRun, Scope::JobsWrite].into_iter().collect();
+    let headers = bearing(&format!("Bearer {}", token_of("acme", scopes)));
+    let caller = identity.verify(&headers, now()).await.expect("let in");
+    assert_eq!(caller.account.as_str(), "acme");
+    assert_eq!(caller.scopes, [Scope::RouterRun].into_iter().collect());
+}
+
+#[tokio::test]
+async fn an_account_that_goes_takes_its_remembered_token_along() {
+    struct Gone(std::sync::atomic::AtomicBool);
+    #[async_trait]
+    impl Accounts for Gone {
+        async fn by_key(&self, _: &KeyHash) -> Result<Option<Standing>, AccountsError> {
+            Ok(None)
+        }
+        async fn by_id(&self, _: &AccountId) -> Result<Option<Standing>, AccountsError> {
+            let gone = self.0.load(std::sync::atomic::Ordering::Relaxed);
+            Ok((!gone).then(|| standing("acme")))
+        }
+    }
+    let accounts = Arc::new(Gone(false.into()));
+    let identity = Identity::new(accounts.clone(), with_jwt());
+    let headers = bearing(&format!("Bearer {}", token_of("acme", Scopes::all())));
+    assert!(account_of(&identity, &headers).await.is_some());
+    accounts.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(account_of(&identity, &headers).await, None);
+}
+
+#[tokio::test]
 async fn an_account_that_is_not_there_is_nobody() {
-    let identity = Identity::none(Arc::new(MemoryAccounts::new()), AccountId::local());
-    let refused = identity.verify(&HeaderMap::new()).await;
-    assert!(matches!(refused, Err(IdentityError::Unauthorized)));
+    let identity = open(Arc::new(MemoryAccounts::new()));
+    assert_eq!(account_of(&identity, &HeaderMap::new()).await, None);
+    let identity = Identity::new(Arc::new(MemoryAccounts::new()), with_jwt());
+    let headers = bearing(&format!("Bearer {}", token_of("acme", Scopes::all())));
+    assert_eq!(account_of(&identity, &headers).await, None);
 }
 
 #[tokio::test]
@@ -78,12 +227,17 @@ async fn a_store_that_fails_is_no_refusal() {
             Err(AccountsError("down".into()))
         }
     }
-    let identity = Identity::none(Arc::new(Down), AccountId::local());
-    let failed = identity.verify(&HeaderMap::new()).await;
-    assert!(matches!(failed, Err(IdentityError::Accounts(_))));
+    let identity = open(Arc::new(Down));
+    for headers in [HeaderMap::new(), bearing("Bearer easel_k")] {
+        let failed = identity.verify(&headers, now()).await;
+        assert!(matches!(failed, Err(IdentityError::Accounts(_))));
+    }
 }
 
 #[test]
-fn no_token_is_printed() {
-    assert!(!format!("{:?}", with_token()).contains("right"));
+fn no_secret_is_printed() {
+    let identity = Identity::new(local_and(&[]), with_token());
+    assert!(!format!("{identity:?}").contains("right"));
+    let identity = Identity::new(local_and(&[]), with_jwt());
+    assert!(!format!("{identity:?}").contains("for tests"));
 }
