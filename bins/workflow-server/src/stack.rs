@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use accounts::{AccountId, MemoryAccounts, Scopes, Standing, Tier};
+use accounts::{AccountId, MemoryAccounts, Standing, Tier};
 use asset_store::{Assets, LinkKeys, Retention};
 use engine_native::{EngineConfig, NativeEngine};
 use kit::metrics::Metrics;
@@ -149,17 +149,16 @@ impl Stack {
     /// The one account of an installation without accounts: it may do everything, within the limits.
     #[must_use]
     pub fn local_standing(&self) -> Standing {
-        Standing {
-            account: AccountId::local(),
-            scopes: Scopes::all(),
-            tier: Tier {
-                concurrent_jobs: self.limits.job_slots,
-                queued_jobs: self.limits.queue_per_account,
-                streams: self.limits.streams_per_account,
-                upload_bytes: self.limits.upload_bytes,
-            },
-            subscribed: true,
-        }
+        let tier = Tier {
+            concurrent_jobs: self.limits.job_slots,
+            queued_jobs: self.limits.queue_per_account,
+            streams: self.limits.streams_per_account,
+            upload_bytes: self.limits.upload_bytes,
+            upload_retention: self.limits.upload_retention,
+            job_retention: self.limits.job_retention,
+            ..Tier::standard()
+        };
+        Standing::full(AccountId::local(), tier)
     }
 
     /// An account store that knows [`Stack::local_standing`] alone.

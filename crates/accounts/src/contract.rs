@@ -1,51 +1,168 @@
-//! What every account store must answer, written once and run on each.
+//! What every account store must do, written once and run on each.
 
-use crate::{AccountId, Accounts, KeyHash, Scopes, Standing, Tier};
+mod credits;
+mod keys;
 
-/// An account for the suites to store: every scope, a small tier, a running subscription.
-///
-/// # Panics
-/// If `name` is no account id.
-#[must_use]
-pub fn standing(name: &str) -> Standing {
-    Standing {
-        account: name
-            .parse::<AccountId>()
-            .expect("the suites use valid names"),
-        scopes: Scopes::all(),
-        tier: Tier {
-            concurrent_jobs: 2,
-            queued_jobs: 10,
-            streams: 4,
-            upload_bytes: 1 << 20,
-        },
-        subscribed: true,
-    }
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountState, Accounts,
+    AdminError, Standing, Tier,
+};
+
+/// The two ports of one store.
+#[derive(Clone)]
+pub struct Ports {
+    /// What requests ask.
+    pub accounts: Arc<dyn Accounts>,
+    /// What operators change it through.
+    pub admin: Arc<dyn AccountAdmin>,
 }
 
-/// A stored account is found by its id, a stored key by its hash, and nothing else is.
+/// Runs every rule, each on a fresh store whose installation gives the tier that it is handed.
 ///
 /// # Panics
-/// If the store breaks the contract.
-pub async fn looks_up(accounts: &dyn Accounts, stored: &Standing, key: &str, by_key: &Standing) {
-    let found = accounts
-        .by_id(&stored.account)
-        .await
-        .expect("the store answers");
-    assert_eq!(found.as_ref(), Some(stored));
-    let found = accounts
-        .by_key(&KeyHash::of(key))
-        .await
-        .expect("the store answers");
-    assert_eq!(found.as_ref(), Some(by_key));
-    let unknown = accounts
-        .by_key(&KeyHash::of("no such key"))
-        .await
-        .expect("the store answers");
-    assert_eq!(unknown, None);
-    let nobody = "nobody".parse::<AccountId>().expect("a valid name");
+/// If the store breaks a rule.
+pub async fn accounts(fresh: impl Fn(Tier) -> Ports) {
+    let fresh = || fresh(Tier::standard());
+    a_created_account_is_found_and_no_other_is(&fresh()).await;
+    an_id_is_taken_once(&fresh()).await;
+    a_change_counts_from_the_next_look_on(&fresh()).await;
+    changes_of_what_is_not_there_are_refused(&fresh()).await;
+    accounts_are_paged_in_the_order_of_their_ids(&fresh()).await;
+    keys::rules(&fresh).await;
+    credits::rules(&fresh).await;
+}
+
+/// A time of the suites: seconds after their start.
+fn at(seconds: i64) -> Timestamp {
+    let start = Timestamp::from_second(1_750_000_000).expect("in range");
+    let by = SignedDuration::from_secs(seconds);
+    start.checked_add(by).expect("in range")
+}
+
+fn id(name: &str) -> AccountId {
+    name.parse().expect("the suites use valid ids")
+}
+
+/// Adds an account, and answers its id.
+async fn account(store: &Ports, name: &str) -> AccountId {
+    let account = Account::new(id(name), (&id(name)).into(), at(0));
+    store.admin.create(account).await.expect("the id is free");
+    id(name)
+}
+
+async fn change(store: &Ports, id: &AccountId, changes: &[AccountChange]) -> Account {
+    let changed = store.admin.change(id, changes.to_vec()).await;
+    changed.expect("the account is there")
+}
+
+async fn standing(store: &Ports, id: &AccountId) -> Option<Standing> {
+    let standing = store.accounts.by_id(id).await;
+    standing.expect("the store answers")
+}
+
+async fn a_created_account_is_found_and_no_other_is(store: &Ports) {
+    let acme = account(store, "acme").await;
+    let expected = Standing::full(acme.clone(), Tier::standard());
+    assert_eq!(standing(store, &acme).await, Some(expected));
+    assert_eq!(standing(store, &id("acme2")).await, None);
+    let views = store.admin.accounts(&AccountQuery::One(acme.clone())).await;
+    let views = views.expect("the store answers");
+    assert_eq!(views.len(), 1);
     assert_eq!(
-        accounts.by_id(&nobody).await.expect("the store answers"),
-        None
+        views[0].account,
+        Account::new(acme.clone(), (&acme).into(), at(0))
     );
+    let nobody = store.admin.accounts(&AccountQuery::One(id("acme2"))).await;
+    assert_eq!(nobody.expect("the store answers"), []);
+}
+
+async fn an_id_is_taken_once(store: &Ports) {
+    let acme = account(store, "acme").await;
+    change(store, &acme, &[AccountChange::Streams(Some(7))]).await;
+    let again = Account::new(acme.clone(), (&acme).into(), at(1));
+    let refused = store.admin.create(again).await;
+    assert!(matches!(refused, Err(AdminError::Taken)));
+    let kept = standing(store, &acme).await.expect("it is there");
+    assert_eq!(kept.tier.streams, 7);
+}
+
+/// Every field that a request can see.
+async fn a_change_counts_from_the_next_look_on(store: &Ports) {
+    let acme = account(store, "acme").await;
+    let windows = crate::RateWindow::read_list("5/1m,100/1d").expect("windows");
+    let models: crate::Entitlements = "bfl/*,fal/a".parse().expect("patterns");
+    let hour = SignedDuration::from_hours(1);
+    let changes = [
+        AccountChange::Name("Acme Inc.".parse().expect("a name")),
+        AccountChange::Subscribed(false),
+        AccountChange::Router(false),
+        AccountChange::Billed(true),
+        AccountChange::ConcurrentJobs(Some(1)),
+        AccountChange::QueuedJobs(Some(2)),
+        AccountChange::Streams(Some(0)),
+        AccountChange::UploadBytes(Some(u64::from(u32::MAX) + 1)),
+        AccountChange::UploadRetention(Some(hour)),
+        AccountChange::JobRetention(Some(hour * 2)),
+        AccountChange::ConcurrentCalls(Some(3)),
+        AccountChange::CommittedSpendCents(Some(4)),
+        AccountChange::RateWindows(Some(windows.clone())),
+        AccountChange::Entitlements(Some(models.clone())),
+    ];
+    let changed = change(store, &acme, &changes).await;
+    let mut expected = Account::new(acme.clone(), (&acme).into(), at(0));
+    changes
+        .into_iter()
+        .for_each(|change| expected.apply(change));
+    assert_eq!(changed, expected);
+    assert_eq!(change(store, &acme, &[]).await, expected, "a look");
+
+    let seen = standing(store, &acme).await.expect("it is active");
+    assert_eq!(
+        (seen.subscribed, seen.router, seen.billed),
+        (false, false, true)
+    );
+    assert_eq!(seen.tier, Tier::standard().with(&expected.limits));
+    assert_eq!(seen.tier.router.windows, windows);
+    assert_eq!(seen.tier.router.entitlements, models);
+
+    let suspended = AccountChange::State(AccountState::Suspended);
+    change(store, &acme, &[suspended, AccountChange::Streams(None)]).await;
+    assert_eq!(standing(store, &acme).await, None);
+    let resumed = AccountChange::State(AccountState::Active);
+    change(store, &acme, &[resumed]).await;
+    let seen = standing(store, &acme).await.expect("it is active again");
+    assert_eq!(seen.tier.streams, Tier::standard().streams);
+}
+
+async fn changes_of_what_is_not_there_are_refused(store: &Ports) {
+    let refused = store.admin.change(&id("nobody"), vec![]).await;
+    assert!(matches!(refused, Err(AdminError::NoAccount)));
+    let cause = crate::Cause::Grant(uuid::Uuid::from_u128(1));
+    let refused = store.admin.grant(&id("nobody"), cause, 1, at(0)).await;
+    assert!(matches!(refused, Err(AdminError::NoAccount)));
+}
+
+async fn accounts_are_paged_in_the_order_of_their_ids(store: &Ports) {
+    for name in ["c", "a", "d", "b"] {
+        account(store, name).await;
+    }
+    let page = async |after: Option<&str>, limit| {
+        let after = after.map(id);
+        let page = AccountQuery::Page { after, limit };
+        let views = store
+            .admin
+            .accounts(&page)
+            .await
+            .expect("the store answers");
+        let ids = views.iter().map(|view| view.account.id.to_string());
+        ids.collect::<Vec<_>>().concat()
+    };
+    assert_eq!(page(None, 10).await, "abcd");
+    assert_eq!(page(None, 3).await, "abc");
+    assert_eq!(page(Some("c"), 3).await, "d");
+    assert_eq!(page(Some("d"), 3).await, "");
 }

@@ -16,6 +16,12 @@ impl KeyHash {
         Self(hasher.finalize())
     }
 
+    /// The hash of a digest that a store kept.
+    #[must_use]
+    pub fn from_bytes(digest: [u8; 32]) -> Self {
+        Self(blake3::Hash::from_bytes(digest))
+    }
+
     /// The digest, as a store keeps it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 32] {
@@ -38,6 +44,8 @@ mod tests {
     fn equal_credentials_have_equal_hashes_that_no_log_shows() {
         assert_eq!(KeyHash::of("secret"), KeyHash::of("secret"));
         assert_ne!(KeyHash::of("secret"), KeyHash::of("Secret"));
+        let kept = *KeyHash::of("secret").as_bytes();
+        assert_eq!(KeyHash::from_bytes(kept), KeyHash::of("secret"));
         assert_eq!(format!("{:?}", KeyHash::of("secret")), "KeyHash(..)");
     }
 }

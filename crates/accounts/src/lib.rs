@@ -1,24 +1,35 @@
-//! Who may do what: account ids, scopes, tiers, standing, hashed keys and the port that looks them up.
+//! Who may do what: accounts, scopes, tiers, credits, hashed keys, and the ports of the store that keeps them.
 //!
 //! The lowest room of the house: it knows of no job, asset or model. Family A says *workspace* on its wire for what is an
-//! account everywhere in the code. Start at [`Standing`], which is what a verified credential turns into.
+//! account everywhere in the code. Start at [`Standing`], which is what a verified credential turns into, then at
+//! [`Accounts`], which answers it.
 
+mod account;
+mod api_key;
+mod credit;
+mod entitlement;
 mod id;
 mod idempotency;
 mod key;
 mod memory;
 mod port;
+mod roster;
 mod scope;
 mod standing;
 mod tier;
 
 pub mod contract;
 
+pub use account::{Account, AccountChange, AccountState, DisplayName, InvalidDisplayName};
+pub use api_key::{ApiKey, InvalidKeyId, KeyId, MintedKey};
+pub use credit::{Cause, Credits, LedgerEntry, Purse, Reservation};
+pub use entitlement::{Entitlements, InvalidEntitlements, ModelPattern};
 pub use id::{AccountId, InvalidAccountId};
 pub use idempotency::{Fingerprint, IdempotencyKey, InvalidIdempotencyKey};
 pub use key::KeyHash;
 pub use memory::MemoryAccounts;
-pub use port::{Accounts, AccountsError};
-pub use scope::{Scope, Scopes};
+pub use port::{AccountAdmin, AccountQuery, AccountView, Accounts, AccountsError, AdminError};
+pub use roster::Roster;
+pub use scope::{InvalidScope, Scope, Scopes};
 pub use standing::Standing;
-pub use tier::Tier;
+pub use tier::{InvalidRateWindow, Limits, RateWindow, RouterLimits, Tier};

@@ -1,91 +1,311 @@
-//! Accounts kept in memory: the twin of every account store, and all that an installation without accounts needs.
+//! Accounts kept in memory: the twin of every account store.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
-use crate::{AccountId, Accounts, AccountsError, KeyHash, Standing};
+use crate::{
+    Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
+    AccountsError, AdminError, ApiKey, Cause, Credits, KeyHash, KeyId, LedgerEntry, Limits,
+    MintedKey, Reservation, Roster, Standing, Tier,
+};
 
 /// An account store that forgets everything with the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryAccounts {
     rows: Mutex<Rows>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rows {
-    accounts: HashMap<AccountId, Standing>,
-    keys: HashMap<KeyHash, Standing>,
+    roster: Roster,
+    ledger: Vec<LedgerEntry>,
 }
 
 impl MemoryAccounts {
-    /// A store of no accounts.
+    /// A store of no accounts; those that come have the standard tier where their limits say nothing else.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self::with_defaults(Tier::standard())
     }
 
-    /// Adds an account, or replaces it.
+    /// The same with another tier.
+    #[must_use]
+    pub fn with_defaults(defaults: Tier) -> Self {
+        let rows = Rows {
+            roster: Roster::new(defaults),
+            ledger: Vec::new(),
+        };
+        Self {
+            rows: Mutex::new(rows),
+        }
+    }
+
+    /// Adds an account that has exactly this standing, or replaces it.
     pub fn put(&self, standing: Standing) {
-        self.rows()
-            .accounts
-            .insert(standing.account.clone(), standing);
+        let (id, scopes) = (standing.account.clone(), standing.scopes);
+        let roster = &mut self.rows().roster;
+        roster.insert(account_of(standing), 0);
+        roster.narrow(&id, scopes);
     }
 
-    /// Lets a credential stand for `standing`.
-    pub fn put_key(&self, key: KeyHash, standing: Standing) {
-        self.rows().keys.insert(key, standing);
+    /// Lets a credential stand for an account with the scopes of `standing`; the account is added where it is missing.
+    pub fn put_key(&self, hash: KeyHash, standing: Standing) {
+        let id = standing.account.clone();
+        let key = ApiKey {
+            id: standing.key.clone().unwrap_or_else(|| key_id(&hash)),
+            account: id.clone(),
+            name: (&id).into(),
+            scopes: standing.scopes,
+            created_at: Timestamp::UNIX_EPOCH,
+            expires_at: None,
+            revoked_at: None,
+        };
+        let roster = &mut self.rows().roster;
+        if roster.account(&id).is_none() {
+            roster.insert(account_of(standing), 0);
+        }
+        roster.insert_key(key, hash);
     }
 
     /// Withdraws a credential.
     pub fn revoke(&self, key: &KeyHash) {
-        self.rows().keys.remove(key);
+        self.rows().roster.remove_key(key);
     }
 
-    fn rows(&self) -> std::sync::MutexGuard<'_, Rows> {
-        // A panic while the maps are held leaves them whole: every change is one insert or remove.
-        self.rows
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        // Every change is made whole by one call that does not panic in between.
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for MemoryAccounts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// An account that gives `standing`, apart from its scopes.
+fn account_of(standing: Standing) -> Account {
+    let id = standing.account;
+    Account {
+        subscribed: standing.subscribed,
+        router: standing.router,
+        billed: standing.billed,
+        limits: Limits::of(&standing.tier),
+        ..Account::new(id.clone(), (&id).into(), Timestamp::UNIX_EPOCH)
+    }
+}
+
+/// An id that follows from the hash.
+fn key_id(hash: &KeyHash) -> KeyId {
+    let mut random = [0; MintedKey::RANDOM_BYTES];
+    random[..32].copy_from_slice(hash.as_bytes());
+    MintedKey::new(&random).id
+}
+
+impl Rows {
+    /// Adds an entry unless its cause has one; the one that stands.
+    fn post(
+        &mut self,
+        account: &AccountId,
+        cause: Cause,
+        amount_cents: i64,
+        at: Timestamp,
+    ) -> Option<LedgerEntry> {
+        let purse = self.roster.purse(account)?;
+        let same = |entry: &&LedgerEntry| entry.account == *account && entry.cause == cause;
+        if let Some(standing) = self.ledger.iter().find(same) {
+            purse.release(cause);
+            return Some(standing.clone());
+        }
+        purse.post(cause, amount_cents);
+        let entry = LedgerEntry {
+            seq: self.ledger.len() as u64 + 1,
+            account: account.clone(),
+            cause,
+            amount_cents,
+            at,
+        };
+        self.ledger.push(entry.clone());
+        Some(entry)
     }
 }
 
 #[async_trait]
 impl Accounts for MemoryAccounts {
-    async fn by_key(&self, key: &KeyHash) -> Result<Option<Standing>, AccountsError> {
-        Ok(self.rows().keys.get(key).cloned())
+    async fn by_key(
+        &self,
+        key: &KeyHash,
+        now: Timestamp,
+    ) -> Result<Option<Standing>, AccountsError> {
+        Ok(self.rows().roster.standing_by_key(key, now))
     }
 
     async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError> {
-        Ok(self.rows().accounts.get(id).cloned())
+        Ok(self.rows().roster.standing(id))
+    }
+
+    async fn credits(&self, account: &AccountId) -> Result<Credits, AccountsError> {
+        let rows = self.rows();
+        let purse = rows.roster.purse_of(account);
+        Ok(purse.map_or(Credits::default(), |purse| purse.credits()))
+    }
+
+    async fn reserve(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        hold_cents: u32,
+    ) -> Result<Reservation, AccountsError> {
+        Ok(self.rows().roster.reserve(account, cause, hold_cents))
+    }
+
+    async fn settle(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        charge_cents: u32,
+        now: Timestamp,
+    ) -> Result<LedgerEntry, AccountsError> {
+        let entry = self
+            .rows()
+            .post(account, cause, -i64::from(charge_cents), now);
+        entry.ok_or_else(|| AccountsError(Box::new(AdminError::NoAccount)))
+    }
+
+    async fn release(&self, account: &AccountId, cause: Cause) -> Result<(), AccountsError> {
+        if let Some(purse) = self.rows().roster.purse(account) {
+            purse.release(cause);
+        }
+        Ok(())
+    }
+
+    async fn entries(
+        &self,
+        account: &AccountId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, AccountsError> {
+        let rows = self.rows();
+        let wanted = |entry: &&LedgerEntry| {
+            entry.account == *account && before.is_none_or(|before| entry.seq < before)
+        };
+        let newest = rows.ledger.iter().rev().filter(wanted);
+        Ok(newest.take(limit).cloned().collect())
+    }
+}
+
+#[async_trait]
+impl AccountAdmin for MemoryAccounts {
+    async fn create(&self, account: Account) -> Result<(), AdminError> {
+        let roster = &mut self.rows().roster;
+        if roster.account(&account.id).is_some() {
+            return Err(AdminError::Taken);
+        }
+        roster.insert(account, 0);
+        Ok(())
+    }
+
+    async fn change(
+        &self,
+        id: &AccountId,
+        changes: Vec<AccountChange>,
+    ) -> Result<Account, AdminError> {
+        let roster = &mut self.rows().roster;
+        let mut account = roster.account(id).cloned().ok_or(AdminError::NoAccount)?;
+        changes.into_iter().for_each(|change| account.apply(change));
+        roster.update(account.clone());
+        Ok(account)
+    }
+
+    async fn accounts(&self, query: &AccountQuery) -> Result<Vec<AccountView>, AdminError> {
+        Ok(self.rows().roster.views(query))
+    }
+
+    async fn add_key(&self, key: ApiKey, hash: KeyHash) -> Result<(), AdminError> {
+        let roster = &mut self.rows().roster;
+        if roster.account(&key.account).is_none() {
+            return Err(AdminError::NoAccount);
+        }
+        if roster.key(&key.id).is_some() || roster.has_hash(&hash) {
+            return Err(AdminError::Taken);
+        }
+        roster.insert_key(key, hash);
+        Ok(())
+    }
+
+    async fn keys(&self, account: &AccountId) -> Result<Vec<ApiKey>, AdminError> {
+        let roster = &self.rows().roster;
+        if roster.account(account).is_none() {
+            return Err(AdminError::NoAccount);
+        }
+        Ok(roster.keys(account))
+    }
+
+    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError> {
+        let roster = &mut self.rows().roster;
+        let mut key = roster.key(id).cloned().ok_or(AdminError::NoKey)?;
+        key.revoked_at = key.revoked_at.or(Some(now));
+        roster.update_key(key.clone());
+        Ok(key)
+    }
+
+    async fn grant(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        amount_cents: i32,
+        now: Timestamp,
+    ) -> Result<Credits, AdminError> {
+        let rows = &mut *self.rows();
+        let entry = rows.post(account, cause, i64::from(amount_cents), now);
+        entry.ok_or(AdminError::NoAccount)?;
+        let purse = rows.roster.purse_of(account);
+        Ok(purse.map_or(Credits::default(), |purse| purse.credits()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::{Scope, Scopes, contract};
+    use crate::contract::{self, Ports};
 
     #[tokio::test]
     async fn keeps_the_contract() {
-        let accounts = MemoryAccounts::new();
-        let standing = contract::standing("acme");
-        accounts.put(standing.clone());
-        let reader = Standing {
-            scopes: [Scope::JobsRead].into_iter().collect::<Scopes>(),
-            ..standing.clone()
-        };
-        accounts.put_key(KeyHash::of("key"), reader.clone());
-        contract::looks_up(&accounts, &standing, "key", &reader).await;
+        contract::accounts(|defaults| {
+            let store = Arc::new(MemoryAccounts::with_defaults(defaults));
+            Ports {
+                accounts: store.clone(),
+                admin: store,
+            }
+        })
+        .await;
+    }
 
-        accounts.revoke(&KeyHash::of("key"));
-        assert_eq!(
-            accounts
-                .by_key(&KeyHash::of("key"))
-                .await
-                .expect("memory answers"),
-            None
-        );
+    #[tokio::test]
+    async fn a_fixed_standing_is_given_as_it_is() {
+        let accounts = MemoryAccounts::new();
+        let standing = Standing {
+            scopes: "jobs:read".parse().expect("a scope"),
+            billed: true,
+            ..Standing::full(AccountId::local(), Tier::standard())
+        };
+        accounts.put(standing.clone());
+        let found = accounts.by_id(&AccountId::local()).await;
+        assert_eq!(found.expect("memory answers"), Some(standing.clone()));
+
+        let hash = KeyHash::of("key");
+        accounts.put_key(hash, standing.clone());
+        let now = Timestamp::UNIX_EPOCH;
+        let found = accounts.by_key(&hash, now).await.expect("memory answers");
+        let key = found.as_ref().and_then(|found| found.key.clone());
+        assert_eq!(found, Some(Standing { key, ..standing }));
+        accounts.revoke(&hash);
+        let found = accounts.by_key(&hash, now).await;
+        assert_eq!(found.expect("memory answers"), None);
     }
 }

@@ -1,23 +1,152 @@
-//! The port through which credentials become accounts.
+//! The ports of an account store: the one that requests ask, and the one that operators change it through.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
-use crate::{AccountId, KeyHash, Standing};
+use crate::{
+    Account, AccountChange, AccountId, ApiKey, Cause, Credits, KeyHash, KeyId, LedgerEntry,
+    Reservation, Standing, Tier,
+};
 
 /// The account store cannot answer now.
 #[derive(Debug, thiserror::Error)]
 #[error("the account store is unavailable")]
 pub struct AccountsError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
-/// Looks up accounts.
+/// Looks up accounts, and keeps their credits.
 ///
-/// **Contract.** Both answers are `None` for what does not exist, was revoked, has expired or is suspended, and do not tell
-/// which. An answer is never older than the last change that the same process made.
+/// **Contract.** The standings are `None` for what does not exist, was revoked, has expired or is suspended, and do not tell
+/// which. An answer is never older than the last change that the same process made: a revocation, a suspension and another
+/// tier count from the next look on.
+///
+/// Every change of credits is atomic, and its cause makes it one event: repeated, whatever its amount, it answers as it did
+/// and changes nothing. A balance is the sum of its ledger's entries, which are durable before they are answered and never
+/// change. Where an account is billed, no hold is made that is higher than what is available; a charge may differ from its
+/// hold, and take the balance below nothing. A hold lasts until it is settled or released, and no longer than the process
+/// that made it: who goes on after a restart reserves again. Suspended accounts have credits like others; an account that
+/// does not exist has none, holds nothing, and settling for it fails.
 #[async_trait]
 pub trait Accounts: Send + Sync + 'static {
-    /// The standing that an API key gives.
-    async fn by_key(&self, key: &KeyHash) -> Result<Option<Standing>, AccountsError>;
+    /// The standing that an API key gives at a time.
+    async fn by_key(
+        &self,
+        key: &KeyHash,
+        now: Timestamp,
+    ) -> Result<Option<Standing>, AccountsError>;
 
     /// The full standing of an account that a verified token or the installation itself names.
     async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError>;
+
+    /// What the account has.
+    async fn credits(&self, account: &AccountId) -> Result<Credits, AccountsError>;
+
+    /// Sets credits aside. Of a cause that has a hold, the hold stays as it is.
+    async fn reserve(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        hold_cents: u32,
+    ) -> Result<Reservation, AccountsError>;
+
+    /// Bills the cause and ends its hold, if it has one. The answer is the entry that stands: of a cause that was billed
+    /// before, the first one.
+    async fn settle(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        charge_cents: u32,
+        now: Timestamp,
+    ) -> Result<LedgerEntry, AccountsError>;
+
+    /// Ends the hold of the cause, if it has one, without billing anything.
+    async fn release(&self, account: &AccountId, cause: Cause) -> Result<(), AccountsError>;
+
+    /// The newest entries of the account's ledger, newest first; only those whose `seq` is below `before` where it is given.
+    async fn entries(
+        &self,
+        account: &AccountId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, AccountsError>;
+}
+
+/// Which accounts are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccountQuery {
+    /// This one.
+    One(AccountId),
+    /// At most `limit`, in the order of their ids.
+    Page {
+        /// Only those behind this one.
+        after: Option<AccountId>,
+        /// Most accounts of the page.
+        limit: usize,
+    },
+}
+
+/// An account as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountView {
+    /// The account.
+    pub account: Account,
+    /// The tier that its limits make of the installation's.
+    pub tier: Tier,
+    /// What it has.
+    pub credits: Credits,
+}
+
+/// Why an account or key was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// The id stands for another one.
+    #[error("the id is taken")]
+    Taken,
+    /// There is no such account.
+    #[error("no such account")]
+    NoAccount,
+    /// There is no such key.
+    #[error("no such key")]
+    NoKey,
+    /// The store cannot answer now; nothing changed, or the change was made and could not be told.
+    #[error(transparent)]
+    Unavailable(#[from] AccountsError),
+}
+
+/// Changes accounts and keys: for operators alone.
+///
+/// **Contract.** Each call is one atomic change, durable before it is answered, and counts for every request that
+/// [`Accounts`] is asked about from then on.
+#[async_trait]
+pub trait AccountAdmin: Send + Sync + 'static {
+    /// Adds an account; [`AdminError::Taken`] where its id is.
+    async fn create(&self, account: Account) -> Result<(), AdminError>;
+
+    /// Makes all of the changes, in their order; the account as it is then. Without changes it is a look.
+    async fn change(
+        &self,
+        id: &AccountId,
+        changes: Vec<AccountChange>,
+    ) -> Result<Account, AdminError>;
+
+    /// Looks at accounts. One that does not exist is none.
+    async fn accounts(&self, query: &AccountQuery) -> Result<Vec<AccountView>, AdminError>;
+
+    /// Adds a key; [`AdminError::Taken`] where its id or its hash is, [`AdminError::NoAccount`] where it has no account.
+    async fn add_key(&self, key: ApiKey, hash: KeyHash) -> Result<(), AdminError>;
+
+    /// Every key of an account, revoked and expired ones too, the oldest first.
+    async fn keys(&self, account: &AccountId) -> Result<Vec<ApiKey>, AdminError>;
+
+    /// Revokes a key; one that was revoked before stays as it is.
+    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError>;
+
+    /// Adds credits, or takes some away where `amount_cents` is below 0. Repeated for its cause, it changes nothing. Answers
+    /// what the account has then.
+    async fn grant(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        amount_cents: i32,
+        now: Timestamp,
+    ) -> Result<Credits, AdminError>;
 }

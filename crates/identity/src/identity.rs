@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use accounts::{AccountId, Accounts, AccountsError, KeyHash, Scope, Standing};
+use accounts::{AccountId, Accounts, AccountsError, ApiKey, KeyHash, Standing};
 use http::HeaderMap;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
@@ -33,9 +33,6 @@ pub struct Credentials {
     /// JSON Web Tokens.
     pub jwt: Option<Arc<Jwt>>,
 }
-
-/// What every API key begins with, and no JSON Web Token does.
-const API_KEY_PREFIX: &str = "easel_";
 
 /// Why there is no caller.
 #[derive(Debug, thiserror::Error)]
@@ -161,8 +158,8 @@ impl Identity {
         now: Timestamp,
     ) -> Result<Option<Standing>, AccountsError> {
         let text = credential.expose();
-        if is_api_key(text) {
-            return self.accounts.by_key(&KeyHash::of(text)).await;
+        if ApiKey::is_spelled(text) {
+            return self.accounts.by_key(&KeyHash::of(text), now).await;
         }
         // Comparing hashes takes the same time wherever they differ.
         if let Some((hash, account)) = &self.token
@@ -175,10 +172,7 @@ impl Identity {
         };
         let standing = self.accounts.by_id(&claimed.account).await?;
         Ok(standing.map(|standing| Standing {
-            scopes: Scope::ALL
-                .into_iter()
-                .filter(|scope| standing.scopes.allow(*scope) && claimed.scopes.allow(*scope))
-                .collect(),
+            scopes: standing.scopes.and(claimed.scopes),
             ..standing
         }))
     }
@@ -186,12 +180,8 @@ impl Identity {
     fn claims_to_be_named(&self, credential: Credential<'_>) -> bool {
         let text = credential.expose();
         let parts = text.split('.').count();
-        is_api_key(text) || (self.jwt.is_some() && parts == 3)
+        ApiKey::is_spelled(text) || (self.jwt.is_some() && parts == 3)
     }
-}
-
-fn is_api_key(text: &str) -> bool {
-    text.starts_with(API_KEY_PREFIX)
 }
 
 impl std::fmt::Debug for Identity {

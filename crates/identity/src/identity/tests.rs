@@ -1,6 +1,9 @@
 //! Who is let in by each kind of credential.
 
-use accounts::{MemoryAccounts, Scopes, Tier};
+use accounts::{
+    AccountAdmin, AccountChange, AccountState, Cause, Credits, LedgerEntry, MemoryAccounts,
+    Reservation, Scope, Scopes, Tier,
+};
 use async_trait::async_trait;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
@@ -16,17 +19,7 @@ fn now() -> Timestamp {
 }
 
 fn standing(name: &str) -> Standing {
-    Standing {
-        account: name.parse().expect("a name"),
-        scopes: Scopes::all(),
-        tier: Tier {
-            concurrent_jobs: 1,
-            queued_jobs: 1,
-            streams: 1,
-            upload_bytes: 1,
-        },
-        subscribed: true,
-    }
+    Standing::full(name.parse().expect("a name"), Tier::standard())
 }
 
 fn local_and(others: &[&str]) -> Arc<MemoryAccounts> {
@@ -187,22 +180,14 @@ async fn a_token_allows_what_it_names_and_its_account_may() {
 
 #[tokio::test]
 async fn an_account_that_goes_takes_its_remembered_token_along() {
-    struct Gone(std::sync::atomic::AtomicBool);
-    #[async_trait]
-    impl Accounts for Gone {
-        async fn by_key(&self, _: &KeyHash) -> Result<Option<Standing>, AccountsError> {
-            Ok(None)
-        }
-        async fn by_id(&self, _: &AccountId) -> Result<Option<Standing>, AccountsError> {
-            let gone = self.0.load(std::sync::atomic::Ordering::Relaxed);
-            Ok((!gone).then(|| standing("acme")))
-        }
-    }
-    let accounts = Arc::new(Gone(false.into()));
+    let accounts = local_and(&["acme"]);
     let identity = Identity::new(accounts.clone(), with_jwt());
     let headers = bearing(&format!("Bearer {}", token_of("acme", Scopes::all())));
     assert!(account_of(&identity, &headers).await.is_some());
-    accounts.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    let suspended = vec![AccountChange::State(AccountState::Suspended)];
+    let acme = "acme".parse().expect("a name");
+    let changed = accounts.change(&acme, suspended).await;
+    changed.expect("the account is there");
     assert_eq!(account_of(&identity, &headers).await, None);
 }
 
@@ -215,18 +200,51 @@ async fn an_account_that_is_not_there_is_nobody() {
     assert_eq!(account_of(&identity, &headers).await, None);
 }
 
+/// A store that answers nothing.
+struct Down;
+
+fn down<T>() -> Result<T, AccountsError> {
+    Err(AccountsError("down".into()))
+}
+
+#[async_trait]
+impl Accounts for Down {
+    async fn by_key(&self, _: &KeyHash, _: Timestamp) -> Result<Option<Standing>, AccountsError> {
+        down()
+    }
+    async fn by_id(&self, _: &AccountId) -> Result<Option<Standing>, AccountsError> {
+        down()
+    }
+    async fn credits(&self, _: &AccountId) -> Result<Credits, AccountsError> {
+        down()
+    }
+    async fn reserve(&self, _: &AccountId, _: Cause, _: u32) -> Result<Reservation, AccountsError> {
+        down()
+    }
+    async fn settle(
+        &self,
+        _: &AccountId,
+        _: Cause,
+        _: u32,
+        _: Timestamp,
+    ) -> Result<LedgerEntry, AccountsError> {
+        down()
+    }
+    async fn release(&self, _: &AccountId, _: Cause) -> Result<(), AccountsError> {
+        down()
+    }
+    async fn entries(
+        &self,
+        _: &AccountId,
+        _: Option<u64>,
+        _: usize,
+    ) -> Result<Vec<LedgerEntry>, AccountsError> {
+        down()
+    }
+}
+
 #[tokio::test]
 async fn a_store_that_fails_is_no_refusal() {
-    struct Down;
-    #[async_trait]
-    impl Accounts for Down {
-        async fn by_key(&self, _: &KeyHash) -> Result<Option<Standing>, AccountsError> {
-            Err(AccountsError("down".into()))
-        }
-        async fn by_id(&self, _: &AccountId) -> Result<Option<Standing>, AccountsError> {
-            Err(AccountsError("down".into()))
-        }
-    }
     let identity = open(Arc::new(Down));
     for headers in [HeaderMap::new(), bearing("Bearer easel_k")] {
         let failed = identity.verify(&headers, now()).await;

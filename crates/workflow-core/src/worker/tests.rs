@@ -309,12 +309,7 @@ impl Bench {
         let submission = Submission {
             id: JobId(Uuid::from_u128(n)),
             account: AccountId::local(),
-            tier: Tier {
-                concurrent_jobs: 4,
-                queued_jobs: 10,
-                streams: 1,
-                upload_bytes: 1,
-            },
+            tier: Tier::standard(),
             workflow: Bytes::from_static(br#"{"1": {"class_type": "Known", "inputs": {}}}"#),
             metadata: Metadata::new(),
             secret: secret.map(SecretString::from),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use accounts::{MemoryAccounts, Scopes, Standing, Tier};
+use accounts::{MemoryAccounts, Standing, Tier};
 use asset_store::{Assets, BlobHash, LinkKeys, MemoryBlobs, MemoryRecords, Retention};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -140,17 +140,12 @@ pub(super) fn server() -> Server {
 
 /// An account that may do everything.
 pub(super) fn standing(account: &str) -> Standing {
-    Standing {
-        account: account.parse().expect("an account id"),
-        scopes: Scopes::all(),
-        tier: Tier {
-            concurrent_jobs: 4,
-            queued_jobs: 100,
-            streams: 2,
-            upload_bytes: 1 << 30,
-        },
-        subscribed: true,
-    }
+    let tier = Tier {
+        queued_jobs: 100,
+        streams: 2,
+        ..Tier::standard()
+    };
+    Standing::full(account.parse().expect("an account id"), tier)
 }
 
 pub(super) fn start() -> Timestamp {

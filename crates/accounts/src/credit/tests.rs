@@ -1,0 +1,115 @@
+//! The purse under any interleaving.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What may happen to a purse, in any order.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Grant(i32),
+    Reserve(u8, u32),
+    Settle(u8, u32),
+    Release(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let cents = prop_oneof![4 => 0..200_u32, 1 => any::<u32>()];
+    prop_oneof![
+        (-100..300_i32).prop_map(Step::Grant),
+        (0..12_u8, cents.clone()).prop_map(|(cause, cents)| Step::Reserve(cause, cents)),
+        (0..12_u8, cents).prop_map(|(cause, cents)| Step::Settle(cause, cents)),
+        (0..12_u8).prop_map(Step::Release),
+    ]
+}
+
+fn generation(number: u8) -> Cause {
+    Cause::Generation(Uuid::from_u128(u128::from(number)))
+}
+
+/// A purse and its ledger, as a store keeps them: an entry is new when its cause is.
+#[derive(Default)]
+struct Kept {
+    purse: Purse,
+    ledger: HashMap<Cause, i64>,
+}
+
+impl Kept {
+    fn post(&mut self, cause: Cause, amount_cents: i64) {
+        if let Entry::Vacant(free) = self.ledger.entry(cause) {
+            free.insert(amount_cents);
+            self.purse.post(cause, amount_cents);
+        } else {
+            self.purse.release(cause);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_billed_purse_never_holds_more_than_it_has(steps in prop::collection::vec(step(), 0..60)) {
+        let mut kept = Kept::default();
+        let mut holds = HashMap::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            let before = kept.purse.credits();
+            match step {
+                Step::Grant(cents) => {
+                    kept.post(Cause::Grant(Uuid::from_u128(number as u128)), i64::from(cents));
+                }
+                Step::Reserve(cause, cents) => {
+                    let cause = generation(cause);
+                    let answer = kept.purse.reserve(cause, cents, true);
+                    match answer {
+                        Reservation::Held => {
+                            let new = !holds.contains_key(&cause);
+                            holds.entry(cause).or_insert(cents);
+                            // A hold alone never takes what is available below nothing.
+                            prop_assert!(!new || kept.purse.credits().available_cents() >= 0);
+                        }
+                        Reservation::Insufficient { available_cents } => {
+                            prop_assert!(available_cents < i64::from(cents));
+                            prop_assert_eq!(kept.purse.credits(), before);
+                        }
+                    }
+                }
+                Step::Settle(cause, cents) => {
+                    kept.post(generation(cause), -i64::from(cents));
+                    holds.remove(&generation(cause));
+                }
+                Step::Release(cause) => {
+                    kept.purse.release(generation(cause));
+                    holds.remove(&generation(cause));
+                }
+            }
+            let credits = kept.purse.credits();
+            prop_assert_eq!(credits.balance_cents, kept.ledger.values().sum::<i64>());
+            let held: u64 = holds.values().map(|cents| u64::from(*cents)).sum();
+            prop_assert_eq!(credits.held_cents, held);
+        }
+    }
+}
+
+#[test]
+fn a_purse_that_is_not_billed_holds_anything() {
+    let mut purse = Purse::new(-5);
+    assert_eq!(purse.reserve(generation(1), 100, false), Reservation::Held);
+    assert_eq!(purse.credits().available_cents(), -105);
+}
+
+#[test]
+fn an_empty_purse_that_is_billed_holds_nothing_but_nothing() {
+    let mut purse = Purse::new(0);
+    assert_eq!(purse.reserve(generation(1), 0, true), Reservation::Held);
+    let refused = Reservation::Insufficient { available_cents: 0 };
+    assert_eq!(purse.reserve(generation(2), 1, true), refused);
+    let mut owing = Purse::new(-1);
+    let refused = Reservation::Insufficient {
+        available_cents: -1,
+    };
+    assert_eq!(owing.reserve(generation(1), 0, true), refused);
+}

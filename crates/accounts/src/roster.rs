@@ -1,0 +1,193 @@
+//! All accounts and keys as requests look them up: what every store keeps in memory.
+//!
+//! Pure and synchronous. It answers and remembers; that a change is durable before it is made here is up to the store.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use crate::{
+    Account, AccountId, AccountQuery, AccountState, AccountView, ApiKey, Cause, KeyHash, KeyId,
+    Purse, Reservation, Scopes, Standing, Tier,
+};
+
+/// Accounts by id, keys by hash.
+#[derive(Debug)]
+pub struct Roster {
+    defaults: Tier,
+    accounts: HashMap<AccountId, Row>,
+    keys: HashMap<KeyHash, ApiKey>,
+    hashes: HashMap<KeyId, KeyHash>,
+}
+
+#[derive(Debug)]
+struct Row {
+    account: Account,
+    /// What `account.limits` make of the defaults, so that a look need not work it out.
+    tier: Tier,
+    /// What the account itself allows; less than all only where a fixed standing says so.
+    scopes: Scopes,
+    purse: Purse,
+}
+
+impl Roster {
+    /// No accounts; those that come have the tier `defaults` where their limits say nothing else.
+    #[must_use]
+    pub fn new(defaults: Tier) -> Self {
+        Self {
+            defaults,
+            accounts: HashMap::new(),
+            keys: HashMap::new(),
+            hashes: HashMap::new(),
+        }
+    }
+
+    /// Adds an account whose ledger adds up to `balance_cents`, in place of one with its id.
+    pub fn insert(&mut self, account: Account, balance_cents: i64) {
+        let row = Row {
+            tier: self.defaults.with(&account.limits),
+            scopes: Scopes::all(),
+            purse: Purse::new(balance_cents),
+            account,
+        };
+        self.accounts.insert(row.account.id.clone(), row);
+    }
+
+    /// Narrows what an account itself allows.
+    pub(crate) fn narrow(&mut self, id: &AccountId, scopes: Scopes) {
+        if let Some(row) = self.accounts.get_mut(id) {
+            row.scopes = scopes;
+        }
+    }
+
+    /// Takes over a changed account; its credits stay.
+    pub fn update(&mut self, account: Account) {
+        let tier = self.defaults.with(&account.limits);
+        if let Some(row) = self.accounts.get_mut(&account.id) {
+            (row.account, row.tier) = (account, tier);
+        }
+    }
+
+    /// Adds a key, in place of one with its hash or id.
+    pub fn insert_key(&mut self, key: ApiKey, hash: KeyHash) {
+        self.hashes.insert(key.id.clone(), hash);
+        self.keys.insert(hash, key);
+    }
+
+    /// Forgets a key.
+    pub(crate) fn remove_key(&mut self, hash: &KeyHash) {
+        if let Some(key) = self.keys.remove(hash) {
+            self.hashes.remove(&key.id);
+        }
+    }
+
+    /// Takes over a changed key.
+    pub fn update_key(&mut self, key: ApiKey) {
+        if let Some(hash) = self.hashes.get(&key.id) {
+            self.keys.insert(*hash, key);
+        }
+    }
+
+    /// An account.
+    #[must_use]
+    pub fn account(&self, id: &AccountId) -> Option<&Account> {
+        self.accounts.get(id).map(|row| &row.account)
+    }
+
+    /// A key by its id.
+    #[must_use]
+    pub fn key(&self, id: &KeyId) -> Option<&ApiKey> {
+        self.keys.get(self.hashes.get(id)?)
+    }
+
+    /// Whether a key has this hash.
+    #[must_use]
+    pub fn has_hash(&self, hash: &KeyHash) -> bool {
+        self.keys.contains_key(hash)
+    }
+
+    /// The keys of an account, the oldest first.
+    #[must_use]
+    pub fn keys(&self, account: &AccountId) -> Vec<ApiKey> {
+        let keys = self.keys.values().filter(|key| key.account == *account);
+        let mut keys: Vec<ApiKey> = keys.cloned().collect();
+        keys.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
+        keys
+    }
+
+    /// The credits of an account, to look at and to change.
+    pub fn purse(&mut self, id: &AccountId) -> Option<&mut Purse> {
+        self.accounts.get_mut(id).map(|row| &mut row.purse)
+    }
+
+    /// The credits of an account, to look at.
+    #[must_use]
+    pub fn purse_of(&self, id: &AccountId) -> Option<&Purse> {
+        self.accounts.get(id).map(|row| &row.purse)
+    }
+
+    /// Sets credits of an account aside; nothing where there is no such account.
+    pub fn reserve(&mut self, id: &AccountId, cause: Cause, hold_cents: u32) -> Reservation {
+        match self.accounts.get_mut(id) {
+            Some(row) => row.purse.reserve(cause, hold_cents, row.account.billed),
+            None => Reservation::Insufficient { available_cents: 0 },
+        }
+    }
+
+    /// The full standing of an active account.
+    #[must_use]
+    pub fn standing(&self, id: &AccountId) -> Option<Standing> {
+        let row = self.active(id)?;
+        Some(row.standing(None, row.scopes))
+    }
+
+    /// The standing of a key that counts, of an active account.
+    #[must_use]
+    pub fn standing_by_key(&self, hash: &KeyHash, now: Timestamp) -> Option<Standing> {
+        let key = self.keys.get(hash).filter(|key| key.counts(now))?;
+        let row = self.active(&key.account)?;
+        Some(row.standing(Some(key.id.clone()), key.scopes))
+    }
+
+    /// Accounts as an operator sees them.
+    #[must_use]
+    pub fn views(&self, query: &AccountQuery) -> Vec<AccountView> {
+        match query {
+            AccountQuery::One(id) => self.accounts.get(id).map(Row::view).into_iter().collect(),
+            AccountQuery::Page { after, limit } => {
+                let behind =
+                    |row: &&Row| after.as_ref().is_none_or(|after| row.account.id > *after);
+                let mut rows: Vec<&Row> = self.accounts.values().filter(behind).collect();
+                rows.sort_by(|a, b| a.account.id.cmp(&b.account.id));
+                rows.into_iter().take(*limit).map(Row::view).collect()
+            }
+        }
+    }
+
+    fn active(&self, id: &AccountId) -> Option<&Row> {
+        let row = self.accounts.get(id)?;
+        (row.account.state == AccountState::Active).then_some(row)
+    }
+}
+
+impl Row {
+    fn standing(&self, key: Option<KeyId>, scopes: Scopes) -> Standing {
+        Standing {
+            account: self.account.id.clone(),
+            key,
+            scopes,
+            tier: self.tier.clone(),
+            subscribed: self.account.subscribed,
+            router: self.account.router,
+            billed: self.account.billed,
+        }
+    }
+
+    fn view(&self) -> AccountView {
+        AccountView {
+            account: self.account.clone(),
+            tier: self.tier.clone(),
+            credits: self.purse.credits(),
+        }
+    }
+}
