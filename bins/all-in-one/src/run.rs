@@ -74,11 +74,11 @@ pub fn command() -> Command {
 /// With the exit code of the module's documentation.
 pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let arguments = Arguments::read(matches);
-    let mut settings = workflow_server::program::settings(matches)?;
+    let mut settings = kit::program::settings(matches, workflow_server::KEYS)?;
     settings.preset("log_level", "warn", "the terminal shows the progress");
     let temporary = *settings.origin("data_dir") == Origin::Default;
     let mut config = Config::read(&mut settings)?;
-    workflow_server::program::start_log(&settings, &config);
+    kit::program::start_log(&settings, &config.server.log);
 
     let folder = temporary.then(tempfile::tempdir).transpose();
     let folder = folder.map_err(|error| Failure::fault(&error))?;
@@ -86,7 +86,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
         config.server.data_dir = folder.path().to_owned();
     }
     let graph = GraphFile::read(&arguments.graph)?;
-    workflow_server::program::runtime()?.block_on(run_graph(&arguments, graph, &config))
+    kit::program::runtime()?.block_on(run_graph(&arguments, graph, &config))
 }
 
 async fn run_graph(

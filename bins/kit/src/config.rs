@@ -3,6 +3,7 @@
 //! One table of [`Key`]s makes flags, variables, file keys and their help, so they cannot drift apart. Nothing is read
 //! from the world behind the caller's back: arguments and environment come in, and only the file that was named is opened.
 
+mod access;
 mod error;
 mod file;
 mod key;
@@ -11,9 +12,10 @@ mod server;
 mod settings;
 mod value;
 
+pub use access::Access;
 pub use error::ConfigError;
 pub use key::{Key, Kind, Preset};
-pub use server::{Credentials, SERVER_KEYS, ServerConfig};
+pub use server::{DATA_DIR, LISTEN, SERVER_KEYS, ServerConfig};
 pub use settings::{Environment, Origin, Settings};
 pub use value::{Auto, Count, Duration, Peers, Size, Value};
 

@@ -4,12 +4,18 @@
 //! user can correct on the command line or in the configuration, 1 for everything else that fails.
 
 use std::error::Error;
+use std::future::Future;
 use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 
-use clap::Command;
+use clap::{ArgMatches, Command};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
-use crate::config::{ConfigError, Key, Settings};
+use crate::config::{Access, ConfigError, Key, ServerConfig, Settings};
+use crate::logging::LogConfig;
+use crate::signals::{Ended, Signals};
 
 /// Why a program ends without success.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +42,101 @@ pub fn command(name: &'static str, about: &'static str, keys: &[&[Key]]) -> Comm
         .subcommand(serve)
         .subcommand(config);
     Settings::flags(command, keys)
+}
+
+/// What flags, environment and file make for a program with `keys`.
+///
+/// # Errors
+/// If they make no sense.
+pub fn settings(matches: &ArgMatches, keys: &[&[Key]]) -> Result<Settings, Failure> {
+    // Flags behind a subcommand stand in its own matches, which those of every level below complete.
+    let mut innermost = matches;
+    while let Some((_, deeper)) = innermost.subcommand() {
+        innermost = deeper;
+    }
+    let environment = std::env::vars_os().collect();
+    Ok(Settings::gather(keys, innermost, environment)?)
+}
+
+/// Begins to log, first of all about variables that mean nothing.
+pub fn start_log(settings: &Settings, log: &LogConfig) {
+    crate::logging::start(log);
+    for warning in settings.unknown_variables() {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// The threads that requests and loops run on.
+///
+/// # Errors
+/// If they cannot be started.
+pub fn runtime() -> Result<Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    built.map_err(|error| Failure::fault(&error))
+}
+
+/// Serves until the first signal, then ends well; a second one ends it at once. `assembled` is the server, ready to run,
+/// with what to print for whoever started it by hand.
+///
+/// # Errors
+/// If the server cannot start, or is ended at once.
+pub fn serve<A, E>(
+    assemble: impl Future<Output = Result<A, E>>,
+    welcome: impl FnOnce(&A) -> String,
+    run: impl AsyncFnOnce(A, CancellationToken),
+    cut: &str,
+) -> Result<(), Failure>
+where
+    E: Error,
+{
+    runtime()?.block_on(async {
+        let mut signals = Signals::listen().map_err(|error| Failure::fault(&error))?;
+        let app = assemble.await.map_err(|error| Failure::fault(&error))?;
+        print(&welcome(&app));
+        match signals.over(|asked| run(app, asked)).await {
+            Ended::Finished(()) => Ok(()),
+            Ended::Cut => Err(Failure {
+                exit_code: 1,
+                message: format!("stopped at once by a second signal; {cut}"),
+            }),
+        }
+    })
+}
+
+/// Where a server is reached, without a slash at the end.
+#[must_use]
+pub fn base(server: &ServerConfig, address: SocketAddr) -> String {
+    let root = match &server.public_url {
+        Some(url) => url.to_string(),
+        None => format!("http://{}", reachable(address)),
+    };
+    format!("{root}{}", server.mount_path)
+}
+
+/// What is said to whoever starts a server by hand: a line for each name.
+#[must_use]
+pub fn welcome(lines: &[(&str, String)]) -> String {
+    let mut text = String::from("Easel is serving.\n");
+    for (name, value) in lines {
+        text.push_str(&format!("  {name:<10}{value}\n"));
+    }
+    text
+}
+
+/// Whom a server lets in, in words.
+#[must_use]
+pub fn open_to(access: &Access, address: SocketAddr) -> &'static str {
+    match (access.anonymous, &access.token, &access.jwt) {
+        (true, _, _) if address.ip().to_canonical().is_loopback() => {
+            "every program on this machine"
+        }
+        (true, _, _) => "EVERYBODY who can reach this address: no credential is asked for",
+        (false, Some(_), _) => "whoever sends the token as `Authorization: Bearer ...`",
+        (false, None, Some(_)) => "whoever sends a JSON Web Token or an API key",
+        (false, None, None) => "whoever sends an API key",
+    }
 }
 
 /// Ends a program: prints why it failed, if it did, and answers its exit code.
@@ -84,6 +185,16 @@ impl From<ConfigError> for Failure {
     }
 }
 
+/// An address that a client on this machine can use, also where every network is listened on.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
 /// An error and everything behind it, in one line.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
@@ -99,11 +210,11 @@ pub fn chain(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SERVER_KEYS;
+    use crate::config::{DATA_DIR, LISTEN, SERVER_KEYS};
 
     #[test]
     fn the_command_line_is_consistent() {
-        command("easel", "Runs.", &[SERVER_KEYS]).debug_assert();
+        command("easel", "Runs.", &[&[LISTEN, DATA_DIR], SERVER_KEYS]).debug_assert();
     }
 
     #[test]

@@ -2,17 +2,13 @@
 //!
 //! The socket is bound when the app is made, so its address is known before it runs and a port that is taken fails at once.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use accounts::AccountId;
-use hyper_kit::{PublicAddress, ReadPace, RouteError, ServerLimits, ServerStats};
-use identity::Identity;
-use kit::Front;
-use kit::config::Credentials;
+use hyper_kit::{PublicAddress, ReadPace, RouteError};
+use identity::{Identity, JwtSetupError};
 use kit::metrics::{HttpMetrics, Metrics};
-use tokio::net::TcpListener;
+use kit::{Front, ListenError, Listening};
 use tokio_util::sync::CancellationToken;
 use workflow_http::{Observed, WorkflowApi, WorkflowConfig, WorkflowService};
 
@@ -23,16 +19,10 @@ use crate::stack::{Stack, StackError};
 #[derive(Debug)]
 pub struct App {
     stack: Stack,
-    listener: TcpListener,
-    address: SocketAddr,
+    listening: Listening,
     front: Front<WorkflowApi>,
-    limits: ServerLimits,
-    stats: Arc<ServerStats>,
+    identity: Identity,
     config: Config,
-    /// Fired when the server begins to leave: it is not ready any more.
-    leaving: CancellationToken,
-    /// Fired when it stops accepting: streams end, no job is taken up.
-    drain: CancellationToken,
 }
 
 /// Why a server cannot be assembled. The texts say what to do.
@@ -42,15 +32,11 @@ pub enum AssembleError {
     #[error(transparent)]
     Stack(#[from] StackError),
     /// The address cannot be listened on.
-    #[error(
-        "{address} cannot be listened on; stop what uses it, or choose another address with --listen"
-    )]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Credentials cannot be verified.
+    #[error(transparent)]
+    Identity(#[from] JwtSetupError),
     /// The API cannot be mounted.
     #[error("the API cannot be mounted below this path")]
     Mount(#[from] RouteError),
@@ -62,45 +48,28 @@ pub enum AssembleError {
 /// If the data directory is taken or broken, or the address cannot be listened on.
 pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     // The socket first: its failure is the likelier one, and leaves no directory behind.
-    let address = config.server.listen;
-    let listen_failed = |source| AssembleError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(listen_failed)?;
-    let address = listener.local_addr().map_err(listen_failed)?;
+    let listening = Listening::bind(&config.server).await?;
+    let leave = listening.leave();
 
     let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
-    let stats = Arc::new(ServerStats::default());
-    let requests = HttpMetrics::register(&mut metrics, stats.clone());
+    let requests = HttpMetrics::register(&mut metrics, listening.stats());
     let stack = Stack::open(&config.server.data_dir, &config.workflows, &mut metrics).await?;
-    let (leaving, drain) = (CancellationToken::new(), CancellationToken::new());
-    let api = workflow_http::routes(service(config, &stack, &requests, &drain))?;
+    let identity = config.server.access.identity(stack.local_accounts())?;
+    let service = service(config, &stack, &identity, &requests, &leave.drain);
+    let api = workflow_http::routes(service)?;
     let front = Front {
         api,
         mount_path: config.server.mount_path.clone(),
-        probe: probe(&stack, &leaving),
+        probe: probe(&stack, &leave.leaving),
         metrics: Arc::new(metrics),
         requests,
     };
-
-    let defaults = ServerLimits::default();
-    let limits = ServerLimits {
-        max_connections: config
-            .server
-            .max_connections
-            .map_or(defaults.max_connections, |most| most as usize),
-        uncounted_peers: config.server.trusted_proxies.clone(),
-        grace: config.server.drain_grace,
-        ..defaults
-    };
     Ok(App {
         stack,
-        listener,
-        address,
+        listening,
         front,
-        limits,
-        stats,
+        identity,
         config: config.clone(),
-        leaving,
-        drain,
     })
 }
 
@@ -108,7 +77,7 @@ impl App {
     /// Where it listens; tells the port when any free one was asked for.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listening.address()
     }
 
     /// What is behind the API.
@@ -120,24 +89,15 @@ impl App {
     /// Serves and runs jobs until `shutdown`, then ends well: not ready at once, accepting for the configured delay, then
     /// requests and jobs have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let server = &self.config.server;
-        let (delay, grace) = (server.drain_delay, server.drain_grace);
         let background = self.stack.start();
-        tracing::info!(address = %self.address, "serving");
-        let (leaving, drain) = (self.leaving, self.drain);
-        let stop = async {
-            shutdown.await;
-            tracing::info!("leaving: no longer ready");
-            leaving.cancel();
-            tokio::time::sleep(delay).await;
-            drain.cancel();
-        };
-        let serving = hyper_kit::serve(self.listener, self.front, self.limits, self.stats, stop);
+        let drain = self.listening.leave().drain;
+        let keys = kit::keys::keep_fresh(self.identity, drain.clone());
+        let serving = self.listening.serve(self.front, shutdown);
         let working = async {
             drain.cancelled().await;
-            background.drain(grace).await;
+            background.drain(self.config.server.drain_grace).await;
         };
-        let (drained, ()) = tokio::join!(serving, working);
+        let (drained, (), ()) = tokio::join!(serving, working, keys);
         tracing::info!(cut_connections = drained.cut, "stopped");
     }
 }
@@ -145,14 +105,10 @@ impl App {
 fn service(
     config: &Config,
     stack: &Stack,
+    identity: &Identity,
     requests: &HttpMetrics,
     drain: &CancellationToken,
 ) -> WorkflowService {
-    let (accounts, local) = (stack.local_accounts(), AccountId::local());
-    let identity = match &config.server.credentials {
-        Credentials::Nothing => Identity::none(accounts, local),
-        Credentials::Token(token) => Identity::token(accounts, local, token),
-    };
     let requests = requests.clone();
     let observer = move |seen: &Observed| {
         requests.observe(
@@ -166,7 +122,7 @@ fn service(
         jobs: stack.jobs.clone(),
         assets: stack.assets.clone(),
         link_keys: stack.link_keys.clone(),
-        identity,
+        identity: identity.clone(),
         clock: stack.timer.clone(),
         drain: drain.clone(),
         observer: Arc::new(observer),

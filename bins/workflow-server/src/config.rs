@@ -4,8 +4,8 @@ use std::time;
 
 use jiff::SignedDuration;
 use kit::config::{
-    Auto, ConfigError, Count, Duration, Key, Kind, Preset, SERVER_KEYS, ServerConfig, Settings,
-    Size,
+    Auto, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS,
+    ServerConfig, Settings, Size,
 };
 
 /// Everything that is configured, resolved.
@@ -51,7 +51,7 @@ pub struct WorkflowLimits {
 }
 
 /// All keys of a server of workflows.
-pub const KEYS: &[&[Key]] = &[SERVER_KEYS, WORKFLOW_KEYS];
+pub const KEYS: &[&[Key]] = &[&[LISTEN, DATA_DIR], SERVER_KEYS, WORKFLOW_KEYS];
 
 const WORKFLOW_KEYS: &[Key] = &[
     key("upload_limit", "SIZE", "1GiB", "Largest upload"),

@@ -158,14 +158,14 @@ impl Identity {
         now: Timestamp,
     ) -> Result<Option<Standing>, AccountsError> {
         let text = credential.expose();
-        if ApiKey::is_spelled(text) {
-            return self.accounts.by_key(&KeyHash::of(text), now).await;
-        }
         // Comparing hashes takes the same time wherever they differ.
         if let Some((hash, account)) = &self.token
             && KeyHash::of(text) == *hash
         {
             return self.accounts.by_id(account).await;
+        }
+        if ApiKey::is_spelled(text) {
+            return self.accounts.by_key(&KeyHash::of(text), now).await;
         }
         let Some(claimed) = self.jwt.as_ref().and_then(|jwt| jwt.verify(text, now)) else {
             return Ok(None);

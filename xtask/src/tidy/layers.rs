@@ -76,7 +76,7 @@ pub const LAYERS: &[Layer] = &[
         Room::Adapter,
         &["asset-store", "workflow-core"],
     ),
-    layer("kit", Room::Binary, &["hyper-kit"]),
+    layer("kit", Room::Binary, &["accounts", "hyper-kit", "identity"]),
     layer(
         "workflow-server",
         Room::Binary,

@@ -65,6 +65,9 @@ pub enum ConfigError {
         /// What may be.
         allowed: &'static str,
     },
+    /// Tokens could be verified in two ways.
+    #[error("JSON Web Tokens are verified with {} or with {}; set one of them", super::access::JWT_SECRET.name, super::access::JWT_KEYS.name)]
+    TwoKeys,
     /// A variable is no text.
     #[error("the variable {0} holds bytes that are no UTF-8 text; set it again, or unset it")]
     NotText(String),
@@ -72,10 +75,10 @@ pub enum ConfigError {
     #[error(
         "listening on {listen} (from {origin}) would let everybody who can reach it use this server; \
          set a token ({}), or keep to this machine ({} 127.0.0.1:{}), or allow it on purpose ({})",
-        super::server::TOKEN.variable(),
+        super::access::TOKEN.variable(),
         super::server::LISTEN.flag(),
         listen.port(),
-        super::server::INSECURE.flag()
+        super::access::INSECURE.flag()
     )]
     Open {
         /// Where it would listen.

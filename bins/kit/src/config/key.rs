@@ -50,6 +50,15 @@ pub(super) const CONFIG: Key = Key {
 };
 
 impl Key {
+    /// The same key with another preset, for a binary whose default is another.
+    #[must_use]
+    pub const fn with_preset(self, preset: &'static str) -> Self {
+        Self {
+            preset: Preset::Value(preset),
+            ..self
+        }
+    }
+
     /// The flag, dashes included.
     #[must_use]
     pub fn flag(&self) -> String {

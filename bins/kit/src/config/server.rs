@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time;
 
 use hyper_kit::{BaseUrl, Origin, PeerSet};
-use secrecy::SecretString;
 
+use super::access::{self, Access};
 use super::{ConfigError, Count, Duration, Key, Kind, Peers, Preset, Settings, Size, Value};
 use crate::logging::{LogConfig, LogFormat, LogLevels};
 
@@ -18,7 +18,7 @@ pub struct ServerConfig {
     /// Where everything is kept.
     pub data_dir: PathBuf,
     /// Whom it lets in.
-    pub credentials: Credentials,
+    pub access: Access,
     /// The address that links begin with, where the operator named it.
     pub public_url: Option<BaseUrl>,
     /// The path below which everything is served: empty, or with a slash in front and none behind.
@@ -39,53 +39,35 @@ pub struct ServerConfig {
     pub log: LogConfig,
 }
 
-/// Whom a server lets in.
-#[derive(Clone, Debug)]
-pub enum Credentials {
-    /// Everybody who can reach it.
-    Nothing,
-    /// Those who bear this token.
-    Token(SecretString),
-}
-
 /// The path of [`ServerConfig::mount_path`].
 struct MountPath(String);
 
-pub(super) const LISTEN: Key = value(
+/// Where it listens; a binary may have a preset of its own.
+pub const LISTEN: Key = value(
     "listen",
     "ADDRESS:PORT",
     "127.0.0.1:8189",
     "Address and port to listen on; port 0 takes a free one",
 );
-pub(super) const TOKEN: Key = Key {
-    secret: true,
-    ..unset(
-        "token",
-        "TOKEN",
-        "Bearer token that every request must carry; the variable keeps it out of process lists",
-    )
-};
-pub(super) const INSECURE: Key = Key {
-    kind: Kind::Switch,
-    ..value(
-        "insecure_no_auth",
-        "",
-        "false",
-        "Allows listening on a network address without a token",
-    )
-};
 
-/// The keys of [`ServerConfig`].
+/// Where it keeps everything; a binary may have a preset of its own.
+pub const DATA_DIR: Key = value(
+    "data_dir",
+    "DIR",
+    "easel-data",
+    "Directory of everything that is kept; created when it is missing",
+);
+
+/// The keys of [`ServerConfig`] besides [`LISTEN`] and [`DATA_DIR`].
 pub const SERVER_KEYS: &[Key] = &[
-    LISTEN,
-    value(
-        "data_dir",
-        "DIR",
-        "easel-data",
-        "Directory of everything that is kept; created when it is missing",
-    ),
-    TOKEN,
-    INSECURE,
+    access::TOKEN,
+    access::INSECURE,
+    access::REQUIRE,
+    access::JWT_SECRET,
+    access::JWT_KEYS,
+    access::JWT_ALGORITHM,
+    access::JWT_ISSUER,
+    access::JWT_AUDIENCE,
     unset(
         "public_url",
         "URL",
@@ -139,7 +121,7 @@ pub const SERVER_KEYS: &[Key] = &[
     ),
 ];
 
-const fn value(
+pub(super) const fn value(
     name: &'static str,
     placeholder: &'static str,
     preset: &'static str,
@@ -154,7 +136,11 @@ const fn value(
     }
 }
 
-const fn unset(name: &'static str, placeholder: &'static str, help: &'static str) -> Key {
+pub(super) const fn unset(
+    name: &'static str,
+    placeholder: &'static str,
+    help: &'static str,
+) -> Key {
     Key {
         preset: Preset::Unset,
         ..value(name, placeholder, "", help)
@@ -169,23 +155,23 @@ const fn list(name: &'static str, placeholder: &'static str, help: &'static str)
 }
 
 impl ServerConfig {
-    /// Reads [`SERVER_KEYS`].
+    /// Reads [`LISTEN`], [`DATA_DIR`] and [`SERVER_KEYS`].
     ///
     /// # Errors
     /// If a value is not allowed, or the server would be open to a network that nobody said it should be open to.
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let listen: SocketAddr = settings.read("listen")?;
         let data_dir = settings.read("data_dir")?;
-        let token: Option<SecretString> = settings.read_optional("token")?;
-        let insecure: bool = settings.read("insecure_no_auth")?;
-        if token.is_none() && !listen.ip().to_canonical().is_loopback() && !insecure {
+        let access = Access::read(settings)?;
+        let insecure: bool = settings.read(access::INSECURE.name)?;
+        if access.anonymous && !listen.ip().to_canonical().is_loopback() && !insecure {
             let origin = settings.origin("listen").clone();
             return Err(ConfigError::Open { listen, origin });
         }
         Ok(Self {
             listen,
             data_dir,
-            credentials: token.map_or(Credentials::Nothing, Credentials::Token),
+            access,
             public_url: settings.read_optional("public_url")?,
             mount_path: settings.read::<MountPath>("mount_path")?.0,
             allowed_origins: settings.read("allowed_origins")?,

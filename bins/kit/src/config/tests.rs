@@ -14,6 +14,8 @@ struct Start<'a> {
     file: &'a str,
 }
 
+const KEYS: &[&[Key]] = &[&[LISTEN, DATA_DIR], SERVER_KEYS];
+
 const NOTHING: Start<'_> = Start {
     flags: &[],
     variables: &[],
@@ -25,7 +27,7 @@ impl Start<'_> {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("easel.toml");
         std::fs::write(&path, self.file).expect("a file");
-        let command = Settings::flags(Command::new("easel"), &[SERVER_KEYS]);
+        let command = Settings::flags(Command::new("easel"), KEYS);
         let matches = command.get_matches_from([&["easel"], self.flags].concat());
         let mut environment: Environment = self
             .variables
@@ -33,7 +35,7 @@ impl Start<'_> {
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
         environment.push(("EASEL_CONFIG".into(), path.into()));
-        Settings::gather(&[SERVER_KEYS], &matches, environment)
+        Settings::gather(KEYS, &matches, environment)
     }
 
     fn config(&self) -> Result<(ServerConfig, Settings), ConfigError> {
@@ -252,6 +254,63 @@ fn lists_are_commas_repeated_flags_or_an_array() {
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn whoever_asks_for_credentials_gets_no_anonymous_requests() {
+    let anonymous = |flags: &[&str]| {
+        let start = Start { flags, ..NOTHING };
+        let (config, _) = start.config().expect("a configuration");
+        config.access.anonymous
+    };
+    assert!(anonymous(&[]));
+    assert!(!anonymous(&["--require-credentials"]));
+    assert!(!anonymous(&["--token", TOKEN]));
+    assert!(!anonymous(&["--jwt-secret", SECRET]));
+    assert!(!anonymous(&["--jwt-keys", "/keys.json"]));
+    let open = Start {
+        flags: &["--listen", "0.0.0.0:80", "--require-credentials"],
+        ..NOTHING
+    };
+    assert!(open.config().is_ok());
+}
+
+#[test]
+fn tokens_are_verified_in_one_way() {
+    let both = Start {
+        flags: &["--jwt-secret", SECRET, "--jwt-keys", "/keys.json"],
+        ..NOTHING
+    };
+    assert_eq!(
+        both.refusal(),
+        "JSON Web Tokens are verified with jwt_secret or with jwt_keys; set one of them"
+    );
+    for flags in [["--jwt-secret", "short"], ["--jwt-algorithm", "none"]] {
+        let start = Start {
+            flags: &flags,
+            ..NOTHING
+        };
+        let text = start.refusal();
+        assert!(text.contains("cannot be"), "{text}");
+        assert!(!text.contains("short"), "{text}");
+    }
+    let set = Start {
+        flags: &[
+            "--jwt-keys",
+            "/keys.json",
+            "--jwt-algorithm",
+            "EdDSA",
+            "--jwt-issuer",
+            "us",
+        ],
+        ..NOTHING
+    };
+    let (config, settings) = set.config().expect("a configuration");
+    let jwt = config.access.jwt.expect("tokens are taken");
+    assert_eq!((jwt.issuer.as_deref(), jwt.audience), (Some("us"), None));
+    assert!(settings.show().contains("jwt_algorithm = \"EdDSA\""));
+}
+
 #[test]
 fn a_network_address_needs_credentials() {
     for listen in ["0.0.0.0:80", "192.0.2.1:80", "[::]:80"] {
@@ -417,10 +476,10 @@ fn a_mount_path_starts_with_a_slash_and_ends_without_one() {
 #[test]
 fn bytes_that_are_no_text_are_refused() {
     use std::os::unix::ffi::OsStringExt;
-    let command = Settings::flags(Command::new("easel"), &[SERVER_KEYS]);
+    let command = Settings::flags(Command::new("easel"), KEYS);
     let matches = command.get_matches_from(["easel"]);
     let environment = vec![("EASEL_LISTEN".into(), OsString::from_vec(vec![0xff]))];
-    let error = Settings::gather(&[SERVER_KEYS], &matches, environment).expect_err("no text");
+    let error = Settings::gather(KEYS, &matches, environment).expect_err("no text");
     assert!(matches!(error, ConfigError::NotText(name) if name == "EASEL_LISTEN"));
 }
 
@@ -429,7 +488,7 @@ fn flags_stand_before_or_behind_a_subcommand() {
     let command = || {
         Settings::flags(
             Command::new("easel").subcommand(Command::new("serve")),
-            &[SERVER_KEYS],
+            KEYS,
         )
     };
     for line in [
@@ -437,8 +496,7 @@ fn flags_stand_before_or_behind_a_subcommand() {
         ["easel", "serve", "--data-dir", "/d"],
     ] {
         let matches = command().get_matches_from(line);
-        let mut settings =
-            Settings::gather(&[SERVER_KEYS], &matches, Vec::new()).expect("settings");
+        let mut settings = Settings::gather(KEYS, &matches, Vec::new()).expect("settings");
         let config = ServerConfig::read(&mut settings).expect("a configuration");
         assert_eq!(config.data_dir, PathBuf::from("/d"));
     }

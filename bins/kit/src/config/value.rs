@@ -183,6 +183,18 @@ impl Value for PathBuf {
     }
 }
 
+impl Value for String {
+    const ALLOWED: &'static str = "a text that is not empty";
+
+    fn read(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn show(&self) -> String {
+        quoted(self)
+    }
+}
+
 impl Value for SecretString {
     const ALLOWED: &'static str =
         "at least 16 visible ASCII characters without spaces; make one with: openssl rand -hex 32";
