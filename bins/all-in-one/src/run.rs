@@ -126,6 +126,9 @@ async fn submit(stack: &Stack, standing: &Standing, workflow: Bytes) -> Result<J
         secret: None,
         key: None,
         origin: Bytes::new(),
+        targets: None,
+        partial: false,
+        extra_pnginfo: Default::default(),
     };
     match stack.jobs.submit(submission, stack.timer.now()).await {
         Ok(_) => Ok(id),

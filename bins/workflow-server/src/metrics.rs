@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use accounts::AccountId;
 use async_trait::async_trait;
 use kit::metrics::Metrics;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,7 +14,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use workflow_core::{Follower, Job, JobChange, JobFeed, JobId, Progress, QueueDepth};
+use workflow_core::{
+    AccountFollower, Follower, Job, JobChange, JobFeed, JobId, Preview, Progress, QueueDepth,
+};
 
 /// Bounds of the histograms in seconds: from a trivial graph to the longest run.
 const SECONDS: [f64; 12] = [
@@ -121,6 +124,14 @@ impl JobFeed for CountingFeed {
 
     fn follow(&self, id: JobId) -> Follower {
         self.feed.follow(id)
+    }
+
+    fn follow_account(&self, account: &AccountId) -> AccountFollower {
+        self.feed.follow_account(account)
+    }
+
+    async fn frame(&self, id: JobId, picture: Preview) {
+        self.feed.frame(id, picture).await;
     }
 
     fn progress(&self, id: JobId) -> Option<Progress> {

@@ -59,6 +59,9 @@ async fn submit_long(stack: &Stack) -> (Standing, JobId) {
         secret: None,
         key: None,
         origin: "".into(),
+        targets: None,
+        partial: false,
+        extra_pnginfo: Default::default(),
     };
     let submitted = stack.jobs.submit(submission, stack.timer.now()).await;
     submitted.expect("it is taken in");

@@ -224,6 +224,7 @@ async fn jobs(store: &Store) {
         );
     }
     let query = JobQuery {
+        over: None,
         account,
         labels: Vec::new(),
         after: None,
@@ -271,6 +272,7 @@ async fn submit(store: &Store, n: u128) {
             workflow: Bytes::from_static(&[b' '; 1000]),
             files: ResolvedFiles::new(),
             targets: None,
+            extra_pnginfo: serde_json::Map::new(),
             origin: Bytes::new(),
             placement: Placement {
                 classes: Vec::new(),

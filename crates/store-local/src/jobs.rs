@@ -8,6 +8,7 @@ mod board;
 mod documents;
 mod lists;
 mod outputs;
+mod reports;
 mod rows;
 
 use std::sync::Arc;
@@ -259,6 +260,9 @@ impl JobStore for SqliteJobs {
 
     async fn list(&self, query: &JobQuery, now: Timestamp) -> Result<Vec<Arc<Job>>, StoreError> {
         let (query, board) = (query.clone(), self.board.clone());
+        if query.over == Some(false) && query.labels.is_empty() {
+            return Ok(self.board.lock().in_flight(&query));
+        }
         self.read(move |rows| {
             let mut jobs = Vec::new();
             for id in lists::ids(rows, &query, now)? {

@@ -1,16 +1,23 @@
 //! The port that tells what changed, and its in-process form.
 //!
-//! A follower sees the newest snapshot and nothing older: it holds no queue, so a slow reader costs nothing. Nothing is told
-//! before it is saved; the rows stay the truth.
+//! A follower of one job sees the newest snapshot and nothing older: it holds no queue, so a slow reader costs nothing. A
+//! follower of an account sees everything in order, from a ring of bounded size. Nothing is told before it is saved; the
+//! rows stay the truth.
+
+mod account;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use accounts::AccountId;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
-use crate::{Job, JobId, JobStatus, NodeId, Progress};
+use crate::{Job, JobId, JobStatus, NodeEvent, NodeId, Progress};
+
+use account::AccountRing;
+pub use account::{AccountEvent, AccountFollower, AccountNews, AccountTold};
 
 /// What changed of a job.
 #[derive(Clone, Debug)]
@@ -21,6 +28,17 @@ pub enum JobChange {
     Progress(Progress),
     /// There is something to look at.
     Preview(Preview),
+    /// Its run told something of a node; for those who follow the account.
+    Node(NodeEvent),
+    /// Its run was stopped before this node; for those who follow the account.
+    StoppedAt(NodeId),
+    /// A node wrote a line; for those who follow the account.
+    Text {
+        /// The node.
+        node: NodeId,
+        /// The line.
+        line: String,
+    },
 }
 
 /// A small picture of what a node is doing.
@@ -56,7 +74,9 @@ pub struct Follower {
 /// Tells what happens to jobs.
 ///
 /// **Contract.** `publish` never blocks and is called only after the store has what it tells. A follower created before a
-/// change sees it or a later one; where replicas share a store, a change made by another one may come late but comes.
+/// change sees it or a later one; where replicas share a store, a change made by another one may come late but comes. A
+/// follower of an account sees every change from its first snapshot on, in order, unless it falls so far behind that it gets
+/// another snapshot.
 #[async_trait]
 pub trait JobFeed: Send + Sync + 'static {
     /// Tells a change.
@@ -64,6 +84,13 @@ pub trait JobFeed: Send + Sync + 'static {
 
     /// Follows a job from now on.
     fn follow(&self, id: JobId) -> Follower;
+
+    /// Follows all jobs of an account from now on.
+    fn follow_account(&self, account: &AccountId) -> AccountFollower;
+
+    /// Shows a finished picture of a run to everybody who follows the job's account, and completes when the last of them
+    /// has taken it or gone; at once if nobody follows. To followers of the job it is a preview.
+    async fn frame(&self, id: JobId, picture: Preview);
 
     /// The latest snapshot of a run that is under way, if this process knows it.
     fn progress(&self, id: JobId) -> Option<Progress>;
@@ -79,8 +106,15 @@ pub trait JobFeed: Send + Sync + 'static {
 /// The feed of one process.
 #[derive(Debug, Default)]
 pub struct Hub {
-    jobs: Mutex<HashMap<JobId, watch::Sender<Live>>>,
+    told: Mutex<Told>,
     bell: Notify,
+}
+
+/// What is told of, behind one lock, so that all followers hear things in one order.
+#[derive(Debug, Default)]
+struct Told {
+    jobs: HashMap<JobId, watch::Sender<Live>>,
+    accounts: HashMap<AccountId, Arc<AccountRing>>,
 }
 
 impl Follower {
@@ -105,29 +139,20 @@ impl Hub {
         Self::default()
     }
 
-    fn jobs(&self) -> std::sync::MutexGuard<'_, HashMap<JobId, watch::Sender<Live>>> {
-        // Every change is one insert or remove: a panic elsewhere cannot have left the map half-changed.
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+        // Every change is one insert or remove: a panic elsewhere cannot have left the maps half-changed.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl JobFeed for Hub {
     fn publish(&self, id: JobId, change: JobChange) {
-        let mut jobs = self.jobs();
-        let over = matches!(&change, JobChange::Saved(job) if job.status.is_terminal());
-        let sender = jobs
-            .entry(id)
-            .or_insert_with(|| watch::Sender::new(Live::default()));
-        sender.send_modify(|live| live.take(change));
-        if over {
-            // Followers keep what they hold of the channel; whoever comes later reads the row.
-            jobs.remove(&id);
-        }
+        self.told().publish(id, change);
     }
 
     fn follow(&self, id: JobId) -> Follower {
-        let mut jobs = self.jobs();
+        let jobs = &mut self.told().jobs;
         // Followers of jobs that ended before they came are the only entries nobody removes by publishing.
         if jobs.len() > SWEEP_ABOVE && jobs.len().is_power_of_two() {
             jobs.retain(|_, sender| sender.receiver_count() > 0 || sender.borrow().job.is_some());
@@ -140,8 +165,35 @@ impl JobFeed for Hub {
         }
     }
 
+    fn follow_account(&self, account: &AccountId) -> AccountFollower {
+        let accounts = &mut self.told().accounts;
+        if accounts.len() > SWEEP_ABOVE && accounts.len().is_power_of_two() {
+            accounts.retain(|_, ring| !ring.is_idle());
+        }
+        let ring = accounts
+            .entry(account.clone())
+            .or_insert_with(|| Arc::new(AccountRing::new()));
+        ring.follow()
+    }
+
+    async fn frame(&self, id: JobId, picture: Preview) {
+        let pushed = {
+            let mut told = self.told();
+            told.publish_live(id, JobChange::Preview(picture.clone()));
+            let ring = told.ring_of(id);
+            ring.map(|ring| {
+                let number = ring.push(id, AccountEvent::Frame(picture));
+                (ring, number)
+            })
+        };
+        if let Some((ring, number)) = pushed {
+            ring.taken(number).await;
+        }
+    }
+
     fn progress(&self, id: JobId) -> Option<Progress> {
-        self.jobs()
+        self.told()
+            .jobs
             .get(&id)
             .and_then(|sender| sender.borrow().progress.clone())
     }
@@ -158,18 +210,85 @@ impl JobFeed for Hub {
 /// Entries from which on abandoned ones are looked for.
 const SWEEP_ABOVE: usize = 1023;
 
-impl Live {
-    fn take(&mut self, change: JobChange) {
-        match change {
+impl Told {
+    fn publish(&mut self, id: JobId, change: JobChange) {
+        let event = match &change {
             JobChange::Saved(job) => {
-                // Two savers may publish in the other order: the newer revision stays.
-                if self
-                    .job
-                    .as_ref()
-                    .is_some_and(|known| known.revision >= job.revision)
-                {
+                // Told of a new job after it was over already: its end was the last word.
+                let is_late = job.status == JobStatus::Queued && !self.jobs.contains_key(&id);
+                if is_late || self.knows_newer(job) {
                     return;
                 }
+                Some(AccountEvent::Saved(Arc::clone(job)))
+            }
+            JobChange::Progress(_) => None,
+            JobChange::Preview(preview) => Some(AccountEvent::Preview(preview.clone())),
+            JobChange::Node(event) => Some(AccountEvent::Node(event.clone())),
+            JobChange::StoppedAt(node) => Some(AccountEvent::StoppedAt(node.clone())),
+            JobChange::Text { node, line } => Some(AccountEvent::Text {
+                node: node.clone(),
+                line: line.clone(),
+            }),
+        };
+        let over = match &change {
+            JobChange::Saved(job) => job.status.is_terminal().then(|| job.account.clone()),
+            JobChange::Progress(_)
+            | JobChange::Preview(_)
+            | JobChange::Node(_)
+            | JobChange::StoppedAt(_)
+            | JobChange::Text { .. } => None,
+        };
+        self.publish_live(id, change);
+        if let Some(event) = event
+            && let Some(ring) = self.ring_of(id)
+        {
+            ring.push(id, event);
+        }
+        if let Some(account) = over {
+            // Followers keep what they hold of the channel; whoever comes later reads the row.
+            self.jobs.remove(&id);
+            if self
+                .accounts
+                .get(&account)
+                .is_some_and(|ring| ring.is_idle())
+            {
+                self.accounts.remove(&account);
+            }
+        }
+    }
+
+    /// Tells those who follow the one job.
+    fn publish_live(&mut self, id: JobId, change: JobChange) {
+        let sender = self
+            .jobs
+            .entry(id)
+            .or_insert_with(|| watch::Sender::new(Live::default()));
+        sender.send_if_modified(|live| live.take(change));
+    }
+
+    /// Two savers may publish in the other order: the newer revision stays.
+    fn knows_newer(&self, job: &Job) -> bool {
+        let known = self.jobs.get(&job.id).map(watch::Sender::borrow);
+        let known = known.as_ref().and_then(|live| live.job.as_ref());
+        known.is_some_and(|known| known.revision >= job.revision)
+    }
+
+    /// The ring of a job's account: known once the job was told of, which its claim is before anything of its run.
+    fn ring_of(&mut self, id: JobId) -> Option<Arc<AccountRing>> {
+        let account = self.jobs.get(&id)?.borrow().job.as_ref()?.account.clone();
+        let ring = self
+            .accounts
+            .entry(account)
+            .or_insert_with(|| Arc::new(AccountRing::new()));
+        Some(Arc::clone(ring))
+    }
+}
+
+impl Live {
+    /// Takes a change in; answers whether it is one for those who follow the job.
+    fn take(&mut self, change: JobChange) -> bool {
+        match change {
+            JobChange::Saved(job) => {
                 if self.statuses.last() != Some(&job.status) {
                     self.statuses.push(job.status);
                 }
@@ -177,6 +296,11 @@ impl Live {
             }
             JobChange::Progress(progress) => self.progress = Some(progress),
             JobChange::Preview(preview) => self.preview = Some(Arc::new(preview)),
+            JobChange::Node(_) | JobChange::StoppedAt(_) | JobChange::Text { .. } => return false,
         }
+        true
     }
 }
+
+#[cfg(test)]
+mod tests;

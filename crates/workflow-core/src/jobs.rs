@@ -7,13 +7,14 @@ use std::sync::Arc;
 use accounts::AccountId;
 use asset_store::{Assets, AssetsError};
 use bytes::Bytes;
+use indexmap::IndexMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::pace::Pace;
 use crate::{
-    Durability, Engine, Follower, GraphError, Job, JobChange, JobCursor, JobEvent, JobFeed, JobId,
-    JobLog, JobQuery, JobQueue, JobStatus, JobStore, Progress, Reference, SaveJob, SaveOutcome,
-    Secrets, StoreError, Validation,
+    AccountFollower, Durability, Engine, Follower, GraphError, Job, JobBody, JobChange, JobCursor,
+    JobEvent, JobFeed, JobId, JobLog, JobQuery, JobQueue, JobStatus, JobStore, NodeCatalog,
+    NodeErrors, NodeId, Progress, Reference, SaveJob, SaveOutcome, Secrets, StoreError, Validation,
 };
 
 pub use submit::Submission;
@@ -69,6 +70,8 @@ pub struct Submitted {
     pub view: JobView,
     /// Whether an earlier request with the same key made it.
     pub replayed: bool,
+    /// What is wrong with the outputs that do not run, where the submission allowed that.
+    pub node_errors: IndexMap<NodeId, NodeErrors>,
 }
 
 /// One page of a list, newest first.
@@ -186,13 +189,21 @@ impl Jobs {
         id: JobId,
         now: Timestamp,
     ) -> Result<Bytes, JobsError> {
-        let body = self
-            .ports
-            .store
-            .body(account, id, now)
-            .await?
-            .ok_or(JobsError::NotFound)?;
-        Ok(body.workflow.clone())
+        Ok(self.body(account, id, now).await?.workflow.clone())
+    }
+
+    /// What lies beside a job.
+    ///
+    /// # Errors
+    /// As [`Jobs::get`].
+    pub async fn body(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Arc<JobBody>, JobsError> {
+        let body = self.ports.store.body(account, id, now).await?;
+        body.ok_or(JobsError::NotFound)
     }
 
     /// What a job's run wrote, if it wrote anything yet.
@@ -270,6 +281,41 @@ impl Jobs {
             .ok_or(JobsError::NotFound)?;
         let follower = self.ports.feed.follow(id);
         Ok((self.get(account, id, now).await?, follower))
+    }
+
+    /// Everything that happens to the account's jobs from now on. Take the snapshot it begins with before looking at rows.
+    #[must_use]
+    pub fn follow_account(&self, account: &AccountId) -> AccountFollower {
+        self.ports.feed.follow_account(account)
+    }
+
+    /// The jobs of an account that are not over, oldest first: as many as it may have.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn in_flight(
+        &self,
+        account: &AccountId,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Job>>, JobsError> {
+        let query = JobQuery {
+            account: account.clone(),
+            labels: Vec::new(),
+            over: Some(false),
+            after: None,
+            limit: usize::try_from(self.config.queued_jobs)
+                .unwrap_or(usize::MAX)
+                .saturating_mul(2),
+        };
+        let mut jobs = self.ports.store.list(&query, now).await?;
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The classes that can run now.
+    #[must_use]
+    pub fn nodes(&self) -> NodeCatalog {
+        self.ports.engine.nodes()
     }
 
     /// Deletes jobs that are past their time; answers how many.

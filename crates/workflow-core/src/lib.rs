@@ -22,6 +22,7 @@ mod progress;
 mod python;
 mod queue;
 mod references;
+mod report;
 mod secrets;
 mod store;
 mod timer;
@@ -34,7 +35,10 @@ pub use engine::{
     CommitError, Engine, FrameRefused, OutputContent, RunContext, RunError, RunOutput, RunSink,
     Ticket,
 };
-pub use feed::{Follower, Hub, JobChange, JobFeed, Live, Preview};
+pub use feed::{
+    AccountEvent, AccountFollower, AccountNews, AccountTold, Follower, Hub, JobChange, JobFeed,
+    Live, Preview,
+};
 pub use graph::{
     AssetReference, Graph, GraphError, Input, MAX_NODES, Node, NodeInput, ResolvedFile,
     ResolvedFiles, ValidGraph, ValidNode,
@@ -58,6 +62,7 @@ pub use progress::{NodeEvent, Progress, ProgressTracker};
 pub use python::{python_repr, python_str};
 pub use queue::{Claim, ClaimRequest, JobQueue, LeaseNews, QueueDepth};
 pub use references::Reference;
+pub use report::{NodeReport, RunReport};
 pub use secrets::Secrets;
 pub use store::{
     Durability, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery, JobStore,

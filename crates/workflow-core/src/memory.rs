@@ -378,7 +378,11 @@ impl JobStore for MemoryJobs {
                     .labels
                     .iter()
                     .all(|(key, value)| job.metadata.get(key) == Some(value));
-                job.account == query.account && behind && labelled && !job.is_expired(now)
+                let stands = query
+                    .over
+                    .is_none_or(|over| job.status.is_terminal() == over);
+                let seen = job.account == query.account && !job.is_expired(now);
+                seen && behind && labelled && stands
             };
             rows.jobs
                 .values()

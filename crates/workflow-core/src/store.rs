@@ -7,8 +7,9 @@ use asset_store::{AssetId, BoxError, KeyClaim};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
-use crate::{Job, JobId, NewOutput, ResolvedFiles};
+use crate::{Job, JobId, NewOutput, ResolvedFiles, RunReport};
 
 /// What lies beside a job and never changes: enough to run it, or to run it again.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +18,10 @@ pub struct JobBody {
     pub workflow: Bytes,
     /// The files that the graph names, as they were found at submission.
     pub files: ResolvedFiles,
-    /// The output nodes to run; `None` runs all of them.
+    /// The output nodes to run; `None` runs all of them. Those that are invalid are passed over.
     pub targets: Option<Vec<String>>,
+    /// What the submission wants to be written into pictures besides the graph, by key.
+    pub extra_pnginfo: Map<String, Value>,
     /// What the API that took the submission must remember of it; opaque below it.
     pub origin: Bytes,
     /// What it needs of a worker.
@@ -117,6 +120,8 @@ pub struct JobLog {
     pub captured_at: Timestamp,
     /// Whether the run is over, so that nothing will follow.
     pub complete: bool,
+    /// What it told of its nodes.
+    pub report: RunReport,
 }
 
 /// A position in a list of jobs: behind this one, newest first.
@@ -135,6 +140,8 @@ pub struct JobQuery {
     pub account: AccountId,
     /// Labels that must be there, key and value.
     pub labels: Vec<(String, String)>,
+    /// Only jobs that are over, or only those that are not.
+    pub over: Option<bool>,
     /// Where to go on.
     pub after: Option<JobCursor>,
     /// At most this many.

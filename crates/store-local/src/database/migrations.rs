@@ -15,7 +15,13 @@ const AGGREGATES: &[(&str, &[&str])] = &[
         "assets",
         &[include_str!("../../migrations/assets/0001.sql")],
     ),
-    ("jobs", &[include_str!("../../migrations/jobs/0001.sql")]),
+    (
+        "jobs",
+        &[
+            include_str!("../../migrations/jobs/0001.sql"),
+            include_str!("../../migrations/jobs/0002.sql"),
+        ],
+    ),
 ];
 
 /// The database was written by another version of the program.

@@ -5,9 +5,11 @@ use asset_store::KeyClaim;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use workflow_core::{JobBody, JobId, JobLog};
+use serde_json::{Map, Value};
+use workflow_core::{JobBody, JobId, JobLog, RunReport};
 
 use super::documents::{self, PlacementDocument};
+use super::reports::ReportDocument;
 use crate::columns::{Id, Micros};
 
 /// A claimed key and the job it stands for.
@@ -19,7 +21,8 @@ pub(super) struct ClaimedKey {
 /// Keeps the body of a new job.
 pub(super) fn put_body(rows: &Connection, seq: i64, body: &JobBody) -> rusqlite::Result<()> {
     rows.prepare_cached(
-        "INSERT INTO job_bodies (seq, workflow, files, targets, origin, placement) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO job_bodies (seq, workflow, files, targets, origin, placement, extra_pnginfo)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         seq,
@@ -28,6 +31,7 @@ pub(super) fn put_body(rows: &Connection, seq: i64, body: &JobBody) -> rusqlite:
         body.targets.as_ref().map(documents::write),
         &body.origin[..],
         documents::write(&PlacementDocument::from(&body.placement)),
+        (!body.extra_pnginfo.is_empty()).then(|| documents::write(&body.extra_pnginfo)),
     ])?;
     Ok(())
 }
@@ -39,12 +43,16 @@ pub(super) fn body(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobBo
             let targets: Option<String> = row.get("targets")?;
             let placement: PlacementDocument =
                 documents::read(row.get_ref("placement")?.as_str()?)?;
+            let extra_pnginfo: Option<String> = row.get("extra_pnginfo")?;
+            let extra_pnginfo = extra_pnginfo.as_deref().map(documents::read);
+            let extra_pnginfo: Option<Map<String, Value>> = extra_pnginfo.transpose()?;
             Ok(JobBody {
                 workflow: Bytes::from(row.get::<_, Vec<u8>>("workflow")?),
                 files: documents::read_files(row.get_ref("files")?.as_str()?)?,
                 targets: targets.as_deref().map(documents::read).transpose()?,
                 origin: Bytes::from(row.get::<_, Vec<u8>>("origin")?),
                 placement: placement.into(),
+                extra_pnginfo: extra_pnginfo.unwrap_or_default(),
             })
         })
         .optional()
@@ -53,7 +61,8 @@ pub(super) fn body(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobBo
 /// Keeps what a run wrote in place of what was kept before.
 pub(super) fn put_log(rows: &Connection, seq: i64, log: &JobLog) -> rusqlite::Result<()> {
     rows.prepare_cached(
-        "INSERT OR REPLACE INTO job_logs (seq, text, truncated, captured_at, complete) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT OR REPLACE INTO job_logs (seq, text, truncated, captured_at, complete, report)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute(params![
         seq,
@@ -61,6 +70,7 @@ pub(super) fn put_log(rows: &Connection, seq: i64, log: &JobLog) -> rusqlite::Re
         log.truncated,
         Micros(log.captured_at),
         log.complete,
+        documents::write(&ReportDocument::from(&log.report)),
     ])?;
     Ok(())
 }
@@ -68,14 +78,18 @@ pub(super) fn put_log(rows: &Connection, seq: i64, log: &JobLog) -> rusqlite::Re
 /// What a run wrote.
 pub(super) fn log(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobLog>> {
     rows.prepare_cached(
-        "SELECT text, truncated, captured_at, complete FROM job_logs WHERE seq = ?1",
+        "SELECT text, truncated, captured_at, complete, report FROM job_logs WHERE seq = ?1",
     )?
     .query_row([seq], |row| {
+        let report: Option<String> = row.get(4)?;
+        let report = report.as_deref().map(documents::read::<ReportDocument>);
+        let report = report.transpose()?;
         Ok(JobLog {
             text: row.get(0)?,
             truncated: row.get(1)?,
             captured_at: row.get::<_, Micros>(2)?.0,
             complete: row.get(3)?,
+            report: report.map(RunReport::from).unwrap_or_default(),
         })
     })
     .optional()

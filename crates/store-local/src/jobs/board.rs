@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use accounts::AccountId;
 use jiff::Timestamp;
 use workflow_core::{
-    ClaimRequest, Epoch, Job, JobBody, JobEvent, JobId, JobStatus, LeaseNews, Lineup, Placement,
-    QueueDepth, WorkerId,
+    ClaimRequest, Epoch, Job, JobBody, JobEvent, JobId, JobQuery, JobStatus, LeaseNews, Lineup,
+    Placement, QueueDepth, WorkerId,
 };
 
 /// How many jobs that ended are kept at hand, at least; at most twice as many.
@@ -74,6 +74,23 @@ impl Board {
             Some(live) => live.committed.clone(),
             None => self.recent.get(id),
         }
+    }
+
+    /// A list of jobs that are not over, newest first, as readers may see them.
+    pub(crate) fn in_flight(&self, query: &JobQuery) -> Vec<Arc<Job>> {
+        let behind = |job: &Job| {
+            let age = (job.created_at, job.id);
+            query
+                .after
+                .is_none_or(|after| age < (after.created_at, after.id))
+        };
+        let live = self.live.values();
+        let live = live.filter_map(|live| live.committed.as_ref());
+        let live = live.filter(|job| job.account == query.account && behind(job));
+        let mut jobs: Vec<Arc<Job>> = live.cloned().collect();
+        jobs.sort_unstable_by_key(|job| std::cmp::Reverse((job.created_at, job.id)));
+        jobs.truncate(query.limit);
+        jobs
     }
 
     /// A live job as operations left it.

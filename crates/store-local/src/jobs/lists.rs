@@ -37,7 +37,11 @@ pub(super) fn ids(
         sql += "jobs WHERE jobs.account = ?1";
         "jobs"
     };
-    sql += " AND (completed_at IS NULL OR expires_at > ?2)";
+    sql += match query.over {
+        None => " AND (completed_at IS NULL OR expires_at > ?2)",
+        Some(true) => " AND completed_at IS NOT NULL AND expires_at > ?2",
+        Some(false) => " AND completed_at IS NULL AND ?2 IS NOT NULL",
+    };
     if let Some(after) = query.after {
         let first = values.len() + 1;
         values.push(Value::Integer(after.created_at.as_microsecond()));

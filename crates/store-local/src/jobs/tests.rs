@@ -46,6 +46,7 @@ fn submission(n: u128) -> InsertJob {
             workflow: Bytes::from(format!("{{\"{n}\": {{}}}}")),
             files: ResolvedFiles::new(),
             targets: Some(vec!["9".to_owned()]),
+            extra_pnginfo: serde_json::Map::new(),
             origin: Bytes::from_static(b"\x00opaque"),
             placement: Placement {
                 classes: Vec::new(),
@@ -256,6 +257,7 @@ async fn a_live_job_is_told_without_a_query_and_a_finished_one_too() {
 
 fn query() -> JobQuery {
     JobQuery {
+        over: None,
         account: acme(),
         labels: Vec::new(),
         after: None,
@@ -299,6 +301,7 @@ async fn a_job_that_was_not_written_after_all_is_nowhere() {
         truncated: false,
         captured_at: at(1),
         complete: true,
+        report: workflow_core::RunReport::default(),
     };
     let save = SaveJob {
         log: Some(log),
@@ -404,6 +407,7 @@ async fn a_sweep_leaves_no_row_behind() {
             truncated: false,
             captured_at: at(2),
             complete: true,
+            report: workflow_core::RunReport::default(),
         }),
         ..plain(ended)
     };

@@ -231,6 +231,7 @@ async fn a_job_past_its_time_is_absent_and_then_swept(stores: Stores) {
     assert!(load(&stores, &done, before).await.is_some());
     assert_eq!(load(&stores, &done, done.expires_at).await, None);
     let query = crate::JobQuery {
+        over: None,
         account: account("a"),
         labels: Vec::new(),
         after: None,
@@ -292,6 +293,7 @@ async fn every_field_of_a_finished_job_reads_back(stores: Stores) {
     let read = load(&stores, &job, at(13)).await.expect("the job is there");
     assert_eq!(read, failed);
     let query = crate::JobQuery {
+        over: None,
         account: account("a"),
         labels: Vec::new(),
         after: None,

@@ -1,10 +1,10 @@
 //! Rules of taking jobs in, reading and listing them.
 
 use super::*;
-use crate::{JobCursor, JobLog, JobQuery};
+use crate::{JobCursor, JobLog, JobQuery, NodeEvent, RunReport};
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 9] = [
+pub(super) const RULES: [Rule; 10] = [
     |stores| Box::pin(a_job_reads_back_whole_and_only_in_its_account(stores)),
     |stores| Box::pin(the_same_key_and_request_give_the_job_back(stores)),
     |stores| Box::pin(submissions_at_once_with_one_key_make_one_job(stores)),
@@ -13,12 +13,18 @@ pub(super) const RULES: [Rule; 9] = [
     |stores| Box::pin(a_job_over_a_record_that_is_gone_is_refused(stores)),
     |stores| Box::pin(each_job_is_listed_once_while_others_arrive(stores)),
     |stores| Box::pin(a_list_is_narrowed_by_labels(stores)),
+    |stores| Box::pin(a_list_may_leave_out_what_is_over(stores)),
     |stores| Box::pin(a_log_is_kept_with_its_job(stores)),
 ];
 
 async fn a_job_reads_back_whole_and_only_in_its_account(stores: Stores) {
     let mut insert = insert_of(1, "a");
     insert.job.metadata = Metadata::from([("k".to_owned(), "ä\u{1f600}".to_owned())]);
+    let pnginfo = [(
+        "workflow".to_owned(),
+        serde_json::json!({"nodes": [], "é": 1.5}),
+    )];
+    insert.body.extra_pnginfo = pnginfo.into_iter().collect();
     insert.body.files.insert(
         "photo.png".to_owned(),
         crate::ResolvedFile {
@@ -219,6 +225,7 @@ async fn a_job_over_a_record_that_is_gone_is_refused(stores: Stores) {
 
 fn query(limit: usize, after: Option<JobCursor>) -> JobQuery {
     JobQuery {
+        over: None,
         account: account("a"),
         labels: Vec::new(),
         after,
@@ -274,6 +281,7 @@ async fn a_list_is_narrowed_by_labels(stores: Stores) {
             .jobs
             .list(
                 &JobQuery {
+                    over: None,
                     labels,
                     ..query(10, None)
                 },
@@ -292,6 +300,41 @@ async fn a_list_is_narrowed_by_labels(stores: Stores) {
     assert_eq!(list(&[("x' OR 1=1 --", "1")]).await, [0; 0]);
 }
 
+async fn a_list_may_leave_out_what_is_over(stores: Stores) {
+    for n in 1..=3 {
+        submit(&stores, insert_of(n, "a")).await;
+    }
+    submit(&stores, insert_of(4, "b")).await;
+    let middle = JobId(Uuid::from_u128(2));
+    let middle = stores.jobs.load(&account("a"), middle, at(1)).await;
+    let middle = middle.expect("the store answers");
+    let mut ended = Job::clone(&middle.expect("the job is there"));
+    ended
+        .apply(JobEvent::CancelRequested, at(2))
+        .expect("a queued job can be canceled");
+    let save = SaveJob {
+        job: ended,
+        outputs: Vec::new(),
+        log: None,
+        durability: Durability::Now,
+    };
+    stores.jobs.save(save).await.expect("the store takes it");
+    for (over, listed) in [
+        (None, vec![3, 2, 1]),
+        (Some(false), vec![3, 1]),
+        (Some(true), vec![2]),
+    ] {
+        let query = JobQuery {
+            over,
+            ..query(10, None)
+        };
+        let found = stores.jobs.list(&query, at(2)).await;
+        let found = found.expect("the store answers");
+        let found: Vec<u128> = found.iter().map(|job| job.id.0.as_u128()).collect();
+        assert_eq!(found, listed, "{over:?}");
+    }
+}
+
 async fn a_log_is_kept_with_its_job(stores: Stores) {
     let job = submit(&stores, insert_of(1, "a")).await;
     assert_eq!(
@@ -302,11 +345,37 @@ async fn a_log_is_kept_with_its_job(stores: Stores) {
             .expect("the store answers"),
         None
     );
+    let mut report = RunReport::default();
+    let started = |node: &str| NodeEvent::Started {
+        node: node.into(),
+        class: "Known".to_owned(),
+    };
+    let ui = serde_json::json!({"text": ["ä"], "n": [1, 2.5]});
+    for event in [
+        NodeEvent::Cached(vec!["7".into()]),
+        started("z"),
+        NodeEvent::Step {
+            node: "z".into(),
+            step: 1,
+            steps: 2,
+        },
+        NodeEvent::Executed {
+            node: "z".into(),
+            ui,
+        },
+        NodeEvent::Finished { node: "z".into() },
+        NodeEvent::Finished { node: "7".into() },
+        started("a"),
+    ] {
+        report.record(&event);
+    }
+    report.stopped_at = Some("a".into());
     let log = JobLog {
         text: "node 1\n".to_owned(),
         truncated: true,
         captured_at: at(2),
         complete: true,
+        report,
     };
     let mut ended = Job::clone(&job);
     ended

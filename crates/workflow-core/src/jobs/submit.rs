@@ -1,17 +1,20 @@
 //! Taking a graph in: parsed, validated, its files found, planned, and made durable.
 
+use std::sync::Arc;
+
 use accounts::{AccountId, Fingerprint, Tier};
 use asset_store::{Asset, AssetId, AssetsError, FilePath, KeyClaim};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Jobs, JobsError, Submitted};
 use crate::references::{Reference, references};
 use crate::{
-    Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody, JobId, JobStatus,
-    Metadata, Placement, Plan, Progress, QueueBounds, ResolvedFile, ResolvedFiles, validate,
+    Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody, JobChange, JobId,
+    JobStatus, Metadata, Placement, Plan, Progress, QueueBounds, ResolvedFile, ResolvedFiles,
+    validate,
 };
 
 /// How long a submission's idempotency key is kept at least; it lives as long as its job.
@@ -36,6 +39,12 @@ pub struct Submission {
     pub key: Option<[u8; 32]>,
     /// What the API that took it must remember of it.
     pub origin: Bytes,
+    /// The output nodes to run; `None` runs all of them.
+    pub targets: Option<Vec<String>>,
+    /// Whether the valid outputs run when others are not; otherwise any error refuses all of it.
+    pub partial: bool,
+    /// What is to be written into pictures besides the graph, by key.
+    pub extra_pnginfo: Map<String, Value>,
 }
 
 impl Jobs {
@@ -61,11 +70,16 @@ impl Jobs {
         let files = self
             .resolve(&submission.account, references(&graph, &catalog), now)
             .await?;
-        let validation = validate(&graph, &catalog, &files, None);
-        if !validation.errors.is_empty() {
+        let targets = submission.targets.as_deref();
+        let mut validation = validate(&graph, &catalog, &files, targets);
+        let runs_in_part = submission.partial && validation.graph.is_some();
+        if !validation.errors.is_empty() && !runs_in_part {
             return Err(JobsError::Invalid(Box::new(validation)));
         }
-        let valid = validation.graph.ok_or(JobsError::NoOutputs)?;
+        let valid = validation.graph.take().ok_or(JobsError::NoOutputs)?;
+        // What was valid now is what runs, whatever another validation might say later.
+        let outputs = || valid.outputs.iter().map(ToString::to_string).collect();
+        let targets = (submission.partial || submission.targets.is_some()).then(outputs);
         let plan = Plan::of(&valid);
 
         let (id, has_secret) = (submission.id, submission.secret.is_some());
@@ -98,7 +112,8 @@ impl Jobs {
             body: JobBody {
                 workflow: submission.workflow,
                 files,
-                targets: None,
+                targets,
+                extra_pnginfo: submission.extra_pnginfo,
                 origin: submission.origin,
                 placement,
             },
@@ -111,7 +126,9 @@ impl Jobs {
             ),
         };
 
-        // Before the insert: a worker may claim the job before this returns.
+        // Both before the insert: a worker may claim the job, and be done with it, before this returns. A job that is
+        // followed from here on is known to the feed, which then passes over what is told too late.
+        let follower = self.ports.feed.follow(id);
         if let Some(secret) = submission.secret {
             self.ports.secrets.put(id, secret);
         }
@@ -122,15 +139,20 @@ impl Jobs {
         }
         match outcome? {
             InsertJobOutcome::Inserted(job) => {
+                let queued = JobChange::Saved(Arc::clone(&job));
+                self.ports.feed.publish(id, queued);
+                drop(follower);
                 self.ports.feed.ring();
                 Ok(Submitted {
                     view: self.view(job).await?,
                     replayed: false,
+                    node_errors: validation.errors,
                 })
             }
             InsertJobOutcome::Replayed(job) => Ok(Submitted {
                 view: self.view(job).await?,
                 replayed: true,
+                node_errors: validation.errors,
             }),
             InsertJobOutcome::KeyReused(id) => Err(JobsError::KeyReused(id)),
             InsertJobOutcome::QueueFull => Err(JobsError::QueueFull {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::sink::Sink;
@@ -84,6 +84,9 @@ impl Worker {
                 }
             }
         };
+        if let Err(RunError::Canceled(Some(node))) = &result {
+            sink.stopped_at(node.clone());
+        }
         let event = match (result, stop) {
             (Ok(()), _) => JobEvent::Finished { epoch },
             (Err(RunError::Failed(error)), _) => JobEvent::Failed { epoch, error },
@@ -117,7 +120,7 @@ impl Worker {
             account: claim.job.account.clone(),
             graph: Arc::new(graph),
             plan,
-            extra_pnginfo: Map::new(),
+            extra_pnginfo: claim.body.extra_pnginfo.clone(),
         };
         let context = RunContext {
             secret,

@@ -12,7 +12,7 @@ use crate::jobs::JobPorts;
 use crate::{
     Claim, CommitError, Durability, Epoch, FrameRefused, Job, JobChange, JobEvent, JobId, JobLog,
     JobOutput, NewOutput, NodeEvent, NodeId, OutputContent, Plan, Preview, Progress,
-    ProgressTracker, RunOutput, RunSink, SaveJob, SaveOutcome, StoreError, Timer,
+    ProgressTracker, RunOutput, RunReport, RunSink, SaveJob, SaveOutcome, StoreError, Timer,
 };
 
 /// Most bytes of text that a run may leave; earlier lines make room for later ones.
@@ -33,6 +33,7 @@ pub(super) struct Sink {
 /// What the run told so far.
 struct Told {
     tracker: ProgressTracker,
+    report: RunReport,
     log: String,
     log_truncated: bool,
     /// Whether the tracker holds progress that no save has carried yet.
@@ -51,6 +52,7 @@ impl Sink {
             job: tokio::sync::Mutex::new(claim.job.clone()),
             told: Mutex::new(Told {
                 tracker,
+                report: RunReport::default(),
                 log: String::new(),
                 log_truncated: false,
                 unsaved: false,
@@ -79,6 +81,12 @@ impl Sink {
         Ok(found)
     }
 
+    /// Takes down that the run was stopped before this node.
+    pub(super) fn stopped_at(&self, node: NodeId) {
+        self.told().report.stopped_at = Some(node.clone());
+        self.ports.feed.publish(self.id, JobChange::StoppedAt(node));
+    }
+
     pub(super) fn progress_now(&self) -> Progress {
         self.told().tracker.latest().clone()
     }
@@ -90,6 +98,7 @@ impl Sink {
             truncated: told.log_truncated,
             captured_at,
             complete,
+            report: told.report.clone(),
         }
     }
 
@@ -176,18 +185,19 @@ impl RunSink for Sink {
     fn progress(&self, event: NodeEvent) {
         let progress = {
             let mut told = self.told();
-            if !told.tracker.record(&event) {
-                return;
-            }
-            told.unsaved = true;
+            told.report.record(&event);
+            let got_on = told.tracker.record(&event);
+            told.unsaved |= got_on;
             if let NodeEvent::Started { node, class } = &event {
                 told.write(&format!("node {node} ({class})"));
             }
-            told.tracker.latest().clone()
+            got_on.then(|| told.tracker.latest().clone())
         };
-        self.ports
-            .feed
-            .publish(self.id, JobChange::Progress(progress));
+        let feed = &self.ports.feed;
+        feed.publish(self.id, JobChange::Node(event));
+        if let Some(progress) = progress {
+            feed.publish(self.id, JobChange::Progress(progress));
+        }
     }
 
     fn preview(&self, preview: Preview) {
@@ -198,6 +208,10 @@ impl RunSink for Sink {
 
     fn text(&self, node: &NodeId, line: &str) {
         self.told().write(&format!("node {node}: {line}"));
+        let (node, line) = (node.clone(), line.to_owned());
+        self.ports
+            .feed
+            .publish(self.id, JobChange::Text { node, line });
     }
 
     async fn frame(&self, node: &NodeId, png: Bytes) -> Result<(), FrameRefused> {
@@ -206,9 +220,7 @@ impl RunSink for Sink {
             content_type: "image/png",
             bytes: png,
         };
-        self.ports
-            .feed
-            .publish(self.id, JobChange::Preview(preview));
+        self.ports.feed.frame(self.id, preview).await;
         Ok(())
     }
 
@@ -301,6 +313,7 @@ mod tests {
         let tracker = ProgressTracker::new(&Plan { order: Vec::new() }, None);
         let mut told = Told {
             tracker,
+            report: RunReport::default(),
             log: String::new(),
             log_truncated: false,
             unsaved: false,

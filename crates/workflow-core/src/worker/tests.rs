@@ -315,6 +315,9 @@ impl Bench {
             secret: secret.map(SecretString::from),
             key: None,
             origin: Bytes::new(),
+            targets: None,
+            partial: false,
+            extra_pnginfo: serde_json::Map::new(),
         };
         self.jobs
             .submit(submission, self.timer.now())

@@ -36,6 +36,9 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         secret: submitted.secret,
         key,
         origin: bytes::Bytes::new(),
+        targets: None,
+        partial: false,
+        extra_pnginfo: serde_json::Map::new(),
     };
     let submitted = call.service.jobs.submit(submission, call.now).await;
     let submitted = submitted.map_err(|error| {
@@ -63,6 +66,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         after.ok_or(ApiError::Cursor)
     });
     let wanted = JobQuery {
+        over: None,
         account: account.clone(),
         after: after.transpose()?,
         limit: query.limit,

@@ -180,6 +180,7 @@ async fn answer<S: JobStore + JobQueue>(
         Call::List { labelled, limit } => {
             let even = ("even".to_owned(), "yes".to_owned());
             let query = JobQuery {
+                over: None,
                 labels: labelled.then_some(even).into_iter().collect(),
                 limit,
                 ..query()
