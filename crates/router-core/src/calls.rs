@@ -54,31 +54,22 @@ pub struct Generation {
     pub account: AccountId,
     /// The model.
     pub model: ModelId,
-    /// What is held of the account's credits until it is settled.
+    /// What is held of the account's credits and committed spend until it is settled.
     pub hold_cents: u64,
     /// When it is dispatched.
     pub dispatched_at: Timestamp,
 }
 
-/// What became of a dispatch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatched {
-    /// The row and the hold are on disk: the partner may be asked.
-    Recorded,
-    /// The account has fewer credits than the hold; nothing was kept.
-    InsufficientCredits,
-}
-
 /// How a generation ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Nothing ran. Its key is free, its hold is released, nothing is billed; its row, if it was dispatched, tells why.
+    /// Nothing ran. Its key is free, nothing is billed; its row, if it was dispatched, tells why.
     Released(Bucket),
     /// It ran, or may have. Its outcome answers its key until that expires.
     Kept {
         /// How it ended.
         outcome: Outcome,
-        /// What is billed in place of the hold.
+        /// What is billed.
         charge_cents: u64,
     },
 }
@@ -119,17 +110,16 @@ pub enum CallsError {
 ///
 /// **Contract.** Every method is one transaction, and runs to its end even if the caller stops waiting. `dispatch`,
 /// `accepted` and `settle` are on disk when they return; `claim` and `record` may be lost by a crash, and a lost claim was
-/// never dispatched. The hold on the account's credits is made by `dispatch` and ended by `settle`, in the transaction that
-/// changes the generation, so that credits and rows never disagree and nothing is billed twice. A key past its expiry is
-/// absent, unless its generation still runs. Claims that were not dispatched are void when the store is opened again.
+/// never dispatched. `settle` bills the account in the very transaction that ends the generation, and ends the hold on its
+/// credits with it, so that bills and rows never disagree and nothing is billed twice. A key past its expiry is absent,
+/// unless its generation still runs. Claims that were not dispatched are void when the store is opened again.
 #[async_trait]
 pub trait Calls: Send + Sync + 'static {
     /// Takes a key if it is free, or tells what it stands for.
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError>;
 
-    /// Writes down that a generation is about to be dispatched, and holds its credits. The key claimed for it, if any, is
-    /// its from now on.
-    async fn dispatch(&self, generation: Generation) -> Result<Dispatched, CallsError>;
+    /// Writes down that a generation is about to be dispatched. The key claimed for it, if any, is its from now on.
+    async fn dispatch(&self, generation: Generation) -> Result<(), CallsError>;
 
     /// Writes down that the partner works on it: how to collect it, the polling interval, and the partner's name of it.
     async fn accepted(

@@ -2,32 +2,50 @@
 //!
 //! Decides everything about a call to a partner's model and does nothing itself: no clock, no socket, no row, no task.
 //! Partners and rows are behind ports ([`Provider`], [`Calls`], [`Usage`]); time and ids are arguments. What is forwarded is
-//! never touched: bodies are the bytes that came. Wire formats live above.
+//! never touched: bodies are the bytes that came. Wire formats live above. Start at [`Router`] for what a caller may ask, at
+//! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
 
+mod admission;
 mod answer;
+mod body;
 mod bucket;
+mod call;
 mod calls;
+mod catalog;
+mod cursor;
 mod error;
 mod id;
+mod limit;
+mod model;
 mod price;
 mod provider;
+mod router;
+mod schema;
 mod timer;
 mod usage;
+mod windows;
 
+pub use admission::{Admission, Load, Permit};
 pub use answer::{Answer, Outcome, Refusal};
 pub use bucket::{Bucket, KeyAfter};
+pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, RefusedCall, Waiter};
 pub use calls::{
-    Calls, CallsError, Claimed, Dispatched, Ending, Generation, KeyClaim, KeyDigest, Settled,
-    Unfinished,
+    Calls, CallsError, Claimed, Ending, Generation, KeyClaim, KeyDigest, Settled, Unfinished,
 };
+pub use catalog::{Catalog, DuplicateModel, LiveCatalog, Page};
+pub use cursor::{CursorKey, InvalidCursor};
 pub use error::{RouterError, Violation, ViolationStep};
 pub use id::{GenerationId, InvalidModelId, ModelId, RequestId};
+pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition};
 pub use price::{Charge, Price};
 pub use provider::{
     Collected, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, Submission, Submitted,
     Written,
 };
+pub use router::{ListQuery, ModelPage, Router, RouterConfig, RouterPorts};
+pub use schema::{SchemaDocument, SchemaError};
 pub use timer::Timer;
 pub use usage::{
     CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,
 };
+pub use windows::Windows;

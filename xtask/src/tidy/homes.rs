@@ -81,6 +81,7 @@ const DOMAIN: &[&str] = &[
     "futures-util",
     "indexmap",
     "jiff",
+    "jsonschema",
     "secrecy",
     "serde_json",
     "subtle",

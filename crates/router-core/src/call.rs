@@ -1,0 +1,259 @@
+//! A call, from its head to the future that carries it out.
+//!
+//! The checks that need no body are made by [`Router::open`]. [`OpenCall::run`] then gives two halves: the execution, which
+//! is to be spawned and goes on whatever becomes of the connection, and the waiter, which merely waits for its reply.
+
+mod execution;
+mod recovery;
+pub(crate) mod running;
+mod verdict;
+mod waiter;
+
+use std::sync::Arc;
+
+use accounts::{Fingerprint, IdempotencyKey, Standing};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::oneshot;
+
+use crate::router::{Inner, Purpose};
+use crate::{
+    CallRecord, GenerationId, KeyClaim, KeyDigest, Model, ModelId, RequestId, Router, RouterError,
+};
+use execution::Order;
+use waiter::{Attempt, Told};
+
+pub use waiter::{Answered, Delivery, Waiter};
+
+/// How long a key is kept from its first call on.
+const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+
+/// What must be run to its end, detached from the connection: the caller spawns it.
+pub type Execution = BoxFuture<'static, ()>;
+
+/// The head of a call, before its body is read.
+#[derive(Clone, Copy, Debug)]
+pub struct CallHead<'a> {
+    /// The request.
+    pub request: RequestId,
+    /// The first segment of the path, decoded.
+    pub provider: &'a str,
+    /// The second one.
+    pub model: &'a str,
+    /// The query, as it was sent.
+    pub query: &'a str,
+    /// The `Content-Type`; without one the body is taken for JSON.
+    pub content_type: Option<&'a str>,
+    /// The values of `Idempotency-Key`.
+    pub keys: &'a [&'a [u8]],
+}
+
+/// A call whose head is right: its body may be read.
+pub struct OpenCall {
+    router: Arc<Inner>,
+    caller: Standing,
+    model: Arc<Model>,
+    query: String,
+    record: CallRecord,
+}
+
+/// A call that ends before it began: what to answer, and the record of it, to be spawned.
+pub struct RefusedCall {
+    /// Why.
+    pub error: RouterError,
+    /// Writes the call down.
+    pub record: Execution,
+}
+
+impl Router {
+    /// Makes the checks that come before the body, in the contract's order: rate window, switch, scope, model, entitlement,
+    /// media type, syntax of the key.
+    ///
+    /// # Errors
+    /// With the first check that fails.
+    pub fn open(
+        &self,
+        caller: &Standing,
+        head: CallHead<'_>,
+        now: Timestamp,
+    ) -> Result<OpenCall, RefusedCall> {
+        let mut record = CallRecord {
+            request: head.request,
+            account: caller.account.clone(),
+            model: ModelId::new(head.provider, head.model).ok(),
+            key: None,
+            generation: None,
+            bucket: None,
+            replayed: false,
+            received_at: now,
+            answered_at: now,
+            delivered: true,
+        };
+        let checked = self.0.enter(caller, Purpose::Run, now).and_then(|()| {
+            let model = self.0.find(caller, head.provider, head.model, now)?;
+            if !head.content_type.is_none_or(is_json) {
+                return Err(RouterError::MediaType);
+            }
+            Ok((model, key_of(head.keys)?))
+        });
+        match checked {
+            Ok((model, key)) => {
+                record.key = key;
+                Ok(OpenCall {
+                    router: Arc::clone(&self.0),
+                    caller: caller.clone(),
+                    model,
+                    query: head.query.to_owned(),
+                    record,
+                })
+            }
+            Err(error) => Err(refused(&self.0, record, error)),
+        }
+    }
+}
+
+impl OpenCall {
+    /// The model that is called.
+    #[must_use]
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// Ends the call because its body was not to be had: too large, or its sender left.
+    #[must_use]
+    pub fn refuse(self, error: RouterError, now: Timestamp) -> RefusedCall {
+        let record = CallRecord {
+            answered_at: now,
+            ..self.record
+        };
+        refused(&self.router, record, error)
+    }
+
+    /// Takes the body and starts: the execution is to be spawned at once, the waiter to be awaited. Dropping the waiter tells
+    /// that the caller left.
+    #[must_use]
+    pub fn run(self, body: Bytes) -> (Execution, Waiter) {
+        let attempt = Arc::new(Attempt::default());
+        let (reply, replied) = oneshot::channel();
+        let (tell, told) = oneshot::channel();
+        let router = self.router;
+        let waiter = Waiter::new(
+            Arc::clone(&attempt),
+            replied,
+            tell,
+            Arc::clone(&router.ports.timer),
+            router.config.deadline,
+            self.record.key.is_some(),
+        );
+        let claim = self.record.key.map(|key| KeyClaim {
+            account: self.record.account.clone(),
+            key,
+            fingerprint: fingerprint(self.model.id(), &self.query, &body),
+            generation: GenerationId::from(self.record.request),
+            expires_at: self.record.received_at + KEY_LIFETIME,
+        });
+        let order = Order {
+            generation: GenerationId::from(self.record.request),
+            caller: self.caller,
+            model: self.model,
+            claim,
+            body,
+            received_at: self.record.received_at,
+        };
+        let run = execution::run(Arc::clone(&router), order, Arc::clone(&attempt), reply);
+        let record = record_when_told(router, self.record, attempt, told);
+        let execution = async move {
+            futures_util::future::join(run, record).await;
+        };
+        (Box::pin(execution), waiter)
+    }
+}
+
+/// Writes the call down once its answer was delivered or given up.
+async fn record_when_told(
+    router: Arc<Inner>,
+    draft: CallRecord,
+    attempt: Arc<Attempt>,
+    told: oneshot::Receiver<Told>,
+) {
+    let told = told.await.unwrap_or_default();
+    let record = CallRecord {
+        generation: told.generation.or_else(|| attempt.generation()),
+        bucket: told.bucket,
+        replayed: told.replayed,
+        answered_at: told.answered_at.unwrap_or_else(|| router.ports.timer.now()),
+        delivered: told.delivered,
+        ..draft
+    };
+    write_down(&router, record).await;
+}
+
+fn refused(router: &Arc<Inner>, record: CallRecord, error: RouterError) -> RefusedCall {
+    let record = CallRecord {
+        bucket: Some(error.bucket()),
+        delivered: !matches!(error, RouterError::Disconnected),
+        ..record
+    };
+    let router = Arc::clone(router);
+    RefusedCall {
+        error,
+        record: Box::pin(async move { write_down(&router, record).await }),
+    }
+}
+
+async fn write_down(router: &Inner, record: CallRecord) {
+    let request = record.request;
+    if let Err(error) = router.ports.calls.record(record).await {
+        tracing::warn!(request.id = %request, error = &error as &dyn std::error::Error, "a call is missing in the record");
+    }
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let essence = essence.to_ascii_lowercase();
+    let structured = || essence.starts_with("application/") && essence.ends_with("+json");
+    essence == "application/json" || structured()
+}
+
+fn key_of(values: &[&[u8]]) -> Result<Option<KeyDigest>, RouterError> {
+    let malformed = |reason: &str| RouterError::Malformed(reason.to_owned());
+    let value = match values {
+        [] => return Ok(None),
+        [value] => std::str::from_utf8(value).ok(),
+        [_, _, ..] => return Err(malformed("Idempotency-Key is given more than once")),
+    };
+    let key = value.and_then(|value| value.parse::<IdempotencyKey>().ok());
+    let key = key.ok_or_else(|| {
+        malformed("Idempotency-Key must have 1 to 255 printable ASCII characters")
+    })?;
+    Ok(Some(KeyDigest(key.digest("router"))))
+}
+
+/// Method, decoded path without alias prefix, query and raw body: a changed space is another request.
+fn fingerprint(model: &ModelId, query: &str, body: &[u8]) -> Fingerprint {
+    let mut hasher = blake3::Hasher::new_derive_key("easel router request v1");
+    for part in [
+        "POST".as_bytes(),
+        model.as_str().as_bytes(),
+        query.as_bytes(),
+        body,
+    ] {
+        hasher
+            .update(&(part.len() as u64).to_be_bytes())
+            .update(part);
+    }
+    Fingerprint(hasher.finalize().into())
+}
+
+impl std::fmt::Debug for OpenCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OpenCall({})", self.model.id())
+    }
+}
+
+impl std::fmt::Debug for RefusedCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RefusedCall({:?})", self.error)
+    }
+}

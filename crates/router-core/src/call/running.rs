@@ -1,0 +1,133 @@
+//! The generations that run in this process, and who waits for each.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::{Answer, GenerationId, RouterError, Written};
+
+/// What a retry may wait before it asks again, where the partner has no polling interval.
+const SYNCHRONOUS_RETRY: Duration = Duration::from_secs(5);
+
+/// What a waiter gets.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) result: Result<Answer, RouterError>,
+    /// The generation that it comes from.
+    pub(crate) generation: Option<GenerationId>,
+    /// Whether it was stored, and told before.
+    pub(crate) replayed: bool,
+}
+
+/// A generation that runs: at most one waiter gets its reply.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    state: Mutex<State>,
+    /// Told by the provider once the whole request is out.
+    pub(crate) written: Written,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiter: Option<oneshot::Sender<Reply>>,
+    /// The polling interval, once the partner has accepted.
+    polling: Option<Duration>,
+    over: bool,
+}
+
+/// The running generations by their ids.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registry(Arc<Mutex<HashMap<GenerationId, Arc<Running>>>>);
+
+/// An entry of the registry; dropping it takes it out.
+#[derive(Debug)]
+pub(crate) struct Registered {
+    registry: Registry,
+    id: GenerationId,
+    pub(crate) running: Arc<Running>,
+}
+
+impl Running {
+    /// Waits for the reply through `waiter`, unless somebody else does or it is over. One who left does not count.
+    pub(crate) fn follow(
+        &self,
+        waiter: oneshot::Sender<Reply>,
+    ) -> Result<(), oneshot::Sender<Reply>> {
+        let mut state = self.state();
+        let is_awaited = state
+            .waiter
+            .as_ref()
+            .is_some_and(|waiter| !waiter.is_closed());
+        if state.over || is_awaited {
+            return Err(waiter);
+        }
+        state.waiter = Some(waiter);
+        Ok(())
+    }
+
+    /// The partner works on it and is asked this often.
+    pub(crate) fn accepted(&self, polling: Duration) {
+        self.state().polling = Some(polling);
+    }
+
+    /// When a retry may ask; `None` while nothing says that the partner has the request.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let synchronous = || self.written.told().then_some(SYNCHRONOUS_RETRY);
+        self.state().polling.or_else(synchronous)
+    }
+
+    /// Ends it: whoever waits gets the reply, nobody can follow any more.
+    fn end(&self, reply: Reply) {
+        let waiter = {
+            let mut state = self.state();
+            state.over = true;
+            state.waiter.take()
+        };
+        if let Some(waiter) = waiter {
+            // Who left meanwhile finds the outcome behind its key.
+            let _ = waiter.send(reply);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registry {
+    /// Enters a generation that is about to run.
+    pub(crate) fn enter(&self, id: GenerationId) -> Registered {
+        let running = Arc::new(Running::default());
+        self.entries().insert(id, Arc::clone(&running));
+        Registered {
+            registry: self.clone(),
+            id,
+            running,
+        }
+    }
+
+    pub(crate) fn get(&self, id: GenerationId) -> Option<Arc<Running>> {
+        self.entries().get(&id).cloned()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<GenerationId, Arc<Running>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registered {
+    /// Takes the generation out and gives its waiter the reply.
+    pub(crate) fn end(self, reply: Reply) {
+        let running = Arc::clone(&self.running);
+        drop(self);
+        running.end(reply);
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.registry.entries().remove(&self.id);
+    }
+}

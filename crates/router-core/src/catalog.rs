@@ -1,0 +1,104 @@
+//! The catalog: an immutable snapshot of models, and the place where one snapshot replaces another.
+
+mod live;
+mod suggestions;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use accounts::Entitlements;
+
+use crate::{Model, ModelId};
+
+pub use live::LiveCatalog;
+
+/// Models by id and in the order of their ids. Never changes; looking up and listing cost the same in a large one.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    by_id: HashMap<ModelId, Arc<Model>>,
+    /// By id: the order of pages.
+    ordered: Vec<Arc<Model>>,
+    /// By the second segment, then the first: for suggestions across providers.
+    by_name: Vec<Arc<Model>>,
+}
+
+/// Two models of a catalog have the same id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("two models have the id `{0}`")]
+pub struct DuplicateModel(pub ModelId);
+
+/// A page of models.
+#[derive(Debug)]
+pub struct Page {
+    /// The models, in the order of their ids.
+    pub models: Vec<Arc<Model>>,
+    /// Whether others follow.
+    pub has_more: bool,
+}
+
+impl Catalog {
+    /// A catalog of these models.
+    ///
+    /// # Errors
+    /// If two have the same id.
+    pub fn new(models: Vec<Arc<Model>>) -> Result<Self, DuplicateModel> {
+        let mut by_id = HashMap::with_capacity(models.len());
+        for model in &models {
+            if by_id
+                .insert(model.id().clone(), Arc::clone(model))
+                .is_some()
+            {
+                return Err(DuplicateModel(model.id().clone()));
+            }
+        }
+        let mut ordered = models;
+        ordered.sort_by(|a, b| a.id().cmp(b.id()));
+        let mut by_name = ordered.clone();
+        by_name.sort_by(|a, b| a.id().model().cmp(b.id().model()));
+        Ok(Self {
+            by_id,
+            ordered,
+            by_name,
+        })
+    }
+
+    /// A model by its id.
+    #[must_use]
+    pub fn get(&self, id: &ModelId) -> Option<&Arc<Model>> {
+        self.by_id.get(id)
+    }
+
+    /// Every model, in the order of their ids.
+    #[must_use]
+    pub fn models(&self) -> &[Arc<Model>] {
+        &self.ordered
+    }
+
+    /// The models behind `after` that the caller may view, at most `limit`.
+    #[must_use]
+    pub fn page(&self, after: Option<&ModelId>, limit: usize, visible: &Entitlements) -> Page {
+        let start = after.map_or(0, |after| {
+            self.ordered.partition_point(|model| model.id() <= after)
+        });
+        let mut rest = self.ordered[start..]
+            .iter()
+            .filter(|model| is_visible(model.id(), visible));
+        let models: Vec<_> = rest.by_ref().take(limit).cloned().collect();
+        let has_more = rest.next().is_some();
+        Page { models, has_more }
+    }
+
+    /// Ids like `text` among the models that the caller may view, at most 3, the closest first.
+    #[must_use]
+    pub fn suggest(&self, text: &str, visible: &Entitlements) -> Vec<ModelId> {
+        suggestions::of(self, text, visible)
+    }
+}
+
+/// Whether a caller may view and call a model.
+pub(crate) fn is_visible(id: &ModelId, visible: &Entitlements) -> bool {
+    visible.allow(id.provider(), id.model())
+}
+
+#[cfg(test)]
+mod tests;

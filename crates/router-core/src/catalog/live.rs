@@ -1,0 +1,72 @@
+//! The catalog that is served now, and the models that the one before still had.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Catalog;
+use crate::{Model, ModelId};
+
+/// How long a model that a newer catalog lacks can still be called: what was listed never answers 404.
+const GRACE: SignedDuration = SignedDuration::from_mins(10);
+
+/// Swaps snapshots of the catalog. A call keeps the model it found, whatever is swapped meanwhile.
+#[derive(Debug, Default)]
+pub struct LiveCatalog(RwLock<Arc<Snapshot>>);
+
+#[derive(Debug, Default)]
+struct Snapshot {
+    catalog: Arc<Catalog>,
+    /// Models that are listed no more, and until when they can be called.
+    leaving: HashMap<ModelId, (Arc<Model>, Timestamp)>,
+}
+
+impl LiveCatalog {
+    /// Serves a catalog.
+    #[must_use]
+    pub fn new(catalog: Catalog) -> Self {
+        Self(RwLock::new(Arc::new(Snapshot {
+            catalog: Arc::new(catalog),
+            leaving: HashMap::new(),
+        })))
+    }
+
+    /// Serves another one from now on.
+    pub fn replace(&self, catalog: Catalog, now: Timestamp) {
+        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let still_leaving = current.leaving.values().cloned();
+        let dropped = current.catalog.models().iter();
+        let dropped = dropped.map(|model| (Arc::clone(model), now + GRACE));
+        let leaving = still_leaving
+            .chain(dropped)
+            .filter(|(model, until)| catalog.get(model.id()).is_none() && *until > now)
+            .map(|(model, until)| (model.id().clone(), (model, until)))
+            .collect();
+        *current = Arc::new(Snapshot {
+            catalog: Arc::new(catalog),
+            leaving,
+        });
+    }
+
+    /// The catalog to list from.
+    #[must_use]
+    pub fn current(&self) -> Arc<Catalog> {
+        Arc::clone(&self.snapshot().catalog)
+    }
+
+    /// A model to call: one that is listed, or was until ten minutes ago.
+    #[must_use]
+    pub fn find(&self, id: &ModelId, now: Timestamp) -> Option<Arc<Model>> {
+        let snapshot = self.snapshot();
+        let leaving = || {
+            let (model, until) = snapshot.leaving.get(id)?;
+            (*until > now).then_some(model)
+        };
+        snapshot.catalog.get(id).or_else(leaving).cloned()
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}

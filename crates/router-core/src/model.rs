@@ -1,0 +1,94 @@
+//! A model as the catalog holds it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::schema::{SchemaDocument, SchemaError};
+use crate::{ModelId, Provider};
+
+/// Whether a call that the model rejects for content-policy reasons is still charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargesOnPolicyRejection {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+    /// The partner does not say.
+    Unknown,
+}
+
+/// What a model is made of.
+#[derive(Clone)]
+pub struct ModelDefinition {
+    /// Its id.
+    pub id: ModelId,
+    /// What a policy rejection costs.
+    pub charges_on_policy_rejection: ChargesOnPolicyRejection,
+    /// The JSON Schema of its body. It may refer to its own `$defs`, `definitions` or `components/schemas` and to nothing
+    /// else. `None` leaves the body an open object.
+    pub input_schema: Option<Value>,
+    /// What runs it.
+    pub provider: Arc<dyn Provider>,
+}
+
+/// A model that can be run: its definition with its schema compiled.
+pub struct Model {
+    id: ModelId,
+    charges_on_policy_rejection: ChargesOnPolicyRejection,
+    document: SchemaDocument,
+    provider: Arc<dyn Provider>,
+}
+
+impl Model {
+    /// Compiles a definition.
+    ///
+    /// # Errors
+    /// If the input schema is none, refers to what is not in it, or has a pattern that cannot be matched in linear time.
+    pub fn new(definition: ModelDefinition) -> Result<Self, SchemaError> {
+        let document = SchemaDocument::new(&definition.id, definition.input_schema)?;
+        Ok(Self {
+            id: definition.id,
+            charges_on_policy_rejection: definition.charges_on_policy_rejection,
+            document,
+            provider: definition.provider,
+        })
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &ModelId {
+        &self.id
+    }
+
+    /// What a policy rejection costs.
+    #[must_use]
+    pub fn charges_on_policy_rejection(&self) -> ChargesOnPolicyRejection {
+        self.charges_on_policy_rejection
+    }
+
+    /// The document that describes its body, and validates it.
+    #[must_use]
+    pub fn document(&self) -> &SchemaDocument {
+        &self.document
+    }
+
+    /// What runs it.
+    #[must_use]
+    pub fn provider(&self) -> &Arc<dyn Provider> {
+        &self.provider
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Model({})", self.id)
+    }
+}
+
+impl fmt::Debug for ModelDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ModelDefinition({})", self.id)
+    }
+}

@@ -1,0 +1,222 @@
+//! The service of family A: what a caller may ask of the router, whatever carries the question.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::{Accounts, Scope, Standing};
+use jiff::Timestamp;
+
+use crate::admission::{Admission, Load};
+use crate::call::running::Registry;
+use crate::catalog::is_visible;
+use crate::{Calls, CursorKey, LiveCatalog, Model, ModelId, RouterError, Timer, Windows, limit};
+
+/// The model router. Clones are the same one.
+#[derive(Clone)]
+pub struct Router(pub(crate) Arc<Inner>);
+
+/// What the router asks of the world.
+#[derive(Clone)]
+pub struct RouterPorts {
+    /// The rows of keys and generations.
+    pub calls: Arc<dyn Calls>,
+    /// Who pays.
+    pub accounts: Arc<dyn Accounts>,
+    /// Time for executions and their waiters.
+    pub timer: Arc<dyn Timer>,
+}
+
+/// How the router behaves.
+#[derive(Clone, Debug)]
+pub struct RouterConfig {
+    /// How long a caller is kept waiting before the router answers `deadline_exceeded`.
+    pub deadline: Duration,
+    /// How long accepted work is asked after before it is given up as `provider_timeout`.
+    pub give_up_after: Duration,
+    /// What page cursors are made with.
+    pub cursor_key: CursorKey,
+}
+
+pub(crate) struct Inner {
+    pub(crate) ports: RouterPorts,
+    pub(crate) config: RouterConfig,
+    pub(crate) catalog: LiveCatalog,
+    pub(crate) admission: Admission,
+    pub(crate) running: Registry,
+    windows: Windows,
+}
+
+/// The query of a list: the values of each parameter, in the order in which they were sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ListQuery<'a> {
+    /// `limit`.
+    pub limit: &'a [&'a str],
+    /// `cursor`.
+    pub cursor: &'a [&'a str],
+}
+
+/// A page of the catalog (RouterModelListResponse).
+#[derive(Debug)]
+pub struct ModelPage {
+    /// The models.
+    pub models: Vec<Arc<Model>>,
+    /// Whether others follow.
+    pub has_more: bool,
+    /// The cursor of the next page, if there is one.
+    pub next_cursor: Option<String>,
+    /// The page size really used.
+    pub limit: u32,
+}
+
+/// What a request is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Look at the catalog.
+    View,
+    /// Run a model, which needs an active subscription.
+    Run,
+}
+
+impl Router {
+    /// A router over this catalog.
+    #[must_use]
+    pub fn new(ports: RouterPorts, catalog: LiveCatalog, config: RouterConfig) -> Self {
+        Self(Arc::new(Inner {
+            ports,
+            config,
+            catalog,
+            admission: Admission::new(),
+            running: Registry::default(),
+            windows: Windows::new(),
+        }))
+    }
+
+    /// The catalog that is served: to be replaced when its files change.
+    #[must_use]
+    pub fn catalog(&self) -> &LiveCatalog {
+        &self.0.catalog
+    }
+
+    /// What an account has in flight.
+    #[must_use]
+    pub fn load(&self, caller: &Standing) -> Load {
+        self.0.admission.load(&caller.account)
+    }
+
+    /// One page of the models that the caller may view.
+    ///
+    /// # Errors
+    /// If the caller may not, or `limit` or `cursor` is not right.
+    pub fn list(
+        &self,
+        caller: &Standing,
+        query: ListQuery<'_>,
+        now: Timestamp,
+    ) -> Result<ModelPage, RouterError> {
+        self.0.enter(caller, Purpose::View, now)?;
+        let limit = limit::parse(query.limit).map_err(RouterError::Malformed)?;
+        let malformed = |reason: &dyn ToString| RouterError::Malformed(reason.to_string());
+        let key = &self.0.config.cursor_key;
+        let after = match query.cursor {
+            [] => None,
+            [cursor] => Some(
+                key.open(cursor, &caller.account, now)
+                    .map_err(|error| malformed(&error))?,
+            ),
+            [_, _, ..] => return Err(malformed(&"`cursor` is given more than once")),
+        };
+        let visible = &caller.tier.router.entitlements;
+        let catalog = self.0.catalog.current();
+        let page = catalog.page(after.as_ref(), limit as usize, visible);
+        let last = page.models.last().filter(|_| page.has_more);
+        Ok(ModelPage {
+            next_cursor: last.map(|model| key.seal(model.id(), &caller.account, now)),
+            models: page.models,
+            has_more: page.has_more,
+            limit,
+        })
+    }
+
+    /// One model, for its entry or its schema document.
+    ///
+    /// # Errors
+    /// If the caller may not view it, or the segments name none.
+    pub fn detail(
+        &self,
+        caller: &Standing,
+        provider: &str,
+        model: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Model>, RouterError> {
+        self.0.enter(caller, Purpose::View, now)?;
+        self.0.find(caller, provider, model, now)
+    }
+
+    /// The error for a path below the models that names none, such as one with a variant segment.
+    #[must_use]
+    pub fn not_found(&self, caller: &Standing, text: &str) -> RouterError {
+        self.0.not_found(caller, text)
+    }
+}
+
+impl Inner {
+    /// The checks that every request passes first, in their order: rate window, switch, scope.
+    pub(crate) fn enter(
+        &self,
+        caller: &Standing,
+        purpose: Purpose,
+        now: Timestamp,
+    ) -> Result<(), RouterError> {
+        let windows = &caller.tier.router.windows;
+        self.windows.count(&caller.account, windows, now)?;
+        if !caller.router {
+            return Err(RouterError::NotEnabled);
+        }
+        if !caller.scopes.allow(Scope::RouterRun) {
+            return Err(RouterError::Forbidden(
+                "this credential does not allow router:run",
+            ));
+        }
+        if purpose == Purpose::Run && !caller.subscribed {
+            return Err(RouterError::Forbidden(
+                "the subscription of this workspace is not active",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The model that two segments of a path name, if the caller may use it.
+    pub(crate) fn find(
+        &self,
+        caller: &Standing,
+        provider: &str,
+        model: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Model>, RouterError> {
+        let id = ModelId::new(provider, model).ok();
+        let found = id.and_then(|id| self.catalog.find(&id, now));
+        let Some(found) = found else {
+            return Err(self.not_found(caller, &format!("{provider}/{model}")));
+        };
+        if is_visible(found.id(), &caller.tier.router.entitlements) {
+            Ok(found)
+        } else {
+            Err(RouterError::Forbidden(
+                "this workspace is not entitled to this model",
+            ))
+        }
+    }
+
+    fn not_found(&self, caller: &Standing, text: &str) -> RouterError {
+        let visible = &caller.tier.router.entitlements;
+        RouterError::ModelNotFound {
+            suggestions: self.catalog.current().suggest(text, visible),
+        }
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Router")
+    }
+}

@@ -1,0 +1,131 @@
+//! Quotas by time window: so many requests of an account in each span of time, reads included. Counted per process.
+//!
+//! The windows of a span follow each other without a gap from the beginning of time, so the end of one is the same for
+//! everybody and every replica.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use accounts::{AccountId, RateWindow};
+use jiff::Timestamp;
+
+use crate::RouterError;
+
+/// When this many accounts are counted, those whose windows are over are forgotten.
+const SWEEP_AT: usize = 1_024;
+
+/// The requests of every account in its current windows.
+#[derive(Debug, Default)]
+pub struct Windows(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    accounts: HashMap<AccountId, Vec<Count>>,
+    /// How many accounts there were after the last sweep.
+    swept: usize,
+}
+
+/// The requests in one window.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    window: RateWindow,
+    /// Which of the windows of this span it is.
+    number: i64,
+    requests: u32,
+}
+
+impl Windows {
+    /// Nothing counted.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts a request in every window, if all of them have room for it; a refused one does not count.
+    ///
+    /// # Errors
+    /// With the used-up window that ends last.
+    pub fn count(
+        &self,
+        account: &AccountId,
+        windows: &[RateWindow],
+        now: Timestamp,
+    ) -> Result<(), RouterError> {
+        if windows.is_empty() {
+            return Ok(());
+        }
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.sweep(now);
+        let counts = counted.accounts.entry(account.clone()).or_default();
+        counts.retain(|count| windows.contains(&count.window));
+        let mut used_up: Option<(Duration, RateWindow)> = None;
+        for window in windows {
+            let number = number(*window, now);
+            let known = counts.iter_mut().find(|count| count.window == *window);
+            match known {
+                // A clock that was put back must not hand out a window a second time.
+                Some(count) if count.number >= number => {
+                    if count.requests >= window.requests {
+                        let left = until_end(*window, now);
+                        if used_up.is_none_or(|(longest, _)| left > longest) {
+                            used_up = Some((left, *window));
+                        }
+                    }
+                }
+                Some(count) => (count.number, count.requests) = (number, 0),
+                None => counts.push(Count {
+                    window: *window,
+                    number,
+                    requests: 0,
+                }),
+            }
+        }
+        if let Some((retry_after, window)) = used_up {
+            return Err(RouterError::RateLimited {
+                quota: window.requests,
+                window: words(window),
+                retry_after,
+            });
+        }
+        for count in counts {
+            count.requests = count.requests.saturating_add(1);
+        }
+        Ok(())
+    }
+}
+
+impl Counted {
+    /// Forgets accounts whose windows are all over, each time their number has doubled.
+    fn sweep(&mut self, now: Timestamp) {
+        if self.accounts.len() < SWEEP_AT.max(self.swept * 2) {
+            return;
+        }
+        self.accounts.retain(|_, counts| {
+            counts
+                .iter()
+                .any(|count| count.number >= number(count.window, now))
+        });
+        self.swept = self.accounts.len();
+    }
+}
+
+fn number(window: RateWindow, now: Timestamp) -> i64 {
+    now.as_second().div_euclid(i64::from(window.seconds))
+}
+
+/// Whole seconds to the window's end, at least one.
+fn until_end(window: RateWindow, now: Timestamp) -> Duration {
+    let seconds = i64::from(window.seconds);
+    let left = seconds - now.as_second().rem_euclid(seconds);
+    Duration::from_secs(left.unsigned_abs())
+}
+
+fn words(window: RateWindow) -> String {
+    let text = window.to_string();
+    text.split_once('/')
+        .map_or_else(String::new, |(_, span)| span.to_owned())
+}
+
+#[cfg(test)]
+mod tests;
