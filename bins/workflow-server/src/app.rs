@@ -54,7 +54,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
     let stack = Stack::open(&config.server.data_dir, &config.workflows, &mut metrics).await?;
-    let identity = config.server.access.identity(stack.local_accounts())?;
+    let identity = config.server.access.identity(stack.accounts.clone())?;
     let service = service(config, &stack, &identity, &requests, &leave.drain);
     let api = workflow_http::routes(service)?;
     let front = Front {

@@ -2,6 +2,7 @@
 
 use std::time;
 
+use accounts::Tier;
 use jiff::SignedDuration;
 use kit::config::{
     Auto, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS,
@@ -158,6 +159,20 @@ impl Config {
 }
 
 impl WorkflowLimits {
+    /// What an account gets that is told nothing else.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        Tier {
+            concurrent_jobs: self.job_slots,
+            queued_jobs: self.queue_per_account,
+            streams: self.streams_per_account,
+            upload_bytes: self.upload_bytes,
+            upload_retention: self.upload_retention,
+            job_retention: self.job_retention,
+            ..Tier::standard()
+        }
+    }
+
     fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let mut size = |name| settings.read::<Size>(name).map(|size| size.0);
         let upload_bytes = size("upload_limit")?;

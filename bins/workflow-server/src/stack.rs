@@ -6,11 +6,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use accounts::{AccountId, MemoryAccounts, Standing, Tier};
+use accounts::{AccountAdmin, AccountId, Accounts, AdminError, Standing};
 use asset_store::{Assets, LinkKeys, Retention};
 use engine_native::{EngineConfig, NativeEngine};
 use kit::metrics::Metrics;
-use store_local::{DatabaseError, OpenError, Store};
+use store_local::{DatabaseError, OpenError, Store, StoreOptions};
 use uuid::Uuid;
 use workflow_core::{
     Engine, Hub, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker, WorkerConfig, WorkerId,
@@ -32,6 +32,8 @@ pub struct Stack {
     pub jobs: Jobs,
     /// Assets of all accounts.
     pub assets: Assets,
+    /// The accounts.
+    pub accounts: Arc<dyn Accounts>,
     /// What runs graphs.
     pub engine: Arc<dyn Engine>,
     /// Signs links.
@@ -56,6 +58,9 @@ pub enum StackError {
         "the keys in the data directory cannot be read; if it is damaged, restore it from a backup"
     )]
     LinkKeys(#[source] DatabaseError),
+    /// Its first account.
+    #[error("the account `local` cannot be made in the data directory")]
+    Accounts(#[source] AdminError),
     /// The engine.
     #[error(
         "the threads of the engine cannot be started; lower `threads`, or raise the limits of this user"
@@ -73,7 +78,15 @@ impl Stack {
         limits: &WorkflowLimits,
         metrics: &mut Metrics,
     ) -> Result<Self, StackError> {
-        let store = Store::open(data_dir)?;
+        let options = StoreOptions {
+            tier: limits.tier(),
+            ..StoreOptions::default()
+        };
+        let store = Store::open_with(data_dir, options)?;
+        let timer = TokioTimer;
+        let accounts = store.accounts();
+        let local = accounts::ensure_local(&accounts, timer.now()).await;
+        local.map_err(StackError::Accounts)?;
         let link_keys = store.link_keys().await.map_err(StackError::LinkKeys)?;
         let retention = Retention {
             uploads: limits.upload_retention,
@@ -108,7 +121,8 @@ impl Stack {
             assets,
             engine,
             link_keys: Arc::new(link_keys),
-            timer: Arc::new(TokioTimer),
+            timer: Arc::new(timer),
+            accounts: Arc::new(accounts),
             store,
             ports,
             pace,
@@ -146,27 +160,16 @@ impl Stack {
         })
     }
 
-    /// The one account of an installation without accounts: it may do everything, within the limits.
+    /// The standing of the account that an installation works for without any other: it may do everything, within the limits.
     #[must_use]
     pub fn local_standing(&self) -> Standing {
-        let tier = Tier {
-            concurrent_jobs: self.limits.job_slots,
-            queued_jobs: self.limits.queue_per_account,
-            streams: self.limits.streams_per_account,
-            upload_bytes: self.limits.upload_bytes,
-            upload_retention: self.limits.upload_retention,
-            job_retention: self.limits.job_retention,
-            ..Tier::standard()
-        };
-        Standing::full(AccountId::local(), tier)
+        Standing::full(AccountId::local(), self.limits.tier())
     }
 
-    /// An account store that knows [`Stack::local_standing`] alone.
+    /// What operators change accounts through.
     #[must_use]
-    pub fn local_accounts(&self) -> Arc<MemoryAccounts> {
-        let accounts = MemoryAccounts::new();
-        accounts.put(self.local_standing());
-        Arc::new(accounts)
+    pub fn admin(&self) -> Arc<dyn AccountAdmin> {
+        Arc::new(self.store.accounts())
     }
 
     /// Why jobs cannot be taken in or run now; nothing when they can. Brings what metrics show of the queue up to date.

@@ -28,7 +28,9 @@ pub use id::{AccountId, InvalidAccountId};
 pub use idempotency::{Fingerprint, IdempotencyKey, InvalidIdempotencyKey};
 pub use key::KeyHash;
 pub use memory::MemoryAccounts;
-pub use port::{AccountAdmin, AccountQuery, AccountView, Accounts, AccountsError, AdminError};
+pub use port::{
+    AccountAdmin, AccountQuery, AccountView, Accounts, AccountsError, AdminError, ensure_local,
+};
 pub use roster::Roster;
 pub use scope::{InvalidScope, Scope, Scopes};
 pub use standing::Standing;

@@ -150,3 +150,25 @@ pub trait AccountAdmin: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Credits, AdminError>;
 }
+
+/// Makes the account that an installation works for without any other, where it is missing.
+///
+/// # Errors
+/// If the store cannot be asked or written.
+pub async fn ensure_local(admin: &dyn AccountAdmin, now: Timestamp) -> Result<(), AdminError> {
+    let id = AccountId::local();
+    if !admin
+        .accounts(&AccountQuery::One(id.clone()))
+        .await?
+        .is_empty()
+    {
+        return Ok(());
+    }
+    let account = Account::new(id.clone(), (&id).into(), now);
+    match admin.create(account).await {
+        Ok(()) | Err(AdminError::Taken) => Ok(()),
+        Err(error @ (AdminError::NoAccount | AdminError::NoKey | AdminError::Unavailable(_))) => {
+            Err(error)
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! through one writing thread that commits in groups; a blob is durable before any row may name it, and the only way to a
 //! blob is through a row. Start at [`Store`].
 
+mod accounts;
 mod blobs;
 mod clock;
 mod columns;
@@ -17,6 +18,7 @@ mod queue;
 mod records;
 mod store;
 
+pub use accounts::SqliteAccounts;
 pub use blobs::FileBlobs;
 pub use clock::Clock;
 pub use database::{DatabaseError, MigrationError};

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use accounts::Tier;
 use asset_store::LinkKeys;
 
+use crate::accounts::SqliteAccounts;
 use crate::blobs::FileBlobs;
 use crate::clock::Clock;
 use crate::database::{Database, DatabaseError, MigrationError};
@@ -12,7 +14,7 @@ use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
 use crate::jobs::SqliteJobs;
 use crate::records::SqliteRecords;
-use crate::{jobs, link_keys};
+use crate::{accounts as account_rows, jobs, link_keys};
 
 /// An open data directory. Clones are the same one; it stays taken until the last of them and of the ports made from them
 /// is gone.
@@ -21,6 +23,7 @@ pub struct Store {
     database: Database,
     blobs: FileBlobs,
     jobs: SqliteJobs,
+    accounts: SqliteAccounts,
     health: Health,
 }
 
@@ -29,6 +32,8 @@ pub struct Store {
 pub struct StoreOptions {
     /// Tells the ages of blobs, and when the directory was opened.
     pub clock: Clock,
+    /// What an account gets where its limits say nothing else.
+    pub tier: Tier,
 }
 
 /// The directory cannot be opened. The texts say what to do.
@@ -56,6 +61,7 @@ impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             clock: Clock::system(),
+            tier: Tier::standard(),
         }
     }
 }
@@ -77,10 +83,14 @@ impl Store {
         let directory = Arc::new(Directory::take(path)?);
         let health = Health::default();
         let now = options.clock.now();
-        let (database, board) = Database::open(Arc::clone(&directory), health.clone(), |rows| {
+        let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
-            jobs::take_up(rows, now)
-        })?;
+            let shelf = account_rows::load(rows, options.tier)?;
+            Ok((jobs::take_up(rows, now)?, shelf))
+        };
+        let opened = Database::open(Arc::clone(&directory), health.clone(), first)?;
+        let (database, (board, shelf)) = opened;
+        let accounts = SqliteAccounts::new(database.clone(), shelf);
         let jobs = SqliteJobs::new(database.clone(), board);
         let blobs = FileBlobs::open(Arc::clone(&directory), health.clone(), options.clock)
             .map_err(OpenError::Blobs)?;
@@ -92,6 +102,7 @@ impl Store {
             database,
             blobs,
             jobs,
+            accounts,
             health,
         })
     }
@@ -112,6 +123,12 @@ impl Store {
     #[must_use]
     pub fn jobs(&self) -> SqliteJobs {
         self.jobs.clone()
+    }
+
+    /// The accounts, their keys and credits.
+    #[must_use]
+    pub fn accounts(&self) -> SqliteAccounts {
+        self.accounts.clone()
     }
 
     /// The keys that sign links, made when the directory was.

@@ -16,6 +16,10 @@ const AGGREGATES: &[(&str, &[&str])] = &[
         &[include_str!("../../migrations/assets/0001.sql")],
     ),
     (
+        "accounts",
+        &[include_str!("../../migrations/accounts/0001.sql")],
+    ),
+    (
         "jobs",
         &[
             include_str!("../../migrations/jobs/0001.sql"),

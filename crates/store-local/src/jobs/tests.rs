@@ -32,7 +32,14 @@ fn at(second: i64) -> Timestamp {
 /// The store as a process that starts at this second finds it.
 fn store(root: &TempDir, second: i64) -> Store {
     let clock = Clock::new(move || at(second));
-    Store::open_with(root.path(), StoreOptions { clock }).expect("the store opens")
+    Store::open_with(
+        root.path(),
+        StoreOptions {
+            clock,
+            ..StoreOptions::default()
+        },
+    )
+    .expect("the store opens")
 }
 
 fn acme() -> AccountId {

@@ -1,0 +1,272 @@
+//! Accounts, keys and credits: rows on the disk, and a roster in memory that requests are answered from.
+//!
+//! A change is a row first. The roster takes it over on the writing thread, after the commit and before whoever asked for
+//! it is answered: so nobody is told of a change that a crash could undo, and nobody who was told meets the state before
+//! it. Looking up a key touches neither the disk nor another thread.
+
+mod ledger;
+mod rows;
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use accounts::{
+    Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
+    AccountsError, AdminError, ApiKey, Cause, Credits, KeyHash, KeyId, LedgerEntry, Reservation,
+    Roster, Standing, Tier,
+};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use rusqlite::Connection;
+
+use crate::columns::whole_micros;
+use crate::database::{Database, DatabaseError, Durability, Transaction};
+
+/// Accounts in the database of a data directory. Clones share them.
+#[derive(Clone, Debug)]
+pub struct SqliteAccounts {
+    database: Database,
+    shelf: Shelf,
+}
+
+/// The roster, where the writing thread and requests meet.
+#[derive(Clone, Debug)]
+pub(crate) struct Shelf(Arc<RwLock<Roster>>);
+
+/// Reads everything that requests are answered from.
+pub(crate) fn load(connection: &Connection, defaults: Tier) -> rusqlite::Result<Shelf> {
+    let mut roster = Roster::new(defaults);
+    rows::each_account(connection, |account, balance_cents| {
+        roster.insert(account, balance_cents);
+    })?;
+    rows::each_key(connection, |key, hash| roster.insert_key(key, hash))?;
+    Ok(Shelf(Arc::new(RwLock::new(roster))))
+}
+
+impl Shelf {
+    fn read(&self) -> RwLockReadGuard<'_, Roster> {
+        // Every change is made whole by one call that does not panic in between.
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Roster> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the roster take a change over once it is committed.
+    fn later(
+        &self,
+        transaction: &mut Transaction<'_>,
+        change: impl FnOnce(&mut Roster) + Send + 'static,
+    ) {
+        let shelf = self.clone();
+        transaction.after_commit(move || change(&mut shelf.write()));
+    }
+}
+
+impl SqliteAccounts {
+    pub(crate) fn new(database: Database, shelf: Shelf) -> Self {
+        Self { database, shelf }
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&Shelf, &mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, AccountsError> {
+        let shelf = self.shelf.clone();
+        self.database
+            .write(Durability::Now, move |rows| operation(&shelf, rows))
+            .await
+            .map_err(unavailable)
+    }
+
+    fn knows(&self, account: &AccountId) -> bool {
+        self.shelf.read().account(account).is_some()
+    }
+
+    /// Adds an entry for its cause, unless there is one; the one that stands.
+    async fn post(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        amount_cents: i64,
+        now: Timestamp,
+    ) -> Result<LedgerEntry, AdminError> {
+        // Accounts never go, so this cannot change before the row is written.
+        if !self.knows(account) {
+            return Err(AdminError::NoAccount);
+        }
+        let account = account.clone();
+        let posted = self.write(move |shelf, rows| {
+            ledger::post(rows, shelf, &account, cause, amount_cents, now)
+        });
+        Ok(posted.await?)
+    }
+}
+
+#[async_trait]
+impl Accounts for SqliteAccounts {
+    async fn by_key(
+        &self,
+        key: &KeyHash,
+        now: Timestamp,
+    ) -> Result<Option<Standing>, AccountsError> {
+        Ok(self.shelf.read().standing_by_key(key, now))
+    }
+
+    async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError> {
+        Ok(self.shelf.read().standing(id))
+    }
+
+    async fn credits(&self, account: &AccountId) -> Result<Credits, AccountsError> {
+        let roster = self.shelf.read();
+        let purse = roster.purse_of(account);
+        Ok(purse.map_or(Credits::default(), |purse| purse.credits()))
+    }
+
+    async fn reserve(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        hold_cents: u32,
+    ) -> Result<Reservation, AccountsError> {
+        Ok(self.shelf.write().reserve(account, cause, hold_cents))
+    }
+
+    async fn settle(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        charge_cents: u32,
+        now: Timestamp,
+    ) -> Result<LedgerEntry, AccountsError> {
+        let charge = -i64::from(charge_cents);
+        match self.post(account, cause, charge, now).await {
+            Ok(entry) => Ok(entry),
+            Err(AdminError::Unavailable(error)) => Err(error),
+            Err(error @ (AdminError::NoAccount | AdminError::NoKey | AdminError::Taken)) => {
+                Err(AccountsError(Box::new(error)))
+            }
+        }
+    }
+
+    async fn release(&self, account: &AccountId, cause: Cause) -> Result<(), AccountsError> {
+        if let Some(purse) = self.shelf.write().purse(account) {
+            purse.release(cause);
+        }
+        Ok(())
+    }
+
+    async fn entries(
+        &self,
+        account: &AccountId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<LedgerEntry>, AccountsError> {
+        let account = account.clone();
+        self.database
+            .read(move |rows| ledger::newest(rows, &account, before, limit))
+            .await
+            .map_err(unavailable)
+    }
+}
+
+#[async_trait]
+impl AccountAdmin for SqliteAccounts {
+    async fn create(&self, account: Account) -> Result<(), AdminError> {
+        let account = Account {
+            created_at: whole_micros(account.created_at),
+            ..account
+        };
+        let created = self.write(move |shelf, rows| {
+            let created = rows::insert_account(rows, &account)?;
+            if created {
+                shelf.later(rows, move |roster| roster.insert(account, 0));
+            }
+            Ok(created)
+        });
+        created.await?.then_some(()).ok_or(AdminError::Taken)
+    }
+
+    async fn change(
+        &self,
+        id: &AccountId,
+        changes: Vec<AccountChange>,
+    ) -> Result<Account, AdminError> {
+        let id = id.clone();
+        let changed = self.write(move |shelf, rows| {
+            // From the row and not from the roster: an earlier change may be in the same transaction.
+            let Some(mut account) = rows::account(rows, &id)? else {
+                return Ok(None);
+            };
+            changes.into_iter().for_each(|change| account.apply(change));
+            rows::update_account(rows, &account)?;
+            let told = account.clone();
+            shelf.later(rows, move |roster| roster.update(account));
+            Ok(Some(told))
+        });
+        changed.await?.ok_or(AdminError::NoAccount)
+    }
+
+    async fn accounts(&self, query: &AccountQuery) -> Result<Vec<AccountView>, AdminError> {
+        Ok(self.shelf.read().views(query))
+    }
+
+    async fn add_key(&self, key: ApiKey, hash: KeyHash) -> Result<(), AdminError> {
+        if !self.knows(&key.account) {
+            return Err(AdminError::NoAccount);
+        }
+        let key = ApiKey {
+            created_at: whole_micros(key.created_at),
+            expires_at: key.expires_at.map(whole_micros),
+            ..key
+        };
+        let added = self.write(move |shelf, rows| {
+            let added = rows::insert_key(rows, &key, &hash)?;
+            if added {
+                shelf.later(rows, move |roster| roster.insert_key(key, hash));
+            }
+            Ok(added)
+        });
+        added.await?.then_some(()).ok_or(AdminError::Taken)
+    }
+
+    async fn keys(&self, account: &AccountId) -> Result<Vec<ApiKey>, AdminError> {
+        let roster = self.shelf.read();
+        if roster.account(account).is_none() {
+            return Err(AdminError::NoAccount);
+        }
+        Ok(roster.keys(account))
+    }
+
+    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError> {
+        let id = id.clone();
+        let revoked = self.write(move |shelf, rows| {
+            let Some(key) = rows::revoke_key(rows, &id, now)? else {
+                return Ok(None);
+            };
+            let told = key.clone();
+            shelf.later(rows, move |roster| roster.update_key(key));
+            Ok(Some(told))
+        });
+        revoked.await?.ok_or(AdminError::NoKey)
+    }
+
+    async fn grant(
+        &self,
+        account: &AccountId,
+        cause: Cause,
+        amount_cents: i32,
+        now: Timestamp,
+    ) -> Result<Credits, AdminError> {
+        let amount_cents = i64::from(amount_cents);
+        self.post(account, cause, amount_cents, now).await?;
+        Ok(self.credits(account).await?)
+    }
+}
+
+fn unavailable(error: DatabaseError) -> AccountsError {
+    AccountsError(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! The SQL of the ledger.
+
+use accounts::{AccountId, Cause, LedgerEntry};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+
+use super::Shelf;
+use crate::columns::{Id, Micros, unreadable, whole_micros};
+use crate::database::Transaction;
+
+/// An entry with a cause of a kind that this program does not write.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no cause of this kind")]
+struct UnknownCause;
+
+const COLUMNS: &str = "seq, account, why, cause, amount_cents, at";
+
+/// Adds an entry for its cause, unless there is one, and lets the hold of the cause go; the entry that stands.
+pub(super) fn post(
+    rows: &mut Transaction<'_>,
+    shelf: &Shelf,
+    account: &AccountId,
+    cause: Cause,
+    amount_cents: i64,
+    now: Timestamp,
+) -> rusqlite::Result<LedgerEntry> {
+    let of_account = account.clone();
+    if let Some(entry) = of_cause(rows, account, cause)? {
+        shelf.later(rows, move |roster| {
+            if let Some(purse) = roster.purse(&of_account) {
+                purse.release(cause);
+            }
+        });
+        return Ok(entry);
+    }
+    let (why, id) = spell(cause);
+    let seq = rows
+        .prepare_cached(
+            "INSERT INTO ledger (account, why, cause, amount_cents, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .insert(params![
+            account.as_str(),
+            why,
+            id,
+            amount_cents,
+            Micros(now)
+        ])?;
+    rows.prepare_cached("UPDATE accounts SET balance_cents = balance_cents + ?2 WHERE id = ?1")?
+        .execute(params![account.as_str(), amount_cents])?;
+    shelf.later(rows, move |roster| {
+        if let Some(purse) = roster.purse(&of_account) {
+            purse.post(cause, amount_cents);
+        }
+    });
+    Ok(LedgerEntry {
+        seq: seq.unsigned_abs(),
+        account: account.clone(),
+        cause,
+        amount_cents,
+        at: whole_micros(now),
+    })
+}
+
+/// The newest entries of an account, below `before` where it is given.
+pub(super) fn newest(
+    rows: &Connection,
+    account: &AccountId,
+    before: Option<u64>,
+    limit: usize,
+) -> rusqlite::Result<Vec<LedgerEntry>> {
+    let before = before.map_or(i64::MAX, |seq| i64::try_from(seq).unwrap_or(i64::MAX));
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = rows.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM ledger WHERE account = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3"
+    ))?;
+    let found = statement.query_map(params![account.as_str(), before, limit], entry)?;
+    found.collect()
+}
+
+fn of_cause(
+    rows: &Connection,
+    account: &AccountId,
+    cause: Cause,
+) -> rusqlite::Result<Option<LedgerEntry>> {
+    let (why, id) = spell(cause);
+    rows.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM ledger WHERE account = ?1 AND why = ?2 AND cause = ?3"
+    ))?
+    .query_row(params![account.as_str(), why, id], entry)
+    .optional()
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
+    let Micros(at) = row.get("at")?;
+    Ok(LedgerEntry {
+        seq: row.get::<_, i64>("seq")?.unsigned_abs(),
+        account: crate::columns::parse(&row.get::<_, String>("account")?)?,
+        cause: read(row.get("why")?, row.get("cause")?)?,
+        amount_cents: row.get("amount_cents")?,
+        at,
+    })
+}
+
+/// The two columns of a cause.
+fn spell(cause: Cause) -> (i64, Id) {
+    match cause {
+        Cause::Grant(id) => (1, Id(id)),
+        Cause::Generation(id) => (2, Id(id)),
+    }
+}
+
+fn read(why: i64, Id(id): Id) -> rusqlite::Result<Cause> {
+    let kinds: [fn(Uuid) -> Cause; 2] = [Cause::Grant, Cause::Generation];
+    let kind = usize::try_from(why - 1).ok().and_then(|at| kinds.get(at));
+    kind.map(|kind| kind(id))
+        .ok_or_else(|| unreadable(UnknownCause))
+}

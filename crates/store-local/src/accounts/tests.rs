@@ -1,0 +1,229 @@
+//! The contract of accounts on SQLite, what outlives the process, and what the disk may do in between.
+
+use std::sync::{Arc, Mutex};
+
+use accounts::contract::{self, Ports};
+use accounts::{MintedKey, RateWindow, Scopes};
+use rusqlite::OptionalExtension;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::{Clock, Store, StoreOptions};
+
+fn open(root: &TempDir) -> SqliteAccounts {
+    let store = Store::open(root.path()).expect("the store opens");
+    store.accounts()
+}
+
+fn fresh() -> (TempDir, SqliteAccounts) {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let accounts = open(&root);
+    (root, accounts)
+}
+
+fn now() -> Timestamp {
+    Timestamp::new(1_790_000_000, 123_456_789).expect("in range")
+}
+
+async fn acme(store: &SqliteAccounts) -> AccountId {
+    let id: AccountId = "acme".parse().expect("an id");
+    let account = Account::new(id.clone(), (&id).into(), now());
+    store.create(account).await.expect("the id is free");
+    id
+}
+
+fn generation(number: u128) -> Cause {
+    Cause::Generation(Uuid::from_u128(number))
+}
+
+#[tokio::test]
+async fn accounts_in_rows_keep_the_contract() {
+    let roots = Mutex::new(Vec::new());
+    contract::accounts(|tier| {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let clock = Clock::system();
+        let options = StoreOptions { clock, tier };
+        let store = Store::open_with(root.path(), options).expect("a fresh store");
+        roots.lock().expect("no panic").push(root);
+        let store = Arc::new(store.accounts());
+        Ports {
+            accounts: store.clone(),
+            admin: store,
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn everything_but_holds_outlives_the_process() {
+    let (root, store) = fresh();
+    let acme = acme(&store).await;
+    let changes = vec![
+        AccountChange::Billed(true),
+        AccountChange::UploadRetention(Some(jiff::SignedDuration::from_secs(90))),
+        AccountChange::RateWindows(Some(RateWindow::read_list("60/1m").expect("windows"))),
+        AccountChange::Entitlements(Some("none".parse().expect("entitlements"))),
+    ];
+    store.change(&acme, changes).await.expect("it is there");
+    let minted = MintedKey::new(&[7; MintedKey::RANDOM_BYTES]);
+    let key = ApiKey {
+        id: minted.id.clone(),
+        account: acme.clone(),
+        name: "Production".parse().expect("a name"),
+        scopes: Scopes::standard(),
+        created_at: now(),
+        expires_at: Some(Timestamp::MAX),
+        revoked_at: None,
+    };
+    store.add_key(key, minted.hash()).await.expect("it is new");
+    let granted = store.grant(&acme, Cause::Grant(Uuid::nil()), 100, now());
+    granted.await.expect("the account is there");
+    let held = store.reserve(&acme, generation(1), 70).await;
+    assert_eq!(held.expect("an answer"), Reservation::Held);
+    let charged = store.settle(&acme, generation(2), 10, now()).await;
+    let charged = charged.expect("an answer");
+
+    let one = AccountQuery::One(acme.clone());
+    let before = store.accounts(&one).await.expect("an answer");
+    let keys = store.keys(&acme).await.expect("the account is there");
+    assert_eq!(
+        (
+            before[0].credits.balance_cents,
+            before[0].credits.held_cents
+        ),
+        (90, 70)
+    );
+    drop(store);
+    let store = open(&root);
+    let after = store.accounts(&one).await.expect("an answer");
+    assert_eq!(after[0].account, before[0].account);
+    assert_eq!(after[0].tier, before[0].tier);
+    assert_eq!(
+        (after[0].credits.balance_cents, after[0].credits.held_cents),
+        (90, 0)
+    );
+    assert_eq!(store.keys(&acme).await.expect("it is there"), keys);
+    let standing = store.by_key(&minted.hash(), now()).await;
+    assert_eq!(
+        standing.expect("an answer").and_then(|found| found.key),
+        Some(minted.id)
+    );
+    let again = store.settle(&acme, generation(2), 99, now()).await;
+    assert_eq!(
+        again.expect("an answer"),
+        charged,
+        "billed once, also by another process"
+    );
+}
+
+#[tokio::test]
+async fn no_key_is_at_rest_in_the_clear() {
+    use secrecy::ExposeSecret;
+    let (root, store) = fresh();
+    let acme = acme(&store).await;
+    let minted = MintedKey::new(&[9; MintedKey::RANDOM_BYTES]);
+    let key = ApiKey {
+        id: minted.id.clone(),
+        name: (&acme).into(),
+        account: acme,
+        scopes: Scopes::all(),
+        created_at: now(),
+        expires_at: None,
+        revoked_at: None,
+    };
+    store.add_key(key, minted.hash()).await.expect("it is new");
+    drop(store);
+    let secret = minted
+        .text
+        .expose_secret()
+        .rsplit_once('_')
+        .expect("a secret")
+        .1;
+    for file in std::fs::read_dir(root.path()).expect("the directory") {
+        let path = file.expect("an entry").path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).expect("the file");
+            let found = bytes
+                .windows(secret.len())
+                .any(|part| part == secret.as_bytes());
+            assert!(!found, "{}", path.display());
+        }
+    }
+}
+
+#[tokio::test]
+async fn entries_of_the_ledger_neither_change_nor_go() {
+    let (_root, store) = fresh();
+    let acme = acme(&store).await;
+    store
+        .settle(&acme, generation(1), 5, now())
+        .await
+        .expect("an answer");
+    for sql in ["UPDATE ledger SET amount_cents = 0", "DELETE FROM ledger"] {
+        let refused = store
+            .database
+            .write(Durability::Now, move |rows| rows.execute(sql, []))
+            .await;
+        assert!(refused.is_err(), "{sql}");
+    }
+    assert_eq!(
+        store
+            .entries(&acme, None, 9)
+            .await
+            .expect("an answer")
+            .len(),
+        1
+    );
+}
+
+/// Many tasks on many threads, all of them at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn balances_rows_and_ledger_agree_after_a_storm() {
+    let (_root, store) = fresh();
+    let acme = acme(&store).await;
+    store
+        .change(&acme, vec![AccountChange::Billed(true)])
+        .await
+        .expect("it is there");
+    let granted = store.grant(&acme, Cause::Grant(Uuid::nil()), 500, now());
+    granted.await.expect("it is there");
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..200 {
+        let (store, acme) = (store.clone(), acme.clone());
+        tasks.spawn(async move {
+            let cause = generation(number % 120);
+            let held = store.reserve(&acme, cause, 10).await.expect("an answer");
+            let credits = store.credits(&acme).await.expect("an answer");
+            assert!(credits.available_cents() >= 0, "{credits:?}");
+            match held {
+                Reservation::Held if number % 3 == 0 => {
+                    store.release(&acme, cause).await.expect("an answer");
+                }
+                Reservation::Held => {
+                    store
+                        .settle(&acme, cause, 4, now())
+                        .await
+                        .expect("an answer");
+                }
+                Reservation::Insufficient { .. } => {}
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.expect("no task panics");
+    }
+    let credits = store.credits(&acme).await.expect("an answer");
+    let entries = store.entries(&acme, None, 1000).await.expect("an answer");
+    let sum: i64 = entries.iter().map(|entry| entry.amount_cents).sum();
+    let row = store.database.read(|rows| {
+        rows.query_row(
+            "SELECT balance_cents FROM accounts WHERE id = 'acme'",
+            [],
+            |row| row.get(0),
+        )
+        .optional()
+    });
+    assert_eq!(row.await.expect("an answer"), Some(sum));
+    assert_eq!((credits.balance_cents, credits.held_cents), (sum, 0));
+}
