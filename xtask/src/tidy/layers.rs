@@ -67,6 +67,11 @@ pub const LAYERS: &[Layer] = &[
         ],
     ),
     layer(
+        "router-http",
+        Room::Adapter,
+        &["accounts", "hyper-kit", "identity", "router-core"],
+    ),
+    layer(
         "store-local",
         Room::Adapter,
         &["accounts", "asset-store", "workflow-core"],

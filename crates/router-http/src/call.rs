@@ -1,0 +1,140 @@
+//! `POST /v1/models/{provider}/{model}`: one call, from its head to its answer.
+//!
+//! The connection reads the body, hands it over and then merely waits: what runs is a task of its own, and nothing of the
+//! request is held meanwhile. Wherever the client leaves, the call is written down.
+
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use hyper_kit::{Body, BodyError, read_limited};
+use jiff::Timestamp;
+use router_core::{
+    Answered, Bucket, CallHead, ModelId, OpenCall, RefusedCall, RequestId, RouterError,
+};
+
+use crate::api::Asked;
+use crate::errors::ApiError;
+use crate::headers::{IDEMPOTENCY_KEY, REPLAYED, YES};
+use crate::{RouterService, delivery, reply};
+
+/// A call whose body is to be read. Dropping it means that the client left.
+pub(crate) struct Opened<'a> {
+    call: Option<OpenCall>,
+    service: &'a RouterService,
+}
+
+/// Opens a call of a known caller: every check that needs no body. The head is not needed afterwards.
+///
+/// # Errors
+/// With the first check that fails; the call is written down then.
+pub(crate) fn open<'a>(
+    service: &'a RouterService,
+    asked: &Asked,
+    head: &Parts,
+    request: RequestId,
+    now: Timestamp,
+) -> Result<Opened<'a>, RouterError> {
+    let values = head.headers.get_all(IDEMPOTENCY_KEY).iter();
+    let keys: Vec<&[u8]> = values.map(|value| value.as_bytes()).collect();
+    let mut types = head.headers.get_all(CONTENT_TYPE).iter();
+    // Two types are none that counts.
+    let content_type = match (types.next(), types.next()) {
+        (None, _) => None,
+        (Some(only), None) => Some(only.to_str().unwrap_or("unreadable")),
+        (Some(_), Some(_)) => Some("several"),
+    };
+    let call = CallHead {
+        request,
+        provider: &asked.provider,
+        model: &asked.model,
+        query: head.uri.query().unwrap_or_default(),
+        content_type,
+        keys: &keys,
+    };
+    match service.router.open(&asked.caller, call, now) {
+        Ok(call) => Ok(Opened {
+            call: Some(call),
+            service,
+        }),
+        Err(refused) => Err(written_down(service, refused)),
+    }
+}
+
+fn respond(answered: Answered, request: RequestId) -> Response<Body> {
+    let mut response = match answered.result {
+        Ok(answer) => reply::forwarded(StatusCode::OK, answer),
+        Err(error) => ApiError::Router(error).into_response(request),
+    };
+    if answered.replayed {
+        response.headers_mut().insert(REPLAYED, YES);
+    }
+    response.map(|body| delivery::telling(body, answered.delivery))
+}
+
+/// Has the end of a call written down.
+fn written_down(service: &RouterService, refused: RefusedCall) -> RouterError {
+    service.executions.spawn(refused.record);
+    refused.error
+}
+
+impl Opened<'_> {
+    /// Reads the body, starts the execution and waits for its answer; an error among the answers comes with its bucket.
+    ///
+    /// # Errors
+    /// If the body cannot be read.
+    pub(crate) async fn run(
+        self,
+        body: Body,
+        request: RequestId,
+    ) -> Result<(Response<Body>, Option<Bucket>), BodyError> {
+        let service = self.service;
+        let config = &service.config;
+        let body = match read_limited(body, config.body_bytes, config.read_pace).await {
+            Ok(body) => body,
+            Err(error) => {
+                self.refuse(&error);
+                return Err(error);
+            }
+        };
+        let (execution, waiter) = self.take().run(body);
+        service.executions.spawn(execution);
+        let answered = waiter.wait().await;
+        let bucket = answered.result.as_ref().err().map(RouterError::bucket);
+        Ok((respond(answered, request), bucket))
+    }
+
+    /// The model that is called.
+    pub(crate) fn model(&self) -> ModelId {
+        let call = self.call.as_ref().expect("it is taken last");
+        call.model().id().clone()
+    }
+
+    fn take(mut self) -> OpenCall {
+        self.call.take().expect("it is taken once")
+    }
+
+    /// Ends the call because its body could not be read.
+    fn refuse(mut self, error: &BodyError) {
+        let error = match error {
+            BodyError::TooLarge { limit } => RouterError::TooLarge {
+                limit_bytes: *limit,
+            },
+            BodyError::Idle => RouterError::Malformed(error.to_string()),
+            BodyError::Broken(_) => RouterError::Disconnected,
+        };
+        self.end(error);
+    }
+
+    fn end(&mut self, error: RouterError) {
+        if let Some(call) = self.call.take() {
+            let refused = call.refuse(error, self.service.clock.now());
+            written_down(self.service, refused);
+        }
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        self.end(RouterError::Disconnected);
+    }
+}

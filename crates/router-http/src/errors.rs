@@ -1,0 +1,302 @@
+//! Errors become responses: the one table of Family A.
+//!
+//! What goes out is safe to show to end users; the chain behind a fault of the router goes to the log, once, here.
+
+use std::time::Duration;
+
+use http::header::{ALLOW, CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use hyper_kit::{Body, BodyError, Refusal};
+use identity::IdentityError;
+use router_core::{
+    Answer, Bucket, ModelId, Outcome, Refusal as ContentRefusal, RequestId, RouterError,
+};
+
+use crate::wire::{ErrorBody, ValidationBody, ValidationDetail};
+use crate::{headers, reply};
+
+/// When to try again after a refusal for calls in flight, in seconds: any of them may end at any moment.
+const ROOM_AFTER_S: u64 = 1;
+
+/// Everything a request of Family A can be refused for, or fail of.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApiError {
+    /// Nobody is known to ask.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The router refused or failed.
+    #[error(transparent)]
+    Router(#[from] RouterError),
+    /// No route has this path.
+    #[error("no such route")]
+    NoRoute,
+    /// The path has other methods.
+    #[error("the method is not allowed here")]
+    MethodNotAllowed(HeaderValue),
+    /// The body could not be read.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The plumbing refused the request, or met a panic.
+    #[error("{}", .0.message())]
+    Refused(Refusal),
+}
+
+/// What a client reads of an error.
+struct Told {
+    status: StatusCode,
+    bucket: Bucket,
+    body: Content,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// The body of an error.
+enum Content {
+    /// RouterErrorResponse with this detail.
+    Detail(String),
+    /// RouterValidationErrorResponse, spelled.
+    Validation(Vec<u8>),
+    /// A provider's own, as it came.
+    Forwarded(Answer),
+}
+
+impl ApiError {
+    /// The bucket that the error is told and recorded as.
+    pub(crate) fn bucket(&self) -> Bucket {
+        match self {
+            Self::Router(error) => error.bucket(),
+            Self::Identity(IdentityError::Unauthorized) => Bucket::Unauthorized,
+            Self::Identity(IdentityError::Accounts(_)) => Bucket::ServiceUnavailable,
+            Self::NoRoute | Self::MethodNotAllowed(_) | Self::Body(_) => Bucket::InvalidInput,
+            Self::Refused(Refusal::Panicked) => Bucket::InternalError,
+            Self::Refused(_) => Bucket::InvalidInput,
+        }
+    }
+
+    /// The response to a request that ended so; logs the chain of a fault.
+    pub(crate) fn into_response(self, request: RequestId) -> Response<Body> {
+        let told = self.told();
+        if matches!(
+            told.bucket,
+            Bucket::InternalError | Bucket::ServiceUnavailable
+        ) {
+            let error = chain(&self);
+            let bucket = told.bucket.name();
+            tracing::error!(error, bucket, request.id = %request, "request failed through a fault of the router");
+        }
+        respond(told)
+    }
+
+    fn told(&self) -> Told {
+        let invalid = |status, detail: &str| Told::of(status, Bucket::InvalidInput, detail);
+        match self {
+            Self::Identity(IdentityError::Unauthorized) => Told::of(
+                StatusCode::UNAUTHORIZED,
+                Bucket::Unauthorized,
+                "the credentials are missing or invalid; send `Authorization: Bearer <token or key>`",
+            )
+            .with(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+            Self::Identity(IdentityError::Accounts(_)) => Told::of(
+                StatusCode::SERVICE_UNAVAILABLE,
+                Bucket::ServiceUnavailable,
+                "the service is temporarily unavailable; try again in a moment",
+            ),
+            Self::Router(error) => of_router(error),
+            Self::NoRoute => invalid(
+                StatusCode::NOT_FOUND,
+                "no such route; GET /v1/openapi.json lists them",
+            ),
+            Self::MethodNotAllowed(allow) => {
+                let methods = allow.to_str().unwrap_or_default();
+                let detail = format!("the method is not allowed here; use one of {methods}");
+                invalid(StatusCode::METHOD_NOT_ALLOWED, &detail).with(ALLOW, allow.clone())
+            }
+            Self::Body(BodyError::TooLarge { limit }) => of_router(&RouterError::TooLarge {
+                limit_bytes: *limit,
+            }),
+            Self::Body(error @ BodyError::Idle) => {
+                invalid(StatusCode::REQUEST_TIMEOUT, &error.to_string())
+            }
+            Self::Body(error @ BodyError::Broken(_)) => {
+                invalid(StatusCode::BAD_REQUEST, &error.to_string())
+            }
+            Self::Refused(refusal @ Refusal::Panicked) => Told::of(
+                refusal.status(),
+                Bucket::InternalError,
+                refusal.message(),
+            ),
+            Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
+        }
+    }
+}
+
+fn respond(told: Told) -> Response<Body> {
+    let mut response = match told.body {
+        Content::Detail(detail) => reply::json(
+            told.status,
+            &ErrorBody {
+                detail: &detail,
+                error_type: told.bucket.name(),
+            },
+        ),
+        Content::Validation(bytes) => reply::json_bytes(told.status, bytes),
+        Content::Forwarded(answer) => reply::forwarded(told.status, answer),
+    };
+    let fields = response.headers_mut();
+    headers::classify(fields, told.bucket);
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    fields.extend(told.headers);
+    response
+}
+
+fn of_router(error: &RouterError) -> Told {
+    let plain = |status| Told::of(status, error.bucket(), &error.to_string());
+    match error {
+        RouterError::Malformed(_) => plain(StatusCode::BAD_REQUEST),
+        RouterError::KeyConflict | RouterError::NotReplayable => plain(StatusCode::CONFLICT),
+        RouterError::TooLarge { .. } => plain(StatusCode::PAYLOAD_TOO_LARGE),
+        RouterError::MediaType => plain(StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        RouterError::Schema(violations) => Told {
+            status: StatusCode::UNPROCESSABLE_ENTITY,
+            bucket: error.bucket(),
+            body: validation(violations.iter().map(ValidationDetail::of).collect()),
+            headers: Vec::new(),
+        },
+        RouterError::Ended(outcome) => of_outcome(outcome),
+        RouterError::InsufficientCredits => plain(StatusCode::PAYMENT_REQUIRED),
+        RouterError::ModelNotFound { suggestions } => Told::of(
+            StatusCode::NOT_FOUND,
+            error.bucket(),
+            &not_found(suggestions),
+        ),
+        RouterError::Forbidden(_) | RouterError::NotEnabled => plain(StatusCode::FORBIDDEN),
+        RouterError::TooManyCalls { .. } => {
+            plain(StatusCode::TOO_MANY_REQUESTS).with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S))
+        }
+        RouterError::SpendCap {
+            limit_cents,
+            current_cents,
+        } => {
+            let remaining = limit_cents.saturating_sub(*current_cents);
+            plain(StatusCode::TOO_MANY_REQUESTS)
+                .with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S))
+                .with(headers::SPEND_LIMIT, HeaderValue::from(*limit_cents))
+                .with(headers::SPEND_CURRENT, HeaderValue::from(*current_cents))
+                .with(headers::SPEND_REMAINING, HeaderValue::from(remaining))
+        }
+        RouterError::InFlight { retry_after } => {
+            plain(StatusCode::CONFLICT).with(RETRY_AFTER, seconds(*retry_after))
+        }
+        RouterError::RateLimited { retry_after, .. } => {
+            plain(StatusCode::TOO_MANY_REQUESTS).with(RETRY_AFTER, seconds(*retry_after))
+        }
+        // Nobody reads it; the status is what the log has.
+        RouterError::Disconnected => plain(client_closed_request()),
+        RouterError::Deadline { retry_after } => {
+            let told = plain(StatusCode::GATEWAY_TIMEOUT);
+            match retry_after {
+                Some(after) => told.with(RETRY_AFTER, seconds(*after)),
+                None => told,
+            }
+        }
+        RouterError::Internal(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
+        RouterError::Unavailable(_) => plain(StatusCode::SERVICE_UNAVAILABLE),
+    }
+}
+
+fn of_outcome(outcome: &Outcome) -> Told {
+    let unprocessable = |bucket, body| Told {
+        status: StatusCode::UNPROCESSABLE_ENTITY,
+        bucket,
+        body,
+        headers: Vec::new(),
+    };
+    match outcome {
+        // A result is no error; that it came here is a fault of ours.
+        Outcome::Answered(_) => Told::of(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            Bucket::InternalError,
+            "the router failed to handle the request",
+        ),
+        Outcome::Refused(ContentRefusal::Detail(answer)) => {
+            unprocessable(Bucket::InvalidInput, Content::Forwarded(answer.clone()))
+        }
+        Outcome::Refused(ContentRefusal::Content { code, message }) => unprocessable(
+            Bucket::InvalidInput,
+            validation(vec![ValidationDetail::of_body(code, message)]),
+        ),
+        Outcome::Policy {
+            message,
+            detail: None,
+        } => Told::of(
+            StatusCode::BAD_REQUEST,
+            Bucket::ContentPolicyViolation,
+            message,
+        ),
+        Outcome::Policy {
+            detail: Some(answer),
+            ..
+        } => unprocessable(
+            Bucket::ContentPolicyViolation,
+            Content::Forwarded(answer.clone()),
+        ),
+        Outcome::Failed { bucket, message } => {
+            let usual = bucket.statuses().first().copied();
+            let status = usual.and_then(|status| StatusCode::from_u16(status).ok());
+            let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            Told::of(status, *bucket, message)
+        }
+    }
+}
+
+fn validation(detail: Vec<ValidationDetail<'_>>) -> Content {
+    let bytes = serde_json::to_vec(&ValidationBody { detail });
+    Content::Validation(bytes.expect("wire structs have only text keys"))
+}
+
+fn not_found(suggestions: &[ModelId]) -> String {
+    let similar: Vec<&str> = suggestions.iter().map(ModelId::as_str).collect();
+    match similar.as_slice() {
+        [] => "there is no such model; GET /v1/models lists those that there are".to_owned(),
+        similar => format!(
+            "there is no such model; did you mean {}?",
+            similar.join(", ")
+        ),
+    }
+}
+
+/// The status that the log and the record have for a caller that left.
+pub(crate) fn client_closed_request() -> StatusCode {
+    StatusCode::from_u16(499).expect("499 is a status")
+}
+
+/// Whole seconds, at least one.
+fn seconds(duration: Duration) -> HeaderValue {
+    let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    HeaderValue::from(whole.max(1))
+}
+
+/// An error and all that caused it, on one line: not every format of the log follows causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
+}
+
+impl Told {
+    fn of(status: StatusCode, bucket: Bucket, detail: &str) -> Self {
+        Self {
+            status,
+            bucket,
+            body: Content::Detail(detail.to_owned()),
+            headers: Vec::new(),
+        }
+    }
+
+    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

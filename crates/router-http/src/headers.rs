@@ -1,0 +1,89 @@
+//! The headers of Family A, under both of their names.
+//!
+//! Today's public clients read `X-Comfy-*`; the mirror repeats a value under that name and never adds one.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use router_core::{Bucket, RequestId};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
+const ERROR_TYPE: HeaderName = HeaderName::from_static("x-service-error-type");
+
+/// US cents that the caller's calls in flight may commit.
+pub(crate) const SPEND_LIMIT: HeaderName = HeaderName::from_static("x-committed-spend-limit");
+
+/// US cents that they have committed, without the rejected call.
+pub(crate) const SPEND_CURRENT: HeaderName = HeaderName::from_static("x-committed-spend-current");
+
+/// US cents left under the cap.
+pub(crate) const SPEND_REMAINING: HeaderName =
+    HeaderName::from_static("x-committed-spend-remaining");
+
+/// Says that the answer is a stored one.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// What [`REPLAYED`] says; otherwise it is absent.
+pub(crate) const YES: HeaderValue = HeaderValue::from_static("true");
+
+/// The key under which a call runs once.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Headers of ours and their mirrors.
+const MIRRORS: [(HeaderName, HeaderName); 2] = [
+    (REQUEST_ID, HeaderName::from_static("x-comfy-request-id")),
+    (ERROR_TYPE, HeaderName::from_static("x-comfy-error-type")),
+];
+
+/// Names the bucket of an error.
+pub(crate) fn classify(headers: &mut HeaderMap, bucket: Bucket) {
+    headers.insert(ERROR_TYPE, HeaderValue::from_static(bucket.name()));
+}
+
+/// Names the request in its answer, and mirrors what is to be mirrored.
+pub(crate) fn identify(headers: &mut HeaderMap, request: RequestId, mirror: bool) {
+    let id = HeaderValue::from_str(&request.to_string()).expect("a UUID is a header value");
+    headers.insert(REQUEST_ID, id);
+    if !mirror {
+        return;
+    }
+    for (ours, theirs) in MIRRORS {
+        if let Some(value) = headers.get(&ours).cloned() {
+            headers.insert(theirs, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn names(mirror: bool, bucket: Option<Bucket>) -> Vec<String> {
+        let mut headers = HeaderMap::new();
+        if let Some(bucket) = bucket {
+            classify(&mut headers, bucket);
+        }
+        identify(&mut headers, RequestId(Uuid::nil()), mirror);
+        let mut names: Vec<String> = headers.keys().map(ToString::to_string).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn the_mirror_repeats_and_never_adds() {
+        assert_eq!(names(false, None), ["x-service-request-id"]);
+        assert_eq!(
+            names(true, None),
+            ["x-comfy-request-id", "x-service-request-id"]
+        );
+        assert_eq!(
+            names(true, Some(Bucket::RateLimited)),
+            [
+                "x-comfy-error-type",
+                "x-comfy-request-id",
+                "x-service-error-type",
+                "x-service-request-id",
+            ]
+        );
+    }
+}

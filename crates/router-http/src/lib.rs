@@ -1,0 +1,26 @@
+//! Family A over HTTP: requests to questions of the router, and its answers back.
+//!
+//! Decides nothing about a call; it reads what came, asks [`router_core::Router`], and spells the answer. Every wire word of
+//! the family stands in `wire` and `headers`, every error becomes a response in one file. The one task that it starts is
+//! the execution of a call, which must outlive its connection; whoever mounts the API joins those. Start at [`routes`],
+//! which mounts a [`RouterService`].
+
+mod access;
+mod api;
+mod call;
+mod catalog;
+mod delivery;
+mod errors;
+mod headers;
+mod origins;
+mod query;
+mod reply;
+mod service;
+mod wire;
+
+pub use access::{Observed, Observer};
+pub use api::{OPENAPI, RouterApi, routes};
+pub use service::{RouterHttpConfig, RouterService};
+
+#[cfg(test)]
+mod tests;

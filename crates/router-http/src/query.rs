@@ -1,0 +1,47 @@
+//! The parameters of a query, as a list of the catalog wants them.
+
+use percent_encoding::percent_decode;
+
+/// The values of the parameters that lists know, in the order in which they were sent. What is no UTF-8 becomes a text
+/// that no value may be. Parameters that are not known are passed over, so that newer clients may send more.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query {
+    pub(crate) limit: Vec<String>,
+    pub(crate) cursor: Vec<String>,
+}
+
+impl Query {
+    /// Reads the part of an address behind the question mark.
+    pub(crate) fn read(query: &str) -> Self {
+        let mut read = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match decode(name).as_str() {
+                "limit" => read.limit.push(decode(value)),
+                "cursor" => read.cursor.push(decode(value)),
+                _ => {}
+            }
+        }
+        read
+    }
+}
+
+fn decode(text: &str) -> String {
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode(spaced.as_bytes()).decode_utf8_lossy();
+    decoded.into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_parameters_are_read_in_order_and_decoded() {
+        let read = Query::read("limit=5&x=1&cursor=a%2Bb&limit=%31&cursor&=&&l%69mit=+7");
+        assert_eq!(read.limit, ["5", "1", " 7"]);
+        assert_eq!(read.cursor, ["a+b", ""]);
+        assert_eq!(Query::read(""), Query::default());
+        assert_eq!(Query::read("limit=%ff").limit, ["\u{fffd}"]);
+    }
+}

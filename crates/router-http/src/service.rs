@@ -1,0 +1,60 @@
+//! What the API is made from, and what an operator settles about it.
+
+use std::sync::Arc;
+
+use hyper_kit::{Origin, PublicAddress, ReadPace};
+use identity::Identity;
+use router_core::{Router, Timer};
+use tokio_util::task::TaskTracker;
+
+use crate::Observer;
+
+/// Everything that the API calls.
+#[derive(Clone)]
+pub struct RouterService {
+    /// The router.
+    pub router: Router,
+    /// Tells whose request it is; never anonymous here.
+    pub identity: Identity,
+    /// The clock of requests.
+    pub clock: Arc<dyn Timer>,
+    /// Where executions run, to be joined when the server drains: they outlive their connections on purpose.
+    pub executions: TaskTracker,
+    /// Hears of every answered request.
+    pub observer: Observer,
+    /// What the operator settled.
+    pub config: RouterHttpConfig,
+}
+
+/// What an operator settles.
+#[derive(Clone, Debug)]
+pub struct RouterHttpConfig {
+    /// How links are addressed, whose forwarding headers are believed, and the prefix that every path stands below.
+    pub address: PublicAddress,
+    /// Pages of other origins that may call.
+    pub allowed_origins: Vec<Origin>,
+    /// Most bytes of a call's body.
+    pub body_bytes: usize,
+    /// How slowly a body may arrive.
+    pub read_pace: ReadPace,
+    /// Whether the routes are served under `/v2/models` too.
+    pub aliases: bool,
+    /// Whether `X-Service-*` headers of answers are repeated as `X-Comfy-*`.
+    pub mirror_headers: bool,
+    /// Whether credentials are taken from `X-API-Key`.
+    pub api_key_header: bool,
+}
+
+impl RouterHttpConfig {
+    /// 32 MiB: the default of [`RouterHttpConfig::body_bytes`], room for a few pictures in base64.
+    pub const BODY_BYTES: usize = 32 << 20;
+}
+
+impl std::fmt::Debug for RouterService {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RouterService")
+            .field("identity", &self.identity)
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
