@@ -17,6 +17,7 @@ mod link_keys;
 mod queue;
 mod records;
 mod store;
+mod user_files;
 
 pub use accounts::SqliteAccounts;
 pub use blobs::FileBlobs;
@@ -27,3 +28,4 @@ pub use health::Poisoned;
 pub use jobs::SqliteJobs;
 pub use records::SqliteRecords;
 pub use store::{OpenError, Store, StoreOptions};
+pub use user_files::SqliteUserFiles;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use accounts::Tier;
 use asset_store::LinkKeys;
+use v1_compat::UserFilesBounds;
 
 use crate::accounts::SqliteAccounts;
 use crate::blobs::FileBlobs;
@@ -14,6 +15,7 @@ use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
 use crate::jobs::SqliteJobs;
 use crate::records::SqliteRecords;
+use crate::user_files::SqliteUserFiles;
 use crate::{accounts as account_rows, jobs, link_keys};
 
 /// An open data directory. Clones are the same one; it stays taken until the last of them and of the ports made from them
@@ -129,6 +131,12 @@ impl Store {
     #[must_use]
     pub fn accounts(&self) -> SqliteAccounts {
         self.accounts.clone()
+    }
+
+    /// Settings and saved files, within these bounds for each account.
+    #[must_use]
+    pub fn user_files(&self, bounds: UserFilesBounds) -> SqliteUserFiles {
+        SqliteUserFiles::new(self.database.clone(), bounds)
     }
 
     /// The keys that sign links, made when the directory was.

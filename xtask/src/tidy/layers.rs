@@ -53,6 +53,11 @@ pub const LAYERS: &[Layer] = &[
     layer("asset-store", Room::Domain, &["accounts"]),
     layer("router-core", Room::Domain, &["accounts"]),
     layer("workflow-core", Room::Domain, &["accounts", "asset-store"]),
+    layer(
+        "v1-compat",
+        Room::Domain,
+        &["accounts", "asset-store", "workflow-core"],
+    ),
     layer("hyper-kit", Room::Plumbing, &[]),
     layer("identity", Room::Plumbing, &["accounts"]),
     layer(
@@ -74,7 +79,7 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "store-local",
         Room::Adapter,
-        &["accounts", "asset-store", "workflow-core"],
+        &["accounts", "asset-store", "v1-compat", "workflow-core"],
     ),
     layer(
         "engine-native",

@@ -26,6 +26,10 @@ const AGGREGATES: &[(&str, &[&str])] = &[
             include_str!("../../migrations/jobs/0002.sql"),
         ],
     ),
+    (
+        "user_files",
+        &[include_str!("../../migrations/user_files/0001.sql")],
+    ),
 ];
 
 /// The database was written by another version of the program.

@@ -1,0 +1,38 @@
+//! What failures are called.
+
+use workflow_core::{JobError, JobErrorCode};
+
+/// The name of a failure: one of the specified words where one fits, else what the node itself calls it.
+#[must_use]
+pub fn exception_type(error: &JobError) -> &str {
+    match error.code {
+        JobErrorCode::InvalidWorkflow => "ValidationError",
+        JobErrorCode::OutOfMemory => "OOMError",
+        JobErrorCode::WorkerLost => "DispatcherError",
+        JobErrorCode::SecretLost | JobErrorCode::EngineError => "ServiceError",
+        JobErrorCode::NodeExecutionError => {
+            error.exception_type.as_deref().unwrap_or("RuntimeError")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_keeps_its_own_word_and_the_service_has_its_own() {
+        let failed = |code, own: Option<&str>| JobError {
+            exception_type: own.map(str::to_owned),
+            ..JobError::new(code, "")
+        };
+        let node = failed(JobErrorCode::NodeExecutionError, Some("ImageDownloadError"));
+        assert_eq!(exception_type(&node), "ImageDownloadError");
+        let node = failed(JobErrorCode::NodeExecutionError, None);
+        assert_eq!(exception_type(&node), "RuntimeError");
+        let memory = failed(JobErrorCode::OutOfMemory, Some("torch.OutOfMemoryError"));
+        assert_eq!(exception_type(&memory), "OOMError");
+        let invalid = failed(JobErrorCode::InvalidWorkflow, None);
+        assert_eq!(exception_type(&invalid), "ValidationError");
+    }
+}

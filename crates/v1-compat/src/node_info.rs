@@ -1,0 +1,102 @@
+//! Definitions of node classes as `object_info` tells them.
+
+use serde_json::{Map, Value, json};
+use workflow_core::{FileSource, InputDefinition, NodeDefinition, Socket};
+
+/// The files that an account can choose from; `None` of a definition that is told without an account.
+pub(crate) type Choices<'a> = Option<&'a dyn Fn(FileSource) -> Vec<String>>;
+
+/// The public definition of a class, its file inputs offering what `files` answers.
+#[must_use]
+pub fn node_info(class: &NodeDefinition, files: &dyn Fn(FileSource) -> Vec<String>) -> Value {
+    let section = |required: bool| {
+        let inputs = class.inputs.iter();
+        let inputs = inputs.filter(move |input| input.required == required);
+        let specs = inputs.map(|input| {
+            let spec = input_config(input, Some(files), usize::MAX);
+            (input.name.clone(), spec.unwrap_or_default())
+        });
+        specs.collect::<Map<String, Value>>()
+    };
+    let hidden = class.hidden.iter().map(|hidden| {
+        let token = match hidden.in_list {
+            true => json!([hidden.token]),
+            false => json!(hidden.token),
+        };
+        (hidden.name.clone(), token)
+    });
+    let sections = [
+        ("required", section(true)),
+        ("optional", section(false)),
+        ("hidden", hidden.collect()),
+    ];
+    let mut input = Map::new();
+    let mut order = Map::new();
+    for (name, specs) in sections {
+        // Clients count on `required`; the others are there when they have something in them.
+        if name == "required" || !specs.is_empty() {
+            order.insert(name.to_owned(), specs.keys().cloned().collect());
+            input.insert(name.to_owned(), Value::Object(specs));
+        }
+    }
+    let outputs = || class.outputs.iter();
+    let types: Vec<&str> = outputs().map(|output| output.io_type.as_str()).collect();
+    let lists: Vec<bool> = outputs().map(|output| output.is_list).collect();
+    let names: Vec<&str> = outputs().map(|output| output.name.as_str()).collect();
+    let mut info = Map::new();
+    let mut put = |name: &str, value: Value| info.insert(name.to_owned(), value);
+    put("input", input.into());
+    put("input_order", order.into());
+    put("is_input_list", class.takes_lists.into());
+    put("output", json!(types));
+    put("output_is_list", json!(lists));
+    put("output_name", json!(names));
+    if outputs().any(|output| output.tooltip.is_some()) {
+        let tooltips = outputs().map(|output| output.tooltip.clone().unwrap_or_default());
+        put("output_tooltips", tooltips.collect::<Vec<_>>().into());
+    }
+    put("name", class.class.clone().into());
+    put("display_name", class.display_name.clone().into());
+    put("description", class.description.clone().into());
+    put("python_module", class.python_module.clone().into());
+    put("category", class.category.clone().into());
+    put("output_node", class.output_node.into());
+    info.extend(class.extra.clone());
+    info.into()
+}
+
+/// One input as `[type, options]`; `None` when it has more than `most` choices.
+pub(crate) fn input_config(
+    input: &InputDefinition,
+    files: Choices<'_>,
+    most: usize,
+) -> Option<Value> {
+    let named = |io_type: Value, options: Map<String, Value>| json!([io_type, options]);
+    let plain = |io_type: &str| match input.options.is_empty() {
+        true => json!([io_type]),
+        false => named(io_type.into(), input.options.clone()),
+    };
+    let combo = |choices: Vec<String>, listed: bool| {
+        let too_many = choices.len() > most;
+        let mut options = input.options.clone();
+        if !listed {
+            options.insert("options".to_owned(), choices.clone().into());
+        }
+        let spec = match (listed, options.is_empty()) {
+            (true, true) => json!([choices]),
+            (true, false) => named(choices.into(), options),
+            (false, _) => named("COMBO".into(), options),
+        };
+        (!too_many).then_some(spec)
+    };
+    match &input.socket {
+        Socket::Int | Socket::Float | Socket::String | Socket::Boolean | Socket::Link(_) => {
+            Some(plain(input.socket.io_type()))
+        }
+        Socket::Combo { choices, listed } => combo(choices.clone(), *listed),
+        Socket::File { source, listed } => combo(
+            files.map(|files| files(*source)).unwrap_or_default(),
+            *listed,
+        ),
+    }
+}

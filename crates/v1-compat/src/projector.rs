@@ -1,0 +1,237 @@
+//! What one socket hears: the events of an account's jobs, as the frames that v1 clients know, in the order they know.
+//!
+//! Holds what a run told so far, for `progress_state` is cumulative, and which jobs are not over, for every change of their
+//! number is told. Both begin anew from a snapshot, so nothing here need outlive a slow reader.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use workflow_core::{
+    AccountEvent, AccountNews, Job, JobId, JobStatus, NodeEvent, NodeId, RunReport,
+};
+
+use crate::Frame;
+use crate::frames;
+
+/// The class whose pictures clients expect between the two words of its progress.
+const HANDS_PICTURES_OVER: &str = "SaveImageWebsocket";
+
+/// The view of one socket.
+#[derive(Debug, Default)]
+pub struct Projector {
+    /// Whether the client reads what a picture shows.
+    metadata: bool,
+    /// Jobs that are not over.
+    live: BTreeSet<JobId>,
+    runs: HashMap<JobId, Run>,
+}
+
+/// A run that the client was told of.
+#[derive(Debug, Default)]
+struct Run {
+    report: RunReport,
+    /// A word of progress that waits for its picture.
+    held: Option<Frame>,
+}
+
+impl Projector {
+    /// A view of nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes down whether the client reads metadata of pictures.
+    pub fn set_metadata(&mut self, metadata: bool) {
+        self.metadata = metadata;
+    }
+
+    /// Begins, or begins again after some news were missed: what is not over, and what runs told so far. The first frame is
+    /// the queue's status, with the socket's id in its first message.
+    pub fn begin(
+        &mut self,
+        in_flight: &[Arc<Job>],
+        reports: Vec<(JobId, RunReport)>,
+        sid: Option<&str>,
+    ) -> Vec<Frame> {
+        let before = std::mem::take(&mut self.runs);
+        self.live = in_flight.iter().map(|job| job.id).collect();
+        let mut told = vec![frames::status(self.live.len(), sid)];
+        // What ended unseen has to end for the client, too.
+        let mut ended: Vec<JobId> = before.into_keys().collect();
+        ended.retain(|id| !self.live.contains(id));
+        ended.sort_unstable();
+        told.extend(ended.into_iter().map(frames::executing_nothing));
+
+        let reports: HashMap<JobId, RunReport> = reports.into_iter().collect();
+        let runs = in_flight.iter().filter(|job| runs(job.status));
+        for job in runs {
+            let report = reports.get(&job.id).cloned().unwrap_or_default();
+            let started = millis(job.started_at.unwrap_or(job.created_at));
+            told.push(frames::moment("execution_start", job.id, started));
+            if let Some(cached) = &report.cached {
+                let data = frames::cached_data(job.id, cached, started);
+                told.push(frames::text("execution_cached", &data));
+            }
+            if !report.nodes.is_empty() {
+                told.push(frames::progress_state(job.id, &report));
+            }
+            if let Some((node, _)) = report.current() {
+                told.push(frames::executing(job.id, node));
+            }
+            let run = Run { report, held: None };
+            self.runs.insert(job.id, run);
+        }
+        told
+    }
+
+    /// What the client is told of a piece of news.
+    pub fn news(&mut self, news: &AccountNews, now: Timestamp) -> Vec<Frame> {
+        let id = news.job;
+        if let AccountEvent::Saved(job) = &news.event {
+            return self.saved(job);
+        }
+        let metadata = self.metadata;
+        let Some(run) = self.runs.get_mut(&id) else {
+            // Of a run that began before the snapshot and ended with it.
+            return Vec::new();
+        };
+        let held = run.held.take();
+        match &news.event {
+            AccountEvent::Saved(_) => Vec::new(),
+            AccountEvent::Node(event) => held
+                .into_iter()
+                .chain(run.tell(id, event, metadata, now))
+                .collect(),
+            AccountEvent::StoppedAt(node) => {
+                run.report.stopped_at = Some(node.clone());
+                held.into_iter().collect()
+            }
+            AccountEvent::Preview(preview) | AccountEvent::Frame(preview) => {
+                let picture = frames::picture(id, preview, metadata);
+                std::iter::once(picture).chain(held).collect()
+            }
+            AccountEvent::Text { node, line } => {
+                let line = frames::line(node, line);
+                held.into_iter().chain([line]).collect()
+            }
+        }
+    }
+
+    fn saved(&mut self, job: &Job) -> Vec<Frame> {
+        let id = job.id;
+        if job.status.is_terminal() {
+            return self.ended(job);
+        }
+        let mut told = Vec::new();
+        let is_new = self.live.insert(id);
+        if is_new {
+            told.push(frames::status(self.live.len(), None));
+        }
+        match (job.status, self.runs.contains_key(&id)) {
+            (JobStatus::Queued, true) => {
+                // Its worker is gone, or its server leaves: it will begin again.
+                self.runs.remove(&id);
+                told.push(frames::executing_nothing(id));
+                told.push(notification(id, "The job waits to run again."));
+                told.push(frames::status(self.live.len(), None));
+            }
+            (JobStatus::Queued, false) => {}
+            (JobStatus::Running, false) => {
+                self.runs.insert(id, Run::default());
+                let started = millis(job.started_at.unwrap_or(job.updated_at));
+                told.push(frames::status(self.live.len(), None));
+                told.push(frames::moment("execution_start", id, started));
+            }
+            // An output was committed, or it is to stop: the nodes themselves tell what clients want to know.
+            (JobStatus::Running, true) | (JobStatus::Canceling, _) => {}
+            (
+                JobStatus::Succeeded | JobStatus::Canceled | JobStatus::Failed | JobStatus::Expired,
+                _,
+            ) => {}
+        }
+        told
+    }
+
+    fn ended(&mut self, job: &Job) -> Vec<Frame> {
+        let (id, at) = (job.id, millis(job.completed_at.unwrap_or(job.updated_at)));
+        let was_live = self.live.remove(&id);
+        let Some(run) = self.runs.remove(&id) else {
+            // It never ran, or its end was told already.
+            let status = frames::status(self.live.len(), None);
+            return was_live.then_some(status).into_iter().collect();
+        };
+        let mut told: Vec<Frame> = run.held.into_iter().collect();
+        if run.report.cached.is_none() {
+            let data = frames::cached_data(id, &[], at);
+            told.push(frames::text("execution_cached", &data));
+        }
+        told.push(match job.status {
+            JobStatus::Succeeded => frames::moment("execution_success", id, at),
+            JobStatus::Failed => match frames::error_data(job, &run.report, at) {
+                Some(data) => frames::text("execution_error", &data),
+                None => interrupted(id, &run.report, at),
+            },
+            JobStatus::Canceled
+            | JobStatus::Expired
+            | JobStatus::Queued
+            | JobStatus::Running
+            | JobStatus::Canceling => interrupted(id, &run.report, at),
+        });
+        told.push(frames::status(self.live.len(), None));
+        told.push(frames::executing_nothing(id));
+        told
+    }
+}
+
+impl Run {
+    fn tell(&mut self, id: JobId, event: &NodeEvent, metadata: bool, now: Timestamp) -> Vec<Frame> {
+        self.report.record(event);
+        let state = |run: &Self| frames::progress_state(id, &run.report);
+        match event {
+            NodeEvent::Cached(nodes) => {
+                let data = frames::cached_data(id, nodes, millis(now));
+                vec![frames::text("execution_cached", &data)]
+            }
+            NodeEvent::Started { node, .. } => vec![state(self), frames::executing(id, node)],
+            NodeEvent::Step { node, step, steps } => {
+                let progress = frames::progress(id, node, *step, *steps);
+                if metadata && self.hands_over(node) {
+                    self.held = Some(progress);
+                    return vec![state(self)];
+                }
+                vec![state(self), progress]
+            }
+            NodeEvent::Executed { node, ui } => vec![frames::executed(id, node, ui)],
+            NodeEvent::Finished { .. } => vec![state(self)],
+        }
+    }
+
+    fn hands_over(&self, node: &NodeId) -> bool {
+        let class = self.report.nodes.get(node);
+        let class = class.and_then(|node| node.class.as_deref());
+        class == Some(HANDS_PICTURES_OVER)
+    }
+}
+
+fn interrupted(id: JobId, report: &RunReport, at_ms: i64) -> Frame {
+    let data = frames::interrupted_data(id, report, at_ms);
+    frames::text("execution_interrupted", &data)
+}
+
+fn notification(id: JobId, value: &str) -> Frame {
+    let data = serde_json::json!({"value": value, "prompt_id": id.to_string()});
+    frames::text("notification", &data)
+}
+
+fn runs(status: JobStatus) -> bool {
+    matches!(status, JobStatus::Running | JobStatus::Canceling)
+}
+
+pub(crate) fn millis(at: Timestamp) -> i64 {
+    at.as_millisecond()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! The body of `POST /prompt`, taken apart without touching the graph.
+//!
+//! The graph travels as the very text that came. Secrets leave the text at once: what is remembered of `extra_data` has none.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use secrecy::SecretString;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+use workflow_core::JobId;
+
+use crate::{Origin, PromptProblem};
+
+/// Keys of `extra_data` that hold secrets; the first that is there is the one used.
+const SECRETS: [&str; 3] = [
+    "api_key_service_org",
+    "api_key_comfy_org",
+    "auth_token_comfy_org",
+];
+
+/// The key of `extra_data` whose own keys go into pictures.
+const PNGINFO: &str = "extra_pnginfo";
+
+/// Most bytes of a secret: more than any token has.
+const MOST_SECRET_BYTES: usize = 16 * 1024;
+
+/// Most output nodes that may be named.
+const MOST_TARGETS: usize = 10_000;
+
+/// A submission, as v1 clients make it.
+#[derive(Debug)]
+pub struct PromptRequest {
+    /// The graph, as it came.
+    pub workflow: Bytes,
+    /// The id that the client chose.
+    pub prompt_id: Option<JobId>,
+    /// The output nodes to run.
+    pub targets: Option<Vec<String>>,
+    /// What goes into pictures besides the graph.
+    pub extra_pnginfo: Map<String, Value>,
+    /// The secret for partner nodes.
+    pub secret: Option<SecretString>,
+    /// The place in the queue that the client asked for; told back, and of no effect.
+    pub number: Option<f64>,
+    /// What else is remembered.
+    pub origin: Origin,
+}
+
+/// Why a body is no submission: what the client is told.
+#[derive(Debug, PartialEq)]
+pub struct PromptRefusal(pub Box<PromptProblem>);
+
+type Fields<'a> = HashMap<String, &'a RawValue>;
+
+impl PromptRequest {
+    /// Takes a body apart.
+    ///
+    /// # Errors
+    /// With what the client is told, if there is no graph in it or a field is not as it must be.
+    pub fn read(body: &[u8], now: Timestamp) -> Result<Self, PromptRefusal> {
+        let whole: &RawValue = serde_json::from_slice(body).map_err(|error| {
+            let details = format!("the body is not valid JSON: {error}");
+            refused(
+                "invalid_json",
+                "The request body is not valid JSON",
+                details,
+            )
+        })?;
+        let fields = object(whole)
+            .ok_or_else(|| invalid("the body must be a JSON object with the graph in `prompt`"))?;
+        let no_prompt = || {
+            let text = "No prompt provided";
+            refused("no_prompt", text, text.to_owned())
+        };
+        let prompt = fields.get("prompt").ok_or_else(no_prompt)?;
+        if !prompt.get().starts_with('{') {
+            let what = "`prompt` must be an object that maps node ids to nodes";
+            return Err(invalid(what));
+        }
+        let extra = fields.get("extra_data").map(|raw| extra_data(raw));
+        let (secret, mut extra_data) = extra.transpose()?.unwrap_or_default();
+        let extra_pnginfo = match extra_data.get(PNGINFO) {
+            Some(Value::Object(info)) => info.clone(),
+            Some(_) | None => Map::new(),
+        };
+        if let Some(client) = text(&fields, "client_id")? {
+            extra_data.insert("client_id".to_owned(), client.into());
+        }
+        extra_data.insert("create_time".to_owned(), now.as_millisecond().into());
+        Ok(Self {
+            workflow: Bytes::copy_from_slice(prompt.get().as_bytes()),
+            prompt_id: prompt_id(&fields)?,
+            targets: targets(&fields)?,
+            extra_pnginfo,
+            secret,
+            number: number(&fields)?,
+            origin: Origin {
+                number: 0.0,
+                extra_data,
+                workflow_id: text(&fields, "workflow_id")?,
+            },
+        })
+    }
+}
+
+fn refused(kind: &'static str, message: &str, details: String) -> PromptRefusal {
+    let problem = PromptProblem {
+        kind,
+        message: message.to_owned(),
+        details,
+        extra_info: Map::new(),
+        node_errors: Map::new(),
+    };
+    PromptRefusal(Box::new(problem))
+}
+
+fn invalid(details: &str) -> PromptRefusal {
+    refused(
+        "invalid_prompt",
+        "The prompt is invalid",
+        details.to_owned(),
+    )
+}
+
+/// The fields of an object; of two with one name the later stands. `None` for anything else.
+fn object(raw: &RawValue) -> Option<Fields<'_>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn value(fields: &Fields<'_>, name: &str) -> Result<Option<Value>, PromptRefusal> {
+    let Some(raw) = fields.get(name).filter(|raw| raw.get() != "null") else {
+        return Ok(None);
+    };
+    let value = serde_json::from_str(raw.get());
+    value.map(Some).map_err(|error| {
+        let details = format!("`{name}` cannot be read: {error}");
+        refused(
+            "invalid_json",
+            "The request body is not valid JSON",
+            details,
+        )
+    })
+}
+
+fn text(fields: &Fields<'_>, name: &str) -> Result<Option<String>, PromptRefusal> {
+    match value(fields, name)? {
+        None => Ok(None),
+        Some(Value::String(text)) if text.len() <= 256 => Ok(Some(text)),
+        Some(_) => Err(invalid(&format!(
+            "`{name}` must be a text of at most 256 bytes"
+        ))),
+    }
+}
+
+/// A canonical UUID, in lower case and with hyphens: nothing else names a job.
+fn prompt_id(fields: &Fields<'_>) -> Result<Option<JobId>, PromptRefusal> {
+    let Some(value) = value(fields, "prompt_id")? else {
+        return Ok(None);
+    };
+    let id = value.as_str().and_then(|text| {
+        let id: Uuid = text.parse().ok()?;
+        (id.to_string() == text).then_some(JobId(id))
+    });
+    let problem = || {
+        let details = "`prompt_id` must be a UUID in lower case with hyphens".to_owned();
+        refused("invalid_prompt_id", "The prompt id is invalid", details)
+    };
+    id.map(Some).ok_or_else(problem)
+}
+
+fn targets(fields: &Fields<'_>) -> Result<Option<Vec<String>>, PromptRefusal> {
+    let refused = || invalid("`partial_execution_targets` must be a list of node ids");
+    match value(fields, "partial_execution_targets")? {
+        None => Ok(None),
+        Some(Value::Array(ids)) if ids.len() <= MOST_TARGETS => {
+            let ids = ids.into_iter().map(|id| match id {
+                Value::String(id) => Ok(id),
+                Value::Number(id) => Ok(id.to_string()),
+                Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(refused()),
+            });
+            ids.collect::<Result<_, _>>().map(Some)
+        }
+        Some(_) => Err(refused()),
+    }
+}
+
+/// `number` as Python would read it with `float()`, or the sign of `front`.
+fn number(fields: &Fields<'_>) -> Result<Option<f64>, PromptRefusal> {
+    let read = match value(fields, "number")? {
+        None => None,
+        Some(Value::Number(number)) => Some(number.as_f64()),
+        Some(Value::String(text)) => Some(text.trim().parse().ok()),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) => Some(None),
+    };
+    match read {
+        None => Ok(None),
+        Some(Some(number)) if number.is_finite() => Ok(Some(number)),
+        Some(_) => Err(invalid("`number` must be a number")),
+    }
+}
+
+/// The secret in `extra_data`, and the rest of it.
+fn extra_data(raw: &RawValue) -> Result<(Option<SecretString>, Map<String, Value>), PromptRefusal> {
+    if raw.get() == "null" {
+        return Ok((None, Map::new()));
+    }
+    let Ok(Value::Object(mut extra)) = serde_json::from_str(raw.get()) else {
+        return Err(invalid("`extra_data` must be an object"));
+    };
+    let mut secret = None;
+    for name in SECRETS {
+        match extra.shift_remove(name) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) if text.is_empty() => {}
+            Some(Value::String(text)) if text.len() <= MOST_SECRET_BYTES => {
+                secret.get_or_insert(SecretString::from(text));
+            }
+            Some(_) => {
+                let must = format!("`extra_data.{name}` must be a text of at most 16384 bytes");
+                return Err(invalid(&must));
+            }
+        }
+    }
+    Ok((secret, extra))
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(body: &str) -> Result<PromptRequest, PromptRefusal> {
+        PromptRequest::read(body.as_bytes(), Timestamp::UNIX_EPOCH)
+    }
+
+    fn refusal(body: &str) -> &'static str {
+        read(body).expect_err(body).0.kind
+    }
+
+    #[test]
+    fn what_is_no_submission_is_told_apart() {
+        assert_eq!(refusal(""), "invalid_json");
+        assert_eq!(refusal("{"), "invalid_json");
+        assert_eq!(refusal("[]"), "invalid_prompt");
+        assert_eq!(refusal("{}"), "no_prompt");
+        for prompt in ["[]", "null", "\"x\"", "1"] {
+            assert_eq!(
+                refusal(&format!("{{\"prompt\": {prompt}}}")),
+                "invalid_prompt"
+            );
+        }
+        for id in ["7", "\"7\"", "\"9C0E6F4A-0000-4000-8000-000000000000\""] {
+            let body = format!("{{\"prompt\": {{}}, \"prompt_id\": {id}}}");
+            assert_eq!(refusal(&body), "invalid_prompt_id");
+        }
+        for field in [
+            "\"number\": \"x\"",
+            "\"number\": [1]",
+            "\"number\": \"nan\"",
+            "\"extra_data\": []",
+            "\"client_id\": 5",
+            "\"partial_execution_targets\": {}",
+            "\"partial_execution_targets\": [null]",
+        ] {
+            assert_eq!(
+                refusal(&format!("{{\"prompt\": {{}}, {field}}}")),
+                "invalid_prompt"
+            );
+        }
+    }
+
+    #[test]
+    fn the_graph_goes_on_as_it_came() {
+        let request = read(r#"{ "prompt" : {"1": {"b":1, "a" : 2.0}} , "number": "2.5"}"#);
+        let request = request.expect("a submission");
+        assert_eq!(&request.workflow[..], br#"{"1": {"b":1, "a" : 2.0}}"#);
+        assert_eq!(request.number, Some(2.5));
+        assert_eq!((request.prompt_id, request.targets), (None, None));
+    }
+
+    #[test]
+    fn secrets_are_in_nothing_that_is_kept() {
+        for name in SECRETS {
+            let body = json!({
+                "prompt": {},
+                "client_id": "c",
+                "prompt_id": null,
+                "extra_data": {name: "s3cret", "extra_pnginfo": {"workflow": {"id": 1}}, "x": 1},
+            });
+            let request = read(&body.to_string()).expect("a submission");
+            let secret = request.secret.as_ref().expect("it came with a secret");
+            assert_eq!(secret.expose_secret(), "s3cret");
+            assert!(!format!("{request:?}").contains("s3cret"));
+            let kept = request.origin.to_bytes();
+            assert!(!String::from_utf8_lossy(&kept).contains("s3cret"));
+            assert_eq!(request.extra_pnginfo["workflow"], json!({"id": 1}));
+            assert_eq!(request.origin.extra_data["client_id"], "c");
+            assert_eq!(request.origin.extra_data["create_time"], 0);
+        }
+    }
+}
