@@ -4,6 +4,9 @@ use bytes::Bytes;
 
 use crate::Bucket;
 
+/// Most bytes of a result that are kept for its key. A larger one is told once.
+pub const REPLAY_CAP_BYTES: usize = 8 << 20;
+
 /// Bytes of a partner, never touched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -70,5 +73,11 @@ impl Outcome {
             Self::Policy { detail, .. } => detail.as_ref(),
             Self::Refused(Refusal::Content { .. }) | Self::Failed { .. } => None,
         }
+    }
+
+    /// How many bytes of the partner are to be kept if it is to be told again.
+    #[must_use]
+    pub fn stored_bytes(&self) -> usize {
+        self.answer().map_or(0, |answer| answer.body.len())
     }
 }

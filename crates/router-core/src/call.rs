@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use accounts::{Fingerprint, IdempotencyKey, Standing};
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::{self, BoxFuture};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::oneshot;
 
@@ -163,10 +164,9 @@ impl OpenCall {
         };
         let run = execution::run(Arc::clone(&router), order, Arc::clone(&attempt), reply);
         let record = record_when_told(router, self.record, attempt, told);
-        let execution = async move {
-            futures_util::future::join(run, record).await;
-        };
-        (Box::pin(execution), waiter)
+        // Not an async block, which would keep room for both a second time.
+        let execution = future::join(run, record).map(|((), ())| ());
+        (execution.boxed(), waiter)
     }
 }
 
@@ -257,3 +257,6 @@ impl std::fmt::Debug for RefusedCall {
         write!(f, "RefusedCall({:?})", self.error)
     }
 }
+
+#[cfg(test)]
+mod tests;

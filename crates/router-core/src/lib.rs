@@ -16,6 +16,7 @@ mod cursor;
 mod error;
 mod id;
 mod limit;
+mod memory;
 mod model;
 mod price;
 mod provider;
@@ -25,8 +26,10 @@ mod timer;
 mod usage;
 mod windows;
 
+pub mod contract;
+
 pub use admission::{Admission, Load, Permit};
-pub use answer::{Answer, Outcome, Refusal};
+pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use bucket::{Bucket, KeyAfter};
 pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, RefusedCall, Waiter};
 pub use calls::{
@@ -36,6 +39,7 @@ pub use catalog::{Catalog, DuplicateModel, LiveCatalog, Page};
 pub use cursor::{CursorKey, InvalidCursor};
 pub use error::{RouterError, Violation, ViolationStep};
 pub use id::{GenerationId, InvalidModelId, ModelId, RequestId};
+pub use memory::MemoryCalls;
 pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition};
 pub use price::{Charge, Price};
 pub use provider::{

@@ -220,3 +220,6 @@ impl std::fmt::Debug for Router {
         f.write_str("Router")
     }
 }
+
+#[cfg(test)]
+mod tests;

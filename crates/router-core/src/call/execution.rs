@@ -10,6 +10,7 @@ use std::time::Duration;
 use accounts::{AccountId, Cause, Reservation, Standing};
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -55,29 +56,31 @@ pub(super) struct Dispatch {
 }
 
 /// Carries an order out and replies to its waiter.
-pub(super) async fn run(
+pub(super) fn run(
     router: Arc<Inner>,
     order: Order,
     attempt: Arc<Attempt>,
     reply: oneshot::Sender<Reply>,
-) {
+) -> impl Future<Output = ()> + Send {
     // On the heap, so that what preparing needs does not stay with the execution while it waits for the partner.
-    let prepared = Box::pin(prepare(&router, order, &attempt, reply)).await;
-    if let Some((dispatch, body)) = prepared {
-        carry_out(&router, dispatch, body).await;
+    let preparing = prepare(Arc::clone(&router), order, attempt, reply).boxed();
+    async move {
+        if let Some((dispatch, body)) = preparing.await {
+            carry_out(&router, dispatch, body).await;
+        }
     }
 }
 
 /// Everything before the partner is asked. Replies by itself unless there is something to dispatch.
 async fn prepare(
-    router: &Inner,
+    router: Arc<Inner>,
     order: Order,
-    attempt: &Attempt,
+    attempt: Arc<Attempt>,
     reply: oneshot::Sender<Reply>,
 ) -> Option<(Dispatch, Bytes)> {
-    let (result, replayed, generation) = match claim(router, &order, attempt).await {
+    let (result, replayed, generation) = match claim(&router, &order, &attempt).await {
         Ok(Start::Fresh) => {
-            let engaged = AssertUnwindSafe(engage(router, &order, attempt)).catch_unwind();
+            let engaged = AssertUnwindSafe(engage(&router, &order, &attempt)).catch_unwind();
             let engaged = engaged.await.unwrap_or_else(|_| Err(panicked()));
             match engaged {
                 Ok(dispatch) => {
@@ -86,7 +89,7 @@ async fn prepare(
                     return Some((dispatch, order.body));
                 }
                 Err(error) => {
-                    give_back(router, &order, &error).await;
+                    give_back(&router, &order, &error).await;
                     (Err(error), false, None)
                 }
             }
@@ -215,16 +218,23 @@ async fn give_back(router: &Inner, order: &Order, error: &RouterError) {
 
 /// Asks the partner and settles what comes of it. From here on nothing stops it.
 async fn carry_out(router: &Inner, dispatch: Dispatch, body: Bytes) {
-    let submission = Submission {
-        generation: dispatch.generation.id,
-        account: dispatch.generation.account.clone(),
-        model: dispatch.generation.model.clone(),
-        body,
-        written: dispatch.registered.running.written.clone(),
-    };
-    let worked = AssertUnwindSafe(work(router, &dispatch, submission)).catch_unwind();
-    let worked = worked.await.unwrap_or_else(|_| Worked::broken());
-    finish(router, dispatch, worked).await;
+    let worked = AssertUnwindSafe(work(router, &dispatch, body))
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Worked::broken());
+    finish(router, dispatch, worked).boxed().await;
+}
+
+impl Dispatch {
+    fn submit(&self, body: Bytes) -> BoxFuture<'_, Result<Submitted, Failure>> {
+        self.model.provider().submit(Submission {
+            generation: self.generation.id,
+            account: self.generation.account.clone(),
+            model: self.generation.model.clone(),
+            body,
+            written: self.registered.running.written.clone(),
+        })
+    }
 }
 
 /// How the work at the partner ended, and the partner's own name of it.
@@ -254,9 +264,9 @@ impl Worked {
     }
 }
 
-async fn work(router: &Inner, dispatch: &Dispatch, submission: Submission) -> Worked {
+async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Worked {
     let held_cents = dispatch.generation.hold_cents;
-    match dispatch.model.provider().submit(submission).await {
+    match dispatch.submit(body).await {
         Ok(Submitted::Done(done)) => Worked::of(Ok(done), None, held_cents),
         Ok(Submitted::Accepted {
             handle,

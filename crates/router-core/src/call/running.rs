@@ -67,6 +67,16 @@ impl Running {
         Ok(())
     }
 
+    /// Whether somebody waits for it.
+    #[cfg(test)]
+    pub(crate) fn is_awaited(&self) -> bool {
+        let state = self.state();
+        state
+            .waiter
+            .as_ref()
+            .is_some_and(|waiter| !waiter.is_closed())
+    }
+
     /// The partner works on it and is asked this often.
     pub(crate) fn accepted(&self, polling: Duration) {
         self.state().polling = Some(polling);

@@ -1,0 +1,7 @@
+//! The way of a call, against a provider that waits for the test's word and a clock that the test moves.
+
+mod checks;
+mod detached;
+mod harness;
+mod keys;
+mod restart;

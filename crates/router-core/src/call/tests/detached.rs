@@ -1,0 +1,352 @@
+//! Callers that leave, deadlines, and work that goes on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use accounts::MemoryAccounts;
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+
+use super::harness::*;
+use crate::{
+    Bucket, CallRecord, Calls, CallsError, Claimed, Collected, Ending, Generation, GenerationId,
+    Handle, KeyClaim, MemoryCalls, RouterError, Settled, Submitted, Unfinished,
+};
+
+fn deadline(result: Result<crate::Answer, RouterError>) -> Option<Duration> {
+    match result {
+        Err(RouterError::Deadline { retry_after }) => retry_after,
+        Err(other) => panic!("{other:?}"),
+        Ok(answer) => panic!("{answer:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_dispatch_is_not_billed_and_frees_its_key() {
+    let house = House::new().await;
+    let open = house.open(keyed("{}")).await.expect("its head is right");
+    let (execution, waiter) = open.run(Bytes::from_static(b"{}"));
+    drop(waiter);
+    execution.await;
+    assert_eq!((house.submits(), house.balance().await), (0, (1_000, 0)));
+    let record = house.record().await;
+    assert_eq!(record[0].call.bucket, Some(Bucket::ClientDisconnected));
+    assert!(!record[0].call.delivered);
+    let call = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    call.answer().await.expect("the key runs afresh");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_after_dispatch_is_billed_and_finds_the_result_behind_its_key() {
+    let house = House::new().await;
+    let call = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    call.waiter.abort();
+    call.waiter.await.expect_err("it left");
+    answer
+        .send(Ok(Submitted::Done(done("{\"a\":1}"))))
+        .expect("the work goes on");
+    call.execution.await.expect("no panic");
+    assert_eq!(house.balance().await, (990, 0));
+    let record = house.record().await;
+    assert_eq!(record[0].call.bucket, Some(Bucket::ClientDisconnected));
+    assert!(record[0].call.generation.is_some() && !record[0].call.delivered);
+    let generation = record[0].generation.as_ref().expect("it was dispatched");
+    assert_eq!(
+        (generation.charge_cents, generation.bucket),
+        (Some(10), None)
+    );
+    let (again, replayed) = house.ask(keyed("{}")).await;
+    assert_eq!(again.expect("the result").body, "{\"a\":1}");
+    assert!(replayed && house.submits() == 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_the_caller_did_not_get_is_not_delivered() {
+    let house = House::new().await;
+    let call = house.begin(call("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    let answered = call.waiter.await.expect("no panic");
+    drop(answered.delivery);
+    call.execution.await.expect("no panic");
+    let record = house.record().await;
+    assert!(!record[0].call.delivered && record[0].call.bucket.is_none());
+}
+
+#[tokio::test]
+async fn after_the_deadline_a_retry_picks_the_accepted_work_up() {
+    let house = House::new().await;
+    let first = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer.send(Ok(accepted(900))).expect("awaited");
+    while house.calls.unfinished().await.expect("memory")[0]
+        .accepted
+        .is_none()
+    {
+        tokio::task::yield_now().await;
+    }
+    // The waiter and the poll are both asleep when the clock moves.
+    tokio::task::yield_now().await;
+    house.clock.advance(DEADLINE);
+    let (result, execution) = first.early().await;
+    assert_eq!(
+        deadline(result),
+        Some(Duration::from_secs(900)),
+        "the polling interval"
+    );
+
+    let retry = house.begin(keyed("{}")).await;
+    while house
+        .router
+        .0
+        .running
+        .get(retry_generation(&house).await)
+        .is_none()
+    {
+        tokio::task::yield_now().await;
+    }
+    let poll = async {
+        tokio::task::yield_now().await;
+        house.clock.advance(Duration::from_secs(300));
+        house
+            .collected(Ok(Collected::Done(done("{\"late\":1}"))))
+            .await;
+    };
+    let (answer, ()) = tokio::join!(retry.waiter, poll);
+    let answered = answer.expect("no panic");
+    assert_eq!(answered.result.expect("the result").body, "{\"late\":1}");
+    assert!(!answered.replayed, "it is told for the first time");
+    execution.await.expect("no panic");
+    assert_eq!((house.submits(), house.balance().await), (1, (990, 0)));
+}
+
+async fn retry_generation(house: &House) -> GenerationId {
+    let unfinished = house.calls.unfinished().await.expect("memory answers");
+    unfinished[0].generation.id
+}
+
+#[tokio::test]
+async fn a_synchronous_partner_can_be_picked_up_once_the_request_is_written() {
+    let house = House::new().await;
+    let first = house.begin(keyed("{}")).await;
+    let (submission, answer) = house.submitted().await;
+    house.clock.advance(DEADLINE);
+    let (result, execution) = first.early().await;
+    assert_eq!(
+        deadline(result),
+        None,
+        "nothing says that the partner has it"
+    );
+
+    // The retry waits on the same execution, with a deadline of its own.
+    let second = house.begin(keyed("{}")).await;
+    house.clock.somebody_sleeps().await;
+    submission.written.tell();
+    follows(&house, &submission.generation).await;
+    house.clock.advance(DEADLINE);
+    let (result, _) = second.early().await;
+    assert_eq!(deadline(result), Some(Duration::from_secs(5)));
+
+    let third = house.begin(keyed("{}")).await;
+    follows(&house, &submission.generation).await;
+    answer
+        .send(Ok(Submitted::Done(done("{\"a\":1}"))))
+        .expect("awaited");
+    assert_eq!(third.answer().await.expect("the result").body, "{\"a\":1}");
+    execution.await.expect("no panic");
+    assert_eq!(house.submits(), 1);
+}
+
+/// Waits until a retry has taken the place of the waiter.
+async fn follows(house: &House, id: &GenerationId) {
+    let running = house.router.0.running.get(*id).expect("it runs");
+    while !running.is_awaited() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_key_a_deadline_promises_nothing() {
+    let house = House::new().await;
+    let call = house.begin(call("{}")).await;
+    let (submission, answer) = house.submitted().await;
+    submission.written.tell();
+    house.clock.advance(DEADLINE);
+    let (result, execution) = call.early().await;
+    assert_eq!(deadline(result), None);
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("the work goes on");
+    execution.await.expect("no panic");
+    assert_eq!(house.balance().await, (990, 0), "and is billed");
+    let record = house.record().await;
+    assert_eq!(record[0].call.bucket, Some(Bucket::DeadlineExceeded));
+}
+
+#[tokio::test]
+async fn a_deadline_before_dispatch_ends_the_call_and_frees_the_key() {
+    let house = House::new().await;
+    let open = house.open(keyed("{}")).await.expect("its head is right");
+    let (execution, waiter) = open.run(Bytes::from_static(b"{}"));
+    let waiting = tokio::spawn(waiter.wait());
+    house.clock.somebody_sleeps().await;
+    house.clock.advance(DEADLINE);
+    let answered = waiting.await.expect("no panic");
+    assert_eq!(deadline(answered.result), None);
+    drop(answered.delivery);
+    execution.await;
+    assert_eq!((house.submits(), house.balance().await), (0, (1_000, 0)));
+    let call = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    call.answer().await.expect("the key runs afresh");
+}
+
+#[tokio::test]
+async fn work_that_never_ends_is_given_up_and_cancelled() {
+    let house = Arc::new(House::new().await);
+    let call = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer.send(Ok(accepted(600))).expect("awaited");
+    let pending = tokio::spawn({
+        let house = Arc::clone(&house);
+        async move {
+            let poll_after = Duration::from_secs(600);
+            for _ in 0..6 {
+                house.collected(Ok(Collected::Pending { poll_after })).await;
+            }
+        }
+    });
+    while !pending.is_finished() {
+        house.clock.advance(Duration::from_secs(60));
+        tokio::task::yield_now().await;
+    }
+    call.waiter.await.expect("no panic").delivery.delivered();
+    call.execution.await.expect("no panic");
+    assert_eq!(house.puppet.cancels.load(Ordering::Relaxed), 1);
+    let refused = house.refused(keyed("{}")).await;
+    assert_eq!(refused.bucket(), Bucket::ProviderTimeout);
+    assert_eq!(house.balance().await, (1_000, 0));
+}
+
+#[tokio::test]
+async fn a_provider_that_panics_consumes_the_key_and_keeps_no_room() {
+    let house = House::new().await;
+    let call = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    // The puppet panics if its answer is dropped.
+    drop(answer);
+    let failed = call.answer().await.expect_err("it broke");
+    assert_eq!(failed.bucket(), Bucket::InternalError);
+    assert_eq!(
+        house.refused(keyed("{}")).await.bucket(),
+        Bucket::InternalError
+    );
+    assert_eq!(
+        house.router.load(&house.caller().await),
+        crate::Load::default()
+    );
+    assert_eq!((house.submits(), house.balance().await), (1, (1_000, 0)));
+}
+
+/// Rows that refuse to settle a few times.
+struct Reluctant {
+    rows: Arc<MemoryCalls>,
+    refusals: AtomicU32,
+}
+
+#[async_trait]
+impl Calls for Reluctant {
+    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
+        self.rows.claim(claim, now).await
+    }
+
+    async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
+        self.rows.dispatch(generation).await
+    }
+
+    async fn accepted(
+        &self,
+        generation: GenerationId,
+        handle: &Handle,
+        poll_after: Duration,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), CallsError> {
+        self.rows
+            .accepted(generation, handle, poll_after, task_id, now)
+            .await
+    }
+
+    async fn settle(
+        &self,
+        generation: GenerationId,
+        ending: Ending,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Settled, CallsError> {
+        if self.refusals.load(Ordering::Relaxed) > 0 {
+            self.refusals.fetch_sub(1, Ordering::Relaxed);
+            return Err(CallsError::Busy);
+        }
+        self.rows.settle(generation, ending, task_id, now).await
+    }
+
+    async fn record(&self, call: CallRecord) -> Result<(), CallsError> {
+        self.rows.record(call).await
+    }
+
+    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
+        self.rows.unfinished().await
+    }
+
+    async fn expire(
+        &self,
+        now: Timestamp,
+        keep_from: Timestamp,
+        limit: usize,
+    ) -> Result<usize, CallsError> {
+        self.rows.expire(now, keep_from, limit).await
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_an_end_that_is_not_written() {
+    let plain = House::new().await;
+    let accounts: Arc<MemoryAccounts> = plain.accounts.clone();
+    let reluctant = Arc::new(Reluctant {
+        rows: plain.calls.clone(),
+        refusals: AtomicU32::new(5),
+    });
+    let house = House::with(reluctant.clone(), plain.calls.clone(), accounts);
+    let call = house.begin(call("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    while !call.waiter.is_finished() {
+        assert_eq!(house.calls.unfinished().await.expect("memory").len(), 1);
+        house.clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+        if reluctant.refusals.load(Ordering::Relaxed) == 0 {
+            break;
+        }
+    }
+    while !call.waiter.is_finished() {
+        house.clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    call.answer().await.expect("a result");
+    assert_eq!(house.balance().await, (990, 0));
+}

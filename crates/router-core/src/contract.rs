@@ -1,0 +1,170 @@
+//! What every store of calls must do, written once and run on each.
+
+mod generations;
+mod keys;
+mod usage;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::{Account, AccountAdmin, AccountId, Accounts, Cause, Credits, Fingerprint};
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use crate::{
+    Answer, Bucket, CallRecord, Calls, Claimed, Ending, Generation, GenerationId, Handle, KeyClaim,
+    KeyDigest, ModelId, Outcome, RequestId, Settled, Usage,
+};
+
+/// A fresh store: its faces, and the accounts that it bills.
+#[derive(Clone)]
+pub struct Stores {
+    /// What writes.
+    pub calls: Arc<dyn Calls>,
+    /// What reads.
+    pub usage: Arc<dyn Usage>,
+    /// Who is billed.
+    pub accounts: Arc<dyn Accounts>,
+    /// Where accounts come from.
+    pub admin: Arc<dyn AccountAdmin>,
+}
+
+/// A rule, run on a fresh store.
+type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs every rule on a fresh store.
+///
+/// # Panics
+/// If the store breaks a rule.
+pub async fn calls(fresh: impl Fn() -> Stores) {
+    let rules: [&[Rule]; 3] = [&keys::RULES, &generations::RULES, &usage::RULES];
+    for rule in rules.into_iter().flatten() {
+        rule(fresh()).await;
+    }
+}
+
+/// `second` seconds after the suites begin.
+fn at(second: i64) -> Timestamp {
+    let start = Timestamp::from_second(1_790_000_000).expect("in range");
+    start + SignedDuration::from_secs(second)
+}
+
+fn id(n: u128) -> GenerationId {
+    GenerationId(Uuid::from_u128(n))
+}
+
+fn account(name: &str) -> AccountId {
+    name.parse().expect("the suites use valid ids")
+}
+
+fn model() -> ModelId {
+    "bfl/flux-2".parse().expect("a valid id")
+}
+
+/// The claim of a key that is made at 0 and lasts 24 hours, for the `n`th generation.
+fn claim(key: u8, n: u128) -> KeyClaim {
+    KeyClaim {
+        account: account("acme"),
+        key: KeyDigest([key; 32]),
+        fingerprint: Fingerprint([1; 32]),
+        generation: id(n),
+        expires_at: at(24 * 3600),
+    }
+}
+
+fn generation(n: u128, hold_cents: u64) -> Generation {
+    Generation {
+        id: id(n),
+        account: account("acme"),
+        model: model(),
+        hold_cents,
+        dispatched_at: at(i64::try_from(n).unwrap_or(0)),
+    }
+}
+
+fn answer(body: Bytes) -> Answer {
+    Answer {
+        content_type: "application/json; charset=utf-8".to_owned(),
+        body,
+    }
+}
+
+fn kept(outcome: Outcome, charge_cents: u64) -> Ending {
+    Ending::Kept {
+        outcome,
+        charge_cents,
+    }
+}
+
+fn answered(body: &'static [u8], charge_cents: u64) -> Ending {
+    kept(
+        Outcome::Answered(answer(Bytes::from_static(body))),
+        charge_cents,
+    )
+}
+
+/// The record of a successful call, received `second` seconds in.
+fn record(n: u128, second: i64) -> CallRecord {
+    CallRecord {
+        request: RequestId(Uuid::from_u128(n)),
+        account: account("acme"),
+        model: Some(model()),
+        key: None,
+        generation: Some(id(n)),
+        bucket: None,
+        replayed: false,
+        received_at: at(second),
+        answered_at: at(second + 1),
+        delivered: true,
+    }
+}
+
+impl Stores {
+    async fn claim(&self, claim: KeyClaim, now: i64) -> Claimed {
+        let claimed = self.calls.claim(claim, at(now)).await;
+        claimed.expect("the store answers")
+    }
+
+    async fn dispatch(&self, n: u128, hold_cents: u64) {
+        let dispatched = self.calls.dispatch(generation(n, hold_cents)).await;
+        dispatched.expect("the store answers");
+    }
+
+    async fn accepted(&self, n: u128, handle: &'static [u8]) {
+        let handle = Handle(Bytes::from_static(handle));
+        let poll_after = Duration::from_millis(1500);
+        self.calls
+            .accepted(id(n), &handle, poll_after, Some("task"), at(50))
+            .await
+            .expect("the store answers");
+    }
+
+    async fn settle(&self, n: u128, ending: Ending) -> Settled {
+        let settled = self.calls.settle(id(n), ending, None, at(60)).await;
+        settled.expect("the store answers")
+    }
+
+    async fn record(&self, call: CallRecord) {
+        self.calls.record(call).await.expect("the store answers");
+    }
+
+    /// Adds the account that the suites bill.
+    async fn open_account(&self) {
+        let acme = account("acme");
+        let row = Account::new(acme.clone(), (&acme).into(), at(0));
+        self.admin.create(row).await.expect("the id is free");
+    }
+
+    async fn credits(&self) -> Credits {
+        let credits = self.accounts.credits(&account("acme")).await;
+        credits.expect("the store answers")
+    }
+
+    async fn hold(&self, n: u128, cents: u32) {
+        let cause = Cause::Generation(id(n).0);
+        let held = self.accounts.reserve(&account("acme"), cause, cents).await;
+        held.expect("the store answers");
+    }
+}

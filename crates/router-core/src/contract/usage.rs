@@ -1,0 +1,206 @@
+//! What can be read of calls, and how it is forgotten.
+
+use futures_util::StreamExt;
+
+use super::{
+    Bucket, CallRecord, Claimed, RequestId, Rule, Stores, account, answered, at, claim, id, model,
+    record,
+};
+use crate::{GenerationUsage, KeyClaim, KeyDigest, ModelTotal, UsageCursor, UsageQuery, UsageRow};
+
+pub(super) const RULES: [Rule; 6] = [
+    |stores| Box::pin(a_call_reads_back_with_its_generation(stores)),
+    |stores| Box::pin(a_call_is_recorded_once(stores)),
+    |stores| Box::pin(pages_are_newest_first_and_whole(stores)),
+    |stores| Box::pin(a_query_narrows_by_account_and_time(stores)),
+    |stores| Box::pin(a_generation_counts_for_the_call_that_began_it(stores)),
+    |stores| Box::pin(what_is_over_is_forgotten_in_bounded_steps(stores)),
+];
+
+async fn page(stores: &Stores, query: &UsageQuery) -> Vec<UsageRow> {
+    let page = stores.usage.page(query, None, 100).await;
+    page.expect("the store answers")
+}
+
+async fn export(stores: &Stores, query: &UsageQuery) -> Vec<UsageRow> {
+    let rows: Vec<_> = stores.usage.export(query.clone()).collect().await;
+    rows.into_iter()
+        .map(|row| row.expect("the store answers"))
+        .collect()
+}
+
+async fn a_call_reads_back_with_its_generation(stores: Stores) {
+    stores.open_account().await;
+    stores.dispatch(1, 9).await;
+    stores.accepted(1, b"handle").await;
+    stores.record(record(1, 40)).await;
+    let running = page(&stores, &UsageQuery::default()).await;
+    assert_eq!(
+        running[0]
+            .generation
+            .as_ref()
+            .expect("dispatched")
+            .charge_cents,
+        None
+    );
+    stores.settle(1, answered(b"{}", 4)).await;
+    let refused = CallRecord {
+        model: None,
+        key: Some(KeyDigest([9; 32])),
+        generation: None,
+        bucket: Some(Bucket::ClientDisconnected),
+        replayed: true,
+        delivered: false,
+        ..record(2, 41)
+    };
+    stores.record(refused.clone()).await;
+    let expected = [
+        UsageRow {
+            call: refused,
+            generation: None,
+        },
+        UsageRow {
+            call: record(1, 40),
+            generation: Some(GenerationUsage {
+                task_id: Some("task".to_owned()),
+                dispatched_at: at(1),
+                accepted_at: Some(at(50)),
+                settled_at: Some(at(60)),
+                bucket: None,
+                hold_cents: 9,
+                charge_cents: Some(4),
+            }),
+        },
+    ];
+    assert_eq!(page(&stores, &UsageQuery::default()).await, expected);
+}
+
+async fn a_call_is_recorded_once(stores: Stores) {
+    for _ in 0..2 {
+        stores.record(record(1, 0)).await;
+    }
+    assert_eq!(page(&stores, &UsageQuery::default()).await.len(), 1);
+}
+
+async fn pages_are_newest_first_and_whole(stores: Stores) {
+    // Two of each second: the id decides between them.
+    for n in 0..10_u128 {
+        let second = i64::try_from(n / 2).expect("few");
+        stores.record(record(n, second)).await;
+    }
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = stores.usage.page(&UsageQuery::default(), after, 3).await;
+        let page = page.expect("the store answers");
+        let Some(last) = page.last() else { break };
+        after = Some(UsageCursor {
+            received_at: last.call.received_at,
+            request: last.call.request,
+        });
+        seen.extend(page.into_iter().map(|row| row.call.request));
+    }
+    let newest_first: Vec<_> = (0..10).rev().map(|n| RequestId(id(n).0)).collect();
+    assert_eq!(seen, newest_first);
+    let exported = export(&stores, &UsageQuery::default()).await;
+    let mut exported: Vec<_> = exported.into_iter().map(|row| row.call.request).collect();
+    exported.reverse();
+    assert_eq!(exported, newest_first);
+}
+
+async fn a_query_narrows_by_account_and_time(stores: Stores) {
+    for n in 0..6_u128 {
+        let owner = if n % 2 == 0 { "acme" } else { "other" };
+        let second = i64::try_from(n).expect("few");
+        stores
+            .record(CallRecord {
+                account: account(owner),
+                ..record(n, second)
+            })
+            .await;
+    }
+    let query = UsageQuery {
+        account: Some(account("acme")),
+        from: Some(at(1)),
+        until: Some(at(4)),
+    };
+    let only = [RequestId(id(2).0)];
+    let requests =
+        |rows: Vec<UsageRow>| -> Vec<_> { rows.into_iter().map(|row| row.call.request).collect() };
+    assert_eq!(requests(page(&stores, &query).await), only);
+    assert_eq!(requests(export(&stores, &query).await), only);
+    let totals = stores
+        .usage
+        .totals(&query)
+        .await
+        .expect("the store answers");
+    assert_eq!(totals.iter().map(|total| total.calls).sum::<u64>(), 1);
+}
+
+async fn a_generation_counts_for_the_call_that_began_it(stores: Stores) {
+    stores.open_account().await;
+    stores.dispatch(1, 9).await;
+    stores.settle(1, answered(b"{}", 4)).await;
+    stores.record(record(1, 0)).await;
+    for n in [2, 3] {
+        let replay = CallRecord {
+            generation: Some(id(1)),
+            replayed: true,
+            ..record(n, 1)
+        };
+        stores.record(replay).await;
+    }
+    let refused = CallRecord {
+        generation: None,
+        bucket: Some(Bucket::RateLimited),
+        ..record(4, 2)
+    };
+    stores.record(refused).await;
+    let totals = stores.usage.totals(&UsageQuery::default()).await;
+    let expected = ModelTotal {
+        account: account("acme"),
+        model: model(),
+        calls: 4,
+        succeeded: 3,
+        generations: 1,
+        charge_cents: 4,
+    };
+    assert_eq!(totals.expect("the store answers"), [expected]);
+}
+
+async fn what_is_over_is_forgotten_in_bounded_steps(stores: Stores) {
+    stores.open_account().await;
+    for n in 1..=5_u128 {
+        let key = u8::try_from(n).expect("few");
+        stores.claim(claim(key, n), 0).await;
+        stores.dispatch(n, 0).await;
+        stores.settle(n, answered(b"{\"result\":1}", 0)).await;
+        stores.record(record(n, 0)).await;
+    }
+    stores.claim(claim(9, 9), 0).await;
+    let expire = async |now, keep_from, limit| {
+        let gone = stores.calls.expire(at(now), at(keep_from), limit).await;
+        gone.expect("the store answers")
+    };
+    let day = 24 * 3600;
+    assert_eq!(expire(day - 1, 0, 100).await, 0, "nothing is over");
+    assert_eq!(expire(day, 0, 4).await, 4, "keys, as many as it may");
+    assert_eq!(expire(day, 0, 4).await, 2, "the others");
+    let again = KeyClaim {
+        expires_at: at(2 * day),
+        ..claim(1, 10)
+    };
+    assert_eq!(stores.claim(again, day).await, Claimed::Fresh);
+    assert_eq!(
+        page(&stores, &UsageQuery::default()).await.len(),
+        5,
+        "the record stays"
+    );
+    assert_eq!(
+        expire(day, day, 3).await,
+        6,
+        "three generations and three calls"
+    );
+    assert_eq!(expire(day, day, 3).await, 4);
+    assert_eq!(expire(day, day, 3).await, 0);
+    assert_eq!(page(&stores, &UsageQuery::default()).await, []);
+}

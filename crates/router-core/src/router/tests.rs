@@ -1,0 +1,277 @@
+//! What a caller sees of the catalog.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::{Entitlements, MemoryAccounts, RateWindow, RouterLimits, Scopes, Standing, Tier};
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::*;
+use crate::{
+    Bucket, Catalog, ChargesOnPolicyRejection, Collected, CursorKey, Failure, Handle, MemoryCalls,
+    ModelDefinition, Price, Provider, Submission, Submitted,
+};
+
+/// Runs nothing and lets no time pass: looking at the catalog needs neither.
+struct Idle;
+
+#[async_trait]
+impl Provider for Idle {
+    async fn submit(&self, _: Submission) -> Result<Submitted, Failure> {
+        unreachable!("nothing is submitted here")
+    }
+
+    async fn collect(&self, _: &Handle) -> Result<Collected, Failure> {
+        unreachable!("nothing is collected here")
+    }
+
+    async fn cancel(&self, _: &Handle) {}
+
+    fn price(&self, _: &Value) -> Price {
+        Price::Exact { cents: 0 }
+    }
+}
+
+#[async_trait]
+impl Timer for Idle {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    async fn sleep(&self, _: Duration) {}
+}
+
+fn catalog(ids: impl IntoIterator<Item = String>) -> Catalog {
+    let model = |id: String| {
+        let model = Model::new(ModelDefinition {
+            id: id.parse().expect("a valid id"),
+            charges_on_policy_rejection: ChargesOnPolicyRejection::Unknown,
+            input_schema: None,
+            provider: Arc::new(Idle),
+        });
+        Arc::new(model.expect("an open schema"))
+    };
+    Catalog::new(ids.into_iter().map(model).collect()).expect("different ids")
+}
+
+/// A router over `a/m000` and its like.
+fn router(models: usize) -> Router {
+    let accounts = Arc::new(MemoryAccounts::new());
+    let ports = RouterPorts {
+        calls: Arc::new(MemoryCalls::new(accounts.clone())),
+        accounts,
+        timer: Arc::new(Idle),
+    };
+    let config = RouterConfig {
+        deadline: Duration::from_secs(600),
+        give_up_after: Duration::from_secs(3600),
+        cursor_key: CursorKey::derived_from(b"secret"),
+    };
+    let ids = (0..models).map(|n| format!("a/m{n:03}"));
+    Router::new(ports, LiveCatalog::new(catalog(ids)), config)
+}
+
+fn caller(router: RouterLimits) -> Standing {
+    let tier = Tier {
+        router,
+        ..Tier::standard()
+    };
+    Standing::full("acme".parse().expect("a valid id"), tier)
+}
+
+fn anybody() -> Standing {
+    caller(RouterLimits::standard())
+}
+
+fn entitled(patterns: &str) -> Standing {
+    let entitlements: Entitlements = patterns.parse().expect("patterns");
+    caller(RouterLimits {
+        entitlements,
+        ..RouterLimits::standard()
+    })
+}
+
+fn at(hours: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours)
+}
+
+fn list(router: &Router, limit: &[&str], cursor: &[&str]) -> Result<ModelPage, RouterError> {
+    router.list(&anybody(), ListQuery { limit, cursor }, at(0))
+}
+
+#[test]
+fn a_walk_by_cursors_lists_every_model_once() {
+    let router = router(250);
+    let (mut seen, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let given: Vec<&str> = cursor.iter().map(String::as_str).collect();
+        let page = list(&router, &["100"], &given).expect("a page");
+        assert_eq!(page.limit, 100);
+        assert_eq!(
+            page.has_more,
+            page.next_cursor.is_some(),
+            "absent on the last page"
+        );
+        seen.extend(
+            page.models
+                .iter()
+                .map(|model| model.id().as_str().to_owned()),
+        );
+        let Some(next) = page.next_cursor else { break };
+        cursor = Some(next);
+    }
+    let all: Vec<String> = (0..250).map(|n| format!("a/m{n:03}")).collect();
+    assert_eq!(seen, all);
+}
+
+#[test]
+fn the_page_size_is_echoed_as_it_was_used() {
+    let router = router(3);
+    for (limit, used) in [
+        (&[][..], 20),
+        (&["0"], 20),
+        (&["-7"], 20),
+        (&["2"], 2),
+        (&["1000"], 100),
+    ] {
+        assert_eq!(
+            list(&router, limit, &[]).expect("a page").limit,
+            used,
+            "{limit:?}"
+        );
+    }
+    for limit in [&["x"][..], &[""], &["1", "2"]] {
+        let refused = list(&router, limit, &[]).expect_err("no integer");
+        assert_eq!(refused.bucket(), Bucket::InvalidInput, "{limit:?}");
+    }
+}
+
+#[test]
+fn a_bad_cursor_is_never_a_silent_first_page() {
+    let router = router(3);
+    let page = list(&router, &["1"], &[]).expect("a page");
+    let good = page.next_cursor.expect("more follow");
+    list(&router, &["1"], &[&good]).expect("it is good");
+    for cursor in [&[""][..], &["x"], &[&good[1..]], &[&good, &good]] {
+        let refused = list(&router, &["1"], cursor).expect_err("no cursor");
+        assert_eq!(refused.bucket(), Bucket::InvalidInput, "{cursor:?}");
+    }
+    let late = router.list(
+        &anybody(),
+        ListQuery {
+            limit: &[],
+            cursor: &[&good],
+        },
+        at(24),
+    );
+    late.expect_err("it has expired");
+}
+
+#[test]
+fn a_cursor_is_good_after_a_rebuild_and_repeats_nothing() {
+    let router = router(4);
+    let page = list(&router, &["2"], &[]).expect("a page");
+    let cursor = page.next_cursor.expect("more follow");
+    let ids = ["a/m000", "a/m0005", "a/m002", "a/m0025", "b/x"];
+    router
+        .catalog()
+        .replace(catalog(ids.map(str::to_owned)), at(0));
+    let page = list(&router, &["10"], &[&cursor]).expect("a page");
+    let ids: Vec<&str> = page
+        .models
+        .iter()
+        .map(|model| model.id().as_str())
+        .collect();
+    assert_eq!(ids, ["a/m002", "a/m0025", "b/x"]);
+}
+
+#[test]
+fn what_a_caller_may_not_view_is_neither_listed_nor_suggested() {
+    let router = router(3);
+    let narrow = entitled("a/m001");
+    let page = router
+        .list(&narrow, ListQuery::default(), at(0))
+        .expect("a page");
+    assert_eq!(page.models.len(), 1);
+    let refused = router
+        .detail(&narrow, "a", "m000", at(0))
+        .expect_err("not entitled");
+    assert_eq!(refused.bucket(), Bucket::Forbidden);
+    let unknown = router
+        .detail(&narrow, "a", "m0001", at(0))
+        .expect_err("unknown");
+    let RouterError::ModelNotFound { suggestions } = unknown else {
+        panic!("{unknown:?}");
+    };
+    let suggestions: Vec<&str> = suggestions.iter().map(ModelId::as_str).collect();
+    assert_eq!(suggestions, ["a/m001"]);
+}
+
+#[test]
+fn segments_that_do_not_parse_are_model_not_found() {
+    let router = router(3);
+    for (provider, model) in [
+        ("A", "m000"),
+        ("a", ".."),
+        ("a%2F", "m000"),
+        ("", ""),
+        (&*"p".repeat(65), "m"),
+        ("a", &*"m".repeat(129)),
+        ("a", "\u{fffd}"),
+    ] {
+        let refused = router
+            .detail(&anybody(), provider, model, at(0))
+            .expect_err("no id");
+        assert_eq!(
+            refused.bucket(),
+            Bucket::ModelNotFound,
+            "{provider}/{model}"
+        );
+    }
+    let variant = router.not_found(&anybody(), "a/m001/pro");
+    assert!(
+        matches!(&variant, RouterError::ModelNotFound { suggestions } if suggestions[0].as_str() == "a/m001"),
+        "{variant:?}"
+    );
+}
+
+#[test]
+fn reads_count_in_the_rate_windows_and_need_the_scope_but_no_subscription() {
+    let router = router(1);
+    let limited = caller(RouterLimits {
+        windows: RateWindow::read_list("1/1h").expect("windows"),
+        ..RouterLimits::standard()
+    });
+    router
+        .list(&limited, ListQuery::default(), at(0))
+        .expect("its first");
+    let refused = router
+        .detail(&limited, "a", "m000", at(0))
+        .expect_err("its second");
+    assert_eq!(refused.bucket(), Bucket::RateLimited);
+    let lapsed = Standing {
+        subscribed: false,
+        ..anybody()
+    };
+    router
+        .detail(&lapsed, "a", "m000", at(0))
+        .expect("looking is free");
+    let without = Standing {
+        scopes: Scopes::NONE,
+        ..anybody()
+    };
+    let refused = router
+        .detail(&without, "a", "m000", at(0))
+        .expect_err("no scope");
+    assert_eq!(refused.bucket(), Bucket::Forbidden);
+    let disabled = Standing {
+        router: false,
+        ..anybody()
+    };
+    let refused = router
+        .detail(&disabled, "a", "m000", at(0))
+        .expect_err("switched off");
+    assert_eq!(refused.bucket(), Bucket::NotEnabled);
+}
