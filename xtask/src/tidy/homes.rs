@@ -32,6 +32,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
         &[
             "all-in-one",
             "kit",
+            "providers",
             "router-server",
             "workflow-server",
             "xtask",

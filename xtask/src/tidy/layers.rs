@@ -86,6 +86,7 @@ pub const LAYERS: &[Layer] = &[
         Room::Adapter,
         &["asset-store", "workflow-core"],
     ),
+    layer("providers", Room::Adapter, &["hyper-kit", "router-core"]),
     layer("kit", Room::Binary, &["accounts", "hyper-kit", "identity"]),
     layer(
         "workflow-server",

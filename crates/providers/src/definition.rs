@@ -1,0 +1,28 @@
+//! What partners and models are, as their files say it.
+//!
+//! The leaves check themselves while a file is parsed, so that a mistake is told with its line; what concerns several
+//! keys is checked where they come together.
+
+mod auth;
+mod call;
+mod formula;
+mod host;
+mod model;
+mod partner;
+mod pointer;
+mod price;
+mod rule;
+mod state;
+mod template;
+
+pub(crate) use auth::{Auth, SecretRef};
+pub(crate) use call::{Ask, Call, Form, Pace, Polled, Send, Target};
+pub use host::BaseUrl;
+pub(crate) use host::HostPattern;
+pub(crate) use model::{Charges, ModelFile};
+pub(crate) use partner::{Header, PartnerFile, Texts};
+pub(crate) use pointer::Pointer;
+pub(crate) use price::{Pricing, SettleOn};
+pub(crate) use rule::{Kind, Rule, Step, Verdict, first_match};
+pub(crate) use state::State;
+pub(crate) use template::{Place, Template};

@@ -1,0 +1,476 @@
+//! One way of calling a partner: what is sent, and for a task how it is followed to its result.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize;
+
+use super::host::BaseUrl;
+use super::partner::Header;
+use super::pointer::Pointer;
+use super::rule::Rule;
+use super::state::StateReader;
+use super::template::{Place, Template, is_name};
+
+/// The most bytes of an answer that are taken unless a call says otherwise: several large pictures as text.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// The gaps that have a value in every call.
+const ALWAYS_KNOWN: [&str; 2] = ["generation", "model"];
+
+/// One way of calling a partner.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Written")]
+pub(crate) struct Call {
+    /// Where its paths begin, if not where the partner's do.
+    pub base_url: Option<BaseUrl>,
+    /// What starts the work.
+    pub submit: Submit,
+    /// How the work is followed; `None` when the answer to the submission is the result.
+    pub polled: Option<Polled>,
+    /// What answers mean that are no result. They come before the partner's own.
+    pub errors: Vec<Rule>,
+    /// What answers mean that look like a result and are none.
+    pub guards: Vec<Rule>,
+    /// How long it waits.
+    pub timeouts: Timeouts,
+    /// The most bytes of an answer that are taken.
+    pub max_answer_bytes: usize,
+}
+
+/// What starts the work.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Submit {
+    /// Where to.
+    pub path: Template,
+    /// What becomes of the body.
+    #[serde(default)]
+    pub body: Send,
+    /// Headers of this call alone.
+    #[serde(default)]
+    pub headers: BTreeMap<Header, Template>,
+}
+
+/// What becomes of the body on its way to the partner.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Send {
+    /// Nothing.
+    #[default]
+    Passthrough,
+    /// It goes where `$body` stands in this JSON, untouched.
+    Wrap(Wrap),
+    /// Its members become the parts of a form.
+    MultipartFromJson(Form),
+}
+
+/// JSON around a body.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Wrap {
+    /// What stands before the body.
+    pub before: String,
+    /// What stands behind it.
+    pub after: String,
+}
+
+/// How members become parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Form {
+    /// Members that hold a file, as base64 or as a `data:` address; of an array, every item.
+    #[serde(default)]
+    pub files: Vec<String>,
+}
+
+/// How work at a partner is followed.
+#[derive(Clone, Debug)]
+pub(crate) struct Polled {
+    /// Where the answer to the submission names the task.
+    pub task: Pointer,
+    /// What else of that answer is kept, by name.
+    pub keep: BTreeMap<String, Pointer>,
+    /// The question for the state.
+    pub poll: Ask,
+    /// How often it is asked.
+    pub pace: Pace,
+    /// How long a task that the partner does not know yet is asked for all the same.
+    pub not_found_grace: Duration,
+    /// Where the state stands.
+    pub state: StateReader,
+    /// What is asked once it is done, in order; the last answer is the result.
+    pub result: Vec<ResultStep>,
+    /// How it is stopped.
+    pub cancel: Option<Ask>,
+}
+
+/// A request that is made for a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    /// Its method.
+    pub method: Method,
+    /// Its address.
+    pub target: Target,
+    /// Its body, JSON with gaps.
+    pub body: Option<Template>,
+}
+
+/// An address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Behind the base.
+    Path(Template),
+    /// Whole, as the partner told it.
+    Url(Template),
+}
+
+/// A step to the result of a task that is done.
+#[derive(Clone, Debug)]
+pub(crate) struct ResultStep {
+    /// What is kept of the answer before, by name.
+    pub keep: BTreeMap<String, Pointer>,
+    /// The request.
+    pub ask: Ask,
+}
+
+/// How often a state is asked for: the longer it takes, the rarer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pace {
+    /// The first interval.
+    pub interval: Duration,
+    /// By which factor intervals grow.
+    pub backoff: f64,
+    /// The longest interval.
+    pub max_interval: Duration,
+    /// How far an interval may be off, as a part of it.
+    pub jitter: f64,
+}
+
+/// How long a call waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Timeouts {
+    /// For the answer to the submission, in milliseconds.
+    pub submit_ms: u64,
+    /// For the answer to any later question, in milliseconds.
+    pub ask_ms: u64,
+}
+
+/// Whether the answer to the submission is the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Style {
+    /// It is.
+    Sync,
+    /// It names a task.
+    Poll,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    style: Style,
+    base_url: Option<BaseUrl>,
+    submit: Submit,
+    task: Option<TaskWritten>,
+    poll: Option<PollWritten>,
+    state: Option<StateReader>,
+    #[serde(default)]
+    result: Vec<ResultWritten>,
+    cancel: Option<AskWritten>,
+    #[serde(default)]
+    errors: Vec<Rule>,
+    #[serde(default)]
+    guards: Vec<Rule>,
+    #[serde(default)]
+    timeouts: Timeouts,
+    max_answer_bytes: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskWritten {
+    id: Pointer,
+    #[serde(default)]
+    keep: BTreeMap<String, Pointer>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PollWritten {
+    #[serde(default)]
+    method: Verb,
+    path: Option<Template>,
+    url: Option<Template>,
+    body: Option<Template>,
+    #[serde(default = "one_second")]
+    interval_ms: u64,
+    #[serde(default = "gentle")]
+    backoff: f64,
+    #[serde(default = "ten_seconds")]
+    max_interval_ms: u64,
+    #[serde(default = "a_tenth")]
+    jitter: f64,
+    #[serde(default = "thirty_seconds")]
+    not_found_grace_ms: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskWritten {
+    #[serde(default)]
+    method: Verb,
+    path: Option<Template>,
+    url: Option<Template>,
+    body: Option<Template>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResultWritten {
+    #[serde(default)]
+    keep: BTreeMap<String, Pointer>,
+    #[serde(default)]
+    method: Verb,
+    path: Option<Template>,
+    url: Option<Template>,
+    body: Option<Template>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Verb {
+    #[default]
+    Get,
+    Post,
+    Put,
+    Delete,
+}
+
+fn one_second() -> u64 {
+    1_000
+}
+
+fn gentle() -> f64 {
+    1.2
+}
+
+fn ten_seconds() -> u64 {
+    10_000
+}
+
+fn a_tenth() -> f64 {
+    0.1
+}
+
+fn thirty_seconds() -> u64 {
+    30_000
+}
+
+// === impl Call ===
+
+impl Call {
+    /// The names of gaps that neither a task nor a submission fills, so that the model must.
+    #[must_use]
+    pub(crate) fn open_names(&self) -> BTreeSet<&str> {
+        let mut known = ALWAYS_KNOWN.to_vec();
+        let mut open: BTreeSet<&str> = BTreeSet::new();
+        open.extend(unfilled(&self.submit.path, &known));
+        for template in self.submit.headers.values() {
+            open.extend(unfilled(template, &known));
+        }
+        let Some(polled) = &self.polled else {
+            return open;
+        };
+        known.push("task");
+        known.extend(polled.keep.keys().map(String::as_str));
+        let asks = [Some(&polled.poll), polled.cancel.as_ref()];
+        for template in asks.into_iter().flatten().flat_map(Ask::templates) {
+            open.extend(unfilled(template, &known));
+        }
+        for step in &polled.result {
+            known.extend(step.keep.keys().map(String::as_str));
+            for template in step.ask.templates() {
+                open.extend(unfilled(template, &known));
+            }
+        }
+        open
+    }
+}
+
+/// The gaps of a template that nothing known fills.
+fn unfilled<'a>(template: &'a Template, known: &[&str]) -> Vec<&'a str> {
+    let names = template.names();
+    names.filter(|name| !known.contains(name)).collect()
+}
+
+impl TryFrom<Written> for Call {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        if !written.submit.path.begins_with("/") {
+            return Err("the `path` of `submit` begins with `/`".to_owned());
+        }
+        let polled = match (written.style, written.task, written.poll, written.state) {
+            (Style::Sync, None, None, None)
+                if written.result.is_empty() && written.cancel.is_none() =>
+            {
+                None
+            }
+            (Style::Sync, ..) => {
+                return Err(
+                    "a call of style `sync` has no `task`, `poll`, `state`, `result`, `cancel`"
+                        .to_owned(),
+                );
+            }
+            (Style::Poll, Some(task), Some(poll), Some(state)) => {
+                named(&task.keep)?;
+                Some(Polled {
+                    task: task.id,
+                    keep: task.keep,
+                    pace: poll.pace()?,
+                    not_found_grace: Duration::from_millis(poll.not_found_grace_ms),
+                    poll: ask(poll.method, poll.path, poll.url, poll.body)?,
+                    state,
+                    result: written
+                        .result
+                        .into_iter()
+                        .map(ResultStep::try_from)
+                        .collect::<Result<_, _>>()?,
+                    cancel: written
+                        .cancel
+                        .map(|cancel| ask(cancel.method, cancel.path, cancel.url, cancel.body))
+                        .transpose()?,
+                })
+            }
+            (Style::Poll, ..) => {
+                return Err("a call of style `poll` needs `task`, `poll` and `state`".to_owned());
+            }
+        };
+        Ok(Self {
+            base_url: written.base_url,
+            submit: written.submit,
+            polled,
+            errors: written.errors,
+            guards: written.guards,
+            timeouts: written.timeouts,
+            max_answer_bytes: written.max_answer_bytes.unwrap_or(MAX_ANSWER_BYTES),
+        })
+    }
+}
+
+impl TryFrom<ResultWritten> for ResultStep {
+    type Error = String;
+
+    fn try_from(written: ResultWritten) -> Result<Self, String> {
+        named(&written.keep)?;
+        Ok(Self {
+            keep: written.keep,
+            ask: ask(written.method, written.path, written.url, written.body)?,
+        })
+    }
+}
+
+impl TryFrom<String> for Wrap {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || "`wrap` is JSON with `$body` once where a value goes".to_owned();
+        let (before, after) = text.split_once("$body").ok_or_else(wrong)?;
+        let whole = format!("{before}null{after}");
+        let parsed: Result<serde_json::Value, _> = serde_json::from_str(&whole);
+        // Inside a string it would be no value.
+        let with_object = format!("{before}{{\"a\":[]}}{after}");
+        let is_value = serde_json::from_str::<serde_json::Value>(&with_object).is_ok();
+        if parsed.is_err() || !is_value || after.contains("$body") {
+            return Err(wrong());
+        }
+        Ok(Self {
+            before: before.to_owned(),
+            after: after.to_owned(),
+        })
+    }
+}
+
+// === parts ===
+
+fn ask(
+    verb: Verb,
+    path: Option<Template>,
+    url: Option<Template>,
+    body: Option<Template>,
+) -> Result<Ask, String> {
+    let target = match (path, url) {
+        (Some(path), None) if path.begins_with("/") => Target::Path(path),
+        (Some(_), None) => return Err("a `path` begins with `/`".to_owned()),
+        (None, Some(url)) => Target::Url(url),
+        _ => return Err("a request has either a `path` or a `url`".to_owned()),
+    };
+    if let Some(body) = &body {
+        let sample = body.fill(Place::Json, |_| Some("x"));
+        let is_json =
+            sample.is_ok_and(|sample| serde_json::from_str::<serde_json::Value>(&sample).is_ok());
+        if !is_json {
+            return Err("the `body` of a request is JSON, with gaps inside its strings".to_owned());
+        }
+    }
+    let method = match verb {
+        Verb::Get => Method::GET,
+        Verb::Post => Method::POST,
+        Verb::Put => Method::PUT,
+        Verb::Delete => Method::DELETE,
+    };
+    Ok(Ask {
+        method,
+        target,
+        body,
+    })
+}
+
+fn named(keep: &BTreeMap<String, Pointer>) -> Result<(), String> {
+    match keep.keys().find(|name| !is_name(name) || *name == "task") {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "`{name}` is no name to keep something by: write lower-case letters, digits and `_`"
+        )),
+    }
+}
+
+impl Ask {
+    fn templates(&self) -> Vec<&Template> {
+        let target = match &self.target {
+            Target::Path(template) | Target::Url(template) => template,
+        };
+        let mut templates = vec![target];
+        templates.extend(&self.body);
+        templates
+    }
+}
+
+impl PollWritten {
+    fn pace(&self) -> Result<Pace, String> {
+        if self.interval_ms == 0 || self.max_interval_ms < self.interval_ms {
+            return Err("`interval_ms` is at least 1 and at most `max_interval_ms`".to_owned());
+        }
+        if !(1.0..=10.0).contains(&self.backoff) || !(0.0..=0.5).contains(&self.jitter) {
+            return Err("`backoff` is from 1 to 10, and `jitter` from 0 to 0.5".to_owned());
+        }
+        Ok(Pace {
+            interval: Duration::from_millis(self.interval_ms),
+            backoff: self.backoff,
+            max_interval: Duration::from_millis(self.max_interval_ms),
+            jitter: self.jitter,
+        })
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            submit_ms: 60_000,
+            ask_ms: 30_000,
+        }
+    }
+}

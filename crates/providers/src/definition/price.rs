@@ -1,0 +1,317 @@
+//! What a call costs before it is made, from its body, and afterwards, from the partner's answer.
+//!
+//! Catalogs count in cents with fractions; what is held and billed is whole cents, rounded up once, at the end.
+
+use std::collections::BTreeMap;
+
+use router_core::{Charge, Price};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::formula::Formula;
+use super::pointer::Pointer;
+use super::rule::Scalar;
+
+/// The most that anything costs: whatever a body asks for, its price is a number that limits can be compared with.
+const MAX_CENTS: f64 = 1_000_000_000.0;
+
+/// How far below a whole cent still is that cent: fractions of cents have no exact form in binary.
+const ROUNDING: f64 = 1e-6;
+
+/// How a price is found.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Written")]
+pub(crate) struct Pricing {
+    rule: PriceRule,
+    unknown_hold_cents: u64,
+    settle: Option<Settle>,
+}
+
+#[derive(Clone, Debug)]
+enum PriceRule {
+    Fixed(f64),
+    PerUnit { cents: f64, units: Amount },
+    Table(Vec<Row>),
+    Formula(Formula, BTreeMap<String, Amount>),
+    Between { min: f64, max: f64 },
+    Unknown,
+}
+
+/// A number in the body.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Amount {
+    pointer: Pointer,
+    /// Where the body has nothing there.
+    default: Option<f64>,
+    /// What words stand for.
+    #[serde(default)]
+    words: BTreeMap<String, f64>,
+    /// Whether it is the length of an array that counts.
+    #[serde(default)]
+    count: bool,
+}
+
+/// A line of a table: what it costs when every named value is so.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    #[serde(default)]
+    when: Vec<Condition>,
+    cents: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Condition {
+    pointer: Pointer,
+    is: Vec<Scalar>,
+    /// Whether a body that has nothing there fits, too: the partner's default is among `is`.
+    #[serde(default)]
+    or_absent: bool,
+}
+
+/// Where the partner says what it took.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settle {
+    pointer: Pointer,
+    cents_per_unit: f64,
+    #[serde(default)]
+    on: SettleOn,
+}
+
+/// Which answer says what it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SettleOn {
+    /// The one to the submission.
+    Submit,
+    /// The result, or the last word on the state.
+    #[default]
+    Result,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Fixed,
+    PerUnit,
+    Table,
+    Formula,
+    Between,
+    Unknown,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    kind: Kind,
+    cents: Option<f64>,
+    units: Option<Amount>,
+    rows: Option<Vec<Row>>,
+    formula: Option<Formula>,
+    values: Option<BTreeMap<String, Amount>>,
+    min_cents: Option<f64>,
+    max_cents: Option<f64>,
+    unknown_hold_cents: Option<u64>,
+    settle: Option<Settle>,
+}
+
+// === impl Pricing ===
+
+impl Pricing {
+    /// What a call with this body would cost. Any JSON has a price.
+    #[must_use]
+    pub(crate) fn quote(&self, body: &Value) -> Price {
+        let unknown = Price::Unknown {
+            hold_cents: self.unknown_hold_cents,
+        };
+        let cents = match &self.rule {
+            PriceRule::Unknown => None,
+            PriceRule::Between { min, max } => {
+                return Price::Estimated {
+                    min_cents: whole(*min),
+                    max_cents: whole(*max),
+                };
+            }
+            PriceRule::Fixed(cents) => Some(*cents),
+            PriceRule::PerUnit { cents, units } => units.read(body).map(|units| units * cents),
+            PriceRule::Table(rows) => rows
+                .iter()
+                .find(|row| row.when.iter().all(|condition| condition.holds(body)))
+                .map(|row| row.cents),
+            PriceRule::Formula(formula, values) => {
+                formula.calculate(&|name| values.get(name)?.read(body))
+            }
+        };
+        let Some(cents) = cents.map(whole) else {
+            return unknown;
+        };
+        match self.settle {
+            // The partner has the last word.
+            Some(_) => Price::Estimated {
+                min_cents: cents,
+                max_cents: cents,
+            },
+            None => Price::Exact { cents },
+        }
+    }
+
+    /// What the partner says that it took, if it says so in this answer.
+    #[must_use]
+    pub(crate) fn settled(&self, on: SettleOn, answer: &Value) -> Option<u64> {
+        let settle = self.settle.as_ref().filter(|settle| settle.on == on)?;
+        let units = number(settle.pointer.first(answer)?)?;
+        (units >= 0.0).then(|| whole(units * settle.cents_per_unit))
+    }
+
+    /// Whether the answer of a result must be read to settle.
+    #[must_use]
+    pub(crate) fn settles_on(&self, on: SettleOn) -> bool {
+        self.settle.as_ref().is_some_and(|settle| settle.on == on)
+    }
+
+    /// As held, unless the partner said an amount.
+    #[must_use]
+    pub(crate) fn charge(settled_cents: Option<u64>) -> Charge {
+        settled_cents.map_or(Charge::AsHeld, Charge::Cents)
+    }
+}
+
+/// Whole cents, rounded up; never below nothing, never past [`MAX_CENTS`].
+fn whole(cents: f64) -> u64 {
+    // A NaN is none of the partner's prices; the dearest is the safe reading.
+    let cents = if cents.is_nan() { MAX_CENTS } else { cents };
+    (cents - ROUNDING).ceil().clamp(0.0, MAX_CENTS) as u64
+}
+
+/// A number, or a text that is one.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+impl Amount {
+    fn read(&self, body: &Value) -> Option<f64> {
+        let value = match self.pointer.first(body) {
+            None | Some(Value::Null) => return self.default,
+            Some(value) => value,
+        };
+        if self.count {
+            return value.as_array().map(|items| items.len() as f64);
+        }
+        let word = value.as_str().and_then(|word| self.words.get(word));
+        word.copied().or_else(|| number(value))
+    }
+}
+
+impl Condition {
+    fn holds(&self, body: &Value) -> bool {
+        match self.pointer.first(body) {
+            None | Some(Value::Null) => self.or_absent,
+            Some(value) => self.is.iter().any(|scalar| scalar.matches(value, false)),
+        }
+    }
+}
+
+impl TryFrom<Written> for Pricing {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let missing = |what: &str| format!("this kind of price needs {what}");
+        let given = [
+            written.cents.is_some(),
+            written.units.is_some(),
+            written.rows.is_some(),
+            written.formula.is_some(),
+            written.values.is_some(),
+            written.min_cents.is_some() || written.max_cents.is_some(),
+        ];
+        let mut used = [false; 6];
+        let rule = match written.kind {
+            Kind::Fixed => {
+                used[0] = true;
+                PriceRule::Fixed(written.cents.ok_or_else(|| missing("`cents`"))?)
+            }
+            Kind::PerUnit => {
+                used[..2].fill(true);
+                PriceRule::PerUnit {
+                    cents: written.cents.ok_or_else(|| missing("`cents`"))?,
+                    units: written.units.ok_or_else(|| missing("`units`"))?,
+                }
+            }
+            Kind::Table => {
+                used[2] = true;
+                PriceRule::Table(written.rows.ok_or_else(|| missing("`rows`"))?)
+            }
+            Kind::Formula => {
+                used[3..5].fill(true);
+                let formula = written.formula.ok_or_else(|| missing("`formula`"))?;
+                let values = written.values.unwrap_or_default();
+                if let Some(name) = formula
+                    .names()
+                    .into_iter()
+                    .find(|name| !values.contains_key(*name))
+                {
+                    return Err(format!("`{name}` of the formula is not among `values`"));
+                }
+                PriceRule::Formula(formula, values)
+            }
+            Kind::Between => {
+                used[5] = true;
+                let min = written.min_cents.ok_or_else(|| missing("`min_cents`"))?;
+                let max = written.max_cents.ok_or_else(|| missing("`max_cents`"))?;
+                if max < min {
+                    return Err("`max_cents` is below `min_cents`".to_owned());
+                }
+                PriceRule::Between { min, max }
+            }
+            Kind::Unknown => PriceRule::Unknown,
+        };
+        if given.iter().zip(used).any(|(given, used)| *given && !used) {
+            return Err("the price holds a key that its `kind` does not use".to_owned());
+        }
+        rule.check()?;
+        let surely_known = matches!(rule, PriceRule::Fixed(_) | PriceRule::Between { .. });
+        let unknown_hold_cents = match written.unknown_hold_cents {
+            Some(cents) => cents,
+            None if surely_known => 0,
+            None => {
+                return Err("a price that may be unknown needs `unknown_hold_cents`".to_owned());
+            }
+        };
+        Ok(Self {
+            rule,
+            unknown_hold_cents,
+            settle: written.settle,
+        })
+    }
+}
+
+impl PriceRule {
+    fn check(&self) -> Result<(), String> {
+        let amounts = match self {
+            Self::Fixed(cents) | Self::PerUnit { cents, .. } => vec![*cents],
+            Self::Table(rows) => rows.iter().map(|row| row.cents).collect(),
+            Self::Between { min, max } => vec![*min, *max],
+            Self::Formula(..) | Self::Unknown => Vec::new(),
+        };
+        let sound = |cents: &f64| (0.0..=MAX_CENTS).contains(cents);
+        if amounts.iter().all(sound) {
+            Ok(())
+        } else {
+            Err("an amount in cents is neither negative nor above ten million dollars".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

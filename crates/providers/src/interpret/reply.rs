@@ -1,0 +1,93 @@
+//! An answer as it came, and as far as it can be read.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use router_core::Answer;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+/// What came back, freed of its transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// The status.
+    pub status: u16,
+    /// Its `Content-Type`, if it had one.
+    pub content_type: Option<String>,
+    /// When it asks to be asked again.
+    pub retry_after: Option<Duration>,
+    /// The body, byte for byte.
+    pub body: Bytes,
+}
+
+/// A body as a document.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Document {
+    /// JSON.
+    Json(Value),
+    /// JSON by its grammar, of which no value can be made: a number past all bounds, half a character.
+    Opaque,
+    /// Something else.
+    Other,
+}
+
+impl Reply {
+    /// Whether the status is a success.
+    #[must_use]
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Reads the body, whatever it says that it is.
+    #[must_use]
+    pub(crate) fn document(&self) -> Document {
+        if let Ok(value) = serde_json::from_slice(&self.body) {
+            return Document::Json(value);
+        }
+        if self.is_grammatical() {
+            Document::Opaque
+        } else {
+            Document::Other
+        }
+    }
+
+    /// Whether a result can be told from garbage: what says that it is JSON must be, and anything else is as it is.
+    #[must_use]
+    pub(crate) fn can_be_interpreted(&self) -> bool {
+        !self.body.is_empty() && (!self.says_json() || self.is_grammatical())
+    }
+
+    /// The answer for the caller, byte for byte.
+    #[must_use]
+    pub(crate) fn into_answer(self) -> Answer {
+        Answer {
+            content_type: self
+                .content_type
+                .unwrap_or_else(|| "application/octet-stream".to_owned()),
+            body: self.body,
+        }
+    }
+
+    /// `application/json`, `application/problem+json` and the like.
+    fn says_json(&self) -> bool {
+        let essence = self.content_type.as_deref().unwrap_or_default();
+        let essence = essence.split(';').next().unwrap_or_default().trim();
+        let essence = essence.to_ascii_lowercase();
+        essence.ends_with("/json") || essence.ends_with("+json")
+    }
+
+    fn is_grammatical(&self) -> bool {
+        serde_json::from_slice::<IgnoredAny>(&self.body).is_ok()
+    }
+}
+
+impl Document {
+    /// The value; null where there is none.
+    #[must_use]
+    pub(crate) fn value(&self) -> &Value {
+        match self {
+            Self::Json(value) => value,
+            Self::Opaque | Self::Other => &Value::Null,
+        }
+    }
+}

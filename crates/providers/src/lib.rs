@@ -1,0 +1,26 @@
+//! The interpreter of partner definitions: a partner is a file, a model is a file, and nothing of either is Rust.
+//!
+//! Files say what is sent, how a task is followed, what answers mean and what calls cost (`definition`); an answer is
+//! judged from its status and bytes alone (`interpret`); one way out holds the rules about where a credential may go
+//! (`talk`). What is forwarded is never touched: bodies travel as the bytes that came, both ways. It knows no route, no
+//! account and no store. Start at [`load`], which turns files into models of [`router_core`].
+
+mod builtin;
+mod credential;
+mod definition;
+mod handle;
+mod interpret;
+mod load;
+mod multipart;
+mod provider;
+mod talk;
+mod trial;
+
+pub use credential::Environment;
+pub use definition::BaseUrl;
+pub use load::{
+    Fault, Loaded, LoadedModel, PartnerStatus, Relocation, Settings, Source, Watch, check, load,
+};
+pub use provider::PartnerModel;
+pub use talk::{Exchange, Received, Tap};
+pub use trial::{Trial, try_model};

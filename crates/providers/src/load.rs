@@ -1,0 +1,283 @@
+//! From files to models: read, parse, check everything at once, and put the parts together.
+//!
+//! Loading either gives every model or the whole list of what is wrong: a catalog is never half loaded. Which models are
+//! offered depends on the credentials that are set; whether the files are right does not.
+
+mod fault;
+mod files;
+mod parse;
+mod watch;
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use hyper_kit::client::ExtraCaError;
+use hyper_kit::{AddressPolicy, Client, ClientConfig, Host};
+use router_core::{Model, ModelDefinition, ModelId, Timer};
+
+use crate::credential::{Credential, CredentialError, Environment};
+use crate::definition::{BaseUrl, Call, HostPattern, PartnerFile};
+use crate::interpret::Dialect;
+use crate::provider::PartnerModel;
+use crate::talk::Egress;
+use parse::{ParsedModel, ParsedPartner};
+
+pub use fault::Fault;
+pub use files::Source;
+pub use watch::Watch;
+
+/// What loading depends on besides the files.
+#[derive(Clone)]
+pub struct Settings {
+    client: Client,
+    exempt: Vec<Host>,
+    relocations: Vec<Relocation>,
+    timer: Arc<dyn Timer>,
+}
+
+/// A partner's host that is asked somewhere else: a gateway, a region, a simulation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relocation {
+    /// The host as catalogs name it.
+    pub host: Host,
+    /// What stands for its scheme and host. The operator vouches for it: it may be plain `http` and private.
+    pub base_url: BaseUrl,
+}
+
+/// What a catalog offers here.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The models that can be run, by id.
+    pub models: Vec<LoadedModel>,
+    /// Every partner of the catalog, by id.
+    pub partners: Vec<PartnerStatus>,
+}
+
+/// A model that can be run.
+#[derive(Clone, Debug)]
+pub struct LoadedModel {
+    /// For the catalog of the router.
+    pub model: Arc<Model>,
+    /// What runs it, for trying it out.
+    pub runner: PartnerModel,
+}
+
+/// Whether a partner is in use, and what brings it into use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartnerStatus {
+    /// The first segment of its models' ids.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// The variables or files that hold its credential; never what is in them.
+    pub credentials: Vec<String>,
+    /// How many models it has.
+    pub models: usize,
+    /// Why its models are not offered; `None` when they are.
+    pub missing: Option<String>,
+}
+
+impl Settings {
+    /// Settings with a client of their own. `exempt` are hosts and ports that may be plain `http` and private.
+    ///
+    /// # Errors
+    /// If the extra authorities cannot be used.
+    pub fn new(
+        exempt: Vec<Host>,
+        relocations: Vec<Relocation>,
+        extra_ca_pem: Option<Vec<u8>>,
+        timer: Arc<dyn Timer>,
+    ) -> Result<Self, ExtraCaError> {
+        let mut exempt = exempt;
+        exempt.extend(relocations.iter().map(|to| to.base_url.host().clone()));
+        let client = Client::new(ClientConfig {
+            policy: AddressPolicy {
+                // Who may go without TLS is decided host by host, where a request is vetted.
+                https_only: exempt.is_empty(),
+                allow_private: exempt.clone(),
+            },
+            extra_ca_pem,
+            user_agent: Some(HeaderValue::from_static("easel")),
+            ..ClientConfig::default()
+        })?;
+        Ok(Self {
+            client,
+            exempt,
+            relocations,
+            timer,
+        })
+    }
+}
+
+/// Loads a catalog.
+///
+/// # Errors
+/// With everything that is wrong with the files, in their order. Nothing is loaded then.
+pub fn load(
+    source: &Source,
+    settings: &Settings,
+    environment: Environment<'_>,
+) -> Result<Loaded, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let files = source.files(&mut faults);
+    let partners = parse::partners(&files, &mut faults);
+    let mut loaded = Loaded {
+        models: Vec::new(),
+        partners: Vec::new(),
+    };
+    for partner in &partners {
+        check_addresses(partner, settings, &mut faults);
+        let credential = Credential::read(&partner.file.auth, environment);
+        let missing = credential.as_ref().err().map(CredentialError::to_string);
+        loaded.partners.push(PartnerStatus {
+            id: partner.id.clone(),
+            name: partner.file.name.clone(),
+            credentials: partner
+                .file
+                .auth
+                .secrets()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            models: partner.models.len(),
+            missing,
+        });
+        // Compiled with or without a credential, so that a mistake is found before it matters.
+        let usable = credential.is_ok();
+        let credential = credential.unwrap_or(Credential::None);
+        for model in &partner.models {
+            match assemble(partner, model, credential.clone(), settings) {
+                Ok(model) if usable => loaded.models.push(model),
+                Ok(_) => {}
+                Err(fault) => faults.push(fault),
+            }
+        }
+    }
+    if faults.is_empty() {
+        Ok(loaded)
+    } else {
+        Err(faults)
+    }
+}
+
+/// Checks the files of a catalog as if every credential were set, and answers how many models they hold.
+///
+/// # Errors
+/// With everything that is wrong.
+pub fn check(source: &Source, settings: &Settings) -> Result<usize, Vec<Fault>> {
+    let loaded = load(source, settings, &|_| None)?;
+    Ok(loaded.partners.iter().map(|partner| partner.models).sum())
+}
+
+/// Puts a model together.
+fn assemble(
+    partner: &ParsedPartner,
+    model: &ParsedModel,
+    credential: Credential,
+    settings: &Settings,
+) -> Result<LoadedModel, Fault> {
+    let file = &partner.file;
+    let call = &file.call[&model.call];
+    let runner = PartnerModel {
+        partner: partner.id.as_str().into(),
+        model: model.name.as_str().into(),
+        base_url: settings.base_url(base_of(file, call)),
+        headers: file.headers.clone(),
+        values: model.file.values.clone(),
+        dialect: Dialect::new(file, call, &model.file),
+        egress: Egress {
+            client: settings.client.clone(),
+            allowed: allowed(file, settings),
+            exempt: settings.exempt.clone(),
+            credential,
+            tap: None,
+        },
+        timer: Arc::clone(&settings.timer),
+    };
+    let id = ModelId::new(&partner.id, &model.name)
+        .map_err(|error| Fault::at_start(&model.path, error.to_string()))?;
+    let definition = ModelDefinition {
+        id,
+        charges_on_policy_rejection: model.file.charges_on_policy_rejection.into(),
+        input_schema: model.schema.as_ref().map(|schema| schema.value.clone()),
+        provider: Arc::new(runner.clone()),
+    };
+    let schema_path = model
+        .schema
+        .as_ref()
+        .map_or(&model.path, |schema| &schema.path);
+    let compiled =
+        Model::new(definition).map_err(|error| Fault::at_start(schema_path, error.to_string()))?;
+    Ok(LoadedModel {
+        model: Arc::new(compiled),
+        runner,
+    })
+}
+
+/// Plain `http` is for hosts that the operator vouches for.
+fn check_addresses(partner: &ParsedPartner, settings: &Settings, faults: &mut Vec<Fault>) {
+    for base in bases(&partner.file) {
+        let exempt = || {
+            let mut exempt = settings.exempt.iter();
+            exempt.any(|host| host.same_as(base.host(), 80))
+        };
+        if !base.is_https() && !exempt() && settings.relocation(base).is_none() {
+            faults.push(Fault::mentioning(
+                &partner.path,
+                &partner.text,
+                base.as_str(),
+                format!(
+                    "{} is plain http; use https, or exempt exactly this host and port",
+                    base.host()
+                ),
+            ));
+        }
+    }
+}
+
+fn base_of<'a>(file: &'a PartnerFile, call: &'a Call) -> &'a BaseUrl {
+    call.base_url.as_ref().unwrap_or(&file.base_url)
+}
+
+fn bases(file: &PartnerFile) -> impl Iterator<Item = &BaseUrl> {
+    let calls = file.call.values();
+    std::iter::once(&file.base_url).chain(calls.filter_map(|call| call.base_url.as_ref()))
+}
+
+/// Where a partner's credential may go: where its paths begin, and where else its file says.
+fn allowed(file: &PartnerFile, settings: &Settings) -> Vec<HostPattern> {
+    let mut allowed = file.allowed_hosts.clone();
+    for base in bases(file) {
+        allowed.push(base.host().clone().into());
+        let elsewhere = settings.relocation(base);
+        allowed.extend(elsewhere.map(|to| to.base_url.host().clone().into()));
+    }
+    allowed
+}
+
+impl Settings {
+    fn relocation(&self, base: &BaseUrl) -> Option<&Relocation> {
+        let mut relocations = self.relocations.iter();
+        relocations.find(|relocation| relocation.host.same_as(base.host(), 443))
+    }
+
+    /// Where paths really begin: a relocation takes the place of scheme and host, and leaves the path.
+    fn base_url(&self, base: &BaseUrl) -> String {
+        match self.relocation(base) {
+            Some(to) => format!("{}{}", to.base_url.as_str(), base.path()),
+            None => base.as_str().to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings")
+            .field("exempt", &self.exempt)
+            .field("relocations", &self.relocations)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

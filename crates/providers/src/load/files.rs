@@ -1,0 +1,125 @@
+//! The files of a catalog: those compiled in, and those of a folder that add to them or take their places.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::fault::Fault;
+use crate::builtin;
+
+/// The largest file that is read: a schema of thousands of fields is far smaller.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Where a catalog comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Whether what is compiled in is part of it.
+    pub builtin: bool,
+    /// A folder with a folder for each partner. A file there takes the place of the one of the same name.
+    pub folder: Option<PathBuf>,
+}
+
+/// A file of a catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct File {
+    /// As whoever wrote it knows it.
+    pub(super) path: String,
+    pub(super) text: String,
+}
+
+/// Files by partner and name.
+pub(super) type Files = BTreeMap<String, BTreeMap<String, File>>;
+
+impl Source {
+    /// What is compiled in, and a folder, if any, over it.
+    #[must_use]
+    pub fn with_builtin(folder: Option<PathBuf>) -> Self {
+        Self {
+            builtin: true,
+            folder,
+        }
+    }
+
+    /// All files, the folder's over those compiled in. What cannot be read is a fault.
+    pub(super) fn files(&self, faults: &mut Vec<Fault>) -> Files {
+        let mut files = Files::new();
+        let builtin = if self.builtin { builtin::FILES } else { &[] };
+        for (path, text) in builtin {
+            let (partner, name) = path.split_once('/').unwrap_or(("", path));
+            let file = File {
+                path: format!("(built in) {path}"),
+                text: (*text).to_owned(),
+            };
+            let of_partner = files.entry(partner.to_owned()).or_default();
+            of_partner.insert(name.to_owned(), file);
+        }
+        if let Some(folder) = &self.folder {
+            read_folder(folder, &mut files, faults);
+        }
+        files
+    }
+}
+
+fn read_folder(folder: &Path, files: &mut Files, faults: &mut Vec<Fault>) {
+    for (name, path) in entries(folder, faults) {
+        if path.is_dir() {
+            for (file_name, path) in entries(&path, faults) {
+                if let Some(file) = read_file(&file_name, &path, faults) {
+                    let of_partner = files.entry(name.clone()).or_default();
+                    of_partner.insert(file_name, file);
+                }
+            }
+        } else if is_of_a_catalog(&name) {
+            faults.push(Fault::at_start(
+                &path.display().to_string(),
+                "a file belongs into the folder of its partner",
+            ));
+        }
+    }
+}
+
+/// What lies in a folder, in the order of names, hidden files aside.
+fn entries(folder: &Path, faults: &mut Vec<Fault>) -> Vec<(String, PathBuf)> {
+    let listed = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let listed = match listed {
+        Ok(listed) => listed,
+        Err(error) => {
+            let folder = folder.display().to_string();
+            faults.push(Fault::at_start(&folder, format!("cannot be read: {error}")));
+            return Vec::new();
+        }
+    };
+    let named = listed.into_iter().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        (!name.starts_with('.')).then(|| (name, entry.path()))
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named
+}
+
+/// Reads a file that a catalog is made of; others are none of its business.
+fn read_file(name: &str, path: &Path, faults: &mut Vec<Fault>) -> Option<File> {
+    if !is_of_a_catalog(name) {
+        return None;
+    }
+    let shown = path.display().to_string();
+    let text = fs::metadata(path).and_then(|metadata| {
+        if metadata.len() > MAX_FILE_BYTES {
+            let why = format!("it has more than {MAX_FILE_BYTES} bytes");
+            return Err(std::io::Error::other(why));
+        }
+        fs::read_to_string(path)
+    });
+    match text {
+        Ok(text) => Some(File { path: shown, text }),
+        Err(error) => {
+            faults.push(Fault::at_start(&shown, format!("cannot be read: {error}")));
+            None
+        }
+    }
+}
+
+fn is_of_a_catalog(name: &str) -> bool {
+    name.ends_with(".toml") || name.ends_with(".json")
+}

@@ -1,0 +1,189 @@
+//! From texts to partners and models, with every mistake noted.
+
+use std::collections::BTreeMap;
+
+use router_core::ModelId;
+use serde_json::Value;
+
+use super::fault::Fault;
+use super::files::{File, Files};
+use crate::definition::{Call, ModelFile, PartnerFile};
+
+/// The file of a partner in its folder; any other TOML file there is a model.
+const PARTNER_FILE: &str = "partner.toml";
+
+/// A partner with its models.
+pub(super) struct ParsedPartner {
+    pub(super) id: String,
+    pub(super) path: String,
+    pub(super) text: String,
+    pub(super) file: PartnerFile,
+    pub(super) models: Vec<ParsedModel>,
+}
+
+/// A model whose call exists and whose schema is JSON.
+pub(super) struct ParsedModel {
+    pub(super) name: String,
+    pub(super) path: String,
+    pub(super) file: ModelFile,
+    /// The name of its call.
+    pub(super) call: String,
+    pub(super) schema: Option<ParsedSchema>,
+}
+
+pub(super) struct ParsedSchema {
+    pub(super) path: String,
+    pub(super) value: Value,
+}
+
+/// Everything that can be understood.
+pub(super) fn partners(files: &Files, faults: &mut Vec<Fault>) -> Vec<ParsedPartner> {
+    let parsed = files
+        .iter()
+        .filter_map(|(id, of_partner)| partner(id, of_partner, faults));
+    parsed.collect()
+}
+
+fn partner(
+    id: &str,
+    files: &BTreeMap<String, File>,
+    faults: &mut Vec<Fault>,
+) -> Option<ParsedPartner> {
+    let Some(file) = files.get(PARTNER_FILE) else {
+        // A folder of nothing that a catalog knows is no partner.
+        let first = files.values().next()?;
+        let reason = format!("there is no {PARTNER_FILE} beside it");
+        faults.push(Fault::at_start(&first.path, reason));
+        return None;
+    };
+    let parsed: PartnerFile = match toml::from_str(&file.text) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            faults.push(Fault::of_toml(&file.path, &file.text, &error));
+            return None;
+        }
+    };
+    if parsed.call.is_empty() {
+        faults.push(Fault::at_start(&file.path, "there is no `call`"));
+    }
+    let mut models = Vec::new();
+    for (name, model_file) in files {
+        let Some(stem) = name.strip_suffix(".toml") else {
+            continue;
+        };
+        if name == PARTNER_FILE {
+            continue;
+        }
+        if let Err(error) = ModelId::new(id, stem) {
+            faults.push(Fault::at_start(&model_file.path, error.to_string()));
+            continue;
+        }
+        models.extend(model(stem, model_file, &parsed, files, faults));
+    }
+    Some(ParsedPartner {
+        id: id.to_owned(),
+        path: file.path.clone(),
+        text: file.text.clone(),
+        file: parsed,
+        models,
+    })
+}
+
+fn model(
+    name: &str,
+    file: &File,
+    partner: &PartnerFile,
+    files: &BTreeMap<String, File>,
+    faults: &mut Vec<Fault>,
+) -> Option<ParsedModel> {
+    let parsed: ModelFile = match toml::from_str(&file.text) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            faults.push(Fault::of_toml(&file.path, &file.text, &error));
+            return None;
+        }
+    };
+    let mentioning =
+        |needle: &str, reason: String| Fault::mentioning(&file.path, &file.text, needle, reason);
+    let (call_name, call) = match chosen_call(&parsed, partner) {
+        Ok(found) => found,
+        Err(reason) => {
+            faults.push(mentioning("call", reason));
+            return None;
+        }
+    };
+    let open = call.open_names();
+    for missing in open
+        .iter()
+        .filter(|name| !parsed.values.contains_key(**name))
+    {
+        let reason = format!("the call `{call_name}` needs `{missing}` among `values`");
+        faults.push(mentioning("[values]", reason));
+    }
+    for unused in parsed
+        .values
+        .keys()
+        .filter(|name| !open.contains(name.as_str()))
+    {
+        let reason = format!("the call `{call_name}` has no gap `{{{unused}}}`");
+        faults.push(mentioning(unused, reason));
+    }
+    let schema = match &parsed.schema {
+        None => None,
+        Some(schema_name) => {
+            let Some(schema) = files.get(schema_name) else {
+                let reason = format!("there is no {schema_name} beside it");
+                faults.push(mentioning(schema_name, reason));
+                return None;
+            };
+            Some(parse_schema(schema, faults)?)
+        }
+    };
+    Some(ParsedModel {
+        name: name.to_owned(),
+        path: file.path.clone(),
+        call: call_name.to_owned(),
+        file: parsed,
+        schema,
+    })
+}
+
+/// The call that a model names, or the only one.
+fn chosen_call<'a>(
+    model: &ModelFile,
+    partner: &'a PartnerFile,
+) -> Result<(&'a str, &'a Call), String> {
+    let mut calls = partner
+        .call
+        .iter()
+        .map(|(name, call)| (name.as_str(), call));
+    match &model.call {
+        Some(wanted) => calls
+            .find(|(name, _)| name == wanted)
+            .ok_or_else(|| format!("the partner has no call `{wanted}`")),
+        None => match (calls.next(), calls.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err("the partner has no call".to_owned()),
+            (Some(_), Some(_)) => {
+                Err("the partner has several calls: say which by `call`".to_owned())
+            }
+        },
+    }
+}
+
+fn parse_schema(file: &File, faults: &mut Vec<Fault>) -> Option<ParsedSchema> {
+    match serde_json::from_str(&file.text) {
+        Ok(value) => Some(ParsedSchema {
+            path: file.path.clone(),
+            value,
+        }),
+        Err(error) => {
+            faults.push(Fault {
+                file: file.path.clone(),
+                line: error.line().max(1),
+                reason: format!("it is no JSON: {error}"),
+            });
+            None
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! One model behind a partner's API.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue};
+use router_core::{
+    Charge, Collected, Done, Failure, Handle, Price, Provider, Ran, Refusal, Submission, Submitted,
+    Timer,
+};
+use serde_json::Value;
+
+use crate::definition::{Ask, Header, Place, Polled, Send, Target, Template};
+use crate::handle::TaskHandle;
+use crate::interpret::{
+    Dialect, Document, PollReading, Reply, ResultReading, SubmitReading, Task, keep, next_look,
+};
+use crate::multipart;
+use crate::talk::{Egress, Outgoing, Tap, Trouble};
+
+const UNREACHABLE: &str = "the provider cannot be reached; try again later";
+const NO_ANSWER: &str = "the provider did not answer in time";
+const UNKNOWN_OUTCOME: &str =
+    "the connection to the provider broke; the outcome is unknown; use a new key to run again";
+const TOO_LARGE: &str = "the provider's answer is larger than the router takes";
+const UNREADABLE: &str = "the provider's answer cannot be interpreted";
+const WRONG_ADDRESS: &str = "the provider named an address that the router does not ask";
+const MISCONFIGURED: &str = "the model is not configured rightly; tell the operator";
+
+/// A model that a partner runs.
+#[derive(Clone)]
+pub struct PartnerModel {
+    /// The partner, for logs.
+    pub(crate) partner: Arc<str>,
+    /// The second segment of the id.
+    pub(crate) model: Arc<str>,
+    pub(crate) base_url: String,
+    pub(crate) headers: BTreeMap<Header, Template>,
+    pub(crate) values: BTreeMap<String, String>,
+    pub(crate) dialect: Dialect,
+    pub(crate) egress: Egress,
+    pub(crate) timer: Arc<dyn Timer>,
+}
+
+/// What fills the gaps of a request.
+struct Gaps<'a> {
+    model: &'a PartnerModel,
+    generation: &'a str,
+    task: Option<&'a str>,
+    kept: &'a BTreeMap<String, String>,
+}
+
+impl PartnerModel {
+    /// The same model, with everything that is said noted.
+    #[must_use]
+    pub fn tapped(&self, tap: Tap) -> Self {
+        let mut tapped = self.clone();
+        tapped.egress.tap = Some(tap);
+        tapped
+    }
+
+    fn submission(&self, submission: Submission, generation: &str) -> Result<Outgoing, Failure> {
+        let nothing = BTreeMap::new();
+        let gaps = Gaps {
+            model: self,
+            generation,
+            task: None,
+            kept: &nothing,
+        };
+        let submit = &self.dialect.call.submit;
+        let path = gaps.fill(&submit.path, Place::Path)?;
+        let mut headers = gaps.headers(&self.headers)?;
+        headers.extend(gaps.headers(&submit.headers)?);
+        let json = || "application/json".to_owned();
+        let body = match &submit.body {
+            Send::Passthrough => (submission.body, json()),
+            Send::Wrap(wrap) => {
+                let parts = [
+                    wrap.before.as_bytes(),
+                    &submission.body,
+                    wrap.after.as_bytes(),
+                ];
+                (Bytes::from(parts.concat()), json())
+            }
+            Send::MultipartFromJson(form) => {
+                let boundary = format!("easel-{}", submission.generation);
+                multipart::of_json(&submission.body, form, &boundary).map_err(|error| {
+                    Failure::Refused {
+                        refusal: Refusal::Content {
+                            code: "form".to_owned(),
+                            message: error.to_string(),
+                        },
+                        charge: Charge::Cents(0),
+                    }
+                })?
+            }
+        };
+        Ok(Outgoing {
+            method: http::Method::POST,
+            url: format!("{}{path}", self.base_url),
+            headers,
+            body: Some(body),
+            written: Some(submission.written),
+            timeout: Duration::from_millis(self.dialect.call.timeouts.submit_ms),
+            max_answer_bytes: self.dialect.call.max_answer_bytes,
+        })
+    }
+
+    fn question(
+        &self,
+        ask: &Ask,
+        task: &TaskHandle,
+        kept: &BTreeMap<String, String>,
+    ) -> Result<Outgoing, Failure> {
+        let gaps = Gaps {
+            model: self,
+            generation: &task.generation,
+            task: Some(&task.task),
+            kept,
+        };
+        let url = match &ask.target {
+            Target::Path(path) => format!("{}{}", self.base_url, gaps.fill(path, Place::Path)?),
+            Target::Url(url) => gaps.fill(url, Place::Verbatim)?,
+        };
+        let body = match &ask.body {
+            Some(body) => {
+                let json = gaps.fill(body, Place::Json)?;
+                Some((Bytes::from(json), "application/json".to_owned()))
+            }
+            None => None,
+        };
+        Ok(Outgoing {
+            method: ask.method.clone(),
+            url,
+            headers: gaps.headers(&self.headers)?,
+            body,
+            written: None,
+            timeout: Duration::from_millis(self.dialect.call.timeouts.ask_ms),
+            max_answer_bytes: self.dialect.call.max_answer_bytes,
+        })
+    }
+
+    async fn send(&self, outgoing: Outgoing) -> Result<Reply, Trouble> {
+        let result = self.egress.send(outgoing, self.timer.now()).await;
+        let (partner, model) = (&*self.partner, &*self.model);
+        match &result {
+            Ok(reply) if matches!(reply.status, 401..=403) => {
+                tracing::error!(
+                    partner,
+                    model,
+                    status = reply.status,
+                    "the partner may be refusing this router's account"
+                );
+            }
+            Ok(_) => {}
+            Err(Trouble::Refused(refused)) => {
+                tracing::error!(
+                    partner,
+                    model,
+                    host = refused.host,
+                    "the address is refused"
+                );
+            }
+            Err(trouble) => {
+                tracing::warn!(partner, model, error = %trouble, "no answer of the partner");
+            }
+        }
+        result
+    }
+
+    /// A task that was just accepted, as it is kept.
+    fn accepted(
+        &self,
+        polled: &Polled,
+        task: Task,
+        generation: String,
+    ) -> Result<Submitted, Failure> {
+        let handle = TaskHandle::new(
+            task.id,
+            task.kept,
+            generation,
+            task.settled_cents,
+            self.timer.now(),
+        );
+        // Better to know now than never to get the result.
+        let first = self.question(&polled.poll, &handle, &handle.kept)?;
+        self.egress.vet(&first.url).map_err(|refused| {
+            tracing::error!(
+                partner = &*self.partner,
+                host = refused.host,
+                "the address is refused"
+            );
+            failed(WRONG_ADDRESS)
+        })?;
+        let poll_after = next_look(&polled.pace, Duration::ZERO, None, random());
+        Ok(Submitted::Accepted {
+            handle: handle.to_handle().ok_or_else(|| failed(UNREADABLE))?,
+            task_id: Some(handle.task),
+            poll_after,
+        })
+    }
+
+    /// Looks at a task once, and takes the steps to its result when it is done.
+    async fn look(&self, polled: &Polled, task: &TaskHandle) -> Result<Look, Failure> {
+        let question = self.question(&polled.poll, task, &task.kept)?;
+        let Some(reply) = self.asked(question).await? else {
+            return Ok(Look::Pending(None));
+        };
+        let retry_after = reply.retry_after;
+        let elapsed = task.elapsed(self.timer.now());
+        let (mut reply, mut document) = match self.dialect.read_poll(polled, reply, elapsed)? {
+            PollReading::Pending => return Ok(Look::Pending(retry_after)),
+            PollReading::Done(reply, document) => (reply, document),
+        };
+        let mut kept = task.kept.clone();
+        for step in &polled.result {
+            let Some(more) = keep(&step.keep, document.value()) else {
+                return Err(failed(UNREADABLE));
+            };
+            kept.extend(more);
+            let question = self.question(&step.ask, task, &kept)?;
+            let Some(answer) = self.asked(question).await? else {
+                return Ok(Look::Pending(None));
+            };
+            let retry_after = answer.retry_after;
+            (reply, document) = match self.dialect.read_result(polled, answer, elapsed)? {
+                ResultReading::Pending => return Ok(Look::Pending(retry_after)),
+                ResultReading::Done(reply, document) => (reply, document),
+            };
+        }
+        Ok(Look::Done(reply, document))
+    }
+
+    /// Asks something that changes nothing at the partner; `None` when there is trouble that may pass.
+    async fn asked(&self, question: Outgoing) -> Result<Option<Reply>, Failure> {
+        match self.send(question).await {
+            Ok(reply) => Ok(Some(reply)),
+            Err(Trouble::Refused(_)) => Err(failed(WRONG_ADDRESS)),
+            Err(Trouble::TooLarge(_)) => Err(failed(TOO_LARGE)),
+            Err(Trouble::Encoding) => Err(failed(UNREADABLE)),
+            Err(Trouble::Unsent(_) | Trouble::TimedOut | Trouble::Broken(_)) => Ok(None),
+        }
+    }
+
+    /// What a partner says of a rejection goes to the caller, unless it tells the router's own secret.
+    fn discreet(&self, failure: Failure) -> Failure {
+        let credential = &self.egress.credential;
+        match failure {
+            Failure::Refused {
+                refusal: Refusal::Detail(answer),
+                charge,
+            } if credential.is_in(&answer.body) => Failure::Refused {
+                refusal: Refusal::Content {
+                    code: "rejected".to_owned(),
+                    message: "the provider rejected the input".to_owned(),
+                },
+                charge,
+            },
+            Failure::Refused {
+                refusal: Refusal::Content { code, message },
+                charge,
+            } => Failure::Refused {
+                refusal: Refusal::Content {
+                    code: credential.mask(&code),
+                    message: credential.mask(&message),
+                },
+                charge,
+            },
+            Failure::Policy {
+                message,
+                detail,
+                charge,
+            } => Failure::Policy {
+                message,
+                detail: detail.filter(|answer| !credential.is_in(&answer.body)),
+                charge,
+            },
+            Failure::Refused { .. }
+            | Failure::Failed { .. }
+            | Failure::TimedOut { .. }
+            | Failure::Account { .. }
+            | Failure::Transient { .. } => failure,
+        }
+    }
+}
+
+/// What one look found.
+enum Look {
+    /// Ask again, perhaps not before this.
+    Pending(Option<Duration>),
+    /// The result.
+    Done(Reply, Document),
+}
+
+#[async_trait]
+impl Provider for PartnerModel {
+    async fn submit(&self, submission: Submission) -> Result<Submitted, Failure> {
+        let generation = submission.generation.to_string();
+        let outgoing = self.submission(submission, &generation)?;
+        let reply = self
+            .send(outgoing)
+            .await
+            .map_err(|trouble| not_submitted(&trouble))?;
+        let reading = self.dialect.read_submit(reply);
+        match reading.map_err(|failure| self.discreet(failure))? {
+            SubmitReading::Result { reply, charge } => Ok(Submitted::Done(Done {
+                answer: reply.into_answer(),
+                charge,
+                task_id: None,
+            })),
+            SubmitReading::Accepted(task) => match &self.dialect.call.polled {
+                Some(polled) => self.accepted(polled, task, generation),
+                None => Err(failed(UNREADABLE)),
+            },
+        }
+    }
+
+    async fn collect(&self, handle: &Handle) -> Result<Collected, Failure> {
+        let task = TaskHandle::from_handle(handle).ok_or_else(|| failed(UNREADABLE))?;
+        let polled = self.dialect.call.polled.as_ref();
+        let polled = polled.ok_or_else(|| failed(MISCONFIGURED))?;
+        let look = self.look(polled, &task).await;
+        match look.map_err(|failure| self.discreet(failure))? {
+            Look::Pending(retry_after) => {
+                let elapsed = task.elapsed(self.timer.now());
+                let poll_after = next_look(&polled.pace, elapsed, retry_after, random());
+                Ok(Collected::Pending { poll_after })
+            }
+            Look::Done(reply, document) => Ok(Collected::Done(Done {
+                charge: self.dialect.charge(task.settled_cents, &document),
+                answer: reply.into_answer(),
+                task_id: Some(task.task),
+            })),
+        }
+    }
+
+    async fn cancel(&self, handle: &Handle) {
+        let polled = self.dialect.call.polled.as_ref();
+        let cancel = polled.and_then(|polled| polled.cancel.as_ref());
+        let (Some(cancel), Some(task)) = (cancel, TaskHandle::from_handle(handle)) else {
+            return;
+        };
+        if let Ok(question) = self.question(cancel, &task, &task.kept) {
+            // A best effort: what became of it was logged.
+            let _ = self.send(question).await;
+        }
+    }
+
+    fn price(&self, body: &Value) -> Price {
+        self.dialect.pricing.quote(body)
+    }
+}
+
+impl std::fmt::Debug for PartnerModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PartnerModel({}/{})", self.partner, self.model)
+    }
+}
+
+// === impl Gaps ===
+
+impl Gaps<'_> {
+    fn value(&self, name: &str) -> Option<&str> {
+        match name {
+            "generation" => Some(self.generation),
+            "model" => Some(&self.model.model),
+            "task" => self.task,
+            _ => {
+                let kept = self.kept.get(name).map(String::as_str);
+                kept.or_else(|| self.model.values.get(name).map(String::as_str))
+            }
+        }
+    }
+
+    /// Fails when a gap has no value, or one that leads out of its place. Nothing was sent then, but for a task that is
+    /// under way it is the end all the same.
+    fn fill(&self, template: &Template, place: Place) -> Result<String, Failure> {
+        template
+            .fill(place, |name| self.value(name))
+            .map_err(|name| {
+                let partner = &*self.model.partner;
+                tracing::error!(partner, gap = name, "a gap of a request cannot be filled");
+                Failure::Failed {
+                    ran: if self.task.is_some() {
+                        Ran::Perhaps
+                    } else {
+                        Ran::Nothing
+                    },
+                    message: MISCONFIGURED.to_owned(),
+                }
+            })
+    }
+
+    fn headers(&self, templates: &BTreeMap<Header, Template>) -> Result<HeaderMap, Failure> {
+        let mut headers = HeaderMap::new();
+        for (header, template) in templates {
+            let value = self.fill(template, Place::Verbatim)?;
+            let value = HeaderValue::try_from(value).map_err(|_| failed(MISCONFIGURED))?;
+            headers.insert(header.name(), value);
+        }
+        Ok(headers)
+    }
+}
+
+// === failures ===
+
+/// A submission without an answer: either provably nothing was sent, or nobody knows what became of it.
+fn not_submitted(trouble: &Trouble) -> Failure {
+    match trouble {
+        Trouble::Refused(_) => Failure::Failed {
+            ran: Ran::Nothing,
+            message: MISCONFIGURED.to_owned(),
+        },
+        Trouble::Unsent(_) => Failure::Transient {
+            message: UNREACHABLE.to_owned(),
+        },
+        Trouble::TimedOut => Failure::TimedOut {
+            ran: Ran::Perhaps,
+            message: NO_ANSWER.to_owned(),
+        },
+        Trouble::Broken(_) => failed(UNKNOWN_OUTCOME),
+        Trouble::TooLarge(_) => failed(TOO_LARGE),
+        Trouble::Encoding => failed(UNREADABLE),
+    }
+}
+
+fn failed(message: &str) -> Failure {
+    Failure::Failed {
+        ran: Ran::Perhaps,
+        message: message.to_owned(),
+    }
+}
+
+/// A number from 0 to 1, for jitter alone.
+fn random() -> f64 {
+    let bits = RandomState::new().build_hasher().finish();
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}

@@ -1,0 +1,9 @@
+//! Talking to partners: where requests may go, how they are sent, and what is taken of the answers.
+
+mod decode;
+mod egress;
+mod tap;
+mod told;
+
+pub(crate) use egress::{Egress, Outgoing, Trouble};
+pub use tap::{Exchange, Received, Tap};

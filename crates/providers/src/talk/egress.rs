@@ -1,0 +1,264 @@
+//! The one way out: an address is vetted, then the credential is put on, then the request is sent.
+//!
+//! No redirect is followed, so a credential goes where it was sent and nowhere else. What comes back is read under a
+//! bound of size and time, and only status, media type, `Retry-After` and bytes are taken of it: hop-by-hop headers,
+//! cookies and encodings end here.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use hyper_kit::{Body, BodyError, Client, FetchError, Host, ReadPace, read_limited};
+use jiff::Timestamp;
+use router_core::Written;
+use tokio::time::timeout;
+
+use super::decode::{DecodeError, decoded};
+use super::tap::{Exchange, Received, Tap};
+use super::told::ToldBody;
+use crate::credential::{Credential, MASK};
+use crate::definition::HostPattern;
+use crate::interpret::Reply;
+
+/// The longest silence within an answer.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How a partner is reached: where its credential may go, and the credential.
+#[derive(Clone, Debug)]
+pub(crate) struct Egress {
+    pub(crate) client: Client,
+    /// Where the credential may go.
+    pub(crate) allowed: Vec<HostPattern>,
+    /// The hosts and ports that may be asked without TLS.
+    pub(crate) exempt: Vec<Host>,
+    pub(crate) credential: Credential,
+    /// Takes note of every exchange.
+    pub(crate) tap: Option<Tap>,
+}
+
+/// A request that is to go out.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) method: Method,
+    pub(crate) url: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<(Bytes, String)>,
+    /// To be told when the whole request is written.
+    pub(crate) written: Option<Written>,
+    pub(crate) timeout: Duration,
+    pub(crate) max_answer_bytes: usize,
+}
+
+/// The address is not one that the partner's credential may go to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{host} is not among the hosts that this partner's credential may go to")]
+pub(crate) struct Refused {
+    pub(crate) host: String,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// Nothing was sent: the address is refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Nothing was sent: no connection, or no address.
+    #[error("nothing was sent")]
+    Unsent(#[source] FetchError),
+    /// No answer in time.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The connection broke after the request was begun.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// The answer is longer than is taken.
+    #[error("the answer is longer than {0} bytes")]
+    TooLarge(usize),
+    /// The answer is encoded in a way that is not understood.
+    #[error("the answer has an encoding that is not understood")]
+    Encoding,
+}
+
+impl Egress {
+    /// Sends a request, and takes the answer. `now` is the time of the credential.
+    pub(crate) async fn send(&self, outgoing: Outgoing, now: Timestamp) -> Result<Reply, Trouble> {
+        let plain = outgoing.url.clone();
+        self.vet(&plain)?;
+        let mut url = outgoing.url;
+        let mut headers = outgoing.headers;
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let (bytes, media_type) = match outgoing.body {
+            Some((bytes, media_type)) => (bytes, Some(media_type)),
+            None => (Bytes::new(), None),
+        };
+        if let Some(media_type) = media_type.and_then(|text| HeaderValue::try_from(text).ok()) {
+            headers.insert(CONTENT_TYPE, media_type);
+        }
+        self.credential.show(&mut headers, &mut url, now);
+
+        let noted = self.tap.as_ref().map(|tap| {
+            let exchange = Exchange {
+                method: outgoing.method.to_string(),
+                url: self.credential.mask(&url),
+                headers: self.shown(&headers),
+                body: self.masked(&bytes),
+                outcome: Err("it was given up".to_owned()),
+            };
+            (tap, exchange)
+        });
+        let body = Body::new(ToldBody::new(bytes, outgoing.written));
+        let result = self
+            .exchange(
+                outgoing.method,
+                &url,
+                headers,
+                body,
+                outgoing.timeout,
+                outgoing.max_answer_bytes,
+            )
+            .await;
+        if let Some((tap, mut exchange)) = noted {
+            exchange.outcome = match &result {
+                Ok((answer, reply)) => Ok(Received {
+                    status: reply.status,
+                    headers: self.shown(answer),
+                    body: self.masked(&reply.body),
+                }),
+                Err(trouble) => Err(self.credential.mask(&told(trouble))),
+            };
+            tap.note(exchange);
+        }
+        result.map(|(_, reply)| reply)
+    }
+
+    /// Whether a credential may go to an address: over TLS, or to a host that the operator exempted from it, and among
+    /// the partner's hosts.
+    pub(crate) fn vet(&self, url: &str) -> Result<(), Refused> {
+        let uri: Uri = url.parse().map_err(|_| Refused {
+            host: "an address that cannot be read".to_owned(),
+        })?;
+        let host = uri
+            .authority()
+            .and_then(|authority| Host::parse(authority.as_str()))
+            .ok_or_else(|| Refused {
+                host: "an address without a host".to_owned(),
+            })?;
+        let default_port = match uri.scheme_str() {
+            Some("https") => 443,
+            Some("http") if self.exempt.iter().any(|exempt| exempt.same_as(&host, 80)) => 80,
+            Some(_) | None => {
+                return Err(Refused {
+                    host: host.to_string(),
+                });
+            }
+        };
+        if self
+            .allowed
+            .iter()
+            .any(|pattern| pattern.fits(&host, default_port))
+        {
+            Ok(())
+        } else {
+            Err(Refused {
+                host: host.to_string(),
+            })
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        url: &str,
+        headers: HeaderMap,
+        body: Body,
+        limit: Duration,
+        max_bytes: usize,
+    ) -> Result<(HeaderMap, Reply), Trouble> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = url
+            .parse()
+            .map_err(|_| Trouble::Unsent(FetchError::BadUrl("it cannot be read")))?;
+        *request.headers_mut() = headers;
+        let whole = async {
+            let answer = self.client.send(request).await.map_err(|error| {
+                if error.is_unsent() {
+                    Trouble::Unsent(error)
+                } else {
+                    Trouble::Broken(error.to_string())
+                }
+            })?;
+            read(answer, max_bytes).await
+        };
+        timeout(limit, whole)
+            .await
+            .unwrap_or(Err(Trouble::TimedOut))
+    }
+
+    /// Headers as they may be shown.
+    fn shown(&self, headers: &HeaderMap) -> Vec<(String, String)> {
+        let shown = headers.iter().map(|(name, value)| {
+            let value = if value.is_sensitive() {
+                MASK.to_owned()
+            } else {
+                self.credential
+                    .mask(&String::from_utf8_lossy(value.as_bytes()))
+            };
+            (name.to_string(), value)
+        });
+        shown.collect()
+    }
+
+    /// A body as it may be shown. Bytes that are no text are as they are, since a secret is a text.
+    fn masked(&self, bytes: &Bytes) -> Bytes {
+        match std::str::from_utf8(bytes) {
+            Ok(text) if self.credential.is_in(bytes) => self.credential.mask(text).into(),
+            Ok(_) | Err(_) => bytes.clone(),
+        }
+    }
+}
+
+async fn read(answer: Response<Body>, max_bytes: usize) -> Result<(HeaderMap, Reply), Trouble> {
+    let (head, body) = answer.into_parts();
+    let pace = ReadPace {
+        idle: IDLE,
+        grace: IDLE,
+        // The time for the whole bounds a trickle.
+        min_bytes_per_second: 0,
+    };
+    let bytes = read_limited(body, max_bytes, pace)
+        .await
+        .map_err(|error| match error {
+            BodyError::TooLarge { .. } => Trouble::TooLarge(max_bytes),
+            BodyError::Idle => Trouble::TimedOut,
+            BodyError::Broken(cause) => Trouble::Broken(cause.to_string()),
+        })?;
+    let text = |name| head.headers.get(name)?.to_str().ok();
+    let encodings = head.headers.get_all(CONTENT_ENCODING).iter().count();
+    let encoding = match encodings {
+        0 | 1 => text(CONTENT_ENCODING),
+        _ => Some("several"),
+    };
+    let body = decoded(bytes, encoding, max_bytes).map_err(|error| match error {
+        DecodeError::TooLarge => Trouble::TooLarge(max_bytes),
+        DecodeError::Unreadable => Trouble::Encoding,
+    })?;
+    let reply = Reply {
+        status: head.status.as_u16(),
+        content_type: text(CONTENT_TYPE).map(str::to_owned),
+        retry_after: text(RETRY_AFTER)
+            .and_then(|text| text.trim().parse().ok())
+            .map(Duration::from_secs),
+        body,
+    };
+    Ok((head.headers, reply))
+}
+
+/// An error with its cause.
+fn told(trouble: &Trouble) -> String {
+    match std::error::Error::source(trouble) {
+        Some(cause) => format!("{trouble}: {cause}"),
+        None => trouble.to_string(),
+    }
+}
