@@ -1,8 +1,9 @@
-//! The commands: `serve`, `run` and `config show`.
+//! The commands: `serve`, `run`, `config show`, and those of operators.
 
 use std::process::ExitCode;
 
-use kit::program;
+use clap::Command;
+use kit::{admin, program};
 use workflow_server::KEYS;
 
 use crate::run;
@@ -12,13 +13,19 @@ const ABOUT: &str = "Runs ComfyUI-format image workflows: as a server with an AP
 /// The program `all-in-one`.
 #[must_use]
 pub fn main() -> ExitCode {
-    let command = program::command("all-in-one", ABOUT, KEYS).subcommand(run::command());
-    let matches = command.get_matches();
+    let matches = command().get_matches();
     program::finish(match matches.subcommand() {
         Some(("run", arguments)) => run::run(arguments),
+        Some((name, _)) if admin::is_command(name) => workflow_server::program::operate(&matches),
         Some(("config", _)) => workflow_server::program::show_config(&matches),
         Some(_) | None => workflow_server::program::serve(&matches),
     })
+}
+
+fn command() -> Command {
+    program::command("all-in-one", ABOUT, KEYS)
+        .subcommand(run::command())
+        .subcommands(admin::commands(true))
 }
 
 #[cfg(test)]
@@ -27,8 +34,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        program::command("all-in-one", ABOUT, KEYS)
-            .subcommand(run::command())
-            .debug_assert();
+        command().debug_assert();
     }
 }

@@ -1,7 +1,9 @@
-//! What every server is built with: configuration, log, metrics, signals, and the answers to health checks.
+//! What every server is built with: configuration, log, metrics, signals, the answers to health checks, and the commands
+//! that operate an installation.
 //!
 //! Knows no API and no store: a binary brings those and mounts them behind [`Front`]. Start at [`config::Settings`].
 
+pub mod admin;
 pub mod config;
 pub mod keys;
 pub mod logging;

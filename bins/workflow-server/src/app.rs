@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
+use kit::admin::{AdminSocket, AdminSocketError};
 use kit::metrics::{HttpMetrics, Metrics};
 use kit::{Front, ListenError, Listening};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ pub struct App {
     stack: Stack,
     listening: Listening,
     front: Front<WorkflowApi>,
+    admin: AdminSocket,
     identity: Identity,
     config: Config,
 }
@@ -34,6 +36,9 @@ pub enum AssembleError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Commands cannot reach it.
+    #[error(transparent)]
+    Admin(#[from] AdminSocketError),
     /// Credentials cannot be verified.
     #[error(transparent)]
     Identity(#[from] JwtSetupError),
@@ -54,6 +59,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
     let stack = Stack::open(&config.server.data_dir, &config.workflows, &mut metrics).await?;
+    let admin = AdminSocket::bind(&config.server.data_dir)?;
     let identity = config.server.access.identity(stack.accounts.clone())?;
     let service = service(config, &stack, &identity, &requests, &leave.drain);
     let api = workflow_http::routes(service)?;
@@ -68,6 +74,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         stack,
         listening,
         front,
+        admin,
         identity,
         config: config.clone(),
     })
@@ -97,7 +104,14 @@ impl App {
             drain.cancelled().await;
             background.drain(self.config.server.drain_grace).await;
         };
-        let (drained, (), ()) = tokio::join!(serving, working, keys);
+        let ended = CancellationToken::new();
+        let commands = self.admin.serve(self.stack.admin(), ended.clone());
+        let leaving = async {
+            let (drained, (), ()) = tokio::join!(serving, working, keys);
+            ended.cancel();
+            drained
+        };
+        let (drained, ()) = tokio::join!(leaving, commands);
         tracing::info!(cut_connections = drained.cut, "stopped");
     }
 }

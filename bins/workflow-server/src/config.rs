@@ -173,7 +173,8 @@ impl WorkflowLimits {
         }
     }
 
-    fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+    /// Reads their keys alone.
+    pub(crate) fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let mut size = |name| settings.read::<Size>(name).map(|size| size.0);
         let upload_bytes = size("upload_limit")?;
         let cache_bytes = size("cache_size")?;

@@ -1,25 +1,38 @@
-//! The commands of a server of workflows: `serve` and `config show`.
+//! The commands of a server of workflows: `serve`, `config show`, and those of operators.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use kit::admin;
 use kit::config::Settings;
 use kit::program::{self, Failure};
 
 use crate::app::assemble;
 use crate::config::{Config, KEYS};
+use crate::stack::open_for_admin;
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
 
 /// The program `workflow-server`.
 #[must_use]
 pub fn main() -> ExitCode {
-    let matches = program::command("workflow-server", ABOUT, KEYS).get_matches();
+    let command = program::command("workflow-server", ABOUT, KEYS);
+    let matches = command.subcommands(admin::commands(true)).get_matches();
     program::finish(match matches.subcommand_name() {
         Some("config") => show_config(&matches),
+        Some(name) if admin::is_command(name) => operate(&matches),
         Some(_) | None => serve(&matches),
     })
+}
+
+/// Carries out a command on accounts, keys or assets.
+///
+/// # Errors
+/// If it cannot be.
+pub fn operate(matches: &ArgMatches) -> Result<(), Failure> {
+    let settings = program::settings(matches, KEYS)?;
+    admin::run(matches, settings, open_for_admin)
 }
 
 /// Prints the configuration that the flags, the environment and the file make.

@@ -87,7 +87,11 @@ pub const LAYERS: &[Layer] = &[
         &["asset-store", "workflow-core"],
     ),
     layer("providers", Room::Adapter, &["hyper-kit", "router-core"]),
-    layer("kit", Room::Binary, &["accounts", "hyper-kit", "identity"]),
+    layer(
+        "kit",
+        Room::Binary,
+        &["accounts", "asset-store", "hyper-kit", "identity"],
+    ),
     layer(
         "workflow-server",
         Room::Binary,

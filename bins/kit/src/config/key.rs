@@ -83,6 +83,7 @@ impl Key {
         let arg = Arg::new(self.name)
             .long(self.name.replace('_', "-"))
             .global(true)
+            .help_heading("Settings")
             .help(help);
         match self.kind {
             Kind::Value(placeholder) => arg.value_name(placeholder).action(ArgAction::Set),

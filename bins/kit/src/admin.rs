@@ -1,0 +1,53 @@
+//! Operating an installation from the command line: accounts, keys, credits, holds.
+//!
+//! A change goes through the server that has the installation, over a socket in the data directory, and counts at once;
+//! where no server runs, the command opens the installation itself. Both answer the same [`Request`](wire) through the same
+//! function, so there is one behaviour. The text of a new key is made by the command: the server only ever sees its hash.
+
+mod client;
+mod commands;
+mod fields;
+mod service;
+mod show;
+mod socket;
+mod wire;
+
+use std::fmt;
+use std::sync::Arc;
+
+use accounts::{AccountAdmin, Accounts};
+use asset_store::AssetRecords;
+
+use crate::program::Failure;
+
+pub use commands::{commands, is_command, run};
+pub use socket::{AdminSocket, AdminSocketError};
+
+/// What the commands work on.
+#[derive(Clone)]
+pub struct AdminPorts {
+    /// Looks at accounts and ledgers.
+    pub accounts: Arc<dyn Accounts>,
+    /// Changes accounts and keys.
+    pub admin: Arc<dyn AccountAdmin>,
+    /// Holds assets, where the installation has any.
+    pub records: Option<Arc<dyn AssetRecords>>,
+}
+
+/// Why a command could not open the installation by itself.
+#[derive(Debug)]
+pub enum Unopened {
+    /// Another process has it.
+    InUse(Failure),
+    /// Anything else.
+    Failed(Failure),
+}
+
+impl fmt::Debug for AdminPorts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminPorts")
+    }
+}
+
+#[cfg(test)]
+mod tests;

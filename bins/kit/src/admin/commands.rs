@@ -1,0 +1,418 @@
+//! The commands: what is written on the command line, what is asked for it, and what is printed.
+//!
+//! Standard output has what was asked for and nothing else: a new key stands there alone, so that it can be caught.
+
+use std::path::PathBuf;
+
+use accounts::{MintedKey, Scopes};
+use clap::{Arg, ArgMatches, Command};
+use secrecy::ExposeSecret;
+use uuid::Uuid;
+
+use super::client::Client;
+use super::fields::{self, LIMITS, SWITCHES};
+use super::wire::{AccountBody, Answer, Problem, Request};
+use super::{AdminPorts, Unopened, show};
+use crate::config::{Duration, Settings, Value};
+use crate::program::{self, Failure};
+
+/// How often another key is tried where one of its id is there already.
+const TRIES: usize = 4;
+
+/// The subcommands `account`, `key` and, for installations that keep assets, `asset`.
+#[must_use]
+pub fn commands(assets: bool) -> Vec<Command> {
+    let mut commands = vec![account(), key()];
+    if assets {
+        commands.push(asset());
+    }
+    commands
+}
+
+/// Whether a subcommand is one of these.
+#[must_use]
+pub fn is_command(name: &str) -> bool {
+    commands(true)
+        .iter()
+        .any(|command| command.get_name() == name)
+}
+
+/// Carries out a subcommand. `open` opens the installation where no server has it.
+///
+/// # Errors
+/// With exit code 2 for what can be corrected on the command line, and 1 for everything else.
+pub fn run(
+    matches: &ArgMatches,
+    mut settings: Settings,
+    open: impl Fn(&mut Settings) -> Result<AdminPorts, Unopened>,
+) -> Result<(), Failure> {
+    let data_dir: PathBuf = settings.read("data_dir")?;
+    let words = words(matches);
+    let creates = matches!(words.0.as_slice(), ["account", "add"]);
+    if !creates && !data_dir.join("main.db").exists() {
+        let message = format!(
+            "there is no installation in {}; name its directory with --data-dir, or add the first account with `account add`",
+            data_dir.display()
+        );
+        return Err(Failure {
+            exit_code: 2,
+            message,
+        });
+    }
+    let mut client = Client {
+        data_dir,
+        open: &mut || open(&mut settings),
+        ports: None,
+    };
+    let (words, arguments) = words;
+    program::runtime()?.block_on(async { perform(&words, arguments, &mut client).await })
+}
+
+async fn perform(
+    words: &[&str],
+    arguments: &ArgMatches,
+    client: &mut Client<'_>,
+) -> Result<(), Failure> {
+    let text = |name: &str| arguments.get_one::<String>(name).cloned();
+    let id = || text("id").expect("the command requires it");
+    match words {
+        ["account", "add"] => {
+            let mut changes = changes(arguments, true)?;
+            changes.extend(text("name").map(|name| ("name".to_owned(), name)));
+            done(client, Request::AddAccount { id: id(), changes }).await?;
+            say(&format!(
+                "account {0} added; `key add {0}` makes a key for it",
+                id()
+            ));
+        }
+        ["account", "list"] => list(client).await?,
+        ["account", "show"] => {
+            let accounts = accounts(client, Request::Account { id: id() }).await?;
+            accounts
+                .iter()
+                .for_each(|found| program::print(&show::account(found)));
+        }
+        ["account", "tier"] => {
+            let changes = changes(arguments, false)?;
+            done(client, Request::ChangeAccount { id: id(), changes }).await?;
+            say(&format!("account {} changed", id()));
+        }
+        ["account", "credit"] => match arguments.get_one::<i32>("cents") {
+            Some(cents) => grant(client, id(), *cents).await?,
+            None => {
+                let answer = ask(client, Request::Entries { account: id() }).await?;
+                if let Answer::Entries(entries) = answer {
+                    program::print(&show::entries(&entries));
+                }
+            }
+        },
+        ["account", "rename"] => {
+            let name = text("name").expect("the command requires it");
+            change(client, id(), "name", &name).await?;
+        }
+        ["account", "suspend"] => change(client, id(), "state", "suspended").await?,
+        ["account", "resume"] => change(client, id(), "state", "active").await?,
+        ["account", switch] => {
+            let value = text("value").expect("the command requires it");
+            change(client, id(), switch, &value).await?;
+        }
+        ["key", "add"] => add_key(client, arguments).await?,
+        ["key", "list"] => {
+            let answer = ask(client, Request::Keys { account: id() }).await?;
+            if let Answer::Keys(keys) = answer {
+                program::print(&show::keys(&keys));
+            }
+        }
+        ["key", "revoke"] => {
+            let answer = ask(client, Request::RevokeKey { id: id() }).await?;
+            if let Answer::Keys(keys) = answer {
+                let account = keys.first().map_or("", |key| &key.account);
+                say(&format!("key {} of {account} is revoked", id()));
+            }
+        }
+        ["asset", "hold", word] => {
+            let held = *word == "add";
+            done(client, Request::HoldAsset { id: id(), held }).await?;
+            let state = if held {
+                "is kept"
+            } else {
+                "is not kept any longer"
+            };
+            say(&format!("asset {} {state}", id()));
+        }
+        _ => unreachable!("clap lets no other command through"),
+    }
+    Ok(())
+}
+
+async fn list(client: &mut Client<'_>) -> Result<(), Failure> {
+    let mut all: Vec<AccountBody> = Vec::new();
+    loop {
+        let after = all.last().map(|account| account.id.clone());
+        let page = accounts(client, Request::Accounts { after }).await?;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    program::print(&show::accounts(&all));
+    Ok(())
+}
+
+async fn grant(client: &mut Client<'_>, account: String, cents: i32) -> Result<(), Failure> {
+    let request = Request::Grant {
+        account: account.clone(),
+        cause: Uuid::new_v4().to_string(),
+        cents,
+    };
+    if let Answer::Credits { balance_cents } = ask(client, request).await? {
+        let balance = show::money(balance_cents);
+        say(&format!("account {account} has {balance} now"));
+    }
+    Ok(())
+}
+
+async fn change(
+    client: &mut Client<'_>,
+    id: String,
+    name: &str,
+    value: &str,
+) -> Result<(), Failure> {
+    let said = format!("account {id}: {name} is {value}");
+    let changes = vec![checked(name, value)?];
+    done(client, Request::ChangeAccount { id, changes }).await?;
+    say(&said);
+    Ok(())
+}
+
+/// Makes a key here: its text is printed, and nobody else ever has it.
+async fn add_key(client: &mut Client<'_>, arguments: &ArgMatches) -> Result<(), Failure> {
+    let text = |name: &str| arguments.get_one::<String>(name).cloned();
+    let account = text("id").expect("the command requires it");
+    let scopes = match text("scopes") {
+        Some(text) => text
+            .parse::<Scopes>()
+            .map_err(|error| Failure::usage(&error))?,
+        None => Scopes::standard(),
+    };
+    let expires_in_s = arguments.get_one::<u32>("expires").copied();
+    for _ in 0..TRIES {
+        let mut random = [0; MintedKey::RANDOM_BYTES];
+        getrandom::fill(&mut random).map_err(|error| Failure::fault(&error))?;
+        let minted = MintedKey::new(&random);
+        let request = Request::AddKey {
+            account: account.clone(),
+            id: minted.id.to_string(),
+            hash: *minted.hash().as_bytes(),
+            name: text("name"),
+            scopes: scopes.to_string(),
+            expires_in_s,
+        };
+        match client.ask(request).await? {
+            Ok(_) => {
+                say(&format!(
+                    "key {} of {account} added; it is shown this once",
+                    minted.id
+                ));
+                program::print(&format!("{}\n", minted.text.expose_secret()));
+                return Ok(());
+            }
+            Err(Problem { taken: true, .. }) => {}
+            Err(problem) => return Err(problem.into()),
+        }
+    }
+    Err(Failure {
+        exit_code: 1,
+        message: "no free id for a key was found; run the command again".to_owned(),
+    })
+}
+
+async fn ask(client: &mut Client<'_>, request: Request) -> Result<Answer, Failure> {
+    Ok(client.ask(request).await??)
+}
+
+async fn done(client: &mut Client<'_>, request: Request) -> Result<(), Failure> {
+    ask(client, request).await.map(drop)
+}
+
+async fn accounts(client: &mut Client<'_>, request: Request) -> Result<Vec<AccountBody>, Failure> {
+    match ask(client, request).await? {
+        Answer::Accounts(accounts) => Ok(accounts),
+        Answer::Done | Answer::Entries(_) | Answer::Keys(_) | Answer::Credits { .. } => {
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// The flags that were given.
+fn changes(arguments: &ArgMatches, switches: bool) -> Result<Vec<(String, String)>, Failure> {
+    let limits = LIMITS.iter().map(|limit| limit.name);
+    let switches = SWITCHES
+        .iter()
+        .map(|switch| switch.name)
+        .filter(|_| switches);
+    let given = limits.chain(switches).filter_map(|name| {
+        let text = arguments.get_one::<String>(name)?;
+        Some(checked(name, text))
+    });
+    given.collect()
+}
+
+/// Checked before anybody is asked, so that a slip costs nothing.
+fn checked(name: &str, text: &str) -> Result<(String, String), Failure> {
+    match fields::read(name, text) {
+        Ok(_) => Ok((name.to_owned(), text.to_owned())),
+        Err(message) => Err(Failure {
+            exit_code: 2,
+            message,
+        }),
+    }
+}
+
+/// The words of a subcommand, and the arguments behind the last.
+fn words(matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
+    let (mut words, mut innermost) = (Vec::new(), matches);
+    while let Some((word, deeper)) = innermost.subcommand() {
+        words.push(word);
+        innermost = deeper;
+    }
+    (words, innermost)
+}
+
+/// What happened, for whoever watches.
+fn say(text: &str) {
+    use std::io::Write;
+    let said = writeln!(std::io::stderr().lock(), "{text}");
+    // Without a standard error there is nobody left to tell.
+    drop(said);
+}
+
+fn account() -> Command {
+    let add = Command::new("add")
+        .about("Adds an account: active, subscribed, with the router, without billing")
+        .arg(id())
+        .arg(flag(
+            "name",
+            "NAME",
+            "What people call it; its id by default",
+        ))
+        .args(SWITCHES.iter().map(|switch| on_off_flag(switch.name)))
+        .args(limits());
+    let tier = Command::new("tier")
+        .about("Changes limits of an account; `default` goes back to what everybody gets")
+        .arg(id())
+        .args(limits())
+        .group(
+            clap::ArgGroup::new("limits")
+                .args(LIMITS.iter().map(|limit| limit.name))
+                .required(true)
+                .multiple(true),
+        );
+    let credit = Command::new("credit")
+        .about("Grants credits, or shows the newest entries of the ledger")
+        .arg(id())
+        .arg(
+            Arg::new("cents")
+                .value_name("CENTS")
+                .allow_negative_numbers(true)
+                .value_parser(clap::value_parser!(i32))
+                .help("US cents to add; below 0 to take some back; without it the ledger is shown"),
+        );
+    let rename = Command::new("rename")
+        .about("Gives an account another name; its id stays")
+        .arg(id())
+        .arg(Arg::new("name").value_name("NAME").required(true));
+    let switches = SWITCHES.iter().map(|switch| {
+        let value = Arg::new("value").value_name("on|off").required(true);
+        Command::new(switch.name)
+            .about(switch.help)
+            .arg(id())
+            .arg(value.value_parser(["on", "off"]))
+    });
+    group("account", "Looks at accounts and changes them")
+        .subcommand(add)
+        .subcommand(Command::new("list").about("Lists all accounts"))
+        .subcommand(of_account("show", "Shows everything of an account"))
+        .subcommand(tier)
+        .subcommand(credit)
+        .subcommand(rename)
+        .subcommand(of_account(
+            "suspend",
+            "Lets no credential of an account count any more; what runs ends by itself",
+        ))
+        .subcommand(of_account("resume", "Lets them count again"))
+        .subcommands(switches)
+}
+
+fn key() -> Command {
+    let scopes = format!("What it allows, separated by commas, of: {}", Scopes::all());
+    let add = Command::new("add")
+        .about("Makes an API key for an account and prints it, this once")
+        .arg(id())
+        .arg(flag("name", "NAME", "What people call it"))
+        .arg(flag("scopes", "SCOPES", "").help(format!("{scopes}; by default all but admin")))
+        .arg(
+            flag(
+                "expires",
+                "TIME",
+                "When it stops counting, from now on; never by default",
+            )
+            .value_parser(seconds),
+        );
+    let revoke = Command::new("revoke")
+        .about("Lets a key count no more")
+        .arg(
+            id().value_name("KEY")
+                .help("The 8 characters behind `easel_` in it, as `key list` shows them"),
+        );
+    group("key", "Makes, lists and revokes API keys")
+        .subcommand(add)
+        .subcommand(of_account("list", "Lists the keys of an account"))
+        .subcommand(revoke)
+}
+
+fn asset() -> Command {
+    let word = |name: &'static str, about: &'static str| {
+        let id = id().value_name("ASSET").help("The id of the asset");
+        Command::new(name).about(about).arg(id)
+    };
+    let hold = group("hold", "Keeps assets from being deleted and from expiring")
+        .subcommand(word("add", "Keeps an asset until the hold is removed"))
+        .subcommand(word("remove", "Lets an asset be deleted and expire again"));
+    group("asset", "Keeps assets").subcommand(hold)
+}
+
+fn group(name: &'static str, about: &'static str) -> Command {
+    Command::new(name).about(about).subcommand_required(true)
+}
+
+fn of_account(name: &'static str, about: &'static str) -> Command {
+    Command::new(name).about(about).arg(id())
+}
+
+fn id() -> Arg {
+    Arg::new("id")
+        .value_name("ACCOUNT")
+        .required(true)
+        .help("The id of the account")
+}
+
+fn limits() -> impl Iterator<Item = Arg> {
+    LIMITS
+        .iter()
+        .map(|limit| flag(limit.name, limit.placeholder, limit.help))
+}
+
+fn on_off_flag(name: &'static str) -> Arg {
+    flag(name, "on|off", "").help(format!("Whether {name} is on from the start"))
+}
+
+fn flag(name: &'static str, placeholder: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(placeholder).help(help)
+}
+
+fn seconds(text: &str) -> Result<u32, String> {
+    let span = Duration::<1000>::read(text);
+    let seconds = span.and_then(|span| u32::try_from(span.0.as_secs()).ok());
+    seconds.ok_or_else(|| format!("write {}", Duration::<1000>::ALLOWED))
+}

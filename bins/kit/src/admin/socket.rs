@@ -1,0 +1,222 @@
+//! The socket that commands reach a running server through: `admin.sock` in the data directory.
+//!
+//! It belongs to the user of the server: its mode is 0600 from the moment that it has its name, and the system tells who
+//! connects, so another user is turned away even where modes are not heeded. One connection is one request.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::wire::{Problem, Reply, Request};
+use super::{AdminPorts, service};
+
+/// The name of the socket in the data directory.
+const NAME: &str = "admin.sock";
+
+/// Commands that are answered at once; more wait in the system's queue.
+const MOST_CONNECTIONS: usize = 16;
+
+/// Most bytes of a request: an account with every limit and as many patterns as there may be.
+const MOST_REQUEST_BYTES: u64 = 128 * 1024;
+
+/// Most bytes of a reply: a page of such accounts.
+const MOST_REPLY_BYTES: u64 = 64 << 20;
+
+/// How long each side waits for the other.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest address of a socket that every Unix takes.
+const MOST_ADDRESS_BYTES: usize = 100;
+
+/// The admin socket of a server, bound. It is removed when this is dropped.
+#[derive(Debug)]
+pub struct AdminSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// The socket cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the socket for commands cannot be made in the data directory {}; check that this user may write there",
+    data_dir.display()
+)]
+pub struct AdminSocketError {
+    data_dir: PathBuf,
+    source: io::Error,
+}
+
+impl AdminSocket {
+    /// Binds the socket of the installation in `data_dir`, which this process has: what stands in its place was left over by
+    /// a server that was killed.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub fn bind(data_dir: &Path) -> Result<Self, AdminSocketError> {
+        let failed = |source| AdminSocketError {
+            data_dir: data_dir.to_owned(),
+            source,
+        };
+        let path = data_dir.join(NAME);
+        let fresh = format!("{NAME}.new");
+        let bound = || {
+            forget(&data_dir.join(&fresh))?;
+            let (address, _directory) = reachable(data_dir, &fresh)?;
+            let listener = UnixListener::bind(address)?;
+            // Named only once nobody else may open it.
+            fs::set_permissions(data_dir.join(&fresh), Permissions::from_mode(0o600))?;
+            fs::rename(data_dir.join(&fresh), &path)?;
+            Ok(listener)
+        };
+        Ok(Self {
+            listener: bound().map_err(failed)?,
+            path,
+        })
+    }
+
+    /// Answers commands until `stop`; those at hand are answered first.
+    pub async fn serve(self, ports: AdminPorts, stop: CancellationToken) {
+        let mut connections = JoinSet::new();
+        loop {
+            while connections.len() >= MOST_CONNECTIONS {
+                connections.join_next().await;
+            }
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = stop.cancelled() => break,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(converse(stream, ports.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a command could not be accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            while connections.try_join_next().is_some() {}
+        }
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+impl Drop for AdminSocket {
+    fn drop(&mut self) {
+        if let Err(error) = forget(&self.path) {
+            tracing::warn!(%error, "the socket for commands was not removed; the next start does it");
+        }
+    }
+}
+
+/// Asks the server that has the installation in `data_dir`; `None` where none listens.
+pub(super) async fn ask(data_dir: &Path, request: &Request) -> io::Result<Option<Reply>> {
+    let Some((address, _directory)) = absent(reachable(data_dir, NAME))? else {
+        return Ok(None);
+    };
+    let Some(mut stream) = absent(UnixStream::connect(address).await)? else {
+        return Ok(None);
+    };
+    let answered = timeout(PATIENCE, async {
+        send(&mut stream, &serde_json::to_vec(request)?).await?;
+        receive(&mut stream, MOST_REPLY_BYTES).await
+    });
+    let line = answered.await.map_err(|_| {
+        io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time")
+    })??;
+    Ok(Some(serde_json::from_slice(&line)?))
+}
+
+/// One request and its reply.
+async fn converse(mut stream: UnixStream, ports: AdminPorts) {
+    let done = timeout(PATIENCE, async {
+        let reply = if is_own(&stream)? {
+            let line = receive(&mut stream, MOST_REQUEST_BYTES).await?;
+            match serde_json::from_slice::<Request>(&line) {
+                Ok(request) => service::answer(&ports, request, Timestamp::now()).await,
+                Err(_) => {
+                    refused("the server does not know this command; use the program that it runs")
+                }
+            }
+        } else {
+            refused("only the user that the server runs as may command it")
+        };
+        send(&mut stream, &serde_json::to_vec(&reply)?).await
+    });
+    match done.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "a command was not answered"),
+        Err(_) => tracing::warn!("a command took too long"),
+    }
+}
+
+fn refused(message: &str) -> Reply {
+    Reply::Refused(Problem {
+        usage: false,
+        taken: false,
+        message: message.to_owned(),
+    })
+}
+
+/// Whether the other side is the user of this process.
+fn is_own(stream: &UnixStream) -> io::Result<bool> {
+    let user = rustix::process::geteuid().as_raw();
+    Ok(stream.peer_cred()?.uid() == user)
+}
+
+async fn send(stream: &mut UnixStream, line: &[u8]) -> io::Result<()> {
+    stream.write_all(line).await?;
+    stream.write_all(b"\n").await
+}
+
+async fn receive(stream: &mut UnixStream, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut reader = BufReader::new(stream.take(most_bytes));
+    reader.read_until(b'\n', &mut line).await?;
+    if line.pop() != Some(b'\n') {
+        let error = "the line is too long, or broke off";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+    }
+    Ok(line)
+}
+
+/// An address for `name` in a directory: a long path is gone round through the open directory, which must stay open.
+fn reachable(directory: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
+    let path = directory.join(name);
+    if path.as_os_str().len() <= MOST_ADDRESS_BYTES {
+        return Ok((path, None));
+    }
+    let open = File::open(directory)?;
+    let path = format!("/proc/self/fd/{}/{name}", open.as_raw_fd());
+    Ok((path.into(), Some(open)))
+}
+
+fn forget(path: &Path) -> io::Result<()> {
+    absent(fs::remove_file(path)).map(drop)
+}
+
+/// Nobody there is no error.
+fn absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error)
+            if [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused]
+                .contains(&error.kind()) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
