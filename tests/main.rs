@@ -6,4 +6,5 @@
 )]
 
 mod partners;
+mod providers;
 mod v2;

@@ -114,7 +114,13 @@ impl Partner {
     /// The key that it takes; the secret key of a partner that wants signed tokens.
     #[must_use]
     pub fn secret(self) -> String {
-        format!("secret-of-{}", self.prefix())
+        // fal is one account with two hosts.
+        let whose = if self == Self::FalSync {
+            Self::FalQueue
+        } else {
+            self
+        };
+        format!("secret-of-{}", whose.prefix())
     }
 
     /// The access key of a partner that wants signed tokens: the issuer that they name.

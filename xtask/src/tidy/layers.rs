@@ -119,7 +119,17 @@ pub const LAYERS: &[Layer] = &[
         ],
     ),
     layer("xtask", Room::Tool, &[]),
-    layer("it", Room::Tool, &["asset-store"]),
+    layer(
+        "it",
+        Room::Tool,
+        &[
+            "accounts",
+            "asset-store",
+            "hyper-kit",
+            "providers",
+            "router-core",
+        ],
+    ),
 ];
 
 /// Returns the line of a package.

@@ -26,7 +26,7 @@ pub(in crate::partners) fn answer(desk: &mut Desk, request: &Request) -> (Step, 
         }
         ("POST", ["models", call]) if call.ends_with(":predictLongRunning") => {
             let model = call.trim_end_matches(":predictLongRunning").to_owned();
-            submit(desk, request, otherwise, |id| {
+            submit(desk, request, refused, |id| {
                 Reply::value(
                     200,
                     &json!({"name": format!("models/{model}/operations/{id}")}),
@@ -61,6 +61,16 @@ fn look(desk: &mut Desk, id: &str) -> Reply {
             done(desk, id, body)
         }
     }
+}
+
+/// An operation that is not begun.
+fn refused(outcome: Outcome) -> Reply {
+    if outcome == Outcome::RefusePolicy {
+        let text =
+            "The prompt could not be submitted: it violates Google's Responsible AI practices.";
+        return error(400, "INVALID_ARGUMENT", text);
+    }
+    otherwise(outcome)
 }
 
 fn otherwise(outcome: Outcome) -> Reply {
