@@ -1,10 +1,11 @@
 //! What every server is built with: configuration, log, metrics, signals, the answers to health checks, and the commands
 //! that operate an installation.
 //!
-//! Knows no API and no store: a binary brings those and mounts them behind [`Front`]. Start at [`config::Settings`].
+//! Knows no API: a binary brings its own and mounts it behind [`Front`]. Start at [`config::Settings`].
 
 pub mod admin;
 pub mod config;
+pub mod installation;
 pub mod keys;
 pub mod logging;
 pub mod metrics;
@@ -13,6 +14,8 @@ pub mod signals;
 
 mod front;
 mod listening;
+mod server;
 
 pub use front::{Front, Probe};
 pub use listening::{Leave, ListenError, Listening};
+pub use server::Server;

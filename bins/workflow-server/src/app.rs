@@ -4,12 +4,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::metrics::{HttpMetrics, Metrics};
-use kit::{Front, ListenError, Listening};
+use kit::{Front, ListenError, Listening, Server};
 use tokio_util::sync::CancellationToken;
 use workflow_http::{Observed, WorkflowApi, WorkflowConfig, WorkflowService};
 
@@ -20,11 +21,8 @@ use crate::stack::{Stack, StackError};
 #[derive(Debug)]
 pub struct App {
     stack: Stack,
-    listening: Listening,
-    front: Front<WorkflowApi>,
-    admin: AdminSocket,
-    identity: Identity,
-    config: Config,
+    server: Server<WorkflowApi>,
+    grace: Duration,
 }
 
 /// Why a server cannot be assembled. The texts say what to do.
@@ -61,22 +59,24 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let stack = Stack::open(&config.server.data_dir, &config.workflows, &mut metrics).await?;
     let admin = AdminSocket::bind(&config.server.data_dir)?;
     let identity = config.server.access.identity(stack.accounts.clone())?;
-    let service = service(config, &stack, &identity, &requests, &leave.drain);
-    let api = workflow_http::routes(service)?;
     let front = Front {
-        api,
+        api: api(config, &stack, &identity, &requests, &leave.drain)?,
         mount_path: config.server.mount_path.clone(),
         probe: probe(&stack, &leave.leaving),
         metrics: Arc::new(metrics),
         requests,
     };
-    Ok(App {
-        stack,
+    let server = Server {
         listening,
         front,
         admin,
+        ports: stack.admin(),
         identity,
-        config: config.clone(),
+    };
+    Ok(App {
+        stack,
+        server,
+        grace: config.server.drain_grace,
     })
 }
 
@@ -84,7 +84,7 @@ impl App {
     /// Where it listens; tells the port when any free one was asked for.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.listening.address()
+        self.server.address()
     }
 
     /// What is behind the API.
@@ -97,23 +97,27 @@ impl App {
     /// requests and jobs have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let background = self.stack.start();
-        let drain = self.listening.leave().drain;
-        let keys = kit::keys::keep_fresh(self.identity, drain.clone());
-        let serving = self.listening.serve(self.front, shutdown);
-        let working = async {
+        let grace = self.grace;
+        let working = async |drain: CancellationToken| {
             drain.cancelled().await;
-            background.drain(self.config.server.drain_grace).await;
+            background.drain(grace).await;
         };
-        let ended = CancellationToken::new();
-        let commands = self.admin.serve(self.stack.admin(), ended.clone());
-        let leaving = async {
-            let (drained, (), ()) = tokio::join!(serving, working, keys);
-            ended.cancel();
-            drained
-        };
-        let (drained, ()) = tokio::join!(leaving, commands);
-        tracing::info!(cut_connections = drained.cut, "stopped");
+        self.server.run(shutdown, working).await;
     }
+}
+
+/// The API over a stack, mounted for the callers that `identity` knows. `drain` ends its streams.
+///
+/// # Errors
+/// If the mount path is none.
+pub fn api(
+    config: &Config,
+    stack: &Stack,
+    identity: &Identity,
+    requests: &HttpMetrics,
+    drain: &CancellationToken,
+) -> Result<WorkflowApi, RouteError> {
+    workflow_http::routes(service(config, stack, identity, requests, drain))
 }
 
 fn service(
@@ -155,7 +159,9 @@ fn service(
     }
 }
 
-fn probe(stack: &Stack, leaving: &CancellationToken) -> kit::Probe {
+/// Looks at a stack; a server that is `leaving` is not ready.
+#[must_use]
+pub fn probe(stack: &Stack, leaving: &CancellationToken) -> kit::Probe {
     let (stack, leaving) = (stack.clone(), leaving.clone());
     Arc::new(move || {
         let (stack, leaving) = (stack.clone(), leaving.clone());

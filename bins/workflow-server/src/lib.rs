@@ -13,7 +13,7 @@ mod metrics;
 mod stack;
 mod timer;
 
-pub use app::{App, AssembleError, assemble};
+pub use app::{App, AssembleError, api, assemble, probe};
 pub use background::Background;
 pub use config::{Config, KEYS, WorkflowLimits};
 pub use stack::{Stack, StackError};

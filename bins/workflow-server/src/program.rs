@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::ArgMatches;
 use kit::admin;
 use kit::config::Settings;
+use kit::installation::{self, Keeps};
 use kit::program::{self, Failure};
 
 use crate::app::assemble;
-use crate::config::{Config, KEYS};
-use crate::stack::open_for_admin;
+use crate::config::{Config, KEYS, WorkflowLimits};
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
 
@@ -32,7 +32,10 @@ pub fn main() -> ExitCode {
 /// If it cannot be.
 pub fn operate(matches: &ArgMatches) -> Result<(), Failure> {
     let settings = program::settings(matches, KEYS)?;
-    admin::run(matches, settings, open_for_admin)
+    admin::run(matches, settings, |settings| {
+        let tier = |settings: &mut Settings| Ok(WorkflowLimits::read(settings)?.tier());
+        installation::open_for_admin(settings, tier, Keeps::Assets)
+    })
 }
 
 /// Prints the configuration that the flags, the environment and the file make.

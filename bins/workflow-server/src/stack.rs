@@ -3,17 +3,16 @@
 //! The same stack serves over HTTP and runs a single graph from a command line.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use accounts::{AccountId, Accounts, AdminError, Standing};
 use asset_store::{Assets, LinkKeys, Retention};
 use engine_native::{EngineConfig, NativeEngine};
-use kit::admin::{AdminPorts, Unopened};
-use kit::config::{ConfigError, Settings};
+use kit::admin::AdminPorts;
+use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
-use kit::program::Failure;
-use store_local::{DatabaseError, DirectoryError, OpenError, Store, StoreOptions};
+use store_local::{DatabaseError, OpenError, Store};
 use uuid::Uuid;
 use workflow_core::{
     Engine, Hub, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker, WorkerConfig, WorkerId,
@@ -27,10 +26,6 @@ use crate::timer::TokioTimer;
 
 /// How long a claim counts without being renewed; a worker that is lost is noticed after that.
 const LEASE: std::time::Duration = std::time::Duration::from_secs(15);
-
-/// How often, and how long apart, a data directory is tried that another process has.
-const TRIES: u32 = 20;
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// One installation, open.
 #[derive(Clone)]
@@ -85,11 +80,19 @@ impl Stack {
         limits: &WorkflowLimits,
         metrics: &mut Metrics,
     ) -> Result<Self, StackError> {
-        let options = StoreOptions {
-            tier: limits.tier(),
-            ..StoreOptions::default()
-        };
-        let store = take(data_dir, &options).await?;
+        let store = installation::open(data_dir, limits.tier()).await?;
+        Self::over(store, limits, metrics).await
+    }
+
+    /// As [`Stack::open`], over a store that is open already.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or the engine cannot be had.
+    pub async fn over(
+        store: Store,
+        limits: &WorkflowLimits,
+        metrics: &mut Metrics,
+    ) -> Result<Self, StackError> {
         let timer = TokioTimer;
         let accounts = store.accounts();
         let local = accounts::ensure_local(&accounts, timer.now()).await;
@@ -176,7 +179,7 @@ impl Stack {
     /// What the commands of operators work on.
     #[must_use]
     pub fn admin(&self) -> AdminPorts {
-        admin_ports(&self.store)
+        installation::admin_ports(&self.store, Keeps::Assets)
     }
 
     /// Why jobs cannot be taken in or run now; nothing when they can. Brings what metrics show of the queue up to date.
@@ -193,43 +196,6 @@ impl Stack {
             complaints.push("no engine can run anything".to_owned());
         }
         complaints
-    }
-}
-
-/// Opens the store. A command may have it at this moment, and is done with it in the next.
-async fn take(data_dir: &Path, options: &StoreOptions) -> Result<Store, OpenError> {
-    for _ in 0..TRIES {
-        match Store::open_with(data_dir, options.clone()) {
-            Err(OpenError::Directory(DirectoryError::InUse(_))) => tokio::time::sleep(PAUSE).await,
-            opened => return opened,
-        }
-    }
-    Store::open_with(data_dir, options.clone())
-}
-
-/// Opens an installation for a command alone: nothing is served, and nothing runs.
-pub(crate) fn open_for_admin(settings: &mut Settings) -> Result<AdminPorts, Unopened> {
-    let usage = |error: ConfigError| Unopened::Failed(error.into());
-    let data_dir: PathBuf = settings.read("data_dir").map_err(usage)?;
-    let options = StoreOptions {
-        tier: WorkflowLimits::read(settings).map_err(usage)?.tier(),
-        ..StoreOptions::default()
-    };
-    match Store::open_with(&data_dir, options) {
-        Ok(store) => Ok(admin_ports(&store)),
-        Err(error @ OpenError::Directory(DirectoryError::InUse(_))) => {
-            Err(Unopened::InUse(Failure::fault(&error)))
-        }
-        Err(error) => Err(Unopened::Failed(Failure::fault(&error))),
-    }
-}
-
-fn admin_ports(store: &Store) -> AdminPorts {
-    let accounts = Arc::new(store.accounts());
-    AdminPorts {
-        accounts: accounts.clone(),
-        admin: accounts,
-        records: Some(Arc::new(store.records())),
     }
 }
 

@@ -90,7 +90,13 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "kit",
         Room::Binary,
-        &["accounts", "asset-store", "hyper-kit", "identity"],
+        &[
+            "accounts",
+            "asset-store",
+            "hyper-kit",
+            "identity",
+            "store-local",
+        ],
     ),
     layer(
         "workflow-server",

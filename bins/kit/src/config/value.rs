@@ -262,7 +262,8 @@ pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-fn array(items: impl Iterator<Item = String>) -> String {
+/// Texts as TOML.
+pub fn array(items: impl Iterator<Item = String>) -> String {
     toml::Value::Array(items.map(toml::Value::String).collect()).to_string()
 }
 

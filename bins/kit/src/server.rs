@@ -1,0 +1,57 @@
+//! A server that is ready to run: its socket, its API, its verifier and the socket of its commands, and how they end.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use hyper_kit::Application;
+use identity::Identity;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{AdminPorts, AdminSocket};
+use crate::{Front, Listening};
+
+/// Everything that is served, bound and mounted.
+#[derive(Debug)]
+pub struct Server<A> {
+    /// The socket.
+    pub listening: Listening,
+    /// The API, with health, readiness and metrics in front of it.
+    pub front: Front<A>,
+    /// Where commands come in,
+    pub admin: AdminSocket,
+    /// and what they work on.
+    pub ports: AdminPorts,
+    /// Tells whose requests they are.
+    pub identity: Identity,
+}
+
+impl<A: Application> Server<A> {
+    /// Where it listens; tells the port when any free one was asked for.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.listening.address()
+    }
+
+    /// Serves until `shutdown`, then ends well: not ready at once, accepting for the configured delay, then requests have
+    /// the configured grace. `background` is handed a token that fires when nothing new may be taken up; commands are
+    /// carried out until both are over. Answers when nothing runs any more.
+    pub async fn run<B: Future<Output = ()>>(
+        self,
+        shutdown: impl Future<Output = ()>,
+        background: impl FnOnce(CancellationToken) -> B,
+    ) {
+        let drain = self.listening.leave().drain;
+        let keys = crate::keys::keep_fresh(self.identity, drain.clone());
+        let background = background(drain);
+        let serving = self.listening.serve(self.front, shutdown);
+        let ended = CancellationToken::new();
+        let commands = self.admin.serve(self.ports, ended.clone());
+        let leaving = async {
+            let (drained, (), ()) = tokio::join!(serving, background, keys);
+            ended.cancel();
+            drained
+        };
+        let (drained, ()) = tokio::join!(leaving, commands);
+        tracing::info!(cut_connections = drained.cut, "stopped");
+    }
+}
