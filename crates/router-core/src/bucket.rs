@@ -75,6 +75,12 @@ impl Bucket {
         self.line().0
     }
 
+    /// The bucket of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|bucket| bucket.name() == name)
+    }
+
     /// The statuses it may come with; the first is the usual one. 499 is logged and never sent.
     #[must_use]
     pub fn statuses(self) -> &'static [u16] {
@@ -162,6 +168,8 @@ mod tests {
             ],
         );
         assert!(Bucket::ALL.is_sorted());
+        assert_eq!(names.map(Bucket::named), Bucket::ALL.map(Some));
+        assert_eq!(Bucket::named("teapot"), None);
     }
 
     #[test]

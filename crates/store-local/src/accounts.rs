@@ -63,6 +63,30 @@ impl Shelf {
     }
 }
 
+/// Bills a cause, if it costs anything and the account is there, and lets its hold go: for rows that commit with the bill.
+pub(crate) fn bill(
+    rows: &mut Transaction<'_>,
+    shelf: &Shelf,
+    account: &AccountId,
+    cause: Cause,
+    charge_cents: u64,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let is_known = shelf.read().account(account).is_some();
+    if is_known && charge_cents > 0 {
+        let amount_cents = i64::try_from(charge_cents).map_or(i64::MIN, |cents| -cents);
+        ledger::post(rows, shelf, account, cause, amount_cents, now)?;
+        return Ok(());
+    }
+    let account = account.clone();
+    shelf.later(rows, move |roster| {
+        if let Some(purse) = roster.purse(&account) {
+            purse.release(cause);
+        }
+    });
+    Ok(())
+}
+
 impl SqliteAccounts {
     pub(crate) fn new(database: Database, shelf: Shelf) -> Self {
         Self { database, shelf }

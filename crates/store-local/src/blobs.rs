@@ -25,6 +25,8 @@ use reader::ReadAhead;
 use shelves::Shelves;
 use writer::FileWriter;
 
+pub(crate) use temporary::TemporaryFile;
+
 /// How many blobs may be written at once, each with a file and about a MiB of memory. More wait for their turn.
 const WRITERS: usize = 256;
 

@@ -4,7 +4,8 @@
 //! DIR/lock       held while a process has the directory
 //! DIR/main.db    rows
 //! DIR/blobs/     blobs by hash
-//! DIR/tmp/       blobs being written; emptied at every start
+//! DIR/replays/   results that idempotency keys answer again, by generation
+//! DIR/tmp/       files being written; emptied at every start
 //! ```
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -67,7 +68,7 @@ impl Directory {
             Err(TryLockError::WouldBlock) => return Err(DirectoryError::InUse(path)),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        for part in ["blobs", "tmp"] {
+        for part in ["blobs", "replays", "tmp"] {
             create_durably(&path.join(part)).map_err(failed)?;
         }
         Ok(Self { path, _lock: lock })
@@ -81,6 +82,10 @@ impl Directory {
         self.path.join("blobs")
     }
 
+    pub(crate) fn replays(&self) -> PathBuf {
+        self.path.join("replays")
+    }
+
     pub(crate) fn tmp(&self) -> PathBuf {
         self.path.join("tmp")
     }
@@ -92,7 +97,7 @@ impl Directory {
 }
 
 /// Creates a directory and those above it that are missing; each is in its parent for good when this returns.
-fn create_durably(path: &Path) -> io::Result<()> {
+pub(crate) fn create_durably(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(MODE).create(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod blobs;
+mod calls;
 mod clock;
 mod columns;
 mod database;
@@ -21,6 +22,7 @@ mod user_files;
 
 pub use accounts::SqliteAccounts;
 pub use blobs::FileBlobs;
+pub use calls::SqliteCalls;
 pub use clock::Clock;
 pub use database::{DatabaseError, MigrationError};
 pub use directory::DirectoryError;

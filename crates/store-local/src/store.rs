@@ -9,6 +9,7 @@ use v1_compat::UserFilesBounds;
 
 use crate::accounts::SqliteAccounts;
 use crate::blobs::FileBlobs;
+use crate::calls::{Replays, SqliteCalls};
 use crate::clock::Clock;
 use crate::database::{Database, DatabaseError, MigrationError};
 use crate::directory::{Directory, DirectoryError};
@@ -16,7 +17,7 @@ use crate::health::{Health, Poisoned};
 use crate::jobs::SqliteJobs;
 use crate::records::SqliteRecords;
 use crate::user_files::SqliteUserFiles;
-use crate::{accounts as account_rows, jobs, link_keys};
+use crate::{accounts as account_rows, calls, jobs, link_keys};
 
 /// An open data directory. Clones are the same one; it stays taken until the last of them and of the ports made from them
 /// is gone.
@@ -26,6 +27,7 @@ pub struct Store {
     blobs: FileBlobs,
     jobs: SqliteJobs,
     accounts: SqliteAccounts,
+    calls: SqliteCalls,
     health: Health,
 }
 
@@ -88,10 +90,16 @@ impl Store {
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
             let shelf = account_rows::load(rows, options.tier)?;
-            Ok((jobs::take_up(rows, now)?, shelf))
+            Ok((jobs::take_up(rows, now)?, shelf, calls::take_up(rows)?))
         };
         let opened = Database::open(Arc::clone(&directory), health.clone(), first)?;
-        let (database, (board, shelf)) = opened;
+        let (database, (board, shelf, keyed)) = opened;
+        let replays = Replays::new(
+            Arc::clone(&directory),
+            health.clone(),
+            options.clock.clone(),
+        );
+        let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), keyed);
         let accounts = SqliteAccounts::new(database.clone(), shelf);
         let jobs = SqliteJobs::new(database.clone(), board);
         let blobs = FileBlobs::open(Arc::clone(&directory), health.clone(), options.clock)
@@ -105,6 +113,7 @@ impl Store {
             blobs,
             jobs,
             accounts,
+            calls,
             health,
         })
     }
@@ -131,6 +140,12 @@ impl Store {
     #[must_use]
     pub fn accounts(&self) -> SqliteAccounts {
         self.accounts.clone()
+    }
+
+    /// The keys, generations and calls of the model router, and their usage.
+    #[must_use]
+    pub fn calls(&self) -> SqliteCalls {
+        self.calls.clone()
     }
 
     /// Settings and saved files, within these bounds for each account.

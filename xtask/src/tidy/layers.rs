@@ -79,7 +79,13 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "store-local",
         Room::Adapter,
-        &["accounts", "asset-store", "v1-compat", "workflow-core"],
+        &[
+            "accounts",
+            "asset-store",
+            "router-core",
+            "v1-compat",
+            "workflow-core",
+        ],
     ),
     layer(
         "engine-native",

@@ -11,14 +11,14 @@ use uuid::Uuid;
 const SLICES: usize = 512;
 
 /// A file that is removed when it is dropped, unless it was put into its place.
-pub(super) struct TemporaryFile {
+pub(crate) struct TemporaryFile {
     file: File,
     path: PathBuf,
     placed: bool,
 }
 
 impl TemporaryFile {
-    pub(super) fn create(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn create(folder: &Path) -> io::Result<Self> {
         fail::fail_point!("blob-create", |kind| Err(crate::faults::io(kind)));
         let path = folder.join(Uuid::new_v4().simple().to_string());
         let file = File::create_new(&path)?;
@@ -30,7 +30,7 @@ impl TemporaryFile {
     }
 
     /// Appends the chunks without copying them together first.
-    pub(super) fn append(&mut self, chunks: &[Bytes]) -> io::Result<()> {
+    pub(crate) fn append(&mut self, chunks: &[Bytes]) -> io::Result<()> {
         fail::fail_point!("blob-write", |kind| Err(crate::faults::io(kind)));
         for chunks in chunks.chunks(SLICES) {
             let mut slices: Vec<IoSlice<'_>> =
@@ -49,13 +49,13 @@ impl TemporaryFile {
     }
 
     /// Makes the bytes durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         fail::fail_point!("blob-sync", |kind| Err(crate::faults::io(kind)));
         self.file.sync_all()
     }
 
     /// Gives the file its place, in place of whatever is there, and its age.
-    pub(super) fn place(mut self, path: &Path, modified: std::time::SystemTime) -> io::Result<()> {
+    pub(crate) fn place(mut self, path: &Path, modified: std::time::SystemTime) -> io::Result<()> {
         self.file.set_modified(modified)?;
         fail::fail_point!("blob-rename", |kind| Err(crate::faults::io(kind)));
         fs::rename(&self.path, path)?;
@@ -69,7 +69,7 @@ impl Drop for TemporaryFile {
         if !self.placed
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::warn!(%error, "a half-written blob stays until the next start");
+            tracing::warn!(%error, "a half-written file stays until the next start");
         }
     }
 }

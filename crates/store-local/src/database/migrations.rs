@@ -26,6 +26,7 @@ const AGGREGATES: &[(&str, &[&str])] = &[
             include_str!("../../migrations/jobs/0002.sql"),
         ],
     ),
+    ("calls", &[include_str!("../../migrations/calls/0001.sql")]),
     (
         "user_files",
         &[include_str!("../../migrations/user_files/0001.sql")],

@@ -1,0 +1,258 @@
+//! Keys, generations and calls: what makes a call of a partner's model pay once.
+//!
+//! A generation is a row on the disk before its partner is asked, and is billed in the very transaction that settles it. The
+//! bytes of a result lie in a file, durable before the row that names it; only results with a key have one.
+
+mod columns;
+mod replays;
+mod rows;
+mod usage;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use router_core::{
+    CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId, Handle, KeyClaim,
+    REPLAY_CAP_BYTES, Settled, Unfinished,
+};
+use rusqlite::Connection;
+
+use crate::accounts::Shelf;
+use crate::database::{Database, DatabaseError, Durability, Transaction};
+use columns::{Replay, StoredOutcome};
+
+pub(crate) use replays::Replays;
+
+/// Keys, generations and calls in the database of a data directory. Clones share them.
+#[derive(Clone, Debug)]
+pub struct SqliteCalls {
+    database: Database,
+    replays: Replays,
+    accounts: Shelf,
+    keyed: Keyed,
+}
+
+/// The generations under way that have a key, and whose results are therefore to be kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keyed(Arc<Mutex<HashSet<GenerationId>>>);
+
+/// Makes the claims void that the process before did not dispatch, and answers which generations that run have a key.
+pub(crate) fn take_up(rows: &Connection) -> rusqlite::Result<Keyed> {
+    rows::void_undispatched(rows)?;
+    let keyed = rows::unfinished_with_keys(rows)?;
+    Ok(Keyed(Arc::new(Mutex::new(keyed))))
+}
+
+impl Keyed {
+    fn set(&self) -> MutexGuard<'_, HashSet<GenerationId>> {
+        // Every change is one insert or remove.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SqliteCalls {
+    pub(crate) fn new(database: Database, replays: Replays, accounts: Shelf, keyed: Keyed) -> Self {
+        Self {
+            database,
+            replays,
+            accounts,
+            keyed,
+        }
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        operation: impl FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, CallsError> {
+        let written = self.database.write(durability, operation);
+        written.await.map_err(unavailable)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, CallsError> {
+        self.database.read(query).await.map_err(unavailable)
+    }
+
+    /// What a settled generation answers again.
+    async fn replay(&self, id: GenerationId, stored: StoredOutcome) -> Result<Claimed, CallsError> {
+        let body = match stored.replay {
+            Replay::NoBody => Some(Bytes::new()),
+            Replay::InFile => self.replays.read(id).await.map_err(failed)?,
+            Replay::NotKept => None,
+        };
+        let outcome = body.and_then(|body| stored.with_body(body));
+        Ok(outcome.map_or(Claimed::NotReplayable(id), |outcome| {
+            Claimed::Replay(id, outcome)
+        }))
+    }
+
+    /// Makes the bytes of an outcome durable if they are to be told again, and answers where they are.
+    async fn keep(&self, id: GenerationId, ending: &Ending) -> Result<Replay, CallsError> {
+        let Ending::Kept { outcome, .. } = ending else {
+            return Ok(Replay::NoBody);
+        };
+        match outcome.answer() {
+            Some(answer) if !answer.body.is_empty() => {
+                let has_key = self.keyed.set().contains(&id);
+                if !has_key || answer.body.len() > REPLAY_CAP_BYTES {
+                    return Ok(Replay::NotKept);
+                }
+                let put = self.replays.put(id, answer.body.clone()).await;
+                put.map_err(failed)?;
+                Ok(Replay::InFile)
+            }
+            Some(_) | None => Ok(Replay::NoBody),
+        }
+    }
+}
+
+#[async_trait]
+impl Calls for SqliteCalls {
+    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
+        let keyed = self.keyed.clone();
+        let claimed = self.write(Durability::Lazy, move |rows| {
+            let generation = claim.generation;
+            let claimed = rows::claim(rows, &claim, now)?;
+            if matches!(claimed, rows::Claim::Fresh { .. }) {
+                rows.after_commit(move || {
+                    keyed.set().insert(generation);
+                });
+            }
+            Ok(claimed)
+        });
+        match claimed.await? {
+            rows::Claim::Fresh { expired } => {
+                self.replays.forget(expired.into_iter().collect()).await;
+                Ok(Claimed::Fresh)
+            }
+            rows::Claim::InFlight => Ok(Claimed::InFlight),
+            rows::Claim::Conflict => Ok(Claimed::Conflict),
+            rows::Claim::Running(id) => Ok(Claimed::PickUp(id)),
+            rows::Claim::Settled(id, stored) => self.replay(id, stored).await,
+        }
+    }
+
+    async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
+        self.write(Durability::Now, move |rows| {
+            rows::dispatch(rows, &generation)
+        })
+        .await
+    }
+
+    async fn accepted(
+        &self,
+        generation: GenerationId,
+        handle: &Handle,
+        poll_after: Duration,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), CallsError> {
+        let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
+        self.write(Durability::Now, move |rows| {
+            rows::accepted(
+                rows,
+                generation,
+                &handle,
+                poll_after,
+                task_id.as_deref(),
+                now,
+            )
+        })
+        .await
+    }
+
+    async fn settle(
+        &self,
+        generation: GenerationId,
+        ending: Ending,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Settled, CallsError> {
+        let replay = self.keep(generation, &ending).await?;
+        let (keyed, accounts) = (self.keyed.clone(), self.accounts.clone());
+        let task_id = task_id.map(str::to_owned);
+        self.write(Durability::Now, move |rows| {
+            let settled = rows::settle(
+                rows,
+                &accounts,
+                generation,
+                &ending,
+                replay,
+                task_id.as_deref(),
+                now,
+            )?;
+            rows.after_commit(move || {
+                keyed.set().remove(&generation);
+            });
+            Ok(settled)
+        })
+        .await
+    }
+
+    async fn record(&self, call: CallRecord) -> Result<(), CallsError> {
+        self.write(Durability::Lazy, move |rows| rows::record(rows, &call))
+            .await
+    }
+
+    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
+        self.read(rows::unfinished).await
+    }
+
+    async fn expire(
+        &self,
+        now: Timestamp,
+        keep_from: Timestamp,
+        limit: usize,
+    ) -> Result<usize, CallsError> {
+        let expired = self.write(Durability::Lazy, move |rows| {
+            rows::expire(rows, now, keep_from, limit)
+        });
+        let expired = expired.await?;
+        self.replays.forget(expired.generations).await;
+        self.sweep(limit).await?;
+        Ok(expired.rows)
+    }
+}
+
+impl SqliteCalls {
+    /// Removes a few files that no row names: a crash between a file and its row leaves one.
+    async fn sweep(&self, limit: usize) -> Result<(), CallsError> {
+        let old = self.replays.next_old(limit).await.map_err(failed)?;
+        if old.is_empty() {
+            return Ok(());
+        }
+        let unnamed = self
+            .read(move |rows| rows::without_replay(rows, old))
+            .await?;
+        self.replays.forget(unnamed).await;
+        Ok(())
+    }
+}
+
+fn unavailable(error: DatabaseError) -> CallsError {
+    match error {
+        DatabaseError::Busy => CallsError::Busy,
+        error @ DatabaseError::Full(_) => CallsError::Full(Box::new(error)),
+        error @ (DatabaseError::Poisoned(_)
+        | DatabaseError::Abandoned
+        | DatabaseError::Failed(_)) => CallsError::Unavailable(Box::new(error)),
+    }
+}
+
+fn failed(error: std::io::Error) -> CallsError {
+    if error.kind() == std::io::ErrorKind::StorageFull {
+        CallsError::Full(Box::new(error))
+    } else {
+        CallsError::Unavailable(Box::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests;

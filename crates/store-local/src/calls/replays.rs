@@ -1,0 +1,171 @@
+//! The bytes that keys answer again: a file for each generation, `replays/xx/` and its id.
+//!
+//! A file is durable before a row names it and goes after the row did. One that no row names is found again by walking the
+//! folders, one at a time.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use router_core::GenerationId;
+use tokio::task;
+use uuid::Uuid;
+
+use crate::blobs::TemporaryFile;
+use crate::clock::Clock;
+use crate::directory::{self, Directory};
+use crate::health::Health;
+
+/// A younger file may belong to a row that is just being written.
+const SETTLED_AFTER: Duration = Duration::from_secs(3600);
+
+/// The files of a data directory. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Replays(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    tmp: PathBuf,
+    health: Health,
+    clock: Clock,
+    /// The folder that is walked next.
+    next: AtomicU8,
+    /// After everything that touches it.
+    _directory: Arc<Directory>,
+}
+
+impl Replays {
+    pub(crate) fn new(directory: Arc<Directory>, health: Health, clock: Clock) -> Self {
+        Self(Arc::new(Inner {
+            folder: directory.replays(),
+            tmp: directory.tmp(),
+            health,
+            clock,
+            next: AtomicU8::new(0),
+            _directory: directory,
+        }))
+    }
+
+    /// Writes the file of a generation; it is durable when this returns.
+    pub(super) async fn put(&self, id: GenerationId, body: Bytes) -> io::Result<()> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || inner.put(id, body)).await
+    }
+
+    /// The bytes of a generation; `None` if they are not there.
+    pub(super) async fn read(&self, id: GenerationId) -> io::Result<Option<Bytes>> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || match fs::read(inner.path(id)) {
+            Ok(bytes) => Ok(Some(bytes.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
+        .await
+    }
+
+    /// Removes files that no row names any more. What stays is found by a later walk.
+    pub(super) async fn forget(&self, ids: Vec<GenerationId>) {
+        if ids.is_empty() {
+            return;
+        }
+        let inner = Arc::clone(&self.0);
+        let removed = blocking(move || {
+            for id in ids {
+                match fs::remove_file(inner.path(id)) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = removed.await {
+            tracing::warn!(%error, "the file of a forgotten result stays for now");
+        }
+    }
+
+    /// At most `limit` generations of the next folder whose files are old enough to be named by a row, if one names them.
+    pub(super) async fn next_old(&self, limit: usize) -> io::Result<Vec<GenerationId>> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || inner.next_old(limit)).await
+    }
+}
+
+impl Inner {
+    /// The last byte of an id is random in every version of UUID; the first one may be the time.
+    fn shelf(&self, byte: u8) -> PathBuf {
+        self.folder.join(format!("{byte:02x}"))
+    }
+
+    fn path(&self, id: GenerationId) -> PathBuf {
+        self.shelf(id.0.as_bytes()[15])
+            .join(id.0.simple().to_string())
+    }
+
+    fn put(&self, id: GenerationId, body: Bytes) -> io::Result<()> {
+        self.health.check().map_err(io::Error::other)?;
+        let shelf = self.shelf(id.0.as_bytes()[15]);
+        directory::create_durably(&shelf)?;
+        let path = self.path(id);
+        // What is there was written for a row that was refused then; the end of a generation does not change.
+        if !path.try_exists()? {
+            let mut file = TemporaryFile::create(&self.tmp)?;
+            file.append(&[body])?;
+            self.durable(file.sync())?;
+            file.place(&path, self.clock.now().into())?;
+        }
+        self.durable(directory::sync_directory(&shelf))
+    }
+
+    /// What a failed sync means for the store.
+    fn durable(&self, synced: io::Result<()>) -> io::Result<()> {
+        if let Err(error) = &synced
+            && error.kind() != io::ErrorKind::StorageFull
+        {
+            self.health.poison(error);
+        }
+        synced
+    }
+
+    fn next_old(&self, limit: usize) -> io::Result<Vec<GenerationId>> {
+        let shelf = self.shelf(self.next.fetch_add(1, Ordering::Relaxed));
+        let entries = match fs::read_dir(shelf) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let now = std::time::SystemTime::from(self.clock.now());
+        let mut old = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let age = now.duration_since(entry.metadata()?.modified()?);
+            let id = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| Uuid::try_parse(name).ok());
+            if let Some(id) = id
+                && age.is_ok_and(|age| age >= SETTLED_AFTER)
+            {
+                old.push(GenerationId(id));
+            }
+            if old.len() == limit {
+                break;
+            }
+        }
+        Ok(old)
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    match task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(io::Error::other(error)),
+    }
+}

@@ -1,0 +1,327 @@
+//! The SQL of keys and generations.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use ::accounts::{AccountId, Cause, Fingerprint};
+use bytes::Bytes;
+use jiff::Timestamp;
+use router_core::{
+    CallRecord, Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished,
+};
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+
+use super::columns::{OutcomeColumns, Replay, StoredOutcome};
+use crate::accounts::{self, Shelf};
+use crate::columns::{Id, Micros, parse};
+use crate::database::Transaction;
+
+/// What a key stands for, as its rows tell it.
+#[derive(Debug)]
+pub(super) enum Claim {
+    Fresh {
+        /// The generation of the key that expired before.
+        expired: Option<GenerationId>,
+    },
+    InFlight,
+    Running(GenerationId),
+    Settled(GenerationId, StoredOutcome),
+    Conflict,
+}
+
+/// What a clean-up took away.
+pub(super) struct Expired {
+    pub(super) rows: usize,
+    /// Whose results nobody asks for any more.
+    pub(super) generations: Vec<GenerationId>,
+}
+
+/// Frees the keys that were claimed and never dispatched.
+pub(super) fn void_undispatched(rows: &Connection) -> rusqlite::Result<()> {
+    rows.execute("DELETE FROM call_keys WHERE dispatched = 0", [])?;
+    Ok(())
+}
+
+/// The generations that run and have a key.
+pub(super) fn unfinished_with_keys(rows: &Connection) -> rusqlite::Result<HashSet<GenerationId>> {
+    let mut statement = rows.prepare(
+        "SELECT id FROM generations WHERE settled_at IS NULL
+          AND EXISTS (SELECT 1 FROM call_keys WHERE generation = generations.id)",
+    )?;
+    let ids = statement.query_map([], |row| id(row, "id"))?;
+    ids.collect()
+}
+
+/// Takes a key if it is free, or tells what it stands for.
+pub(super) fn claim(
+    rows: &Connection,
+    claim: &KeyClaim,
+    now: Timestamp,
+) -> rusqlite::Result<Claim> {
+    let known = rows
+        .prepare_cached(
+            "SELECT k.fingerprint, k.generation, k.dispatched, k.expires_at, g.outcome, g.bucket, g.code, g.message,
+                g.content_type, g.replay
+             FROM call_keys k LEFT JOIN generations g ON g.id = k.generation
+             WHERE k.account = ?1 AND k.key = ?2",
+        )?
+        .query_row(params![claim.account.as_str(), claim.key.0], key)
+        .optional()?;
+    let mut expired = None;
+    if let Some((fingerprint, expires_at, known)) = known {
+        if now < expires_at || matches!(known, Claim::Running(_)) {
+            let is_same = fingerprint == claim.fingerprint;
+            return Ok(if is_same { known } else { Claim::Conflict });
+        }
+        if let Claim::Settled(id, _) = known {
+            forget_replay(rows, id)?;
+            expired = Some(id);
+        }
+    }
+    rows.prepare_cached(
+        "INSERT OR REPLACE INTO call_keys (account, key, fingerprint, generation, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![
+        claim.account.as_str(),
+        claim.key.0,
+        claim.fingerprint.0,
+        Id(claim.generation.0),
+        Micros(claim.expires_at),
+    ])?;
+    Ok(Claim::Fresh { expired })
+}
+
+fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, Claim)> {
+    let generation = id(row, "generation")?;
+    let Micros(expires_at) = row.get("expires_at")?;
+    let claim = if !row.get::<_, bool>("dispatched")? {
+        Claim::InFlight
+    } else {
+        match StoredOutcome::read(row)? {
+            Some(stored) => Claim::Settled(generation, stored),
+            None => Claim::Running(generation),
+        }
+    };
+    Ok((Fingerprint(row.get("fingerprint")?), expires_at, claim))
+}
+
+/// Writes down that a generation is about to be dispatched.
+pub(super) fn dispatch(rows: &Connection, generation: &Generation) -> rusqlite::Result<()> {
+    rows.prepare_cached(
+        "INSERT INTO generations (id, account, model, hold_cents, dispatched_at) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![
+        Id(generation.id.0),
+        generation.account.as_str(),
+        generation.model.as_str(),
+        cents(generation.hold_cents),
+        Micros(generation.dispatched_at),
+    ])?;
+    rows.prepare_cached("UPDATE call_keys SET dispatched = 1 WHERE generation = ?1")?
+        .execute([Id(generation.id.0)])?;
+    Ok(())
+}
+
+/// Writes down that the partner works on a generation.
+pub(super) fn accepted(
+    rows: &Connection,
+    id: GenerationId,
+    handle: &Handle,
+    poll_after: Duration,
+    task_id: Option<&str>,
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    let poll_after_ms = i64::try_from(poll_after.as_millis()).unwrap_or(i64::MAX);
+    rows.prepare_cached(
+        "UPDATE generations SET handle = ?2, poll_after_ms = ?3, task_id = ?4, accepted_at = ?5
+         WHERE id = ?1 AND settled_at IS NULL",
+    )?
+    .execute(params![
+        Id(id.0),
+        handle.0.as_ref(),
+        poll_after_ms,
+        task_id,
+        Micros(now),
+    ])?;
+    Ok(())
+}
+
+/// Ends a generation, once, and bills it with it.
+pub(super) fn settle(
+    rows: &mut Transaction<'_>,
+    shelf: &Shelf,
+    id: GenerationId,
+    ending: &Ending,
+    replay: Replay,
+    task_id: Option<&str>,
+    now: Timestamp,
+) -> rusqlite::Result<Settled> {
+    let columns = OutcomeColumns::of(ending);
+    let charge_cents = match ending {
+        Ending::Released(_) => 0,
+        Ending::Kept { charge_cents, .. } => *charge_cents,
+    };
+    let account: Option<String> = rows
+        .prepare_cached(
+            "UPDATE generations SET settled_at = :now, charge_cents = :charge, bucket = :bucket, outcome = :outcome,
+                code = :code, message = :message, content_type = :content_type, replay = :replay,
+                task_id = coalesce(:task_id, task_id), handle = NULL
+             WHERE id = :id AND settled_at IS NULL RETURNING account",
+        )?
+        .query_row(
+            named_params! {
+                ":id": Id(id.0),
+                ":now": Micros(now),
+                ":charge": cents(charge_cents),
+                ":bucket": columns.bucket,
+                ":outcome": columns.outcome,
+                ":code": columns.code,
+                ":message": columns.message,
+                ":content_type": columns.content_type,
+                ":replay": replay,
+                ":task_id": task_id,
+            },
+            |row| row.get(0),
+        )
+        .optional()?;
+    if matches!(ending, Ending::Released(_)) && (account.is_some() || !is_dispatched(rows, id)?) {
+        rows.prepare_cached("DELETE FROM call_keys WHERE generation = ?1")?
+            .execute([Id(id.0)])?;
+    }
+    let Some(account) = account else {
+        return Ok(Settled::Before);
+    };
+    if matches!(ending, Ending::Kept { .. }) {
+        let account: AccountId = parse(&account)?;
+        let cause = Cause::Generation(id.0);
+        accounts::bill(rows, shelf, &account, cause, charge_cents, now)?;
+    }
+    Ok(Settled::Now)
+}
+
+fn is_dispatched(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> {
+    rows.prepare_cached("SELECT 1 FROM generations WHERE id = ?1")?
+        .exists([Id(id.0)])
+}
+
+/// Writes one HTTP request down.
+pub(super) fn record(rows: &Connection, call: &CallRecord) -> rusqlite::Result<()> {
+    rows.prepare_cached(
+        "INSERT INTO calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at, delivered)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![
+        Micros(call.received_at),
+        Id(call.request.0),
+        call.account.as_str(),
+        call.model.as_ref().map(router_core::ModelId::as_str),
+        call.key.map(|key| key.0),
+        call.generation.map(|generation| Id(generation.0)),
+        call.bucket.map(router_core::Bucket::name),
+        call.replayed,
+        Micros(call.answered_at),
+        call.delivered,
+    ])?;
+    Ok(())
+}
+
+/// What was dispatched and has not ended, oldest first.
+pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
+    let mut statement = rows.prepare_cached(
+        "SELECT id, account, model, hold_cents, dispatched_at, handle, poll_after_ms FROM generations
+         WHERE settled_at IS NULL ORDER BY dispatched_at, id",
+    )?;
+    let found = statement.query_map([], |row| {
+        let Micros(dispatched_at) = row.get("dispatched_at")?;
+        let handle: Option<Vec<u8>> = row.get("handle")?;
+        let poll_after_ms: Option<i64> = row.get("poll_after_ms")?;
+        let poll_after = Duration::from_millis(poll_after_ms.unwrap_or(0).unsigned_abs());
+        Ok(Unfinished {
+            generation: Generation {
+                id: id(row, "id")?,
+                account: parse(&row.get::<_, String>("account")?)?,
+                model: parse(&row.get::<_, String>("model")?)?,
+                hold_cents: row.get::<_, i64>("hold_cents")?.unsigned_abs(),
+                dispatched_at,
+            },
+            accepted: handle.map(|handle| (Handle(Bytes::from(handle)), poll_after)),
+        })
+    })?;
+    found.collect()
+}
+
+/// Forgets what is over, at most `limit` of each kind.
+pub(super) fn expire(
+    rows: &Connection,
+    now: Timestamp,
+    keep_from: Timestamp,
+    limit: usize,
+) -> rusqlite::Result<Expired> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut keys = rows.prepare_cached(
+        "DELETE FROM call_keys WHERE generation IN (
+            SELECT k.generation FROM call_keys k LEFT JOIN generations g ON g.id = k.generation
+            WHERE k.expires_at <= ?1 AND (g.id IS NULL OR g.settled_at IS NOT NULL)
+            ORDER BY k.expires_at LIMIT ?2)
+         RETURNING generation",
+    )?;
+    let generations = keys.query_map(params![Micros(now), limit], |row| id(row, "generation"))?;
+    let generations = generations.collect::<rusqlite::Result<Vec<_>>>()?;
+    for id in &generations {
+        forget_replay(rows, *id)?;
+    }
+    let old_generations = rows
+        .prepare_cached(
+            "DELETE FROM generations WHERE seq IN (
+                SELECT seq FROM generations WHERE settled_at < ?1
+                AND NOT EXISTS (SELECT 1 FROM call_keys WHERE generation = generations.id)
+                ORDER BY settled_at LIMIT ?2)",
+        )?
+        .execute(params![Micros(keep_from), limit])?;
+    let old_calls = rows
+        .prepare_cached(
+            "DELETE FROM calls WHERE (received_at, request) IN (
+                SELECT received_at, request FROM calls WHERE received_at < ?1
+                ORDER BY received_at LIMIT ?2)",
+        )?
+        .execute(params![Micros(keep_from), limit])?;
+    Ok(Expired {
+        rows: generations.len() + old_generations + old_calls,
+        generations,
+    })
+}
+
+/// Those among the generations whose results no row names.
+pub(super) fn without_replay(
+    rows: &Connection,
+    mut generations: Vec<GenerationId>,
+) -> rusqlite::Result<Vec<GenerationId>> {
+    let mut named =
+        rows.prepare_cached("SELECT 1 FROM generations WHERE id = ?1 AND replay = 1")?;
+    let mut kept = HashSet::new();
+    for id in &generations {
+        if named.exists([Id(id.0)])? {
+            kept.insert(*id);
+        }
+    }
+    generations.retain(|id| !kept.contains(id));
+    Ok(generations)
+}
+
+fn forget_replay(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
+    rows.prepare_cached("UPDATE generations SET replay = 2 WHERE id = ?1 AND replay = 1")?
+        .execute([Id(id.0)])?;
+    Ok(())
+}
+
+pub(super) fn id(row: &Row<'_>, column: &str) -> rusqlite::Result<GenerationId> {
+    let Id(id) = row.get(column)?;
+    Ok(GenerationId(id))
+}
+
+/// An amount as a column holds it; what is more than there is of anything is cut off.
+fn cents(cents: u64) -> i64 {
+    i64::try_from(cents).unwrap_or(i64::MAX)
+}
