@@ -72,7 +72,8 @@ impl SchemaDocument {
     }
 
     /// Every way in which a body breaks the schema, in document order; nothing if it does not.
-    pub(crate) fn violations(&self, body: &Value) -> Vec<Violation> {
+    #[must_use]
+    pub fn violations(&self, body: &Value) -> Vec<Violation> {
         if !body.is_object() {
             return vec![violations::not_an_object()];
         }
