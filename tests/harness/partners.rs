@@ -147,6 +147,11 @@ impl Partners {
         self.shared.world().requests.clone()
     }
 
+    /// Forgets every request so far, for tests that send very many.
+    pub fn forget(&self) {
+        self.shared.world().requests.clear();
+    }
+
     /// The requests of one kind.
     #[must_use]
     pub fn requests_of(&self, partner: Partner, step: Step) -> Vec<Recorded> {

@@ -155,3 +155,86 @@ async fn a_detail_array_passes_with_every_byte() {
     assert_eq!(answer.body, &body[..]);
     assert_eq!(answer.content_type, "application/json");
 }
+
+/// A deterministic source of odd documents: every step follows from the seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        // The generator of Lehmer, as good as a test needs.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.roll(from.len() as u64) as usize]
+    }
+
+    fn document(&mut self, depth: u64) -> String {
+        let space = self.pick(&["", "", " ", "\n", "\t ", "\r\n"]).to_owned();
+        let value = match self.roll(if depth == 0 { 3 } else { 5 }) {
+            0 => self
+                .pick(&[
+                    "0",
+                    "-0",
+                    "1.0",
+                    "1e5",
+                    "1E-5",
+                    "123456789012345678901234567890",
+                    "0.10",
+                    "1e999",
+                ])
+                .to_owned(),
+            1 => self
+                .pick(&["null", "true", "false", "[]", "{}", "[ ]"])
+                .to_owned(),
+            2 => format!(
+                "\"{}\"",
+                self.pick(&[
+                    "",
+                    "a",
+                    "\\u0061",
+                    "\\/",
+                    "é",
+                    "\\ud83d\\ude00",
+                    "\\ud800",
+                    "\\n\\\""
+                ])
+            ),
+            3 => {
+                let items: Vec<String> = (0..self.roll(4))
+                    .map(|_| self.document(depth - 1))
+                    .collect();
+                format!("[{}]", items.join(","))
+            }
+            _ => {
+                let members: Vec<String> = (0..self.roll(4))
+                    .map(|_| {
+                        let name = self.pick(&["a", "a", "b", "", "\\u0061", "é"]);
+                        format!("\"{name}\":{}", self.document(depth - 1))
+                    })
+                    .collect();
+                format!("{{{}}}", members.join(","))
+            }
+        };
+        format!("{space}{value}{space}")
+    }
+}
+
+#[tokio::test]
+async fn random_documents_come_back_byte_for_byte() {
+    let bench = Bench::start().await;
+    bench.partners.echo(Partner::FalSync);
+    let mut dice = Dice(2026);
+    for number in 0..1_000 {
+        let body = format!("{{\"n\":{number},\"v\":{}}}", dice.document(4));
+        let done = bench.run(SYNC, &body).await.unwrap();
+        assert_eq!(done.answer.body, body.as_bytes());
+        let seen = bench.partners.requests_of(Partner::FalSync, Step::Submit);
+        assert_eq!(seen.last().unwrap().body, body.as_bytes());
+        bench.partners.forget();
+    }
+}

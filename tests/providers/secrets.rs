@@ -203,6 +203,7 @@ async fn a_trial_shows_what_was_said_with_secrets_masked() {
     let submission = bench.submission("bfl/flux-pro-1.1", r#"{"prompt":"a cat"}"#);
     let model = bench.model("bfl/flux-pro-1.1");
     let trial = try_model(model, submission, Duration::from_secs(60), &timer).await;
+    assert_eq!(trial.violations, []);
     assert!(matches!(trial.outcome, Some(Ok(_))), "{:?}", trial.outcome);
     let steps: Vec<&str> = trial
         .exchanges

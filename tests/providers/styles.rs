@@ -260,6 +260,19 @@ async fn success_returns_the_partners_bytes_after_one_submit() {
 }
 
 #[tokio::test]
+async fn what_is_tried_keeps_to_the_shipped_schemas() {
+    let bench = Bench::start().await;
+    for style in STYLES {
+        let body = serde_json::from_str(style.body).unwrap();
+        let violations = bench.model(style.model).model.document().violations(&body);
+        assert!(violations.is_empty(), "{}: {violations:?}", style.model);
+        let empty = serde_json::json!([]);
+        let violations = bench.model(style.model).model.document().violations(&empty);
+        assert_eq!(violations.len(), 1, "{}", style.model);
+    }
+}
+
+#[tokio::test]
 async fn rejections_are_told_apart() {
     let bench = Bench::start().await;
     for style in STYLES {

@@ -148,28 +148,28 @@ impl PartnerModel {
         let result = self.egress.send(outgoing, self.timer.now()).await;
         let (partner, model) = (&*self.partner, &*self.model);
         match &result {
-            Ok(reply) if matches!(reply.status, 401..=403) => {
-                tracing::error!(
-                    partner,
-                    model,
-                    status = reply.status,
-                    "the partner may be refusing this router's account"
-                );
+            Ok(reply) => {
+                let status = reply.status;
+                tracing::debug!(partner, model, status, "the partner answered");
             }
-            Ok(_) => {}
             Err(Trouble::Refused(refused)) => {
-                tracing::error!(
-                    partner,
-                    model,
-                    host = refused.host,
-                    "the address is refused"
-                );
+                let host = &*refused.host;
+                tracing::error!(partner, model, host, "the address is refused");
             }
             Err(trouble) => {
                 tracing::warn!(partner, model, error = %trouble, "no answer of the partner");
             }
         }
         result
+    }
+
+    /// Failures that somebody must act on are logged: the account at the partner is the operator's, not the caller's.
+    fn logged(&self, failure: Failure) -> Failure {
+        if let Failure::Account { .. } = failure {
+            let (partner, model) = (&*self.partner, &*self.model);
+            tracing::error!(partner, model, "the partner refuses this router's account");
+        }
+        failure
     }
 
     /// A task that was just accepted, as it is kept.
@@ -210,6 +210,14 @@ impl PartnerModel {
         let Some(reply) = self.asked(question).await? else {
             return Ok(Look::Pending(None));
         };
+        if matches!(reply.status, 401..=403) {
+            let (partner, status) = (&*self.partner, reply.status);
+            tracing::warn!(
+                partner,
+                status,
+                "the partner does not tell the state of a task"
+            );
+        }
         let retry_after = reply.retry_after;
         let elapsed = task.elapsed(self.timer.now());
         let (mut reply, mut document) = match self.dialect.read_poll(polled, reply, elapsed)? {
@@ -306,7 +314,7 @@ impl Provider for PartnerModel {
             .await
             .map_err(|trouble| not_submitted(&trouble))?;
         let reading = self.dialect.read_submit(reply);
-        match reading.map_err(|failure| self.discreet(failure))? {
+        match reading.map_err(|failure| self.logged(self.discreet(failure)))? {
             SubmitReading::Result { reply, charge } => Ok(Submitted::Done(Done {
                 answer: reply.into_answer(),
                 charge,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use router_core::{Collected, Done, Failure, Provider as _, Submission, Submitted, Timer};
+use router_core::{
+    Collected, Done, Failure, Provider as _, Submission, Submitted, Timer, Violation,
+};
 
 use crate::load::LoadedModel;
 use crate::talk::{Exchange, Tap};
@@ -11,6 +13,8 @@ use crate::talk::{Exchange, Tap};
 /// What became of a trial.
 #[derive(Debug)]
 pub struct Trial {
+    /// Every way in which the body breaks the model's schema; a call would be refused for them.
+    pub violations: Vec<Violation>,
     /// Everything that was sent and received, secrets masked, in order.
     pub exchanges: Vec<Exchange>,
     /// How it ended; `None` when time was up before.
@@ -25,6 +29,9 @@ pub async fn try_model(
     limit: Duration,
     timer: &Arc<dyn Timer>,
 ) -> Trial {
+    // What is no JSON is a violation, too: of being an object.
+    let body = serde_json::from_slice(&submission.body).unwrap_or_default();
+    let violations = model.model.document().violations(&body);
     let tap = Tap::default();
     let runner = model.runner.tapped(tap.clone());
     let run = async {
@@ -44,6 +51,7 @@ pub async fn try_model(
     };
     let outcome = tokio::time::timeout(limit, run).await.ok();
     Trial {
+        violations,
         exchanges: tap.take(),
         outcome,
     }

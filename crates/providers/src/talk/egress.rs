@@ -108,16 +108,9 @@ impl Egress {
             (tap, exchange)
         });
         let body = Body::new(ToldBody::new(bytes, outgoing.written));
-        let result = self
-            .exchange(
-                outgoing.method,
-                &url,
-                headers,
-                body,
-                outgoing.timeout,
-                outgoing.max_answer_bytes,
-            )
-            .await;
+        let request = request(outgoing.method, &url, headers, body)?;
+        let bounds = (outgoing.timeout, outgoing.max_answer_bytes);
+        let result = self.exchange(request, bounds, now).await;
         if let Some((tap, mut exchange)) = noted {
             exchange.outcome = match &result {
                 Ok((answer, reply)) => Ok(Received {
@@ -168,19 +161,10 @@ impl Egress {
 
     async fn exchange(
         &self,
-        method: Method,
-        url: &str,
-        headers: HeaderMap,
-        body: Body,
-        limit: Duration,
-        max_bytes: usize,
+        request: Request<Body>,
+        (limit, max_bytes): (Duration, usize),
+        now: Timestamp,
     ) -> Result<(HeaderMap, Reply), Trouble> {
-        let mut request = Request::new(body);
-        *request.method_mut() = method;
-        *request.uri_mut() = url
-            .parse()
-            .map_err(|_| Trouble::Unsent(FetchError::BadUrl("it cannot be read")))?;
-        *request.headers_mut() = headers;
         let whole = async {
             let answer = self.client.send(request).await.map_err(|error| {
                 if error.is_unsent() {
@@ -189,7 +173,7 @@ impl Egress {
                     Trouble::Broken(error.to_string())
                 }
             })?;
-            read(answer, max_bytes).await
+            read(answer, max_bytes, now).await
         };
         timeout(limit, whole)
             .await
@@ -219,7 +203,26 @@ impl Egress {
     }
 }
 
-async fn read(answer: Response<Body>, max_bytes: usize) -> Result<(HeaderMap, Reply), Trouble> {
+fn request(
+    method: Method,
+    url: &str,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Request<Body>, Trouble> {
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = url
+        .parse()
+        .map_err(|_| Trouble::Unsent(FetchError::BadUrl("it cannot be read")))?;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+async fn read(
+    answer: Response<Body>,
+    max_bytes: usize,
+    now: Timestamp,
+) -> Result<(HeaderMap, Reply), Trouble> {
     let (head, body) = answer.into_parts();
     let pace = ReadPace {
         idle: IDLE,
@@ -247,12 +250,19 @@ async fn read(answer: Response<Body>, max_bytes: usize) -> Result<(HeaderMap, Re
     let reply = Reply {
         status: head.status.as_u16(),
         content_type: text(CONTENT_TYPE).map(str::to_owned),
-        retry_after: text(RETRY_AFTER)
-            .and_then(|text| text.trim().parse().ok())
-            .map(Duration::from_secs),
+        retry_after: text(RETRY_AFTER).and_then(|text| retry_after(text, now)),
         body,
     };
     Ok((head.headers, reply))
+}
+
+/// The time that a partner asks for: in seconds, or as the date when it is over.
+fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(until.duration_since(now).try_into().unwrap_or_default())
 }
 
 /// An error with its cause.
@@ -260,5 +270,21 @@ fn told(trouble: &Trouble) -> String {
     match std::error::Error::source(trouble) {
         Some(cause) => format!("{trouble}: {cause}"),
         None => trouble.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partner_asks_for_time_in_seconds_or_by_a_date() {
+        let now = Timestamp::from_second(1_784_462_400).expect("a time");
+        let asked = |text: &str| retry_after(text, now).map(|asked| asked.as_secs());
+        assert_eq!(asked("7"), Some(7));
+        assert_eq!(asked("Sun, 19 Jul 2026 12:00:30 GMT"), Some(30));
+        assert_eq!(asked("Sun, 19 Jul 2026 11:00:00 GMT"), Some(0));
+        assert_eq!(asked("-1"), None);
+        assert_eq!(asked("soon"), None);
     }
 }
