@@ -139,6 +139,7 @@ fn service(
     WorkflowService {
         jobs: stack.jobs.clone(),
         assets: stack.assets.clone(),
+        accounts: stack.accounts.clone(),
         link_keys: stack.link_keys.clone(),
         identity: identity.clone(),
         clock: stack.timer.clone(),

@@ -123,7 +123,6 @@ impl Stack {
         };
         let pace = Arc::new(Pace::default());
         let jobs_config = JobsConfig {
-            retention: limits.job_retention,
             queued_jobs: limits.queue_total,
         };
         Ok(Self {

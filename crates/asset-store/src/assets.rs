@@ -82,6 +82,19 @@ impl Assets {
         }
     }
 
+    /// The same assets, whose uploads are kept for another time where they ask for nothing: that of an account's tier.
+    #[must_use]
+    pub fn keeping(&self, uploads: SignedDuration) -> Self {
+        let retention = Retention {
+            uploads,
+            ..self.retention
+        };
+        Self {
+            retention,
+            ..self.clone()
+        }
+    }
+
     /// The bytes behind the records.
     #[must_use]
     pub fn blobs(&self) -> &Arc<dyn BlobStore> {

@@ -8,7 +8,7 @@ use accounts::AccountId;
 use asset_store::{Assets, AssetsError};
 use bytes::Bytes;
 use indexmap::IndexMap;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::pace::Pace;
 use crate::{
@@ -46,8 +46,6 @@ pub struct JobPorts {
 /// What an operator settles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobsConfig {
-    /// How long a job is kept once it is over.
-    pub retention: SignedDuration,
     /// How many jobs of all accounts may wait.
     pub queued_jobs: u32,
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use accounts::{Accounts, AccountsError, Standing};
 use asset_store::{Assets, LinkKeys};
 use hyper_kit::{Origin, PublicAddress, ReadPace};
 use identity::Identity;
@@ -18,6 +19,8 @@ pub struct WorkflowService {
     pub jobs: Jobs,
     /// Assets of all accounts.
     pub assets: Assets,
+    /// Tells what accounts have.
+    pub accounts: Arc<dyn Accounts>,
     /// Signs links and verifies them.
     pub link_keys: Arc<LinkKeys>,
     /// Tells whose request it is.
@@ -58,6 +61,20 @@ impl WorkflowConfig {
 
     /// 15 minutes: the default of [`WorkflowConfig::link_lifetime`].
     pub const LINK_LIFETIME: SignedDuration = SignedDuration::from_mins(15);
+}
+
+impl WorkflowService {
+    /// Whether an account may run something more: without billing always, with it while anything of its credits is left.
+    ///
+    /// # Errors
+    /// If the account store cannot tell.
+    pub(crate) async fn can_pay(&self, standing: &Standing) -> Result<bool, AccountsError> {
+        if !standing.billed {
+            return Ok(true);
+        }
+        let credits = self.accounts.credits(&standing.account).await?;
+        Ok(credits.available_cents() > 0)
+    }
 }
 
 impl std::fmt::Debug for WorkflowService {

@@ -4,10 +4,11 @@ use super::*;
 use crate::{JobCursor, JobLog, JobQuery, NodeEvent, RunReport};
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 10] = [
+pub(super) const RULES: [Rule; 11] = [
     |stores| Box::pin(a_job_reads_back_whole_and_only_in_its_account(stores)),
     |stores| Box::pin(the_same_key_and_request_give_the_job_back(stores)),
     |stores| Box::pin(submissions_at_once_with_one_key_make_one_job(stores)),
+    |stores| Box::pin(what_a_key_stands_for_is_told_without_any_room(stores)),
     |stores| Box::pin(a_full_queue_keeps_nothing_and_leaves_the_key_free(stores)),
     |stores| Box::pin(inputs_are_held_until_the_job_ends(stores)),
     |stores| Box::pin(a_job_over_a_record_that_is_gone_is_refused(stores)),
@@ -129,6 +130,24 @@ async fn submissions_at_once_with_one_key_make_one_job(stores: Stores) {
         }
     }
     assert_eq!((inserted, ids.len()), (1, 1));
+}
+
+async fn what_a_key_stands_for_is_told_without_any_room(stores: Stores) {
+    let first = submit(&stores, keyed(insert_of(1, "a"), 7, 1)).await;
+    let bounds = QueueBounds {
+        account: 0,
+        total: 9,
+    };
+    let again = InsertJob {
+        bounds,
+        ..keyed(insert_of(2, "a"), 7, 1)
+    };
+    let again = stores.jobs.insert(again, at(2)).await;
+    let again = again.expect("the store answers");
+    assert!(
+        matches!(&again, InsertJobOutcome::Replayed(job) if job.id == first.id),
+        "{again:?}"
+    );
 }
 
 async fn a_full_queue_keeps_nothing_and_leaves_the_key_free(stores: Stores) {

@@ -57,6 +57,32 @@ impl Jobs {
         submission: Submission,
         now: Timestamp,
     ) -> Result<Submitted, JobsError> {
+        let room = submission.tier.queued_jobs;
+        self.take_in(submission, room, now).await
+    }
+
+    /// Answers a submission that was taken in before, by its key, and takes in no new one: `None`.
+    ///
+    /// # Errors
+    /// As [`Jobs::submit`].
+    pub async fn replay(
+        &self,
+        submission: Submission,
+        now: Timestamp,
+    ) -> Result<Option<Submitted>, JobsError> {
+        // Without room a store inserts nothing, and still answers what a key stands for.
+        match self.take_in(submission, 0, now).await {
+            Err(JobsError::QueueFull { .. }) => Ok(None),
+            answered => answered.map(Some),
+        }
+    }
+
+    async fn take_in(
+        &self,
+        submission: Submission,
+        room: u32,
+        now: Timestamp,
+    ) -> Result<Submitted, JobsError> {
         let catalog = self.ports.engine.nodes();
         if catalog.is_empty() {
             return Err(JobsError::NotReady {
@@ -106,7 +132,7 @@ impl Jobs {
             }),
             inputs,
             bounds: QueueBounds {
-                account: submission.tier.queued_jobs,
+                account: room,
                 total: self.config.queued_jobs,
             },
             body: JobBody {
@@ -117,11 +143,12 @@ impl Jobs {
                 origin: submission.origin,
                 placement,
             },
-            job: self.new_job(
+            job: Self::new_job(
                 id,
                 submission.account,
                 submission.metadata,
                 plan.nodes_total(),
+                submission.tier.job_retention,
                 now,
             ),
         };
@@ -231,11 +258,11 @@ impl Jobs {
     }
 
     fn new_job(
-        &self,
         id: JobId,
         account: AccountId,
         metadata: Metadata,
         nodes_total: u32,
+        retention: SignedDuration,
         now: Timestamp,
     ) -> Job {
         Job {
@@ -250,10 +277,8 @@ impl Jobs {
             updated_at: now,
             started_at: None,
             completed_at: None,
-            expires_at: now
-                .saturating_add(self.config.retention)
-                .unwrap_or(Timestamp::MAX),
-            retention: self.config.retention,
+            expires_at: now.saturating_add(retention).unwrap_or(Timestamp::MAX),
+            retention,
             progress: Progress::start(nodes_total),
             outputs: Vec::new(),
             error: None,

@@ -275,10 +275,7 @@ impl Bench {
             Arc::new(records.clone()),
             Retention::default(),
         );
-        let config = JobsConfig {
-            retention: SignedDuration::from_hours(1),
-            queued_jobs: 10,
-        };
+        let config = JobsConfig { queued_jobs: 10 };
         let worker_config = WorkerConfig {
             lease: Duration::from_secs(30),
             run_limit: Duration::from_secs(600),

@@ -42,6 +42,7 @@ pub(super) struct Rig {
     secrets: Secrets,
     blobs: MemoryBlobs,
     records: MemoryRecords,
+    pub(super) accounts: Arc<MemoryAccounts>,
 }
 
 /// A clock that is moved by hand.
@@ -69,6 +70,7 @@ impl Rig {
             secrets: Secrets::default(),
             blobs: MemoryBlobs::new(move || tells.now()),
             records,
+            accounts: Arc::new(MemoryAccounts::new()),
             clock,
         }
     }
@@ -80,7 +82,7 @@ impl Rig {
         change: impl FnOnce(&mut WorkflowService),
     ) -> Server {
         let account = standing.account.clone();
-        let accounts = MemoryAccounts::new();
+        let accounts = Arc::clone(&self.accounts);
         accounts.put(standing);
         let retention = Retention::default();
         let assets = Assets::new(
@@ -95,17 +97,15 @@ impl Rig {
             engine: Arc::new(Classes(catalog())),
             secrets: self.secrets.clone(),
         };
-        let config = JobsConfig {
-            retention: SignedDuration::from_hours(24),
-            queued_jobs: 100,
-        };
+        let config = JobsConfig { queued_jobs: 100 };
         let observed = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&observed);
         let mut service = WorkflowService {
             jobs: Jobs::new(ports, assets.clone(), config, Arc::new(Pace::default())),
             assets,
             link_keys: Arc::new(LinkKeys::new(vec![(1, [7; 32])])),
-            identity: Identity::none(Arc::new(accounts), account),
+            identity: Identity::none(accounts.clone(), account),
+            accounts,
             clock: Arc::clone(&self.clock) as Arc<dyn Timer>,
             drain: CancellationToken::new(),
             observer: Arc::new(move |seen: &Observed| {

@@ -1,10 +1,10 @@
 //! Jobs over HTTP: what is taken, what is answered, and what is refused.
 
-use accounts::{Standing, Tier};
+use accounts::{AccountAdmin, Accounts, Cause, Standing, Tier};
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use workflow_core::{JobError, JobErrorCode, JobEvent};
+use workflow_core::{JobError, JobErrorCode, JobEvent, Timer};
 
 use super::harness::{Answer, Rig, Server, graph, server, standing};
 
@@ -516,4 +516,82 @@ async fn another_accounts_job_is_not_found_anywhere() {
         .await;
     cancel.is_error(404, "not_found");
     assert_eq!(b.get("/api/v2/jobs").await.json(), json!({ "jobs": [] }));
+}
+
+/// Billing is on, and an operator granted some cents.
+async fn billed(rig: &Rig, cents: i32) {
+    let cause = Cause::Grant(uuid::Uuid::new_v4());
+    let account = standing("local").account;
+    let now = rig.clock.now();
+    let granted = rig.accounts.grant(&account, cause, cents, now).await;
+    granted.expect("the account is there");
+}
+
+#[tokio::test]
+async fn without_credits_nothing_new_is_taken_in() {
+    let rig = Rig::new();
+    let standing = Standing {
+        billed: true,
+        ..standing("local")
+    };
+    let server = rig.server(standing, |_| {});
+    let body = json!({ "workflow": graph() });
+    let refused = server.post_json("/api/v2/jobs", &body).await;
+    refused.is_error(402, "insufficient_credits");
+    assert_eq!(server.get("/api/v2/jobs").await.status, 200);
+
+    billed(&rig, 1).await;
+    let key = [("idempotency-key", "k")];
+    let taken = submit_with(&server, &key, &body).await;
+    assert_eq!(taken.status, 201);
+    billed(&rig, -1).await;
+    let again = submit_with(&server, &key, &body).await;
+    assert_eq!(again.status, 201);
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    assert_eq!(again.json()["id"], taken.json()["id"]);
+    let other = submit_with(&server, &[("idempotency-key", "new")], &body).await;
+    other.is_error(402, "insufficient_credits");
+}
+
+#[tokio::test]
+async fn credits_that_are_set_aside_are_not_left() {
+    let rig = Rig::new();
+    let standing = Standing {
+        billed: true,
+        ..standing("local")
+    };
+    let server = rig.server(standing.clone(), |_| {});
+    billed(&rig, 5).await;
+    let cause = Cause::Generation(uuid::Uuid::nil());
+    let held = rig.accounts.reserve(&standing.account, cause, 5).await;
+    held.expect("memory answers");
+    let body = json!({ "workflow": graph() });
+    let refused = server.post_json("/api/v2/jobs", &body).await;
+    refused.is_error(402, "insufficient_credits");
+    let released = rig.accounts.release(&standing.account, cause).await;
+    released.expect("memory answers");
+    server.submit().await;
+}
+
+#[tokio::test]
+async fn jobs_and_uploads_are_kept_as_long_as_the_tier_says() {
+    let tier = Tier {
+        job_retention: SignedDuration::from_hours(1),
+        upload_retention: SignedDuration::from_hours(2),
+        ..standing("local").tier
+    };
+    let brief = Standing {
+        tier,
+        ..standing("local")
+    };
+    let server = Rig::new().server(brief, |_| {});
+    let job = server
+        .post_json("/api/v2/jobs", &json!({ "workflow": graph() }))
+        .await;
+    assert_eq!(job.json()["expires_at"], "2026-01-01T01:00:00.000Z");
+    let asset = server.upload("x.png", "bytes").await;
+    assert_eq!(asset["expires_at"], "2026-01-01T02:00:00.000Z");
+    let copy = json!({ "hash": asset["hash"], "file_path": "y.png" });
+    let copy = server.post_json("/api/v2/assets/from-hash", &copy).await;
+    assert_eq!(copy.json()["expires_at"], "2026-01-01T02:00:00.000Z");
 }

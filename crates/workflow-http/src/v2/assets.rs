@@ -67,9 +67,11 @@ pub(crate) async fn create_from_hash(
         expires_in: expires_in.transpose()?,
         key,
     };
+    let kept = call.standing.tier.upload_retention;
     let created = call
         .service
         .assets
+        .keeping(kept)
         .from_hash(upload, hash, call.now)
         .await?;
     Ok(created_answer(

@@ -2,7 +2,7 @@
 //!
 //! What goes out is safe to read by anybody; the chain behind a fault of the service goes to the log, once, here.
 
-use accounts::Scope;
+use accounts::{AccountsError, Scope};
 use asset_store::AssetsError;
 use http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -26,6 +26,12 @@ pub(crate) enum ApiError {
     /// The caller may not do this.
     #[error("the credential does not allow this")]
     MissingScope(Scope),
+    /// Billing is on, and nothing is left.
+    #[error("the account has no credits left")]
+    InsufficientCredits,
+    /// The account store failed.
+    #[error(transparent)]
+    Accounts(#[from] AccountsError),
     /// A page of another origin asks for a change.
     #[error("the request comes from a page of another origin")]
     ForeignOrigin,
@@ -135,7 +141,12 @@ impl ApiError {
                 http::header::WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer"),
             ),
-            Self::Identity(IdentityError::Accounts(_)) => fault(),
+            Self::Identity(IdentityError::Accounts(_)) | Self::Accounts(_) => fault(),
+            Self::InsufficientCredits => plain(
+                StatusCode::PAYMENT_REQUIRED,
+                "insufficient_credits",
+                "the account has no credits left; add credits and submit again",
+            ),
             Self::MissingScope(scope) => plain(
                 StatusCode::FORBIDDEN,
                 "forbidden",

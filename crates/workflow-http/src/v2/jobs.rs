@@ -20,6 +20,10 @@ const OPERATION: &str = "jobs";
 pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     let headers = &call.head.headers;
     let key = idempotency::read(headers, OPERATION)?;
+    let pays = call.service.can_pay(&call.standing).await?;
+    if !pays && key.is_none() {
+        return Err(ApiError::InsufficientCredits);
+    }
     media::expect_json(headers)?;
     let config = &call.service.config;
     let bytes = read_limited(body, config.json_bytes, config.read_pace).await?;
@@ -40,7 +44,13 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         partial: false,
         extra_pnginfo: serde_json::Map::new(),
     };
-    let submitted = call.service.jobs.submit(submission, call.now).await;
+    let jobs = &call.service.jobs;
+    let submitted = if pays {
+        jobs.submit(submission, call.now).await.map(Some)
+    } else {
+        // What was taken in before costs nothing to be told again.
+        jobs.replay(submission, call.now).await
+    };
     let submitted = submitted.map_err(|error| {
         if matches!(error, JobsError::Graph(GraphError::NotAnObject)) {
             submission::unreadable(&workflow).unwrap_or(error.into())
@@ -48,6 +58,7 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
             error.into()
         }
     })?;
+    let submitted = submitted.ok_or(ApiError::InsufficientCredits)?;
     let body = JobBody::new(&submitted.view, &call.links, call.now);
     let mut response = reply::json(StatusCode::CREATED, &body);
     if submitted.replayed {

@@ -9,7 +9,7 @@ use hyper_kit::Body;
 use hyper_kit::multipart::{Multipart, MultipartError, MultipartLimits, Part};
 use uuid::Uuid;
 
-use super::assets::{self, field, read_expires_in, read_hash, read_path, read_tags};
+use super::assets::{created_answer, field, read_expires_in, read_hash, read_path, read_tags};
 use super::errors::ApiError;
 use super::idempotency;
 use crate::api::Call;
@@ -84,17 +84,12 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
     };
     // An upload may take its time: it is kept from its end on and not from its beginning.
     let now = call.service.clock.now();
-    let finished = call
-        .service
-        .assets
-        .finish(file, upload, expected.transpose()?, now);
-    let created = finished.await?;
-    Ok(assets::created_answer(
-        call,
-        &created,
-        !created.created_new,
-        now,
-    ))
+    let kept = call.standing.tier.upload_retention;
+    let assets = call.service.assets.keeping(kept);
+    let created = assets
+        .finish(file, upload, expected.transpose()?, now)
+        .await?;
+    Ok(created_answer(call, &created, !created.created_new, now))
 }
 
 impl Form {
