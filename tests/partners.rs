@@ -1,6 +1,6 @@
 //! The simulated partners themselves: what is built on them is worth what they are.
 
-use it::partners::{Fault, Outcome, Partner, Partners, Plan, Step};
+use it::partners::{Fault, Outcome, Partner, Partners, Plan, Step, console};
 use it::{Answer, Connection, Request};
 use serde_json::json;
 
@@ -89,4 +89,30 @@ async fn a_stalled_answer_waits_for_its_release() {
     };
     let (answer, ()) = tokio::join!(submit(&partners), release);
     assert_eq!(answer.json()["id"], "task-1");
+}
+
+#[tokio::test]
+async fn lines_of_text_drive_them_too() {
+    let partners = Partners::start().await.unwrap();
+    let told = |line: &str| console::command(&partners, line);
+    assert_eq!(told("plan bfl succeed held"), Ok(json!("done")));
+    assert_eq!(told("fault bfl poll status 503"), Ok(json!("done")));
+    submit(&partners).await;
+    assert_eq!(told("tasks bfl"), Ok(json!(["task-1"])));
+    assert_eq!(poll(&partners, "task-1").await.status, 503);
+    assert_eq!(poll(&partners, "task-1").await.json()["status"], "Pending");
+    assert_eq!(told("end bfl task-1 succeed"), Ok(json!("done")));
+    assert_eq!(poll(&partners, "task-1").await.json()["status"], "Ready");
+    let seen = told("requests bfl submit").unwrap();
+    assert_eq!(seen[0]["target"], "/v1/flux-pro-1.1");
+    assert_eq!(seen[0]["body"], "eyJwcm9tcHQiOiJhIGNhdCJ9");
+    for wrong in [
+        "",
+        "plan nobody fail",
+        "end bfl task-9 fail",
+        "fault bfl poll rain",
+    ] {
+        assert!(told(wrong).is_err(), "{wrong}");
+    }
+    assert_eq!(console::directory(&partners).len(), Partner::ALL.len());
 }

@@ -5,6 +5,8 @@
 //! answer that stalls comes when a test releases it. Each partner lives under a path of its own, so that one address is
 //! enough for all; relocate the partner's host to [`Partners::base_url`] to have it asked.
 
+pub mod console;
+
 mod desk;
 mod fault;
 mod jwt;
