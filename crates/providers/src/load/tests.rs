@@ -187,6 +187,25 @@ fn a_secret_may_be_in_a_file() {
 }
 
 #[test]
+fn the_documented_partner_loads() {
+    let document = include_str!("../../../../docs/PARTNERS.md");
+    let mut blocks = document
+        .split("```toml\n")
+        .skip(1)
+        .map(|block| block.split("```").next().expect("it ends"));
+    let mut block = || blocks.next().expect("there are two");
+    let folder = Folder::new(&[
+        ("acme/partner.toml", block()),
+        ("acme/painter.toml", block()),
+        ("acme/painter.schema.json", SCHEMA),
+    ]);
+    let loaded = load(&folder.source(), &settings(&[], &[]), &|_| {
+        Some("k".to_owned())
+    });
+    assert_eq!(ids(&loaded.expect("right")), ["acme/painter"]);
+}
+
+#[test]
 fn a_folder_adds_and_replaces() {
     let folder = acme(&[]);
     folder.write(
