@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use accounts::{AccountId, Accounts, AdminError, Standing};
 use asset_store::{Assets, LinkKeys, Retention};
-use engine_native::{EngineConfig, NativeEngine};
+use engine_native::{EngineConfig, NativeEngine, NativeTools, ToolsConfig};
 use kit::admin::AdminPorts;
 use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
 use store_local::{DatabaseError, OpenError, Store};
 use uuid::Uuid;
 use workflow_core::{
-    Engine, Hub, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker, WorkerConfig, WorkerId,
+    Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker,
+    WorkerConfig, WorkerId,
 };
 
 use crate::background::{Background, Loops};
@@ -38,6 +39,8 @@ pub struct Stack {
     pub accounts: Arc<dyn Accounts>,
     /// What runs graphs.
     pub engine: Arc<dyn Engine>,
+    /// Reads and rewrites pictures outside jobs.
+    pub image_tools: Arc<dyn ImageTools>,
     /// Signs links.
     pub link_keys: Arc<LinkKeys>,
     /// The clock.
@@ -109,6 +112,12 @@ impl Stack {
             cache_bytes: limits.cache_bytes,
             job_memory_bytes: limits.job_memory_bytes,
         };
+        let tools_config = ToolsConfig {
+            threads: limits.threads as usize,
+            memory_bytes: limits.job_memory_bytes,
+        };
+        let image_tools =
+            NativeTools::new(blobs.clone(), tools_config).map_err(StackError::Engine)?;
         let engine = NativeEngine::new(blobs, engine_config).map_err(StackError::Engine)?;
         let engine: Arc<dyn Engine> = Arc::new(engine);
 
@@ -129,6 +138,7 @@ impl Stack {
             jobs: Jobs::new(ports.clone(), assets.clone(), jobs_config, pace.clone()),
             assets,
             engine,
+            image_tools: Arc::new(image_tools),
             link_keys: Arc::new(link_keys),
             timer: Arc::new(timer),
             accounts: Arc::new(accounts),

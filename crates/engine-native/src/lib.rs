@@ -1,4 +1,5 @@
-//! Image nodes executed in this process: a [`workflow_core::Engine`] with its own threads, values, cache and codecs.
+//! Image nodes executed in this process: a [`workflow_core::Engine`] with its own threads, values, cache and codecs; and
+//! [`workflow_core::ImageTools`] on the same codecs.
 //!
 //! Knows nothing of jobs' rows, accounts' rights or any wire format: it takes a valid graph, reads files by hash and hands
 //! everything it makes to the run's sink. Start at [`NativeEngine`], then at [`Node`] for a class of your own.
@@ -51,10 +52,12 @@ pub mod value;
 
 mod engine;
 mod node;
+mod tools;
 
 pub use engine::{EngineConfig, NativeEngine};
 pub use node::{
     Changed, ExpandedInput, ExpandedNode, Expansion, FileInput, Inputs, Node, NodeContext,
     NodeError, NodeOutput, OutputFile, Slot,
 };
+pub use tools::{NativeTools, ToolsConfig};
 pub use value::Value;

@@ -8,6 +8,7 @@ mod riff;
 mod webp;
 
 pub use self::apng::encode_apng;
+pub(crate) use self::webp::raster_webp;
 pub use self::webp::{WebpOptions, encode_webp};
 
 use super::CodecError;

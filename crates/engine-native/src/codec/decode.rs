@@ -18,8 +18,7 @@ mod webp;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use self::exif::Orientation;
-use self::raster::Raster;
+pub(crate) use self::raster::Raster;
 use super::limits::Meter;
 use super::{CodecError, Limits};
 use crate::value::{Frame, Image, Mask};
@@ -166,17 +165,39 @@ pub fn decode_channel(bytes: &[u8], channel: Channel, limits: &Limits) -> Result
     Ok(Mask::new(vec![Arc::new(frame)]).expect("a channel is one frame of one channel"))
 }
 
+/// Decodes the first frame to bytes, turned as it is to be seen; what LoadImage makes floats of.
+///
+/// # Errors
+/// As [`decode`]; the limits count bytes instead of floats.
+pub(crate) fn decode_first(bytes: &[u8], limits: &Limits) -> Result<Raster, CodecError> {
+    let mut first = None;
+    let mut meter = Meter::of_bytes(limits);
+    let format = metered(bytes, limits, &mut meter, &mut |raster| {
+        first = Some(raster);
+        Ok(ControlFlow::Break(()))
+    })?;
+    first.ok_or_else(|| CodecError::malformed(format.name(), "it has no frames"))
+}
+
 fn each_frame(bytes: &[u8], limits: &Limits, emit: Emit<'_>) -> Result<Format, CodecError> {
+    metered(bytes, limits, &mut Meter::new(limits), emit)
+}
+
+fn metered(
+    bytes: &[u8],
+    limits: &Limits,
+    meter: &mut Meter,
+    emit: Emit<'_>,
+) -> Result<Format, CodecError> {
     let Probe { format, .. } = probe(bytes, limits)?;
-    let mut meter = Meter::new(limits);
     match format {
-        Format::Png => png::decode(bytes, &mut meter, emit),
-        Format::Jpeg => jpeg::decode(bytes, &mut meter, emit),
-        Format::WebP => webp::decode(bytes, &mut meter, emit),
-        Format::Gif => gif::decode(bytes, &mut meter, emit),
-        Format::Bmp => bmp::decode(bytes, &mut meter, emit),
-        Format::Tiff => tiff::decode(bytes, &mut meter, emit),
-        Format::Ico => ico::decode(bytes, &mut meter, emit),
+        Format::Png => png::decode(bytes, meter, emit),
+        Format::Jpeg => jpeg::decode(bytes, meter, emit),
+        Format::WebP => webp::decode(bytes, meter, emit),
+        Format::Gif => gif::decode(bytes, meter, emit),
+        Format::Bmp => bmp::decode(bytes, meter, emit),
+        Format::Tiff => tiff::decode(bytes, meter, emit),
+        Format::Ico => ico::decode(bytes, meter, emit),
     }?;
     Ok(format)
 }

@@ -4,7 +4,7 @@ use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-use super::{CodecError, to_bytes};
+use super::{CodecError, Raster, to_bytes};
 use crate::value::Frame;
 
 /// The longer side of a live preview.
@@ -26,11 +26,30 @@ pub fn preview_jpeg(frame: &Frame) -> Result<Vec<u8>, CodecError> {
 /// [`CodecError::Unsupported`] for an empty frame, or one that stays above JPEG's 65535 pixels a side.
 pub fn encode_jpeg(frame: &Frame, max_side: usize, quality: u8) -> Result<Vec<u8>, CodecError> {
     let (height, width, channels) = frame.shape();
+    let raster = Raster::new(width, height, channels, to_bytes(frame));
+    raster_jpeg(raster, max_side, quality)
+}
+
+/// As [`encode_jpeg`], of bytes.
+///
+/// # Errors
+/// As [`encode_jpeg`].
+pub(crate) fn raster_jpeg(
+    raster: Raster,
+    max_side: usize,
+    quality: u8,
+) -> Result<Vec<u8>, CodecError> {
+    let Raster {
+        width,
+        height,
+        channels,
+        ..
+    } = raster;
     if height == 0 || width == 0 || channels == 0 {
         return Err(CodecError::Unsupported("an empty picture".to_owned()));
     }
     let wanted = if channels < 3 { 1 } else { 3 };
-    let bytes = visible(to_bytes(frame), channels, wanted);
+    let bytes = visible(raster.data, channels, wanted);
     let (out_width, out_height) = fitted(width, height, max_side.max(1));
     let bytes = if (out_width, out_height) == (width, height) {
         bytes

@@ -36,6 +36,8 @@ impl Default for Limits {
 /// What one decoding has used of its [`Limits`] so far.
 pub(super) struct Meter {
     limits: Limits,
+    /// Whether frames become floats, which take more than the bytes that they are decoded to.
+    floats: bool,
     pixels: u64,
     frames: usize,
     bytes: u64,
@@ -45,9 +47,18 @@ impl Meter {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             limits: *limits,
+            floats: true,
             pixels: 0,
             frames: 0,
             bytes: 0,
+        }
+    }
+
+    /// For frames that are left as bytes.
+    pub(super) fn of_bytes(limits: &Limits) -> Self {
+        Self {
+            floats: false,
+            ..Self::new(limits)
         }
     }
 
@@ -62,7 +73,8 @@ impl Meter {
         Ok(())
     }
 
-    /// Counts one frame about to be decoded, with the floats that it will become (three channels, and a mask if it has alpha).
+    /// Counts one frame about to be decoded, with what it will become: floats (three channels, and a mask if it has alpha), or
+    /// bytes.
     pub(super) fn frame(
         &mut self,
         width: usize,
@@ -79,7 +91,8 @@ impl Meter {
         if self.pixels > self.limits.max_pixels {
             return Err(too_large("pixels over all frames", self.limits.max_pixels));
         }
-        self.bytes(pixels * if alpha { 16 } else { 12 })
+        let channels = if alpha { 4 } else { 3 };
+        self.bytes(pixels * channels * if self.floats { 4 } else { 1 })
     }
 
     /// Counts a buffer about to be allocated; buffers are never given back, so count what is reused once.

@@ -11,7 +11,9 @@ use fdeflate::{Compressor, StoredOnlyCompressor};
 use png::{BitDepth, ColorType, Encoder, chunk::ChunkType};
 
 use self::filter::RowFilter;
-use super::CodecError;
+use super::bytes::samples_to_bytes;
+use super::chunks::Chunks;
+use super::{CodecError, Raster};
 use crate::value::Frame;
 
 /// Encodes a frame of 1, 3 or 4 channels with 8 bits a sample, and one text chunk per keyword and text, in order.
@@ -23,6 +25,35 @@ use crate::value::Frame;
 /// [`CodecError::Unsupported`] for another number of channels or an empty frame.
 pub fn encode_png(frame: &Frame, texts: &[(String, String)]) -> Result<Vec<u8>, CodecError> {
     let (height, width, channels) = frame.shape();
+    let chunks = texts
+        .iter()
+        .map(|(keyword, text)| text_chunk(keyword, text));
+    write((width, height, channels), chunks, |y, row| {
+        samples_to_bytes(frame.row(y), row);
+    })
+}
+
+/// Encodes bytes of 1, 3 or 4 channels, with the text chunks of `original` as they are, if that is a PNG file.
+///
+/// # Errors
+/// As [`encode_png`].
+pub(crate) fn raster_png(raster: &Raster, original: &[u8]) -> Result<Vec<u8>, CodecError> {
+    let chunks = Chunks::new(original)
+        .filter(|chunk| matches!(&chunk.name, b"tEXt" | b"zTXt" | b"iTXt"))
+        .map(|chunk| (ChunkType(chunk.name), chunk.data.to_vec()));
+    let stride = raster.width * raster.channels;
+    let shape = (raster.width, raster.height, raster.channels);
+    write(shape, chunks, |y, row| {
+        row.copy_from_slice(&raster.data[y * stride..][..stride]);
+    })
+}
+
+/// Writes a file of `width`, `height` and channels, whose rows `fill` puts where it is told.
+fn write(
+    (width, height, channels): (usize, usize, usize),
+    texts: impl Iterator<Item = (ChunkType, Vec<u8>)>,
+    fill: impl Fn(usize, &mut [u8]),
+) -> Result<Vec<u8>, CodecError> {
     let color = match channels {
         1 => ColorType::Grayscale,
         3 => ColorType::Rgb,
@@ -39,11 +70,10 @@ pub fn encode_png(frame: &Frame, texts: &[(String, String)]) -> Result<Vec<u8>, 
     encoder.set_color(color);
     encoder.set_depth(BitDepth::Eight);
     let mut writer = encoder.write_header().map_err(unsupported)?;
-    for (keyword, text) in texts {
-        let (name, data) = text_chunk(keyword, text);
+    for (name, data) in texts {
         writer.write_chunk(name, &data).map_err(unsupported)?;
     }
-    let pixels = deflated(frame).map_err(unsupported)?;
+    let pixels = deflated(width * channels, height, channels, fill).map_err(unsupported)?;
     writer
         .write_chunk(png::chunk::IDAT, &pixels)
         .map_err(unsupported)?;
@@ -53,22 +83,26 @@ pub fn encode_png(frame: &Frame, texts: &[(String, String)]) -> Result<Vec<u8>, 
 
 /// The filtered rows, compressed, or stored where that is smaller, as it is for noise.
 ///
-/// Row by row from the floats: neither the bytes nor the filtered rows are ever in memory as a whole.
-fn deflated(frame: &Frame) -> io::Result<Vec<u8>> {
-    let stride = frame.width() * frame.channels();
-    let size = (stride + 1) * frame.height();
+/// Row by row from where they are: neither the bytes nor the filtered rows are ever in memory as a whole.
+fn deflated(
+    stride: usize,
+    height: usize,
+    channels: usize,
+    fill: impl Fn(usize, &mut [u8]),
+) -> io::Result<Vec<u8>> {
+    let size = (stride + 1) * height;
     let stored_size = StoredOnlyCompressor::<Cursor<Vec<u8>>>::compressed_size(size);
 
-    let mut filter = RowFilter::new(stride, frame.channels());
+    let mut filter = RowFilter::new(stride, channels);
     let mut compressor = Compressor::new(Vec::with_capacity(size / 2))?;
-    (0..frame.height()).try_for_each(|y| compressor.write_data(filter.next(frame.row(y))))?;
+    (0..height).try_for_each(|y| compressor.write_data(filter.next(|row| fill(y, row))))?;
     let compressed = compressor.finish()?;
     if compressed.len() <= stored_size {
         return Ok(compressed);
     }
-    let mut filter = RowFilter::new(stride, frame.channels());
+    let mut filter = RowFilter::new(stride, channels);
     let mut store = StoredOnlyCompressor::new(Cursor::new(Vec::with_capacity(stored_size)))?;
-    (0..frame.height()).try_for_each(|y| store.write_data(filter.next(frame.row(y))))?;
+    (0..height).try_for_each(|y| store.write_data(filter.next(|row| fill(y, row))))?;
     store.finish().map(Cursor::into_inner)
 }
 

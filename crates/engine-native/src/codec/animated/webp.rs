@@ -6,7 +6,7 @@ use webp::{AnimEncodeError, AnimEncoder, AnimFrame, Encoder, PixelLayout, WebPCo
 
 use super::riff::with_exif;
 use super::{check_batch, frame_ms};
-use crate::codec::{CodecError, to_bytes};
+use crate::codec::{CodecError, Raster, to_bytes};
 use crate::value::Frame;
 
 /// The longest side that the format has.
@@ -38,12 +38,7 @@ pub fn encode_webp(
     texts: &[(String, String)],
 ) -> Result<Vec<u8>, CodecError> {
     let (height, width, channels) = check_batch(frames)?;
-    if height.max(width) > MAX_SIDE {
-        return Err(CodecError::TooLarge {
-            what: "pixels a side of a WebP picture",
-            limit: MAX_SIDE as u64,
-        });
-    }
+    check_sides(width, height)?;
     let config = config(options)?;
     let layout = if channels == 3 {
         PixelLayout::Rgb
@@ -77,6 +72,38 @@ pub fn encode_webp(
         return Ok(file.to_vec());
     }
     with_exif(&file, &exif(texts), (wide, high))
+}
+
+/// Encodes a picture of three or four channels as lossy WebP of quality 0..=100.
+///
+/// # Errors
+/// As [`encode_webp`].
+pub(crate) fn raster_webp(raster: &Raster, quality: u8) -> Result<Vec<u8>, CodecError> {
+    check_sides(raster.width, raster.height)?;
+    let layout = if raster.channels == 3 {
+        PixelLayout::Rgb
+    } else {
+        PixelLayout::Rgba
+    };
+    let options = WebpOptions {
+        fps: 1.0,
+        lossless: false,
+        quality,
+        method: 4,
+    };
+    let (wide, high) = (raster.width as u32, raster.height as u32);
+    let file = Encoder::new(&raster.data, layout, wide, high).encode_advanced(&config(&options)?);
+    Ok(file.map_err(|error| refusal(&error))?.to_vec())
+}
+
+fn check_sides(width: usize, height: usize) -> Result<(), CodecError> {
+    match height.max(width) {
+        0..=MAX_SIDE => Ok(()),
+        _ => Err(CodecError::TooLarge {
+            what: "pixels a side of a WebP picture",
+            limit: MAX_SIDE as u64,
+        }),
+    }
 }
 
 fn config(options: &WebpOptions) -> Result<WebPConfig, CodecError> {

@@ -3,16 +3,16 @@
 //! Palettes are expanded and 16-bit samples reduced by the format that knows how; alpha that a colour key gives is marked,
 //! because LoadImage takes its mask from a real alpha band or a palette only, while LoadImageMask converts to RGBA first.
 
-use crate::codec::decode::Orientation;
+use super::exif::Orientation;
 use crate::value::Frame;
 
 /// Row-major 8-bit samples, `channels` per pixel: grey, grey + alpha, RGB or RGBA.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Raster {
-    pub(super) width: usize,
-    pub(super) height: usize,
-    pub(super) channels: usize,
-    pub(super) data: Vec<u8>,
+pub(crate) struct Raster {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) channels: usize,
+    pub(crate) data: Vec<u8>,
     /// Where the alpha channel comes from, if there is one.
     pub(super) alpha: Alpha,
 }
@@ -29,7 +29,7 @@ pub(super) enum Alpha {
 }
 
 impl Raster {
-    pub(super) fn new(width: usize, height: usize, channels: usize, data: Vec<u8>) -> Self {
+    pub(crate) fn new(width: usize, height: usize, channels: usize, data: Vec<u8>) -> Self {
         debug_assert_eq!(
             data.len(),
             width * height * channels,
@@ -44,7 +44,7 @@ impl Raster {
         }
     }
 
-    pub(super) fn has_alpha(&self) -> bool {
+    pub(crate) fn has_alpha(&self) -> bool {
         self.channels.is_multiple_of(2)
     }
 
@@ -113,6 +113,32 @@ impl Raster {
             .flat_map(|pixel| &pixel[..channels])
             .copied()
             .collect();
+        Self {
+            channels,
+            data,
+            ..self
+        }
+    }
+
+    /// The raster with three or four channels: grey spread over the colours, alpha dropped, or 255 where there is none.
+    pub(crate) fn colored(self, with_alpha: bool) -> Self {
+        let channels = if with_alpha { 4 } else { 3 };
+        if self.channels == channels {
+            return self;
+        }
+        let mut data = Vec::with_capacity(self.width * self.height * channels);
+        for pixel in self.data.chunks_exact(self.channels) {
+            let (rgb, alpha) = match *pixel {
+                [r, g, b, a] => ([r, g, b], a),
+                [r, g, b] => ([r, g, b], 255),
+                [v, a] => ([v; 3], a),
+                _ => ([pixel[0]; 3], 255),
+            };
+            data.extend_from_slice(&rgb);
+            if with_alpha {
+                data.push(alpha);
+            }
+        }
         Self {
             channels,
             data,

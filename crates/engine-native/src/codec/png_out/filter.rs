@@ -3,8 +3,6 @@
 //! Every row's filter works on samples that are all known, so the loops have no dependencies and vectorise. The choice is made
 //! on one row and kept for a few, because neighbours look alike and trying costs as much as filtering.
 
-use crate::codec::bytes::samples_to_bytes;
-
 /// Rows that share a choice.
 const GROUP: usize = 8;
 
@@ -35,10 +33,10 @@ impl RowFilter {
         }
     }
 
-    /// The next row, filtered, after the number of its filter.
-    pub(super) fn next(&mut self, samples: &[f32]) -> &[u8] {
+    /// The next row, which `fill` puts where it is told, filtered, after the number of its filter.
+    pub(super) fn next(&mut self, fill: impl FnOnce(&mut [u8])) -> &[u8] {
         std::mem::swap(&mut self.row, &mut self.above);
-        samples_to_bytes(samples, &mut self.row);
+        fill(&mut self.row);
         if self.rows.is_multiple_of(GROUP) {
             let costs = FILTERS.map(|filter| (self.cost(filter), filter));
             self.chosen = costs.into_iter().min().map_or(0, |(_, filter)| filter);
