@@ -1,8 +1,10 @@
 //! What a server of workflows is told besides what every server is told.
 
+use std::path::PathBuf;
 use std::time;
 
 use accounts::Tier;
+use hyper_kit::Host;
 use jiff::SignedDuration;
 use kit::config::{
     Auto, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS,
@@ -49,6 +51,10 @@ pub struct WorkflowLimits {
     pub run_limit: time::Duration,
     /// How long a job may wait.
     pub queue_limit: SignedDuration,
+    /// Hosts outside the public internet that pictures may be loaded from.
+    pub private_hosts: Vec<Host>,
+    /// A PEM file of authorities to trust beside the usual ones when pictures are loaded.
+    pub extra_ca: Option<PathBuf>,
 }
 
 /// All keys of a server of workflows.
@@ -129,6 +135,24 @@ const WORKFLOW_KEYS: &[Key] = &[
         "24h",
         "How long a job may wait before it expires",
     ),
+    Key {
+        kind: Kind::List("HOST"),
+        ..key(
+            "private_hosts",
+            "",
+            "",
+            "Hosts outside the public internet that pictures may be loaded from, separated by commas",
+        )
+    },
+    Key {
+        preset: Preset::Unset,
+        ..key(
+            "extra_ca",
+            "FILE",
+            "",
+            "PEM file of authorities to trust beside the usual ones when pictures are loaded",
+        )
+    },
 ];
 
 const fn key(
@@ -196,11 +220,17 @@ impl WorkflowLimits {
         let mut span = |name| {
             time(name).map(|duration| SignedDuration::from_millis(duration.as_millis() as i64))
         };
+        let job_retention = span("job_retention")?;
+        let upload_retention = span("upload_retention")?;
+        let link_lifetime = span("link_lifetime")?;
+        let queue_limit = span("queue_limit")?;
         Ok(Self {
+            private_hosts: settings.read("private_hosts")?,
+            extra_ca: settings.read_optional("extra_ca")?,
             upload_bytes,
-            upload_retention: span("upload_retention")?,
-            job_retention: span("job_retention")?,
-            link_lifetime: span("link_lifetime")?,
+            upload_retention,
+            job_retention,
+            link_lifetime,
             sweep_interval,
             queue_per_account,
             queue_total,
@@ -210,7 +240,7 @@ impl WorkflowLimits {
             cache_bytes,
             job_memory_bytes,
             run_limit,
-            queue_limit: span("queue_limit")?,
+            queue_limit,
         })
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use accounts::{AccountId, Accounts, AdminError, Standing};
 use asset_store::{Assets, LinkKeys, Retention};
-use engine_native::{EngineConfig, NativeEngine, NativeTools, ToolsConfig};
+use engine_native::{Downloads, EngineConfig, NativeEngine, NativeTools, ToolsConfig};
+use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
 use kit::admin::AdminPorts;
 use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
@@ -71,6 +72,12 @@ pub enum StackError {
         "the threads of the engine cannot be started; lower `threads`, or raise the limits of this user"
     )]
     Engine(#[source] io::Error),
+    /// The file of authorities.
+    #[error("the file of `extra_ca` cannot be read; name a PEM file with certificates")]
+    ExtraCaFile(#[source] io::Error),
+    /// What is in it.
+    #[error("the file of `extra_ca` cannot be used; name a PEM file with certificates")]
+    ExtraCa(#[source] ExtraCaError),
 }
 
 impl Stack {
@@ -111,6 +118,7 @@ impl Stack {
             threads: limits.threads as usize,
             cache_bytes: limits.cache_bytes,
             job_memory_bytes: limits.job_memory_bytes,
+            downloads: Some(Downloads::new(client(limits).await?)),
         };
         let tools_config = ToolsConfig {
             threads: limits.threads as usize,
@@ -206,6 +214,30 @@ impl Stack {
         }
         complaints
     }
+}
+
+/// What loads pictures from web addresses.
+async fn client(limits: &WorkflowLimits) -> Result<Client, StackError> {
+    let extra_ca_pem = match &limits.extra_ca {
+        Some(file) => Some(
+            tokio::fs::read(file)
+                .await
+                .map_err(StackError::ExtraCaFile)?,
+        ),
+        None => None,
+    };
+    let policy = AddressPolicy {
+        allow_private: limits.private_hosts.clone(),
+        ..AddressPolicy::default()
+    };
+    Client::new(ClientConfig {
+        policy,
+        extra_ca_pem,
+        // Some hosts refuse whoever does not say who they are.
+        user_agent: concat!("easel/", env!("CARGO_PKG_VERSION")).parse().ok(),
+        ..ClientConfig::default()
+    })
+    .map_err(StackError::ExtraCa)
 }
 
 impl std::fmt::Debug for Stack {

@@ -7,6 +7,7 @@ mod announce;
 mod cache;
 mod call;
 mod compile;
+mod download;
 mod host;
 mod key;
 mod machine;
@@ -25,10 +26,11 @@ use crate::Node;
 use crate::node::{Digests, Files};
 use cache::Cache;
 use compile::{Classes, compile};
+pub use download::Downloads;
 use run::Run;
 
 /// How much an engine may use.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct EngineConfig {
     /// Threads that nodes run on; a large picture is spread over them.
     pub threads: usize,
@@ -36,6 +38,8 @@ pub struct EngineConfig {
     pub cache_bytes: u64,
     /// Bytes that one job may hold while it runs.
     pub job_memory_bytes: u64,
+    /// How files behind `https` addresses are fetched; without it, graphs that name some fail.
+    pub downloads: Option<Downloads>,
 }
 
 /// Runs graphs in this process.
@@ -57,6 +61,7 @@ struct Inner {
     /// One per thread: more calls under way would only pile up on the threads' stacks.
     permits: Arc<Semaphore>,
     job_memory_bytes: u64,
+    downloads: Option<Downloads>,
 }
 
 /// The stack of a thread: one that waits for its share of a picture may take up another node's call meanwhile.
@@ -106,6 +111,7 @@ impl NativeEngine {
             pool,
             permits: Arc::new(Semaphore::new(threads)),
             job_memory_bytes: config.job_memory_bytes,
+            downloads: config.downloads,
         };
         Ok(Self {
             inner: Arc::new(inner),

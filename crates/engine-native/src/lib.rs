@@ -54,7 +54,7 @@ mod engine;
 mod node;
 mod tools;
 
-pub use engine::{EngineConfig, NativeEngine};
+pub use engine::{Downloads, EngineConfig, NativeEngine};
 pub use node::{
     Changed, ExpandedInput, ExpandedNode, Expansion, FileInput, Inputs, Node, NodeContext,
     NodeError, NodeOutput, OutputFile, Slot,

@@ -90,7 +90,7 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "engine-native",
         Room::Adapter,
-        &["asset-store", "workflow-core"],
+        &["asset-store", "hyper-kit", "workflow-core"],
     ),
     layer("providers", Room::Adapter, &["hyper-kit", "router-core"]),
     layer(

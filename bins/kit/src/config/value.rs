@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use hyper_kit::{BaseUrl, Origin, PeerSet};
+use hyper_kit::{BaseUrl, Host, Origin, PeerSet};
 use secrecy::{ExposeSecret, SecretString};
 
 /// Something that a key can hold.
@@ -233,6 +233,19 @@ impl Value for Vec<Origin> {
 
     fn read(text: &str) -> Option<Self> {
         items(text).map(|item| Origin::parse(item).ok()).collect()
+    }
+
+    fn show(&self) -> String {
+        array(self.iter().map(ToString::to_string))
+    }
+}
+
+impl Value for Vec<Host> {
+    const ALLOWED: &'static str =
+        "hosts separated by commas, each for one port, such as pictures.internal,10.0.0.5:8443";
+
+    fn read(text: &str) -> Option<Self> {
+        items(text).map(Host::parse).collect()
     }
 
     fn show(&self) -> String {

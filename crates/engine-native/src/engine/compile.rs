@@ -48,6 +48,8 @@ pub(super) struct Step {
 pub(super) enum Source {
     Absent,
     Constant(Value),
+    /// The web address of a file that is fetched before the node is called.
+    Address(Arc<str>),
     Link {
         node: usize,
         slot: usize,
@@ -60,7 +62,7 @@ impl Source {
     pub(super) fn link(&self) -> Option<(usize, usize)> {
         match self {
             Self::Link { node, slot, .. } => Some((*node, *slot)),
-            Self::Absent | Self::Constant(_) => None,
+            Self::Absent | Self::Constant(_) | Self::Address(_) => None,
         }
     }
 
@@ -130,8 +132,15 @@ pub(super) fn compile(
     })
 }
 
-/// Reads a constant as its socket means it.
-pub(super) fn constant(socket: &Socket, value: &Json) -> Value {
+/// Reads a constant as its socket means it; a text that stands for a file is its address.
+pub(super) fn constant_source(socket: &Socket, value: &Json) -> Source {
+    match (socket, value) {
+        (Socket::File { .. }, Json::String(address)) => Source::Address(address.as_str().into()),
+        _ => Source::Constant(constant(socket, value)),
+    }
+}
+
+fn constant(socket: &Socket, value: &Json) -> Value {
     match (socket, value) {
         // JSON has no word for these, so a validated graph spells them as Python does.
         (Socket::Float, Json::String(text)) => Value::Float(text.parse().unwrap_or(f64::NAN)),
@@ -151,7 +160,7 @@ fn sources(
         .iter()
         .map(|input| match node.inputs.get(&input.name) {
             None => Source::Absent,
-            Some(NodeInput::Constant(value)) => Source::Constant(constant(&input.socket, value)),
+            Some(NodeInput::Constant(value)) => constant_source(&input.socket, value),
             Some(NodeInput::File(file)) => {
                 Source::Constant(Value::File(FileInput::new(file.clone(), Arc::clone(files))))
             }
@@ -181,12 +190,19 @@ fn changed(
     definition: &Arc<NodeDefinition>,
     sources: &[Source],
 ) -> Changed {
+    // What is behind an address may be another thing every time.
+    if sources
+        .iter()
+        .any(|source| matches!(source, Source::Address(_)))
+    {
+        return Changed::Always;
+    }
     let constants = sources.iter().map(|source| match source {
         Source::Constant(value) if definition.takes_lists => {
             Some(Argument::All(vec![value.clone()]))
         }
         Source::Constant(value) => Some(Argument::One(value.clone())),
-        Source::Absent | Source::Link { .. } => None,
+        Source::Absent | Source::Address(_) | Source::Link { .. } => None,
     });
     let inputs = Inputs::from_arguments(id.clone(), Arc::clone(definition), constants.collect());
     // What cannot say whether it changed has changed: it runs, and says then what is wrong.

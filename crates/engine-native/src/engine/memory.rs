@@ -48,6 +48,12 @@ impl Reservation {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
+
+    /// Gives back all but `bytes`.
+    pub(super) fn shrink(&self, bytes: u64) {
+        let before = self.bytes.fetch_min(bytes, Ordering::Relaxed);
+        self.budget.release(before.saturating_sub(bytes));
+    }
 }
 
 impl Drop for Reservation {
@@ -190,6 +196,9 @@ mod tests {
             budget_bytes: 100,
         };
         assert_eq!(two.add(11), Err(refused));
+        one.shrink(80);
+        one.shrink(49);
+        assert_eq!(budget.free(), 11);
         drop(one);
         assert_eq!(two.add(60), Ok(()));
         assert!(two.add(u64::MAX).is_err());

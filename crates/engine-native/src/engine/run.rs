@@ -6,6 +6,7 @@
 mod deliver;
 mod expand;
 mod failure;
+mod fetch;
 mod plan;
 mod settle;
 mod start;
@@ -30,6 +31,7 @@ use crate::Value;
 use crate::node::RunValues;
 use deliver::Delivered;
 use expand::Expanding;
+use fetch::{Fetched, Fetching};
 use start::Next;
 
 /// A run under way.
@@ -53,6 +55,7 @@ pub(super) struct Run {
     deliveries: mpsc::Receiver<(usize, Delivery)>,
     delivers: mpsc::Sender<(usize, Delivery)>,
     delivering: Option<BoxFuture<'static, Delivered>>,
+    fetching: Fetching,
 }
 
 /// A node of the run, with its result once it has one.
@@ -72,6 +75,8 @@ struct Running {
     failure: Option<workflow_core::JobError>,
     expanding: Option<Expanding>,
     call: Option<Calling>,
+    /// Files from web addresses, by input; until it has its result.
+    fetched: Vec<Fetched>,
     began: bool,
     /// Its result must not stand for it in a later run: something in its place commits files, or in that of what it reads.
     once: bool,
@@ -144,6 +149,7 @@ impl Run {
             deliveries,
             delivers,
             delivering: None,
+            fetching: Fetching::default(),
         }
     }
 
@@ -161,7 +167,9 @@ impl Run {
                 Next::Call(node) => Some(node),
                 Next::Wait => None,
             };
-            if next.is_none() && self.running == 0 && self.delivering.is_none() {
+            let is_idle =
+                self.running == 0 && self.delivering.is_none() && self.fetching.is_empty();
+            if next.is_none() && is_idle {
                 return Err(self.never_ends());
             }
             let cancel = self.shared.cancel.clone();
@@ -170,6 +178,7 @@ impl Run {
                 () = cancel.cancelled() => return self.stop().await,
                 Some((node, outcome)) = self.finished.recv() => self.settle(node, outcome)?,
                 delivered = deliver::pending(&mut self.delivering) => self.delivered(delivered)?,
+                Some(fetched) = self.fetching.next() => self.fetched(fetched),
                 Some((node, delivery)) = self.deliveries.recv(), if self.delivering.is_none() => {
                     self.take(node, delivery)?;
                 }
@@ -274,6 +283,7 @@ impl Running {
             failure: None,
             expanding: None,
             call: None,
+            fetched: Vec::new(),
             began: false,
             once: false,
             alone: false,

@@ -15,11 +15,22 @@ use workflow_core::ResolvedFile;
 
 use super::NodeError;
 
-/// One of the account's files, named by a constant of the graph.
+/// A file that a constant of the graph names: one of the account's, or one that was fetched from a web address.
 #[derive(Clone)]
 pub struct FileInput {
-    file: ResolvedFile,
-    files: Arc<Files>,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    Stored {
+        file: ResolvedFile,
+        files: Arc<Files>,
+    },
+    Fetched {
+        name: Arc<str>,
+        bytes: Bytes,
+    },
 }
 
 /// Where the files of a run are read.
@@ -40,25 +51,47 @@ const DIGESTS_KEPT: usize = 8192;
 
 impl FileInput {
     pub(crate) fn new(file: ResolvedFile, files: Arc<Files>) -> Self {
-        Self { file, files }
+        Self {
+            content: Content::Stored { file, files },
+        }
+    }
+
+    /// A file from a web address, which is its name up to the query: what follows may be a secret.
+    pub(crate) fn fetched(address: &str, bytes: Bytes) -> Self {
+        let name = address.split(['?', '#']).next().unwrap_or_default();
+        Self {
+            content: Content::Fetched {
+                name: name.into(),
+                bytes,
+            },
+        }
     }
 
     /// The name that the graph calls it by.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.file.name
+        match &self.content {
+            Content::Stored { file, .. } => &file.name,
+            Content::Fetched { name, .. } => name,
+        }
     }
 
     /// The hash of its bytes.
     #[must_use]
     pub fn hash(&self) -> BlobHash {
-        self.file.hash
+        match &self.content {
+            Content::Stored { file, .. } => file.hash,
+            Content::Fetched { bytes, .. } => BlobHash::of(bytes),
+        }
     }
 
     /// How many bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.file.size_bytes
+        match &self.content {
+            Content::Stored { file, .. } => file.size_bytes,
+            Content::Fetched { bytes, .. } => bytes.len() as u64,
+        }
     }
 
     /// Its bytes.
@@ -66,15 +99,16 @@ impl FileInput {
     /// # Errors
     /// If they are gone or cannot be read.
     pub fn read(&self) -> Result<Bytes, NodeError> {
-        let blob = Blob {
-            hash: self.file.hash,
-            size_bytes: self.file.size_bytes,
+        let (file, files) = match &self.content {
+            Content::Stored { file, files } => (file, files),
+            Content::Fetched { bytes, .. } => return Ok(bytes.clone()),
         };
-        let bytes = self
-            .files
-            .runtime
-            .block_on(read_all(&*self.files.blobs, &blob));
-        bytes.map_err(|error| self.unreadable(&error))
+        let blob = Blob {
+            hash: file.hash,
+            size_bytes: file.size_bytes,
+        };
+        let bytes = files.runtime.block_on(read_all(&*files.blobs, &blob));
+        bytes.map_err(|error| unreadable(file, &error))
     }
 
     /// The SHA-256 of its bytes, as hexadecimal digits; read once per blob.
@@ -82,52 +116,56 @@ impl FileInput {
     /// # Errors
     /// As [`FileInput::read`].
     pub fn sha256(&self) -> Result<String, NodeError> {
-        let known = &self.files.digests.known;
+        let (file, files) = match &self.content {
+            Content::Stored { file, files } => (file, files),
+            Content::Fetched { bytes, .. } => return Ok(hex(&Sha256::digest(bytes))),
+        };
+        let known = &files.digests.known;
         let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(digest) = lock().get(&self.file.hash) {
+        if let Some(digest) = lock().get(&file.hash) {
             return Ok(digest.clone());
         }
-        let digest = self.files.runtime.block_on(self.digest());
-        let digest = digest.map_err(|error| self.unreadable(&error))?;
+        let digest = files.runtime.block_on(digest(file, &*files.blobs));
+        let digest = digest.map_err(|error| unreadable(file, &error))?;
         let mut known = lock();
         if known.len() >= DIGESTS_KEPT {
             known.clear();
         }
-        known.insert(self.file.hash, digest.clone());
+        known.insert(file.hash, digest.clone());
         Ok(digest)
     }
+}
 
-    async fn digest(&self) -> Result<String, BlobError> {
-        let range = 0..self.file.size_bytes;
-        let mut reader = self.files.blobs.open(&self.file.hash, range).await?;
-        let mut hasher = Sha256::new();
-        while let Some(chunk) = reader.bytes.next().await {
-            hasher.update(&chunk?);
-        }
-        Ok(hasher
-            .finalize()
-            .iter()
-            .fold(String::new(), |mut hex, byte| {
-                // Writing to a string cannot fail.
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            }))
+async fn digest(file: &ResolvedFile, blobs: &dyn BlobStore) -> Result<String, BlobError> {
+    let mut reader = blobs.open(&file.hash, 0..file.size_bytes).await?;
+    let mut hasher = Sha256::new();
+    while let Some(chunk) = reader.bytes.next().await {
+        hasher.update(&chunk?);
     }
+    Ok(hex(&hasher.finalize()))
+}
 
-    fn unreadable(&self, error: &BlobError) -> NodeError {
-        let name = self.name();
-        match error {
-            BlobError::Absent => NodeError::new(
-                "FileNotFoundError",
-                format!("the file {name:?} is gone; upload it again"),
-            ),
-            BlobError::Full(_) | BlobError::Io(_) => {
-                tracing::error!(file.hash = %self.file.hash, error = ?error, "a file could not be read");
-                NodeError::new(
-                    "OSError",
-                    format!("the file {name:?} could not be read; submit the job again"),
-                )
-            }
+fn hex(digest: &[u8]) -> String {
+    digest.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+fn unreadable(file: &ResolvedFile, error: &BlobError) -> NodeError {
+    let name = &file.name;
+    match error {
+        BlobError::Absent => NodeError::new(
+            "FileNotFoundError",
+            format!("the file {name:?} is gone; upload it again"),
+        ),
+        BlobError::Full(_) | BlobError::Io(_) => {
+            tracing::error!(file.hash = %file.hash, error = ?error, "a file could not be read");
+            NodeError::new(
+                "OSError",
+                format!("the file {name:?} could not be read; submit the job again"),
+            )
         }
     }
 }

@@ -127,11 +127,6 @@ fn changed_with_file(constants: &Inputs) -> Result<Changed, NodeError> {
 /// The file, and the usual limits within what the job may still use. What the header promises is reserved before anything is
 /// decoded; a file that promises too little is held to the rest.
 fn read(inputs: &Inputs, context: &NodeContext) -> Result<(Bytes, Limits), NodeError> {
-    if inputs.text("image").is_ok() {
-        let message =
-            "this server loads no pictures from web addresses; upload the picture and use its name";
-        return Err(NodeError::new("ImageDownloadError", message));
-    }
     let file = inputs.file("image")?;
     context.reserve(file.size_bytes())?;
     let bytes = file.read()?;

@@ -12,7 +12,8 @@ use workflow_core::{JobErrorCode, RunError};
 use crate::bench::{Bench, CONFIG, Told};
 use crate::toys::{self, Gate};
 
-fn failure(told: &Told) -> (JobErrorCode, String, String, String) {
+/// Code, node and class, exception type, message.
+pub(crate) fn failure(told: &Told) -> (JobErrorCode, String, String, String) {
     let Err(RunError::Failed(error)) = &told.result else {
         panic!("{:?}", told.result)
     };
@@ -331,8 +332,9 @@ async fn nodes_that_multiply_run_out_of_memory_instead_of_filling_it() {
         job_memory_bytes: 32 << 20,
         ..CONFIG
     };
+    let bench = Bench::with(config, vec![]);
     for graph in [batches, texts] {
-        let told = Bench::with(config, vec![]).run(&graph.into()).await;
+        let told = bench.run(&graph.into()).await;
         assert_eq!(failure(&told).0, JobErrorCode::OutOfMemory);
     }
 }

@@ -7,6 +7,7 @@ mod bench;
 mod caching;
 mod conversations;
 mod definitions;
+mod downloads;
 mod events;
 mod failures;
 mod goldens;

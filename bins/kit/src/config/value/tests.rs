@@ -131,6 +131,14 @@ fn lists_are_separated_by_commas() {
         ("*", None),
         ("https://a.example/path", None),
     ]);
+    check::<Vec<Host>>(&[
+        ("", Some("[]")),
+        (
+            "Pictures.Internal, 10.0.0.5:8443",
+            Some("[\"pictures.internal\", \"10.0.0.5:8443\"]"),
+        ),
+        ("https://pictures.internal", None),
+    ]);
     check::<Peers>(&[
         ("", Some("[]")),
         (

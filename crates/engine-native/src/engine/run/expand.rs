@@ -12,7 +12,7 @@ use workflow_core::{NodeDefinition, RunError};
 
 use super::{Run, Running};
 use crate::engine::call::{Part, merge};
-use crate::engine::compile::{Source, Step, constant};
+use crate::engine::compile::{Source, Step, constant_source};
 use crate::{ExpandedInput, Expansion, NodeError, Slot, Value};
 
 /// A node that waits for its expansion.
@@ -168,9 +168,7 @@ fn sources(
     let source = |input: &workflow_core::InputDefinition| match inputs.get(&input.name) {
         None => Ok(Source::Absent),
         Some(ExpandedInput::Value(value)) => Ok(Source::Constant(value.clone())),
-        Some(ExpandedInput::Constant(value)) => {
-            Ok(Source::Constant(constant(&input.socket, value)))
-        }
+        Some(ExpandedInput::Constant(value)) => Ok(constant_source(&input.socket, value)),
         Some(ExpandedInput::Link { node, slot }) => {
             let number = numbers.get(node.as_str()).ok_or_else(|| unknown(node))?;
             Ok(Source::Link {

@@ -44,6 +44,7 @@ impl Run {
         slots: Vec<Vec<Value>>,
         ui: Map<String, Json>,
     ) -> Result<(), RunError> {
+        self.nodes[node].fetched.clear();
         let limit = self.shared.budget.limit();
         let free = limit.saturating_sub(self.ledger.bytes());
         let parts: Vec<Parts> = slots.iter().map(Parts::of).collect();

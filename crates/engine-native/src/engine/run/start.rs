@@ -43,6 +43,9 @@ impl Run {
             self.follow(node, twin)?;
             return Ok(Next::Settled);
         }
+        if self.lacks_files(node) {
+            return Ok(self.fetch(node));
+        }
         let Running {
             alone, root, step, ..
         } = &self.nodes[node];
@@ -138,6 +141,7 @@ impl Run {
             .map(|(input, source)| match source {
                 Source::Absent => None,
                 Source::Constant(value) => Some(vec![value.clone()]),
+                Source::Address(_) => self.fetched_file(node, input),
                 Source::Link { .. } if unresolved.contains(&input) => None,
                 Source::Link { node, slot, .. } => Some(self.read(*node, *slot, takes)),
             });
