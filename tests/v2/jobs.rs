@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::tiny_graph;
 
-async fn submit(server: &Server, body: &Value) -> Value {
+pub(super) async fn submit(server: &Server, body: &Value) -> Value {
     let answer = server
         .send(&Request::post_json("/api/v2/jobs", body))
         .await
@@ -37,14 +37,14 @@ fn events(body: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-async fn stream(server: &Server, job: &Value) -> Vec<(String, Value)> {
+pub(super) async fn events_of(server: &Server, job: &Value) -> Vec<(String, Value)> {
     let target = format!("/api/v2/jobs/{}/events", job["id"].as_str().unwrap());
     let answer = server.send(&Request::get(&target)).await.unwrap();
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     events(&answer.text())
 }
 
-async fn job(server: &Server, job: &Value) -> Value {
+pub(super) async fn look(server: &Server, job: &Value) -> Value {
     server
         .send(&Request::get(&format!(
             "/api/v2/jobs/{}",
@@ -61,8 +61,8 @@ async fn a_job_has_every_field_from_its_first_answer_on() {
     let server = Server::start(data.path()).await.unwrap();
     let body = json!({"workflow": tiny_graph(7), "metadata": {"a": "b"}});
     let first = submit(&server, &body).await;
-    stream(&server, &first).await;
-    let last = job(&server, &first).await;
+    events_of(&server, &first).await;
+    let last = look(&server, &first).await;
     let fields = [
         "id",
         "status",
@@ -147,7 +147,7 @@ async fn a_stream_tells_outputs_before_the_end_and_then_ends() {
     graph["3"] = json!({"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}});
     let first = submit(&server, &json!({"workflow": graph})).await;
     for attempt in ["live", "afterwards"] {
-        let events = stream(&server, &first).await;
+        let events = events_of(&server, &first).await;
         let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
         // A job may be over before its stream begins: its status is then told once, at the end.
         assert!(
@@ -242,8 +242,8 @@ async fn inputs_and_outputs_of_a_job_cannot_be_deleted() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();
     let first = submit(&server, &json!({"workflow": tiny_graph(3)})).await;
-    stream(&server, &first).await;
-    let output = job(&server, &first).await["outputs"][0]["id"].clone();
+    events_of(&server, &first).await;
+    let output = look(&server, &first).await["outputs"][0]["id"].clone();
     let refused = server
         .send(&Request::new(
             "DELETE",
@@ -268,11 +268,11 @@ async fn a_restarted_server_has_what_it_had() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();
     let first = submit(&server, &json!({"workflow": tiny_graph(5)})).await;
-    stream(&server, &first).await;
-    let before = job(&server, &first).await;
+    events_of(&server, &first).await;
+    let before = look(&server, &first).await;
     assert!(server.terminate().await.unwrap().success());
     let server = Server::start(data.path()).await.unwrap();
-    let after = job(&server, &first).await;
+    let after = look(&server, &first).await;
     for field in [
         "id",
         "status",

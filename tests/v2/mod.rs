@@ -3,6 +3,7 @@
 mod assets;
 mod clients;
 mod durability;
+mod engine;
 mod jobs;
 mod refusals;
 
