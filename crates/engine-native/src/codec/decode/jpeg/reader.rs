@@ -70,18 +70,19 @@ impl<'a> Jpeg<'a> {
     /// Reads to the end; answers whether there was a scan.
     fn segments(&mut self, bytes: &'a [u8], allow: Allow<'_>) -> Result<bool, CodecError> {
         let mut markers = Markers::new(bytes);
-        let mut scanned = false;
+        let mut scans = 0;
         while let Some(marker) = markers.next_marker() {
-            if marker == 0xd9 {
+            let scanned = scans > 0;
+            if marker == 0xd9 || scans == MOST_SCANS {
                 break;
             }
             if !has_segment(marker) {
                 continue;
             }
             let step = match markers.segment() {
-                Some(segment) if marker == 0xda => self
-                    .scan(segment, &mut markers)
-                    .inspect(|()| scanned = true),
+                Some(segment) if marker == 0xda => {
+                    self.scan(segment, &mut markers).inspect(|()| scans += 1)
+                }
                 Some(segment) => self.segment(marker, segment, scanned, allow),
                 None => Err(malformed("it is cut off")),
             };
@@ -92,7 +93,7 @@ impl<'a> Jpeg<'a> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(scanned)
+        Ok(scans > 0)
     }
 
     fn segment(
@@ -199,6 +200,10 @@ impl<'a> Jpeg<'a> {
         Ok(())
     }
 }
+
+/// Scans of a picture that are read; more than encoders write. Each costs a few bytes and may touch every block, so a small
+/// file could keep a thread busy for hours.
+const MOST_SCANS: u32 = 256;
 
 /// Sees the frame header and may refuse it.
 type Allow<'a> = &'a mut dyn FnMut(&Frame) -> Result<(), CodecError>;
