@@ -25,6 +25,16 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<LinkKeys> {
     Ok(LinkKeys::new(keys))
 }
 
+/// A secret of this installation: the same after every restart, and other than the keys in force.
+pub(crate) fn installation_secret(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
+    let first: [u8; 32] = connection.query_row(
+        "SELECT secret FROM link_keys ORDER BY id LIMIT 1",
+        [],
+        |row| row.get(0),
+    )?;
+    Ok(blake3::derive_key("easel installation secret v1", &first))
+}
+
 /// 32 bytes made of the randomness of the system: three random UUIDs carry 366 bits of it.
 fn fresh_secret() -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("easel link key v1");

@@ -162,6 +162,14 @@ impl Store {
         self.database.read(link_keys::read).await
     }
 
+    /// A secret of this installation, made when the directory was, that others follow from.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub async fn installation_secret(&self) -> Result<[u8; 32], DatabaseError> {
+        self.database.read(link_keys::installation_secret).await
+    }
+
     /// Whether the store still writes.
     ///
     /// # Errors

@@ -105,6 +105,20 @@ pub const LAYERS: &[Layer] = &[
         ],
     ),
     layer(
+        "router-server",
+        Room::Binary,
+        &[
+            "accounts",
+            "hyper-kit",
+            "identity",
+            "kit",
+            "providers",
+            "router-core",
+            "router-http",
+            "store-local",
+        ],
+    ),
+    layer(
         "workflow-server",
         Room::Binary,
         &[

@@ -1,0 +1,144 @@
+//! A whole server: store, router, the API over them, and the socket it listens on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::AdminError;
+use hyper_kit::RouteError;
+use identity::JwtSetupError;
+use jiff::Timestamp;
+use kit::admin::{AdminSocket, AdminSocketError};
+use kit::installation::{self, Keeps};
+use kit::metrics::{HttpMetrics, Metrics};
+use kit::{Front, ListenError, Listening, Server};
+use router_http::RouterApi;
+use store_local::{OpenError, Store};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::stack::{Background, RouterStack, RouterStackError};
+
+/// A server that is ready to run.
+#[derive(Debug)]
+pub struct App {
+    store: Store,
+    server: Server<RouterApi>,
+    background: Background,
+    welcome: Vec<(&'static str, String)>,
+    grace: Duration,
+}
+
+/// Why a server cannot be assembled. The texts say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum AssembleError {
+    /// The data directory.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The router.
+    #[error(transparent)]
+    Router(#[from] RouterStackError),
+    /// Its first account.
+    #[error("the account `local` cannot be made in the data directory")]
+    Accounts(#[from] AdminError),
+    /// Commands cannot reach it.
+    #[error(transparent)]
+    Admin(#[from] AdminSocketError),
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Credentials cannot be verified.
+    #[error(transparent)]
+    Identity(#[from] JwtSetupError),
+    /// The API cannot be mounted.
+    #[error("the API cannot be mounted below this path")]
+    Mount(#[from] RouteError),
+}
+
+/// Opens the installation, binds the socket, takes up what ran when it stopped last and mounts the API; nothing is served
+/// yet.
+///
+/// # Errors
+/// If the data directory is taken or broken, the catalog is wrong, or the address cannot be listened on.
+pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
+    // The socket first: its failure is the likelier one, and leaves no directory behind.
+    let listening = Listening::bind(&config.server).await?;
+    let mut metrics = Metrics::new("easel-router", env!("CARGO_PKG_VERSION"));
+    let requests = HttpMetrics::register(&mut metrics, listening.stats());
+    let store = installation::open(&config.server.data_dir, config.router.tier()).await?;
+    let accounts = Arc::new(store.accounts());
+    accounts::ensure_local(accounts.as_ref(), Timestamp::now()).await?;
+    let admin = AdminSocket::bind(&config.server.data_dir)?;
+    let identity = config.server.access.identity(accounts.clone())?;
+    let stack = RouterStack::open(&store, accounts, &config.router, &mut metrics, &requests);
+    let stack = stack.await?;
+    let front = Front {
+        api: stack.api(&config.server, identity.clone())?,
+        mount_path: config.server.mount_path.clone(),
+        probe: probe(&store, &listening.leave().leaving),
+        metrics: Arc::new(metrics),
+        requests,
+    };
+    let server = Server {
+        listening,
+        front,
+        admin,
+        ports: installation::admin_ports(&store, Keeps::NoAssets),
+        identity,
+    };
+    Ok(App {
+        welcome: stack.welcome(),
+        background: stack.start().await?,
+        store,
+        server,
+        grace: config.server.drain_grace,
+    })
+}
+
+impl App {
+    /// Where it listens; tells the port when any free one was asked for.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The installation.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// What is said about partners at start.
+    #[must_use]
+    pub fn welcome(&self) -> &[(&'static str, String)] {
+        &self.welcome
+    }
+
+    /// Serves until `shutdown`, then ends well: not ready at once, accepting for the configured delay, then requests and
+    /// executions have the configured grace. Answers when nothing runs any more.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let (background, grace) = (self.background, self.grace);
+        let working = async |drain: CancellationToken| {
+            drain.cancelled().await;
+            background.drain(grace).await;
+        };
+        self.server.run(shutdown, working).await;
+    }
+}
+
+fn probe(store: &Store, leaving: &CancellationToken) -> kit::Probe {
+    let (store, leaving) = (store.clone(), leaving.clone());
+    Arc::new(move || {
+        let (store, leaving) = (store.clone(), leaving.clone());
+        Box::pin(async move {
+            let mut complaints = Vec::new();
+            if let Err(poisoned) = store.healthy() {
+                complaints.push(poisoned.to_string());
+            }
+            if leaving.is_cancelled() {
+                complaints.push("the server is shutting down".to_owned());
+            }
+            complaints
+        })
+    })
+}

@@ -1,0 +1,164 @@
+//! The catalog that is served: loaded at start, and again whenever its folder changes.
+//!
+//! A folder is judged whole. One that is wrong changes nothing: the catalog before stays, and every fault is logged with
+//! its file, line and reason.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use providers::{Fault, Loaded, LoadedModel, PartnerStatus, Settings, Source, Watch};
+use router_core::{Catalog, Router, Timer};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::PartnerConfig;
+
+/// How often the folder is looked at.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The files are wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogFaults(pub Vec<Fault>);
+
+/// How partners are reached cannot be settled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PartnerError {
+    /// The authorities cannot be read.
+    #[error("the authorities in {} cannot be read", .0.display())]
+    Unreadable(PathBuf, #[source] io::Error),
+    /// They are none.
+    #[error("there is no certificate in PEM form in {}", .0.display())]
+    NoAuthorities(PathBuf),
+}
+
+/// Where the catalog comes from, and how it is loaded.
+pub(crate) struct CatalogSource {
+    source: Source,
+    settings: Settings,
+}
+
+/// What a catalog offers here.
+pub struct Offer {
+    /// The models that can be run.
+    pub catalog: Catalog,
+    /// The same, for trying one out.
+    pub models: Vec<LoadedModel>,
+    /// Every partner.
+    pub partners: Vec<PartnerStatus>,
+}
+
+impl CatalogSource {
+    pub(crate) fn new(config: &PartnerConfig, timer: Arc<dyn Timer>) -> Result<Self, PartnerError> {
+        let read = |path: &PathBuf| {
+            fs::read(path).map_err(|error| PartnerError::Unreadable(path.clone(), error))
+        };
+        let extra_ca = config.extra_ca.as_ref().map(read).transpose()?;
+        let settings = Settings::new(
+            config.exempt.clone(),
+            config.relocations.clone(),
+            extra_ca,
+            timer,
+        );
+        let settings = settings.map_err(|_| {
+            PartnerError::NoAuthorities(config.extra_ca.clone().unwrap_or_default())
+        })?;
+        Ok(Self {
+            source: Source::with_builtin(config.catalog.clone()),
+            settings,
+        })
+    }
+
+    /// Loads the catalog with the credentials in the environment.
+    pub(crate) fn load(&self) -> Result<Offer, CatalogFaults> {
+        offer(&self.source, &self.settings)
+    }
+
+    /// How partners are reached.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Serves what the folder holds whenever it changes, until `stop`. It touches the disk on threads of its own.
+    pub(crate) async fn keep_fresh(self, router: Router, stop: CancellationToken) {
+        let Some(folder) = self.source.folder.clone() else {
+            return;
+        };
+        let this = Arc::new(self);
+        let mut watch = Watch::new(folder);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(INTERVAL) => {}
+            }
+            let source = Arc::clone(&this);
+            let looked = tokio::task::spawn_blocking(move || {
+                let loaded = watch.has_changed().then(|| source.load());
+                (watch, loaded)
+            });
+            let Ok((seen, loaded)) = looked.await else {
+                tracing::error!("looking at the catalog panicked; it is not read again");
+                return;
+            };
+            watch = seen;
+            match loaded {
+                None => {}
+                Some(Ok(offer)) => {
+                    let models = offer.catalog.models().len();
+                    router.catalog().replace(offer.catalog, Timestamp::now());
+                    tracing::info!(models, "the catalog changed and was read again");
+                }
+                Some(Err(CatalogFaults(faults))) => {
+                    for fault in faults {
+                        tracing::error!(%fault, "the changed catalog is refused; the one before stays");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Loads a catalog with the credentials in the environment.
+///
+/// # Errors
+/// With everything that is wrong with its files.
+pub fn offer(source: &Source, settings: &Settings) -> Result<Offer, CatalogFaults> {
+    let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let Loaded { models, partners } =
+        providers::load(source, settings, &environment).map_err(CatalogFaults)?;
+    let of_catalog = models.iter().map(|loaded| Arc::clone(&loaded.model));
+    let catalog = Catalog::new(of_catalog.collect());
+    Ok(Offer {
+        catalog: catalog.expect("files of one folder have names of their own"),
+        models,
+        partners,
+    })
+}
+
+impl fmt::Display for CatalogFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the catalog cannot be used:")?;
+        self.0.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
+    }
+}
+
+impl std::error::Error for CatalogFaults {}
+
+impl fmt::Debug for CatalogSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CatalogSource")
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offer")
+            .field("partners", &self.partners)
+            .finish_non_exhaustive()
+    }
+}

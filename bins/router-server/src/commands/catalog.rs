@@ -1,0 +1,184 @@
+//! `catalog check DIR` and `catalog try MODEL FILE.json`: for people who write catalogs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::AccountId;
+use bytes::Bytes;
+use clap::{Arg, ArgMatches, Command, value_parser};
+use kit::program::{self, Failure};
+use providers::{Exchange, LoadedModel, Source, Trial};
+use router_core::{Failure as ModelFailure, GenerationId, ModelId, Submission, Timer, Written};
+use uuid::Uuid;
+
+use crate::catalog::{CatalogFaults, CatalogSource};
+use crate::config::{PartnerConfig, RouterSettings};
+use crate::timer::TokioTimer;
+
+/// The commands.
+pub(super) fn command() -> Command {
+    let folder = Arg::new("directory")
+        .value_name("DIR")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("The catalog: a folder for each partner");
+    let check = Command::new("check")
+        .about("Says what is wrong with a catalog: file, line and reason")
+        .arg(folder);
+    let model = Arg::new("model")
+        .value_name("MODEL")
+        .required(true)
+        .help("The model, such as bfl/flux-2-pro");
+    let file = Arg::new("file")
+        .value_name("FILE.json")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("The body of the call");
+    let attempt = Command::new("try")
+        .about("Runs a model once and shows what was sent and received, secrets masked; the partner may charge for it")
+        .args([model, file]);
+    Command::new("catalog")
+        .about("Looks at catalogs of partners and models")
+        .subcommand_required(true)
+        .subcommands([check, attempt])
+}
+
+/// Runs one of them.
+pub(super) fn run(arguments: &ArgMatches, router: &RouterSettings) -> Result<(), Failure> {
+    match arguments.subcommand() {
+        Some(("check", arguments)) => {
+            let folder: &PathBuf = arguments.get_one("directory").expect("it is required");
+            check(folder, &router.partners)
+        }
+        Some((_, arguments)) => {
+            let model: &String = arguments.get_one("model").expect("it is required");
+            let file: &PathBuf = arguments.get_one("file").expect("it is required");
+            program::runtime()?.block_on(attempt(model, file, router))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check(folder: &Path, partners: &PartnerConfig) -> Result<(), Failure> {
+    let source = source(partners)?;
+    let folder = Source::with_builtin(Some(folder.to_owned()));
+    let models = providers::check(&folder, source.settings())
+        .map_err(|faults| Failure::usage(&CatalogFaults(faults)))?;
+    program::print(&format!(
+        "The catalog is right: {models} models, with those built in.\n"
+    ));
+    Ok(())
+}
+
+async fn attempt(model: &str, file: &Path, router: &RouterSettings) -> Result<(), Failure> {
+    let refuse = |message: String| Failure {
+        exit_code: 2,
+        message,
+    };
+    let id: ModelId = model.parse().map_err(|error| Failure::usage(&error))?;
+    let body = fs::read(file)
+        .map_err(|error| refuse(format!("{} cannot be read: {error}", file.display())))?;
+    let offer = source(&router.partners)?
+        .load()
+        .map_err(|faults| Failure::usage(&faults))?;
+    let found = offer.models.iter().find(|loaded| *loaded.model.id() == id);
+    let Some(loaded) = found else {
+        let partner = offer
+            .partners
+            .iter()
+            .find(|known| known.id == id.provider());
+        let advice = match partner.map(|partner| &partner.missing) {
+            Some(Some(missing)) => format!("its partner is not in use: {missing}"),
+            Some(None) => "its partner has no model of this name".to_owned(),
+            None => "there is no such partner".to_owned(),
+        };
+        return Err(refuse(format!("{id} cannot be tried; {advice}")));
+    };
+    let (trial, failed) = tried(loaded, body.into(), router.deadline).await;
+    program::print(&shown(&trial));
+    match failed {
+        None => Ok(()),
+        Some(message) => Err(Failure {
+            exit_code: 1,
+            message,
+        }),
+    }
+}
+
+/// One call, and why it did not end with a result.
+async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> (Trial, Option<String>) {
+    let submission = Submission {
+        generation: GenerationId(Uuid::now_v7()),
+        account: AccountId::local(),
+        model: loaded.model.id().clone(),
+        body,
+        written: Written::default(),
+    };
+    let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
+    let trial = providers::try_model(loaded, submission, limit, &timer).await;
+    let failed = match &trial.outcome {
+        Some(Ok(_)) => None,
+        Some(Err(failure)) => Some(reason(failure)),
+        None => Some("the model was not done within `deadline`".to_owned()),
+    };
+    (trial, failed)
+}
+
+fn reason(failure: &ModelFailure) -> String {
+    match failure {
+        ModelFailure::Refused { .. } => "the partner rejected the content".to_owned(),
+        ModelFailure::Policy { message, .. } => {
+            format!("the partner's policy forbids it: {message}")
+        }
+        ModelFailure::Failed { message, .. }
+        | ModelFailure::TimedOut { message, .. }
+        | ModelFailure::Account { message, .. }
+        | ModelFailure::Transient { message } => message.clone(),
+    }
+}
+
+fn shown(trial: &Trial) -> String {
+    let mut text = String::new();
+    for exchange in &trial.exchanges {
+        show(&mut text, exchange).expect("writing into a string does not fail");
+    }
+    if let Some(Ok(done)) = &trial.outcome {
+        let (kind, bytes) = (&done.answer.content_type, done.answer.body.len());
+        let charge = done.charge;
+        writeln!(text, "Result: {bytes} bytes of {kind}, charge {charge:?}")
+            .expect("writing into a string does not fail");
+    }
+    text
+}
+
+fn show(text: &mut String, exchange: &Exchange) -> std::fmt::Result {
+    writeln!(text, "> {} {}", exchange.method, exchange.url)?;
+    for (name, value) in &exchange.headers {
+        writeln!(text, "> {name}: {value}")?;
+    }
+    writeln!(text, ">\n{}\n", body(&exchange.body))?;
+    match &exchange.outcome {
+        Ok(received) => {
+            writeln!(text, "< {}", received.status)?;
+            for (name, value) in &received.headers {
+                writeln!(text, "< {name}: {value}")?;
+            }
+            writeln!(text, "<\n{}\n", body(&received.body))
+        }
+        Err(reason) => writeln!(text, "< {reason}\n"),
+    }
+}
+
+fn body(bytes: &Bytes) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => format!("({} bytes that are no text)", bytes.len()),
+    }
+}
+
+fn source(partners: &PartnerConfig) -> Result<CatalogSource, Failure> {
+    CatalogSource::new(partners, Arc::new(TokioTimer)).map_err(|error| Failure::usage(&error))
+}

@@ -1,0 +1,325 @@
+//! What a server of partner models is told besides what every server is told.
+
+use std::path::PathBuf;
+use std::time;
+
+use accounts::{RateWindow, RouterLimits, Tier};
+use hyper_kit::Host;
+use jiff::SignedDuration;
+use kit::config::{
+    ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS, ServerConfig,
+    Settings, Size, Value,
+};
+use providers::{BaseUrl, Relocation};
+
+/// Everything that is configured, resolved.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens, whom it lets in, how it logs and ends.
+    pub server: ServerConfig,
+    /// What calls may take.
+    pub router: RouterSettings,
+}
+
+/// What calls may take, and where partners are.
+#[derive(Clone, Debug)]
+pub struct RouterSettings {
+    /// How long a caller is kept waiting.
+    pub deadline: time::Duration,
+    /// How long accepted work is asked after.
+    pub give_up_after: time::Duration,
+    /// Most bytes of a call's body.
+    pub body_bytes: usize,
+    /// What an account may have in flight unless its own limits say something else.
+    pub limits: RouterLimits,
+    /// How long the record of a call is kept.
+    pub call_retention: SignedDuration,
+    /// Whether the routes are served under `/v2/models` too.
+    pub aliases: bool,
+    /// Whether `X-Service-*` headers are repeated as `X-Comfy-*`.
+    pub mirror_headers: bool,
+    /// Whether credentials are taken from `X-API-Key`.
+    pub api_key_header: bool,
+    /// Partners and where they are.
+    pub partners: PartnerConfig,
+}
+
+/// Partners and where they are.
+#[derive(Clone, Debug)]
+pub struct PartnerConfig {
+    /// A folder of partners and models, over those built in.
+    pub catalog: Option<PathBuf>,
+    /// Hosts that are asked somewhere else.
+    pub relocations: Vec<Relocation>,
+    /// Hosts and ports that may be plain `http` and private.
+    pub exempt: Vec<Host>,
+    /// Authorities to trust besides the public ones, in PEM form.
+    pub extra_ca: Option<PathBuf>,
+}
+
+/// `host=URL` of hosts that are asked somewhere else.
+struct Relocations(Vec<(String, String)>);
+
+/// Hosts with ports.
+struct Hosts(Vec<String>);
+
+/// Rate windows, such as `60/1m`.
+struct Windows(String);
+
+/// All keys of a server of partner models.
+pub const KEYS: &[&[Key]] = &[
+    &[
+        LISTEN.with_preset("127.0.0.1:8190"),
+        DATA_DIR.with_preset("easel-router-data"),
+    ],
+    SERVER_KEYS,
+    ROUTER_KEYS,
+];
+
+/// The keys of [`RouterSettings`].
+pub const ROUTER_KEYS: &[Key] = &[
+    unset(
+        "catalog",
+        "DIR",
+        "Directory of partners and models that add to those built in or take their places; read again when it changes",
+    ),
+    key(
+        "deadline",
+        "TIME",
+        "10m",
+        "How long a call is kept waiting before it is answered 504, while it goes on",
+    ),
+    key(
+        "give_up_after",
+        "TIME",
+        "2h",
+        "How long a partner is asked after work that it accepted",
+    ),
+    key("body_limit", "SIZE", "32MiB", "Largest body of a call"),
+    key(
+        "concurrent_calls",
+        "N",
+        "5",
+        "Calls of one account that may be in flight, unless its own limits say otherwise",
+    ),
+    key(
+        "committed_spend_cents",
+        "N",
+        "10000",
+        "US cents that the calls in flight of one account may commit",
+    ),
+    key(
+        "rate_windows",
+        "LIST",
+        "none",
+        "Requests of one account in spans of time, such as 60/1m,5000/24h",
+    ),
+    key(
+        "call_retention",
+        "TIME",
+        "90d",
+        "How long the record of a call is kept once it is over",
+    ),
+    switch(
+        "model_aliases",
+        "true",
+        "Serves the routes under /v2/models too, where today's public clients look",
+    ),
+    switch(
+        "comfy_headers",
+        "true",
+        "Repeats X-Service-* headers of the router as X-Comfy-*, for today's public clients",
+    ),
+    switch(
+        "api_key_header",
+        "true",
+        "Takes credentials for the router from X-API-Key too",
+    ),
+    Key {
+        kind: Kind::List("HOST=URL"),
+        ..key(
+            "relocate_partners",
+            "",
+            "",
+            "Asks a partner's host somewhere else, such as a gateway: api.bfl.ai=https://gateway.example/bfl",
+        )
+    },
+    Key {
+        kind: Kind::List("HOST:PORT"),
+        ..key(
+            "plain_partners",
+            "",
+            "",
+            "Hosts and ports of partners that may be plain http and private",
+        )
+    },
+    unset(
+        "partner_ca",
+        "FILE",
+        "Authorities in PEM form that partners' certificates may come from, besides the public ones",
+    ),
+];
+
+const fn key(
+    name: &'static str,
+    placeholder: &'static str,
+    preset: &'static str,
+    help: &'static str,
+) -> Key {
+    Key {
+        name,
+        kind: Kind::Value(placeholder),
+        preset: Preset::Value(preset),
+        help,
+        secret: false,
+    }
+}
+
+const fn unset(name: &'static str, placeholder: &'static str, help: &'static str) -> Key {
+    Key {
+        preset: Preset::Unset,
+        ..key(name, placeholder, "", help)
+    }
+}
+
+const fn switch(name: &'static str, preset: &'static str, help: &'static str) -> Key {
+    Key {
+        kind: Kind::Switch,
+        ..key(name, "", preset, help)
+    }
+}
+
+impl Config {
+    /// Reads all [`KEYS`].
+    ///
+    /// # Errors
+    /// If a value is not allowed.
+    pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        settings.preset(
+            "require_credentials",
+            "true",
+            "the router is never anonymous",
+        );
+        let server = ServerConfig::read(settings)?;
+        let router = RouterSettings::read(settings)?;
+        Ok(Self { server, router })
+    }
+}
+
+impl RouterSettings {
+    /// What an account gets that is given nothing else.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        Tier {
+            router: self.limits.clone(),
+            ..Tier::standard()
+        }
+    }
+
+    /// Reads [`ROUTER_KEYS`].
+    ///
+    /// # Errors
+    /// If a value is not allowed.
+    pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        let catalog = settings.read_optional("catalog")?;
+        let deadline = settings.read::<Duration<1>>("deadline")?.0;
+        let give_up_after = settings.read::<Duration<1>>("give_up_after")?.0;
+        let body_bytes = settings.read::<Size>("body_limit")?.0;
+        let concurrent_calls = settings.read::<Count>("concurrent_calls")?.0;
+        let committed_spend = settings.read::<Count>("committed_spend_cents")?.0;
+        let Windows(windows) = settings.read("rate_windows")?;
+        let call_retention = settings.read::<Duration<1>>("call_retention")?.0;
+        let aliases = settings.read("model_aliases")?;
+        let mirror_headers = settings.read("comfy_headers")?;
+        let api_key_header = settings.read("api_key_header")?;
+        let Relocations(relocations) = settings.read("relocate_partners")?;
+        let Hosts(exempt) = settings.read("plain_partners")?;
+        Ok(Self {
+            deadline,
+            give_up_after,
+            body_bytes: usize::try_from(body_bytes).unwrap_or(usize::MAX),
+            limits: RouterLimits {
+                concurrent_calls,
+                committed_spend_cents: u64::from(committed_spend),
+                windows: RateWindow::read_list(&windows).expect("it was read before"),
+                ..RouterLimits::standard()
+            },
+            call_retention: SignedDuration::from_millis(call_retention.as_millis() as i64),
+            aliases,
+            mirror_headers,
+            api_key_header,
+            partners: PartnerConfig {
+                catalog,
+                relocations: relocations
+                    .iter()
+                    .map(|(host, url)| relocation(host, url).expect("it was read before"))
+                    .collect(),
+                exempt: exempt
+                    .iter()
+                    .map(|host| Host::parse(host).expect("it was read before"))
+                    .collect(),
+                extra_ca: settings.read_optional("partner_ca")?,
+            },
+        })
+    }
+}
+
+fn relocation(host: &str, url: &str) -> Option<Relocation> {
+    let host = Host::parse(host)?;
+    let base_url = BaseUrl::try_from(url.to_owned()).ok()?;
+    Some(Relocation { host, base_url })
+}
+
+impl Value for Relocations {
+    const ALLOWED: &'static str =
+        "hosts and addresses separated by commas, such as api.bfl.ai=https://gateway.example/bfl";
+
+    fn read(text: &str) -> Option<Self> {
+        let pairs = items(text).map(|item| {
+            let (host, url) = item.split_once('=')?;
+            relocation(host, url)?;
+            Some((host.to_owned(), url.to_owned()))
+        });
+        pairs.collect::<Option<_>>().map(Self)
+    }
+
+    fn show(&self) -> String {
+        let pairs = self.0.iter().map(|(host, url)| format!("{host}={url}"));
+        kit::config::array(pairs)
+    }
+}
+
+impl Value for Hosts {
+    const ALLOWED: &'static str = "hosts with ports separated by commas, such as gateway:8080";
+
+    fn read(text: &str) -> Option<Self> {
+        let hosts = items(text).map(|item| {
+            Host::parse(item)?;
+            Some(item.to_owned())
+        });
+        hosts.collect::<Option<_>>().map(Self)
+    }
+
+    fn show(&self) -> String {
+        kit::config::array(self.0.iter().cloned())
+    }
+}
+
+impl Value for Windows {
+    const ALLOWED: &'static str = "none, or at most 8 such as 60/1m or 5000/24h, separated by commas: requests, a slash, and a span in s, m, h or d";
+
+    fn read(text: &str) -> Option<Self> {
+        RateWindow::read_list(text).ok()?;
+        Some(Self(text.to_owned()))
+    }
+
+    fn show(&self) -> String {
+        self.0.clone().show()
+    }
+}
+
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+}

@@ -1,0 +1,19 @@
+//! A server of partner models: one call to any of them, with keys that pay once and limits that hold.
+//!
+//! [`assemble`] wires store, catalog, router and API; [`App::run`] serves. [`RouterStack`] is what another server mounts
+//! beside its own.
+
+mod app;
+mod catalog;
+mod commands;
+mod config;
+mod metrics;
+pub mod program;
+mod stack;
+mod timer;
+
+pub use app::{App, AssembleError, assemble};
+pub use catalog::{CatalogFaults, offer};
+pub use commands::{commands, run};
+pub use config::{Config, KEYS, PartnerConfig, ROUTER_KEYS, RouterSettings};
+pub use stack::{Background, RouterStack, RouterStackError};

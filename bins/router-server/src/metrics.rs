@@ -1,0 +1,128 @@
+//! Calls by model and bucket, and executions at work.
+//!
+//! A model becomes a label only if the catalog has it, and only so many of them: whoever asks cannot make labels.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kit::metrics::{HttpMetrics, Metrics};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use router_core::{Bucket, ModelId};
+use router_http::Observed;
+use tokio_util::task::TaskTracker;
+
+/// Most models with a label of their own; those beyond are counted together.
+const MOST_MODELS: usize = 500;
+
+/// The label of models beyond that, and of calls that name none.
+const OTHER: &str = "other";
+
+/// Bounds of the latency histogram in seconds: a picture takes seconds, a video minutes.
+const LATENCY_S: [f64; 11] = [
+    0.05, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0,
+];
+
+/// Counts answered requests of the router. Clones count together.
+#[derive(Clone, Debug)]
+pub(crate) struct RouterMetrics {
+    requests: HttpMetrics,
+    calls: Family<CallLabels, Counter>,
+    latency: Family<ModelLabels, Histogram>,
+    models: Arc<Mutex<HashSet<ModelId>>>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabels {
+    model: String,
+    bucket: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ModelLabels {
+    model: String,
+}
+
+/// Read when somebody asks.
+#[derive(Debug)]
+struct Executions(TaskTracker);
+
+impl RouterMetrics {
+    pub(crate) fn register(
+        metrics: &mut Metrics,
+        requests: HttpMetrics,
+        executions: TaskTracker,
+    ) -> Self {
+        let latency = || Histogram::new(LATENCY_S);
+        let counted = Self {
+            requests,
+            calls: Family::default(),
+            latency: Family::new_with_constructor(latency as fn() -> Histogram),
+            models: Arc::default(),
+        };
+        let registry = metrics.registry();
+        registry.register(
+            "easel_router_calls",
+            "Calls by model and bucket; `ok` is a result",
+            counted.calls.clone(),
+        );
+        registry.register(
+            "easel_router_call_duration_seconds",
+            "Time from the head of a call to the head of its answer",
+            counted.latency.clone(),
+        );
+        registry.register_collector(Box::new(Executions(executions)));
+        counted
+    }
+
+    /// Counts an answered request.
+    pub(crate) fn observe(&self, seen: &Observed) {
+        let status = seen.status.as_u16();
+        let method = seen.method.as_str();
+        self.requests
+            .observe(method, seen.route, status, seen.elapsed);
+        if seen.method != "POST" {
+            return;
+        }
+        let model = self.label(seen.model.as_ref());
+        let labels = CallLabels {
+            model: model.clone(),
+            bucket: seen.bucket.map_or("ok", Bucket::name),
+        };
+        self.calls.get_or_create(&labels).inc();
+        let latency = self.latency.get_or_create(&ModelLabels { model });
+        latency.observe(seen.elapsed.as_secs_f64());
+    }
+
+    fn label(&self, model: Option<&ModelId>) -> String {
+        let Some(model) = model else {
+            return OTHER.to_owned();
+        };
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if !models.contains(model) {
+            if models.len() >= MOST_MODELS {
+                return OTHER.to_owned();
+            }
+            models.insert(model.clone());
+        }
+        model.as_str().to_owned()
+    }
+}
+
+impl Collector for Executions {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let running = i64::try_from(self.0.len()).unwrap_or(i64::MAX);
+        let gauge = ConstGauge::new(running);
+        gauge.encode(encoder.encode_descriptor(
+            "easel_router_executions",
+            "Executions of calls at work, with or without a caller",
+            None,
+            gauge.metric_type(),
+        )?)
+    }
+}

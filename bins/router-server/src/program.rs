@@ -1,0 +1,99 @@
+//! The program `router-server`: `serve`, `config show`, and the commands about catalogs and usage.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::{ArgMatches, Command};
+use kit::admin;
+use kit::config::Settings;
+use kit::installation::{self, Keeps};
+use kit::program::{self, Failure};
+
+use crate::app::{App, assemble};
+use crate::commands;
+use crate::config::{Config, KEYS, RouterSettings};
+
+const ABOUT: &str =
+    "Calls partner models behind one API, with keys that pay once and limits that hold.";
+
+/// The program `router-server`.
+#[must_use]
+pub fn main() -> ExitCode {
+    let matches = command().get_matches();
+    program::finish(match matches.subcommand() {
+        Some(("config", _)) => show_config(&matches),
+        Some((name, _)) if admin::is_command(name) => operate(&matches),
+        Some(("serve", _)) | None => serve(&matches),
+        Some((name, arguments)) => configured(&matches)
+            .and_then(|(_, config)| commands::run(name, arguments, &config.server, &config.router)),
+    })
+}
+
+fn command() -> Command {
+    program::command("router-server", ABOUT, KEYS)
+        .subcommands(admin::commands(false))
+        .subcommands(commands::commands())
+}
+
+/// Carries out a command on accounts and keys.
+fn operate(matches: &ArgMatches) -> Result<(), Failure> {
+    let settings = program::settings(matches, KEYS)?;
+    admin::run(matches, settings, |settings| {
+        let tier = |settings: &mut Settings| Ok(RouterSettings::read(settings)?.tier());
+        installation::open_for_admin(settings, tier, Keeps::NoAssets)
+    })
+}
+
+fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
+    let (settings, _) = configured(matches)?;
+    program::print(&settings.show());
+    Ok(())
+}
+
+fn serve(matches: &ArgMatches) -> Result<(), Failure> {
+    let (settings, config) = configured(matches)?;
+    program::start_log(&settings, &config.server.log);
+    program::serve(
+        assemble(&config),
+        |app| welcome(&config, app),
+        async |app: App, asked| app.run(asked.cancelled_owned()).await,
+        "calls that run at partners are taken up again at the next start",
+    )
+}
+
+fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {
+    let mut settings = program::settings(matches, KEYS)?;
+    let config = Config::read(&mut settings)?;
+    Ok((settings, config))
+}
+
+/// Where everything is, for whoever started the program by hand.
+fn welcome(config: &Config, app: &App) -> String {
+    let server = &config.server;
+    let address: SocketAddr = app.address();
+    let base = program::base(server, address);
+    let mut lines = vec![
+        ("API", format!("{base}/v1/models")),
+        ("Reference", format!("{base}/v1/openapi.json")),
+        ("Ready?", format!("{base}/ready")),
+        ("Metrics", format!("{base}/metrics")),
+        ("Data", server.data_dir.display().to_string()),
+        (
+            "Open to",
+            program::open_to(&server.access, address).to_owned(),
+        ),
+    ];
+    lines.extend(app.welcome().iter().cloned());
+    lines.push(("Stop", "Ctrl-C; twice to stop at once".to_owned()));
+    program::welcome(&lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+}

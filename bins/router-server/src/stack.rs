@@ -1,0 +1,281 @@
+//! Everything behind the router's API, wired together: rows, catalog, router, and what keeps them going.
+//!
+//! It stands over a store that somebody else opened, so that another server can mount it beside its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::Accounts;
+use futures_util::FutureExt;
+use hyper_kit::{PublicAddress, ReadPace, RouteError};
+use identity::Identity;
+use jiff::Timestamp;
+use kit::config::ServerConfig;
+use kit::metrics::{HttpMetrics, Metrics};
+use providers::PartnerStatus;
+use router_core::{
+    Calls, CallsError, CursorKey, LiveCatalog, Router, RouterConfig, RouterPorts, Timer,
+};
+use router_http::{Observed, RouterApi, RouterHttpConfig, RouterService};
+use store_local::{DatabaseError, Store};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::catalog::{CatalogFaults, CatalogSource, PartnerError};
+use crate::config::RouterSettings;
+use crate::metrics::RouterMetrics;
+use crate::timer::TokioTimer;
+
+/// The pause between two sweeps of what is past its time.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Most rows of a kind that one step of a sweep forgets, so that no transaction is long.
+const SWEEP_STEP: usize = 500;
+
+/// The router of one installation.
+pub struct RouterStack {
+    /// The router.
+    pub router: Router,
+    /// Executions at work.
+    executions: TaskTracker,
+    calls: Arc<dyn Calls>,
+    timer: Arc<dyn Timer>,
+    source: CatalogSource,
+    partners: Vec<PartnerStatus>,
+    models: usize,
+    settings: RouterSettings,
+    metrics: RouterMetrics,
+}
+
+/// Why there is no router. The texts say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterStackError {
+    /// The files of the catalog.
+    #[error(transparent)]
+    Catalog(#[from] CatalogFaults),
+    /// How partners are reached.
+    #[error("partners cannot be reached as configured")]
+    Partners(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The database.
+    #[error("the data directory cannot be read; if it is damaged, restore it from a backup")]
+    Store(#[from] DatabaseError),
+    /// The record of calls.
+    #[error("the record of calls cannot be read; if it is damaged, restore it from a backup")]
+    Calls(#[from] CallsError),
+}
+
+/// What keeps a router going. Dropping it cuts everything off; what was accepted is taken up at the next start.
+#[derive(Debug)]
+pub struct Background {
+    executions: TaskTracker,
+    stop: CancellationToken,
+    keepers: Vec<JoinHandle<()>>,
+}
+
+impl RouterStack {
+    /// Loads the catalog and makes the router over the rows of `store`. Nothing runs yet.
+    ///
+    /// # Errors
+    /// If the catalog is wrong, or the rows cannot be read.
+    pub async fn open(
+        store: &Store,
+        accounts: Arc<dyn Accounts>,
+        settings: &RouterSettings,
+        metrics: &mut Metrics,
+        requests: &HttpMetrics,
+    ) -> Result<Self, RouterStackError> {
+        let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
+        let source = CatalogSource::new(&settings.partners, Arc::clone(&timer));
+        let source =
+            source.map_err(|error: PartnerError| RouterStackError::Partners(error.into()))?;
+        let offer = source.load()?;
+        let models = offer.catalog.models().len();
+        let calls: Arc<dyn Calls> = Arc::new(store.calls());
+        let ports = RouterPorts {
+            calls: Arc::clone(&calls),
+            accounts,
+            timer: Arc::clone(&timer),
+        };
+        let config = RouterConfig {
+            deadline: settings.deadline,
+            give_up_after: settings.give_up_after,
+            cursor_key: CursorKey::derived_from(&store.installation_secret().await?),
+        };
+        let executions = TaskTracker::new();
+        Ok(Self {
+            router: Router::new(ports, LiveCatalog::new(offer.catalog), config),
+            metrics: RouterMetrics::register(metrics, requests.clone(), executions.clone()),
+            executions,
+            calls,
+            timer,
+            source,
+            partners: offer.partners,
+            models,
+            settings: settings.clone(),
+        })
+    }
+
+    /// The API, to be mounted for the callers that `identity` knows.
+    ///
+    /// # Errors
+    /// If the mount path is none.
+    pub fn api(&self, server: &ServerConfig, identity: Identity) -> Result<RouterApi, RouteError> {
+        let metrics = self.metrics.clone();
+        router_http::routes(RouterService {
+            router: self.router.clone(),
+            identity,
+            clock: Arc::clone(&self.timer),
+            executions: self.executions.clone(),
+            observer: Arc::new(move |seen: &Observed| metrics.observe(seen)),
+            config: RouterHttpConfig {
+                address: PublicAddress {
+                    configured: server.public_url.clone(),
+                    trusted_proxies: server.trusted_proxies.clone(),
+                    mount_prefix: server.mount_path.clone(),
+                },
+                allowed_origins: server.allowed_origins.clone(),
+                body_bytes: self.settings.body_bytes,
+                read_pace: ReadPace::default(),
+                aliases: self.settings.aliases,
+                mirror_headers: self.settings.mirror_headers,
+                api_key_header: self.settings.api_key_header,
+            },
+        })
+    }
+
+    /// Takes up what was running when the program stopped last, and starts what keeps the router going: to be called before
+    /// the first request.
+    ///
+    /// # Errors
+    /// If the rows cannot be read.
+    pub async fn start(self) -> Result<Background, RouterStackError> {
+        let stop = CancellationToken::new();
+        let taken_up = self.router.take_up().await?;
+        if !taken_up.is_empty() {
+            let calls = taken_up.len();
+            tracing::info!(calls, "calls that run at partners are taken up again");
+        }
+        for execution in taken_up {
+            self.executions.spawn(execution);
+        }
+        let sweep = Sweep {
+            calls: self.calls,
+            timer: self.timer,
+            retention: self.settings.call_retention,
+        };
+        let keepers = vec![
+            tokio::spawn(self.source.keep_fresh(self.router, stop.clone())),
+            tokio::spawn(sweep.run(stop.clone())),
+        ];
+        Ok(Background {
+            executions: self.executions,
+            stop,
+            keepers,
+        })
+    }
+
+    /// Every partner of the catalog, and what brings it into use.
+    #[must_use]
+    pub fn partners(&self) -> &[PartnerStatus] {
+        &self.partners
+    }
+
+    /// What is said at start about partners: which are in use, and which variable would bring in the others.
+    #[must_use]
+    pub fn welcome(&self) -> Vec<(&'static str, String)> {
+        let counted = |partner: &PartnerStatus| match partner.models {
+            1 => format!("{} (1 model)", partner.id),
+            models => format!("{} ({models} models)", partner.id),
+        };
+        let (waiting, used): (Vec<_>, Vec<_>) = self
+            .partners
+            .iter()
+            .partition(|partner| partner.missing.is_some());
+        let used: Vec<String> = used.into_iter().map(counted).collect();
+        let models = match used.as_slice() {
+            [] => "none yet: no partner has its credentials".to_owned(),
+            used => format!("{} of {}", self.models, used.join(", ")),
+        };
+        let mut lines = vec![("Models", models)];
+        lines.extend(waiting.into_iter().map(|partner| {
+            let variables = partner.credentials.join(" and ");
+            ("", format!("set {variables} for {}", counted(partner)))
+        }));
+        lines
+    }
+}
+
+impl Background {
+    /// Lets executions end within `grace`, and joins what kept the router going. What is not over by then was accepted by
+    /// its partner, and is taken up at the next start.
+    pub async fn drain(self, grace: Duration) {
+        self.executions.close();
+        if tokio::time::timeout(grace, self.executions.wait())
+            .await
+            .is_err()
+        {
+            let calls = self.executions.len();
+            tracing::info!(
+                calls,
+                "calls still run at partners; they are taken up at the next start"
+            );
+        }
+        self.stop.cancel();
+        for keeper in self.keepers {
+            if keeper.await.is_err() {
+                tracing::error!("a loop panicked");
+            }
+        }
+    }
+}
+
+/// Forgets what is past its time.
+struct Sweep {
+    calls: Arc<dyn Calls>,
+    timer: Arc<dyn Timer>,
+    retention: jiff::SignedDuration,
+}
+
+impl Sweep {
+    async fn run(self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.timer.sleep(SWEEP_INTERVAL) => {}
+            }
+            // A panic in a store is a bug that must not end the sweeping.
+            let swept = std::panic::AssertUnwindSafe(self.once()).catch_unwind();
+            match swept.await {
+                Ok(Ok(0)) => {}
+                Ok(Ok(rows)) => tracing::debug!(rows, "old calls were forgotten"),
+                Ok(Err(error)) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::warn!(error, "old calls could not be forgotten; trying again");
+                }
+                Err(_) => tracing::error!("forgetting old calls panicked; trying again"),
+            }
+        }
+    }
+
+    async fn once(&self) -> Result<usize, CallsError> {
+        let now: Timestamp = self.timer.now();
+        let keep_from = now.checked_sub(self.retention).unwrap_or(Timestamp::MIN);
+        let mut rows = 0;
+        loop {
+            let went = self.calls.expire(now, keep_from, SWEEP_STEP).await?;
+            rows += went;
+            if went < SWEEP_STEP {
+                return Ok(rows);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for RouterStack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RouterStack")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
