@@ -10,7 +10,7 @@ mod reply;
 
 pub(crate) use failure::Dialect;
 pub(crate) use pace::next_look;
-pub(crate) use reading::{PollReading, ResultReading, SubmitReading, Task, keep};
+pub(crate) use reading::{Reading, SubmitReading, Task, keep};
 pub(crate) use reply::{Document, Reply};
 
 #[cfg(test)]

@@ -16,9 +16,7 @@ use serde_json::Value;
 
 use crate::definition::{Ask, Header, Place, Polled, Send, Target, Template};
 use crate::handle::TaskHandle;
-use crate::interpret::{
-    Dialect, Document, PollReading, Reply, ResultReading, SubmitReading, Task, keep, next_look,
-};
+use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
 use crate::multipart;
 use crate::talk::{Egress, Outgoing, Tap, Trouble};
 
@@ -221,8 +219,8 @@ impl PartnerModel {
         let retry_after = reply.retry_after;
         let elapsed = task.elapsed(self.timer.now());
         let (mut reply, mut document) = match self.dialect.read_poll(polled, reply, elapsed)? {
-            PollReading::Pending => return Ok(Look::Pending(retry_after)),
-            PollReading::Done(reply, document) => (reply, document),
+            Reading::Pending => return Ok(Look::Pending(retry_after)),
+            Reading::Done(reply, document) => (reply, document),
         };
         let mut kept = task.kept.clone();
         for step in &polled.result {
@@ -236,8 +234,8 @@ impl PartnerModel {
             };
             let retry_after = answer.retry_after;
             (reply, document) = match self.dialect.read_result(polled, answer, elapsed)? {
-                ResultReading::Pending => return Ok(Look::Pending(retry_after)),
-                ResultReading::Done(reply, document) => (reply, document),
+                Reading::Pending => return Ok(Look::Pending(retry_after)),
+                Reading::Done(reply, document) => (reply, document),
             };
         }
         Ok(Look::Done(reply, document))

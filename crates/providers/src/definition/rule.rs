@@ -1,5 +1,6 @@
 //! Ordered rules over answers: the first that matches says what an answer means.
 
+use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use super::pointer::Pointer;
 pub(crate) struct Rule {
     status: Vec<StatusPattern>,
     on: Vec<Step>,
-    test: Option<(Pointer, Test)>,
+    test: Option<(Place, Test)>,
     /// What a match means.
     pub verdict: Verdict,
 }
@@ -65,6 +66,13 @@ struct StatusPattern {
     to: u16,
 }
 
+/// Where a rule looks.
+#[derive(Clone, Debug)]
+enum Place {
+    Document(Pointer),
+    Header(HeaderName),
+}
+
 #[derive(Clone, Debug)]
 enum Test {
     Is(Vec<Scalar>),
@@ -99,6 +107,7 @@ struct Written {
     #[serde(default)]
     on: Vec<Step>,
     pointer: Option<Pointer>,
+    header: Option<String>,
     is: Option<Vec<Scalar>>,
     is_not: Option<Vec<Scalar>>,
     present: Option<bool>,
@@ -107,46 +116,68 @@ struct Written {
     retryable: bool,
 }
 
+/// What rules look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'a> {
+    /// Which question it answers.
+    pub(crate) step: Step,
+    /// Its status.
+    pub(crate) status: u16,
+    /// Its headers.
+    pub(crate) headers: &'a HeaderMap,
+    /// Its document, or null.
+    pub(crate) document: &'a Value,
+}
+
 /// The verdict of the first rule that matches.
 #[must_use]
-pub(crate) fn first_match(
-    rules: &[Rule],
-    step: Step,
-    status: u16,
-    document: &Value,
-) -> Option<Verdict> {
+pub(crate) fn first_match(rules: &[Rule], said: Said<'_>) -> Option<Verdict> {
     let mut rules = rules.iter();
     rules
-        .find(|rule| rule.matches(step, status, document))
+        .find(|rule| rule.matches(said))
         .map(|rule| rule.verdict)
 }
 
 // === impl Rule ===
 
 impl Rule {
-    fn matches(&self, step: Step, status: u16, document: &Value) -> bool {
-        let on_step = self.on.is_empty() || self.on.contains(&step);
+    fn matches(&self, said: Said<'_>) -> bool {
+        let on_step = self.on.is_empty() || self.on.contains(&said.step);
         let mut patterns = self.status.iter();
         let on_status = self.status.is_empty()
-            || patterns.any(|pattern| (pattern.from..=pattern.to).contains(&status));
-        on_step && on_status && self.test_passes(document)
+            || patterns.any(|pattern| (pattern.from..=pattern.to).contains(&said.status));
+        on_step && on_status && self.test_passes(said)
     }
 
-    fn test_passes(&self, document: &Value) -> bool {
-        let Some((pointer, test)) = &self.test else {
+    fn test_passes(&self, said: Said<'_>) -> bool {
+        let Some((place, test)) = &self.test else {
             return true;
         };
-        let found = pointer.all(document);
+        match place {
+            Place::Document(pointer) => test.passes(&pointer.all(said.document)),
+            Place::Header(name) => {
+                let values = said.headers.get_all(name).iter();
+                let values: Vec<Value> = values
+                    .map(|value| String::from_utf8_lossy(value.as_bytes()).into())
+                    .collect();
+                test.passes(&values.iter().collect::<Vec<_>>())
+            }
+        }
+    }
+}
+
+impl Test {
+    fn passes(&self, found: &[&Value]) -> bool {
         let one_of = |scalars: &[Scalar]| {
             found
                 .iter()
                 .any(|value| scalars.iter().any(|scalar| scalar.matches(value, true)))
         };
-        match test {
-            Test::Is(scalars) => one_of(scalars),
+        match self {
+            Self::Is(scalars) => one_of(scalars),
             // What is not there is not something else.
-            Test::IsNot(scalars) => !found.is_empty() && !one_of(scalars),
-            Test::Present(wanted) => found.iter().any(|value| !value.is_null()) == *wanted,
+            Self::IsNot(scalars) => !found.is_empty() && !one_of(scalars),
+            Self::Present(wanted) => found.iter().any(|value| !value.is_null()) == *wanted,
         }
     }
 }
@@ -161,15 +192,30 @@ impl TryFrom<Written> for Rule {
             written.present.map(Test::Present),
         ];
         let mut tests = tests.into_iter().flatten();
-        let test = match (written.pointer, tests.next(), tests.next()) {
-            (Some(pointer), Some(test), None) => Some((pointer, test)),
+        let place = match (written.pointer, written.header) {
+            (Some(pointer), None) => Some(Place::Document(pointer)),
+            (None, Some(name)) => {
+                let name = HeaderName::try_from(&name)
+                    .map_err(|_| format!("`{name}` is no name of a header"))?;
+                Some(Place::Header(name))
+            }
+            (None, None) => None,
+            (Some(_), Some(_)) => {
+                return Err("a rule looks at a `pointer` or at a `header`".to_owned());
+            }
+        };
+        let test = match (place, tests.next(), tests.next()) {
+            (Some(place), Some(test), None) => Some((place, test)),
             (None, None, None) if !written.status.is_empty() => None,
             (None, None, None) => {
-                return Err("a rule names a `status`, or a `pointer` and a test".to_owned());
+                return Err(
+                    "a rule names a `status`, or a `pointer` or `header` with a test".to_owned(),
+                );
             }
             (None, _, _) | (_, _, Some(_)) | (Some(_), None, _) => {
                 return Err(
-                    "a `pointer` goes with exactly one of `is`, `is_not` and `present`".to_owned(),
+                    "a `pointer` or `header` goes with exactly one of `is`, `is_not`, `present`"
+                        .to_owned(),
                 );
             }
         };
@@ -261,8 +307,36 @@ mod tests {
         toml::from_str::<File>(text).map(|file| file.rule)
     }
 
+    fn verdict(rules: &[Rule], step: Step, status: u16, document: &Value) -> Option<Verdict> {
+        let mut headers = HeaderMap::new();
+        headers.insert("finish-reason", "CONTENT_FILTERED".parse().expect("plain"));
+        let said = Said {
+            step,
+            status,
+            headers: &headers,
+            document,
+        };
+        first_match(rules, said)
+    }
+
     fn kind(rules: &[Rule], status: u16, document: &Value) -> Option<Kind> {
-        first_match(rules, Step::Poll, status, document).map(|verdict| verdict.kind)
+        verdict(rules, Step::Poll, status, document).map(|verdict| verdict.kind)
+    }
+
+    #[test]
+    fn a_rule_may_look_at_a_header() {
+        let of = |test: &str| {
+            let text = format!("[[rule]]\n{test}\nbucket = \"content_policy_violation\"");
+            let rules = rules(&text).expect("it is well written");
+            kind(&rules, 200, &Value::Null).is_some()
+        };
+        assert!(of(
+            "header = \"Finish-Reason\"\nis = [\"content_filtered\"]"
+        ));
+        assert!(!of("header = \"Finish-Reason\"\nis = [\"SUCCESS\"]"));
+        assert!(of("header = \"X-Other\"\npresent = false"));
+        let both = "[[rule]]\nheader = \"a\"\npointer = \"/a\"\npresent = true\nbucket = \"provider_error\"";
+        assert!(rules(both).is_err());
     }
 
     #[test]
@@ -300,7 +374,7 @@ mod tests {
         let fine = json!({"code": 0, "items": [{"url": null}, {"url": "u"}]});
         assert_eq!(kind(&rules, 200, &fine), None);
         assert_eq!(
-            first_match(&rules, Step::Submit, 404, &policy).map(|verdict| verdict.kind),
+            verdict(&rules, Step::Submit, 404, &policy).map(|verdict| verdict.kind),
             Some(Kind::Account)
         );
     }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::reply::{Document, Reply};
 use crate::definition::{
-    Call, Charges, Kind, ModelFile, PartnerFile, Pricing, Rule, Step, Texts, Verdict, first_match,
+    Call, Charges, Kind, ModelFile, PartnerFile, Pricing, Rule, Said, Step, Texts, Verdict,
+    first_match,
 };
 
 /// Most bytes of a partner's text that are told on.
@@ -52,20 +53,20 @@ impl Dialect {
     pub(super) fn error_verdict(
         &self,
         step: Step,
-        status: u16,
-        document: &Value,
+        reply: &Reply,
+        document: &Document,
     ) -> Option<Verdict> {
-        first_match(&self.errors, step, status, document)
+        first_match(&self.errors, said(step, reply, document))
     }
 
     /// What a rule says of an answer that looks like a success.
     pub(super) fn guard_verdict(
         &self,
         step: Step,
-        status: u16,
-        document: &Value,
+        reply: &Reply,
+        document: &Document,
     ) -> Option<Verdict> {
-        first_match(&self.call.guards, step, status, document)
+        first_match(&self.call.guards, said(step, reply, document))
     }
 
     /// The failure of a submission.
@@ -152,6 +153,15 @@ impl Dialect {
             Charges::Yes => Charge::AsHeld,
             Charges::No | Charges::Unknown => Charge::Cents(0),
         }
+    }
+}
+
+fn said<'a>(step: Step, reply: &'a Reply, document: &'a Document) -> Said<'a> {
+    Said {
+        step,
+        status: reply.status,
+        headers: &reply.headers,
+        document: document.value(),
     }
 }
 

@@ -41,21 +41,12 @@ pub(crate) struct Task {
     pub settled_cents: Option<u64>,
 }
 
-/// What a look at a task says.
+/// What the answer to a question about a task says.
 #[derive(Debug, PartialEq)]
-pub(crate) enum PollReading {
-    /// Ask again.
-    Pending,
-    /// It is done; this is the last word on its state.
-    Done(Reply, Document),
-}
-
-/// What the answer of a result step says.
-#[derive(Debug, PartialEq)]
-pub(crate) enum ResultReading {
+pub(crate) enum Reading {
     /// Ask again, from the state on.
     Pending,
-    /// The step went well.
+    /// It is done, or the step to its result went well.
     Done(Reply, Document),
 }
 
@@ -67,7 +58,7 @@ impl Dialect {
     pub(crate) fn read_submit(&self, reply: Reply) -> Result<SubmitReading, Failure> {
         if !reply.is_success() {
             let document = reply.document();
-            let verdict = self.error_verdict(Step::Submit, reply.status, document.value());
+            let verdict = self.error_verdict(Step::Submit, &reply, &document);
             let verdict = verdict.unwrap_or_else(|| submit_default(reply.status));
             return Err(self.submit_failure(verdict, reply, &document));
         }
@@ -75,7 +66,7 @@ impl Dialect {
             return self.read_at_once(reply);
         };
         let document = reply.document();
-        let guarded = self.guard_verdict(Step::Submit, reply.status, document.value());
+        let guarded = self.guard_verdict(Step::Submit, &reply, &document);
         if let Some(verdict) = guarded {
             return Err(self.submit_failure(verdict, reply, &document));
         }
@@ -88,35 +79,35 @@ impl Dialect {
     /// Reads a look at a task that was accepted `elapsed` ago.
     ///
     /// # Errors
-    /// When the work ended without a result. Trouble with asking is none: it is [`PollReading::Pending`].
+    /// When the work ended without a result. Trouble with asking is none: it is [`Reading::Pending`].
     pub(crate) fn read_poll(
         &self,
         polled: &Polled,
         reply: Reply,
         elapsed: Duration,
-    ) -> Result<PollReading, Failure> {
+    ) -> Result<Reading, Failure> {
         let document = reply.document();
         if !reply.is_success() {
             let forgotten = matches!(reply.status, 404 | 410) && elapsed >= polled.not_found_grace;
             return self
                 .asked_in_vain(Step::Poll, reply, &document, forgotten)
-                .map(|()| PollReading::Pending);
+                .map(|()| Reading::Pending);
         }
-        if let Some(verdict) = self.guard_verdict(Step::Poll, reply.status, document.value()) {
+        if let Some(verdict) = self.guard_verdict(Step::Poll, &reply, &document) {
             if verdict.retryable {
-                return Ok(PollReading::Pending);
+                return Ok(Reading::Pending);
             }
             return Err(self.work_failure(verdict, reply, &document));
         }
         match polled.state.read(reply.status, document.value()) {
-            State::Pending | State::Unknown => Ok(PollReading::Pending),
-            State::Ok => Ok(PollReading::Done(reply, document)),
+            State::Pending | State::Unknown => Ok(Reading::Pending),
+            State::Ok => Ok(Reading::Done(reply, document)),
             State::Policy => {
                 let verdict = final_verdict(Kind::Policy);
                 Err(self.work_failure(verdict, reply, &document))
             }
             State::Failed => {
-                let verdict = self.error_verdict(Step::Poll, reply.status, document.value());
+                let verdict = self.error_verdict(Step::Poll, &reply, &document);
                 let kind = verdict.map_or(Kind::Partner, |verdict| verdict.kind);
                 // What has ended is over, whatever a rule says of trying again.
                 Err(self.work_failure(final_verdict(kind), reply, &document))
@@ -127,30 +118,30 @@ impl Dialect {
     /// Reads the answer of a step to the result of a task that was accepted `elapsed` ago.
     ///
     /// # Errors
-    /// When there is no result after all. Trouble with asking is none: it is [`ResultReading::Pending`].
+    /// When there is no result after all. Trouble with asking is none: it is [`Reading::Pending`].
     pub(crate) fn read_result(
         &self,
         polled: &Polled,
         reply: Reply,
         elapsed: Duration,
-    ) -> Result<ResultReading, Failure> {
+    ) -> Result<Reading, Failure> {
         let document = reply.document();
         if !reply.is_success() {
             let forgotten = matches!(reply.status, 404 | 410) && elapsed >= polled.not_found_grace;
             return self
                 .asked_in_vain(Step::Result, reply, &document, forgotten)
-                .map(|()| ResultReading::Pending);
+                .map(|()| Reading::Pending);
         }
-        if let Some(verdict) = self.guard_verdict(Step::Result, reply.status, document.value()) {
+        if let Some(verdict) = self.guard_verdict(Step::Result, &reply, &document) {
             if verdict.retryable {
-                return Ok(ResultReading::Pending);
+                return Ok(Reading::Pending);
             }
             return Err(self.work_failure(verdict, reply, &document));
         }
         if !reply.can_be_interpreted() {
             return Err(unreadable());
         }
-        Ok(ResultReading::Done(reply, document))
+        Ok(Reading::Done(reply, document))
     }
 
     /// What a task that is done costs: what the partner said last, or at first, or what was held.
@@ -172,7 +163,7 @@ impl Dialect {
             return Ok(SubmitReading::Result { reply, charge });
         }
         let document = reply.document();
-        let guarded = self.guard_verdict(Step::Submit, reply.status, document.value());
+        let guarded = self.guard_verdict(Step::Submit, &reply, &document);
         if let Some(verdict) = guarded {
             return Err(self.submit_failure(verdict, reply, &document));
         }
@@ -206,7 +197,7 @@ impl Dialect {
         document: &Document,
         forgotten: bool,
     ) -> Result<(), Failure> {
-        match self.error_verdict(step, reply.status, document.value()) {
+        match self.error_verdict(step, &reply, document) {
             Some(verdict) if verdict.retryable => Ok(()),
             // Said of the account, not of the work.
             Some(verdict) if verdict.kind == Kind::Account => Ok(()),

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use router_core::Answer;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -12,8 +14,8 @@ use serde_json::Value;
 pub(crate) struct Reply {
     /// The status.
     pub status: u16,
-    /// Its `Content-Type`, if it had one.
-    pub content_type: Option<String>,
+    /// Its headers. Nothing of them is passed on but the media type.
+    pub headers: Box<HeaderMap>,
     /// When it asks to be asked again.
     pub retry_after: Option<Duration>,
     /// The body, byte for byte.
@@ -51,29 +53,30 @@ impl Reply {
         }
     }
 
-    /// Whether a result can be told from garbage: what says that it is JSON must be, and anything else is as it is.
+    /// Whether a result can be told from garbage: what says that it is JSON must be; a page for people is a gateway that
+    /// speaks, and no model; anything else is as it is.
     #[must_use]
     pub(crate) fn can_be_interpreted(&self) -> bool {
-        !self.body.is_empty() && (!self.says_json() || self.is_grammatical())
+        let essence = self.content_type().unwrap_or_default();
+        let essence = essence.split(';').next().unwrap_or_default().trim();
+        let essence = essence.to_ascii_lowercase();
+        let says_json = essence.ends_with("/json") || essence.ends_with("+json");
+        !self.body.is_empty() && essence != "text/html" && (!says_json || self.is_grammatical())
     }
 
     /// The answer for the caller, byte for byte.
     #[must_use]
     pub(crate) fn into_answer(self) -> Answer {
+        let content_type = self.content_type().unwrap_or("application/octet-stream");
         Answer {
-            content_type: self
-                .content_type
-                .unwrap_or_else(|| "application/octet-stream".to_owned()),
+            content_type: content_type.to_owned(),
             body: self.body,
         }
     }
 
-    /// `application/json`, `application/problem+json` and the like.
-    fn says_json(&self) -> bool {
-        let essence = self.content_type.as_deref().unwrap_or_default();
-        let essence = essence.split(';').next().unwrap_or_default().trim();
-        let essence = essence.to_ascii_lowercase();
-        essence.ends_with("/json") || essence.ends_with("+json")
+    /// Its `Content-Type`, if it has a readable one.
+    fn content_type(&self) -> Option<&str> {
+        self.headers.get(CONTENT_TYPE)?.to_str().ok()
     }
 
     fn is_grammatical(&self) -> bool {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 use router_core::{Answer, Charge, Failure, Ran, Refusal};
 
-use super::{Dialect, PollReading, Reply, ResultReading, SubmitReading};
+use super::{Dialect, Reading, Reply, SubmitReading};
 use crate::definition::{ModelFile, PartnerFile};
 
 fn dialect(partner: &str, model: &str) -> Dialect {
@@ -82,7 +84,10 @@ retryable = true
 fn reply(status: u16, body: &str) -> Reply {
     Reply {
         status,
-        content_type: Some("application/json".to_owned()),
+        headers: Box::new(HeaderMap::from_iter([(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        )])),
         retry_after: None,
         body: body.to_owned().into(),
     }
@@ -92,7 +97,7 @@ fn submit(dialect: &Dialect, status: u16, body: &str) -> Result<SubmitReading, F
     dialect.read_submit(reply(status, body))
 }
 
-fn poll(status: u16, body: &str, elapsed_s: u64) -> Result<PollReading, Failure> {
+fn poll(status: u16, body: &str, elapsed_s: u64) -> Result<Reading, Failure> {
     let dialect = dialect(POLL, MODEL);
     let polled = dialect.call.polled.as_ref().expect("it polls");
     dialect.read_poll(polled, reply(status, body), Duration::from_secs(elapsed_s))
@@ -211,6 +216,25 @@ fn an_answer_that_cannot_be_interpreted_is_a_failure() {
 }
 
 #[test]
+fn a_page_for_people_is_no_result() {
+    let dialect = dialect(SYNC, MODEL);
+    let read = |media_type| {
+        let mut reply = reply(200, "<html>down for maintenance</html>");
+        let media_type = HeaderValue::from_static(media_type);
+        reply.headers.insert(CONTENT_TYPE, media_type);
+        dialect.read_submit(reply)
+    };
+    assert!(matches!(
+        read("Text/HTML; charset=utf-8"),
+        Err(Failure::Failed { .. })
+    ));
+    assert!(matches!(
+        read("text/plain"),
+        Ok(SubmitReading::Result { .. })
+    ));
+}
+
+#[test]
 fn a_detail_array_of_the_provider_passes_unchanged() {
     let dialect = dialect(SYNC, MODEL);
     let body = r#"{ "detail":[ {"loc":["body"],"msg":"m","type":"t","n":1.0,"n":2} ] }"#;
@@ -320,8 +344,8 @@ fn what_a_look_at_a_task_says() {
         (400, r#"{"code":"SAFETY.X"}"#, Err("policy")),
     ] {
         let read = poll(status, body, 5).map(|reading| match reading {
-            PollReading::Done(..) => "done",
-            PollReading::Pending => "pending",
+            Reading::Done(..) => "done",
+            Reading::Pending => "pending",
         });
         let read = read.as_ref().map(|read| *read).map_err(kind);
         assert_eq!(read, expected, "{status} {body}");
@@ -331,7 +355,7 @@ fn what_a_look_at_a_task_says() {
 #[test]
 fn not_found_right_after_submit_keeps_polling_a_while() {
     for status in [404, 410] {
-        assert_eq!(poll(status, "{}", 29), Ok(PollReading::Pending));
+        assert_eq!(poll(status, "{}", 29), Ok(Reading::Pending));
         let failure = poll(status, "{}", 30).expect_err("it is forgotten");
         assert_eq!(ran(&failure), Some(Ran::Perhaps));
     }
@@ -342,9 +366,9 @@ fn a_result_that_is_refused_or_broken_ends_the_work() {
     let dialect = dialect(POLL, MODEL);
     let polled = dialect.call.polled.as_ref().expect("it polls");
     let read = |status, body| dialect.read_result(polled, reply(status, body), Duration::ZERO);
-    assert!(matches!(read(200, "{}"), Ok(ResultReading::Done(..))));
-    assert_eq!(read(503, "{}"), Ok(ResultReading::Pending));
-    assert_eq!(read(404, "{}"), Ok(ResultReading::Pending));
+    assert!(matches!(read(200, "{}"), Ok(Reading::Done(..))));
+    assert_eq!(read(503, "{}"), Ok(Reading::Pending));
+    assert_eq!(read(404, "{}"), Ok(Reading::Pending));
     assert!(matches!(read(422, "{}"), Err(Failure::Refused { .. })));
     assert!(matches!(read(200, "{"), Err(Failure::Failed { .. })));
 }
@@ -381,7 +405,7 @@ proptest! {
     ) {
         let reply = Reply {
             status,
-            content_type: None,
+            headers: Box::default(),
             retry_after: None,
             body: body.into(),
         };

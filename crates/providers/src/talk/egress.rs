@@ -1,8 +1,8 @@
 //! The one way out: an address is vetted, then the credential is put on, then the request is sent.
 //!
 //! No redirect is followed, so a credential goes where it was sent and nowhere else. What comes back is read under a
-//! bound of size and time, and only status, media type, `Retry-After` and bytes are taken of it: hop-by-hop headers,
-//! cookies and encodings end here.
+//! bound of size and time; its headers serve rules, and nothing of them but the media type goes further: hop-by-hop
+//! headers, cookies and encodings end here.
 
 use std::time::Duration;
 
@@ -113,16 +113,16 @@ impl Egress {
         let result = self.exchange(request, bounds, now).await;
         if let Some((tap, mut exchange)) = noted {
             exchange.outcome = match &result {
-                Ok((answer, reply)) => Ok(Received {
+                Ok(reply) => Ok(Received {
                     status: reply.status,
-                    headers: self.shown(answer),
+                    headers: self.shown(&reply.headers),
                     body: self.masked(&reply.body),
                 }),
                 Err(trouble) => Err(self.credential.mask(&told(trouble))),
             };
             tap.note(exchange);
         }
-        result.map(|(_, reply)| reply)
+        result
     }
 
     /// Whether a credential may go to an address: over TLS, or to a host that the operator exempted from it, and among
@@ -164,7 +164,7 @@ impl Egress {
         request: Request<Body>,
         (limit, max_bytes): (Duration, usize),
         now: Timestamp,
-    ) -> Result<(HeaderMap, Reply), Trouble> {
+    ) -> Result<Reply, Trouble> {
         let whole = async {
             let answer = self.client.send(request).await.map_err(|error| {
                 if error.is_unsent() {
@@ -218,11 +218,7 @@ fn request(
     Ok(request)
 }
 
-async fn read(
-    answer: Response<Body>,
-    max_bytes: usize,
-    now: Timestamp,
-) -> Result<(HeaderMap, Reply), Trouble> {
+async fn read(answer: Response<Body>, max_bytes: usize, now: Timestamp) -> Result<Reply, Trouble> {
     let (head, body) = answer.into_parts();
     let pace = ReadPace {
         idle: IDLE,
@@ -247,13 +243,13 @@ async fn read(
         DecodeError::TooLarge => Trouble::TooLarge(max_bytes),
         DecodeError::Unreadable => Trouble::Encoding,
     })?;
-    let reply = Reply {
+    let retry_after = text(RETRY_AFTER).and_then(|text| retry_after(text, now));
+    Ok(Reply {
         status: head.status.as_u16(),
-        content_type: text(CONTENT_TYPE).map(str::to_owned),
-        retry_after: text(RETRY_AFTER).and_then(|text| retry_after(text, now)),
+        headers: Box::new(head.headers),
+        retry_after,
         body,
-    };
-    Ok((head.headers, reply))
+    })
 }
 
 /// The time that a partner asks for: in seconds, or as the date when it is over.

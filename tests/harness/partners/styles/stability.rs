@@ -45,7 +45,14 @@ fn look(desk: &mut Desk, id: &str) -> Reply {
 
 fn otherwise(outcome: Outcome) -> Reply {
     match outcome {
-        Outcome::Moderate | Outcome::RefusePolicy => error(
+        // Found afterwards, it is a blurred picture, and only a header tells.
+        Outcome::Moderate => {
+            let mut reply = Reply::of(200, "image/png", PICTURE);
+            let told = ("finish-reason".to_owned(), "CONTENT_FILTERED".to_owned());
+            reply.headers.push(told);
+            reply
+        }
+        Outcome::RefusePolicy => error(
             403,
             "content_moderation",
             "Your request was flagged by our content moderation system.",
