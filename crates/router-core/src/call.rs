@@ -4,6 +4,7 @@
 //! is to be spawned and goes on whatever becomes of the connection, and the waiter, which merely waits for its reply.
 
 mod execution;
+mod prepare;
 mod recovery;
 pub(crate) mod running;
 mod verdict;
@@ -22,7 +23,7 @@ use crate::router::{Inner, Purpose};
 use crate::{
     CallRecord, GenerationId, KeyClaim, KeyDigest, Model, ModelId, RequestId, Router, RouterError,
 };
-use execution::Order;
+use prepare::Order;
 use waiter::{Attempt, Told};
 
 pub use waiter::{Answered, Delivery, Waiter};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::Execution;
-use super::execution::{self, Dispatch, Worked};
+use super::execution::{self, Dispatch};
 use super::verdict::Verdict;
 use crate::router::Inner;
 use crate::{CallsError, Handle, Router, Unfinished};
@@ -54,6 +54,7 @@ impl Inner {
         let generation = unfinished.generation.clone();
         let model = Arc::clone(self.catalog.current().get(&generation.model)?);
         let registered = self.running.enter(generation.id);
+        registered.running.begin(None);
         registered.running.accepted(poll_after);
         let permit = self
             .admission
@@ -77,10 +78,10 @@ fn resume(
     Box::pin(async move {
         let collected = execution::collect(&router, &dispatch, &handle, poll_after);
         let held_cents = dispatch.generation.hold_cents;
-        let worked = match AssertUnwindSafe(collected).catch_unwind().await {
-            Ok(ended) => Worked::of(ended, None, held_cents),
-            Err(_) => Worked::broken(),
+        let verdict = match AssertUnwindSafe(collected).catch_unwind().await {
+            Ok(ended) => Verdict::of(ended, held_cents),
+            Err(_) => Verdict::broken(),
         };
-        execution::finish(&router, dispatch, worked).await;
+        execution::finish(&router, dispatch, verdict).await;
     })
 }

@@ -31,6 +31,8 @@ pub(crate) struct Running {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Whether the call that began it has taken its place.
+    begun: bool,
     waiter: Option<oneshot::Sender<Reply>>,
     /// The polling interval, once the partner has accepted.
     polling: Option<Duration>,
@@ -50,7 +52,15 @@ pub(crate) struct Registered {
 }
 
 impl Running {
-    /// Waits for the reply through `waiter`, unless somebody else does or it is over. One who left does not count.
+    /// Gives the first place to the call that began it, if there is one: until then nobody else can wait for it.
+    pub(crate) fn begin(&self, waiter: Option<oneshot::Sender<Reply>>) {
+        let mut state = self.state();
+        state.begun = true;
+        state.waiter = waiter;
+    }
+
+    /// Waits for the reply through `waiter`, unless somebody else does, it has not begun, or it is over. One who left does not
+    /// count.
     pub(crate) fn follow(
         &self,
         waiter: oneshot::Sender<Reply>,
@@ -60,7 +70,7 @@ impl Running {
             .waiter
             .as_ref()
             .is_some_and(|waiter| !waiter.is_closed());
-        if state.over || is_awaited {
+        if !state.begun || state.over || is_awaited {
             return Err(waiter);
         }
         state.waiter = Some(waiter);
@@ -80,6 +90,12 @@ impl Running {
     /// The partner works on it and is asked this often.
     pub(crate) fn accepted(&self, polling: Duration) {
         self.state().polling = Some(polling);
+    }
+
+    /// It is asked this often from now on; what was never known to be accepted stays so.
+    pub(crate) fn polled_every(&self, polling: Duration) {
+        let mut state = self.state();
+        state.polling = state.polling.map(|_| polling);
     }
 
     /// When a retry may ask; `None` while nothing says that the partner has the request.

@@ -8,6 +8,8 @@ pub(super) struct Verdict {
     outcome: Outcome,
     ran: Ran,
     charge_cents: u64,
+    /// The partner's own name of the work.
+    task_id: Option<String>,
 }
 
 impl Verdict {
@@ -17,9 +19,13 @@ impl Verdict {
             outcome,
             ran: Ran::Perhaps,
             charge_cents: charge.cents(held_cents),
+            task_id: None,
         };
         match ended {
-            Ok(done) => kept(Outcome::Answered(done.answer), done.charge),
+            Ok(done) => Self {
+                task_id: done.task_id,
+                ..kept(Outcome::Answered(done.answer), done.charge)
+            },
             Err(Failure::Refused { refusal, charge }) => kept(Outcome::Refused(refusal), charge),
             Err(Failure::Policy {
                 message,
@@ -58,7 +64,21 @@ impl Verdict {
             outcome: Outcome::Failed { bucket, message },
             ran,
             charge_cents: 0,
+            task_id: None,
         }
+    }
+
+    /// The same, of work that the partner accepted under this name.
+    pub(super) fn named(self, accepted_as: Option<String>) -> Self {
+        Self {
+            task_id: self.task_id.or(accepted_as),
+            ..self
+        }
+    }
+
+    /// The partner's own name of the work.
+    pub(super) fn task_id(&self) -> Option<&str> {
+        self.task_id.as_deref()
     }
 
     /// What becomes of the key and the hold.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use accounts::MemoryAccounts;
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
+use tokio::sync::Semaphore;
 
 use super::harness::*;
 use crate::{
@@ -260,10 +260,27 @@ async fn a_provider_that_panics_consumes_the_key_and_keeps_no_room() {
     assert_eq!((house.submits(), house.balance().await), (1, (1_000, 0)));
 }
 
-/// Rows that refuse to settle a few times.
+/// Rows that refuse to settle a few times, and tell of a dispatch only when they are let.
 struct Reluctant {
     rows: Arc<MemoryCalls>,
     refusals: AtomicU32,
+    dispatches: Semaphore,
+}
+
+/// A house over such rows.
+async fn reluctant(refusals: u32, dispatches: usize) -> (House, Arc<Reluctant>) {
+    let plain = House::new().await;
+    let reluctant = Arc::new(Reluctant {
+        rows: plain.calls.clone(),
+        refusals: AtomicU32::new(refusals),
+        dispatches: Semaphore::new(dispatches),
+    });
+    let house = House::with(
+        reluctant.clone(),
+        plain.calls.clone(),
+        plain.accounts.clone(),
+    );
+    (house, reluctant)
 }
 
 #[async_trait]
@@ -273,7 +290,10 @@ impl Calls for Reluctant {
     }
 
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
-        self.rows.dispatch(generation).await
+        self.rows.dispatch(generation).await?;
+        let let_in = self.dispatches.acquire().await;
+        let_in.expect("it is never closed").forget();
+        Ok(())
     }
 
     async fn accepted(
@@ -323,13 +343,7 @@ impl Calls for Reluctant {
 
 #[tokio::test]
 async fn nobody_is_told_of_an_end_that_is_not_written() {
-    let plain = House::new().await;
-    let accounts: Arc<MemoryAccounts> = plain.accounts.clone();
-    let reluctant = Arc::new(Reluctant {
-        rows: plain.calls.clone(),
-        refusals: AtomicU32::new(5),
-    });
-    let house = House::with(reluctant.clone(), plain.calls.clone(), accounts);
+    let (house, reluctant) = reluctant(5, 1).await;
     let call = house.begin(call("{}")).await;
     let (_, answer) = house.submitted().await;
     answer
@@ -349,4 +363,48 @@ async fn nobody_is_told_of_an_end_that_is_not_written() {
     }
     call.answer().await.expect("a result");
     assert_eq!(house.balance().await, (990, 0));
+}
+
+#[tokio::test]
+async fn nobody_takes_the_place_of_the_call_that_begins_a_generation() {
+    let (house, reluctant) = reluctant(0, 0).await;
+    let first = house.begin(keyed("{}")).await;
+    while house.calls.unfinished().await.expect("memory").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // The row is there and its call has not heard of it yet.
+    let refused = house.refused(keyed("{}")).await;
+    assert!(
+        matches!(refused, RouterError::InFlight { .. }),
+        "{refused:?}"
+    );
+    reluctant.dispatches.add_permits(1);
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    first.answer().await.expect("a result");
+}
+
+#[tokio::test]
+async fn a_call_that_is_left_while_its_row_is_written_is_not_dispatched() {
+    let (house, reluctant) = reluctant(0, 0).await;
+    let first = house.begin(keyed("{}")).await;
+    while house.calls.unfinished().await.expect("memory").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    first.waiter.abort();
+    first.waiter.await.expect_err("it left");
+    reluctant.dispatches.add_permits(2);
+    first.execution.await.expect("no panic");
+    assert_eq!((house.submits(), house.balance().await), (0, (1_000, 0)));
+    let record = house.record().await;
+    assert_eq!(record[0].call.bucket, Some(Bucket::ClientDisconnected));
+    assert_eq!(house.calls.unfinished().await.expect("memory"), []);
+    let again = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    again.answer().await.expect("the key runs afresh");
 }

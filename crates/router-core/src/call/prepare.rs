@@ -1,0 +1,213 @@
+//! Everything before the partner is asked: the key, the credits, the body, the limits, the durable row, in this order.
+//!
+//! What a call took on the way it gives back if it ends here, and it ends here as soon as its waiter has left.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::{Reservation, Standing};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::execution::{Dispatch, cause, release_hold, settle};
+use super::running::{Reply, Running};
+use super::verdict::told;
+use super::waiter::Attempt;
+use crate::router::Inner;
+use crate::{
+    Bucket, CallsError, Claimed, Ending, Generation, GenerationId, KeyClaim, Model, Outcome,
+    RouterError, body,
+};
+
+/// When to ask again for a key whose call has not been dispatched yet.
+pub(super) const IN_FLIGHT_RETRY: Duration = Duration::from_secs(1);
+
+/// What is to be carried out.
+pub(super) struct Order {
+    pub(super) generation: GenerationId,
+    pub(super) caller: Standing,
+    pub(super) model: Arc<Model>,
+    pub(super) claim: Option<KeyClaim>,
+    pub(super) body: Bytes,
+    pub(super) received_at: Timestamp,
+}
+
+/// How a call starts, by its key.
+enum Start {
+    Fresh,
+    Follow(Arc<Running>, GenerationId),
+    Replay(GenerationId, Outcome),
+}
+
+/// Prepares an order. Replies by itself unless there is something to dispatch.
+pub(super) async fn prepare(
+    router: Arc<Inner>,
+    order: Order,
+    attempt: Arc<Attempt>,
+    reply: oneshot::Sender<Reply>,
+) -> Option<(Dispatch, Bytes)> {
+    let start = match claim(&router, &order, &attempt).await {
+        Ok(start) => start,
+        Err(error) => return answer(reply, Err(error), None, false),
+    };
+    match start {
+        Start::Fresh => {}
+        Start::Follow(running, generation) => {
+            // Somebody else may wait for it already.
+            if let Err(reply) = running.follow(reply) {
+                let retry_after = running.retry_after().unwrap_or(IN_FLIGHT_RETRY);
+                let error = RouterError::InFlight { retry_after };
+                return answer(reply, Err(error), Some(generation), false);
+            }
+            return None;
+        }
+        Start::Replay(generation, outcome) => {
+            return answer(reply, told(outcome), Some(generation), true);
+        }
+    }
+    let engaged = AssertUnwindSafe(engage(&router, &order, &attempt)).catch_unwind();
+    match engaged.await.unwrap_or_else(|_| Err(panicked())) {
+        Ok(dispatch) => {
+            dispatch.registered.running.begin(Some(reply));
+            Some((dispatch, order.body))
+        }
+        Err(error) => {
+            give_back(&router, &order, &error).await;
+            answer(reply, Err(error), None, false)
+        }
+    }
+}
+
+/// Replies; there is nothing to dispatch.
+fn answer<T>(
+    reply: oneshot::Sender<Reply>,
+    result: Result<crate::Answer, RouterError>,
+    generation: Option<GenerationId>,
+    replayed: bool,
+) -> Option<T> {
+    // Who has left needs no reply.
+    let _ = reply.send(Reply {
+        result,
+        generation,
+        replayed,
+    });
+    None
+}
+
+async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start, RouterError> {
+    let Some(claim) = &order.claim else {
+        return Ok(Start::Fresh);
+    };
+    let claimed = router.ports.calls.claim(claim.clone(), order.received_at);
+    match claimed.await.map_err(unavailable)? {
+        Claimed::Fresh => Ok(Start::Fresh),
+        Claimed::InFlight => Err(RouterError::InFlight {
+            retry_after: IN_FLIGHT_RETRY,
+        }),
+        Claimed::PickUp(generation) => {
+            // It may have ended since it was looked up; then its key answers when it is asked again.
+            let running = router
+                .running
+                .get(generation)
+                .ok_or(RouterError::InFlight {
+                    retry_after: IN_FLIGHT_RETRY,
+                })?;
+            let _ = attempt.follow(generation, &running);
+            Ok(Start::Follow(running, generation))
+        }
+        Claimed::Replay(generation, outcome) => Ok(Start::Replay(generation, outcome)),
+        Claimed::NotReplayable(_) => Err(RouterError::NotReplayable),
+        Claimed::Conflict => Err(RouterError::KeyConflict),
+    }
+}
+
+/// From the credits to the durable row.
+async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Dispatch, RouterError> {
+    still_wanted(attempt)?;
+    let view = body::view(&order.body);
+    // The price of a body that cannot be read is that of an unknown one: credits are judged before the body.
+    let priced = view.as_ref().unwrap_or(&Value::Null);
+    let hold_cents = order.model.provider().price(priced).hold_cents();
+    let hold = u32::try_from(hold_cents).unwrap_or(u32::MAX);
+    let reserved = router
+        .ports
+        .accounts
+        .reserve(&order.caller.account, cause(order.generation), hold)
+        .await
+        .map_err(|error| RouterError::Unavailable(Box::new(error)))?;
+    match reserved {
+        Reservation::Held => {}
+        Reservation::Insufficient { .. } => return Err(RouterError::InsufficientCredits),
+    }
+    let view = view.map_err(RouterError::Malformed)?;
+    let violations = order.model.document().violations(&view);
+    if !violations.is_empty() {
+        return Err(RouterError::Schema(violations));
+    }
+    drop(view);
+    let account = order.caller.account.clone();
+    let limits = &order.caller.tier.router;
+    let permit = router.admission.admit(&account, hold_cents, limits)?;
+    still_wanted(attempt)?;
+    let registered = router.running.enter(order.generation);
+    let generation = Generation {
+        id: order.generation,
+        account,
+        model: order.model.id().clone(),
+        hold_cents,
+        dispatched_at: router.ports.timer.now(),
+    };
+    let dispatched = router.ports.calls.dispatch(generation.clone());
+    dispatched.await.map_err(unavailable)?;
+    attempt
+        .follow(order.generation, &registered.running)
+        .map_err(left)?;
+    Ok(Dispatch {
+        generation,
+        model: Arc::clone(&order.model),
+        permit,
+        registered,
+    })
+}
+
+/// Gives back what a call took that ends before the partner was asked.
+async fn give_back(router: &Inner, order: &Order, error: &RouterError) {
+    release_hold(router, &order.caller.account, order.generation).await;
+    // Without a key, only a call whose row was or may have been written has something to end.
+    let has_row = matches!(
+        error,
+        RouterError::Disconnected | RouterError::Deadline { .. } | RouterError::Unavailable(_)
+    );
+    if order.claim.is_some() || has_row {
+        let ending = Ending::Released(error.bucket());
+        // A failure is logged there, and the claim is void at the next start.
+        let _ = settle(router, order.generation, ending, None).await;
+    }
+}
+
+fn still_wanted(attempt: &Attempt) -> Result<(), RouterError> {
+    attempt
+        .abandoned()
+        .map_or(Ok(()), |reason| Err(left(reason)))
+}
+
+/// Nothing was dispatched because the waiter left for this reason.
+fn left(reason: Bucket) -> RouterError {
+    if reason == Bucket::DeadlineExceeded {
+        RouterError::Deadline { retry_after: None }
+    } else {
+        RouterError::Disconnected
+    }
+}
+
+fn unavailable(error: CallsError) -> RouterError {
+    RouterError::Unavailable(Box::new(error))
+}
+
+fn panicked() -> RouterError {
+    RouterError::Internal("the preparation of a call panicked".into())
+}
