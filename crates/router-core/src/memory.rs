@@ -166,7 +166,9 @@ impl Calls for MemoryCalls {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CallsError> {
-        if let Some(row) = self.rows().generations.get_mut(&generation) {
+        let mut rows = self.rows();
+        let row = rows.generations.get_mut(&generation);
+        if let Some(row) = row.filter(|row| row.end.is_none()) {
             row.accepted = Some((handle.clone(), poll_after, now));
             row.task_id = task_id.map(str::to_owned);
         }

@@ -1,14 +1,19 @@
 //! What a store does when the disk fails. Faults are pretended at named points, which are the process' own: the scenario
 //! lets one test at a time set them.
 
+use accounts::{Account, AccountAdmin, AccountId, Accounts, Fingerprint};
 use asset_store::{
     Asset, AssetId, AssetRecords, Blob, BlobError, BlobHash, BlobStore, InsertAsset, InsertOutcome,
     InsertRule, RecordsError, read_all,
 };
 use bytes::Bytes;
 use fail::FailScenario;
-use jiff::Timestamp;
-use store_local::{FileBlobs, SqliteRecords, Store};
+use jiff::{SignedDuration, Timestamp};
+use router_core::{
+    Answer, Bucket, Calls, CallsError, Claimed, Ending, Generation, GenerationId, Handle, KeyClaim,
+    KeyDigest, Outcome, Settled,
+};
+use store_local::{FileBlobs, SqliteCalls, SqliteRecords, Store};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -186,5 +191,109 @@ async fn a_full_disk_refuses_records_and_heals() {
     assert!(!is_there(&records, 1).await);
     insert(&records, 1).await.expect("room again");
     assert!(is_there(&records, 1).await);
+    scenario.teardown();
+}
+
+/// A generation under way whose key is claimed.
+async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
+    let now = Timestamp::from_second(1_790_000_000).expect("in range");
+    let acme: AccountId = "acme".parse().expect("a valid name");
+    let account = Account::new(acme.clone(), (&acme).into(), now);
+    store.accounts().create(account).await.expect("a free id");
+    let id = GenerationId(Uuid::from_u128(1));
+    let claim = KeyClaim {
+        account: acme.clone(),
+        key: KeyDigest([1; 32]),
+        fingerprint: Fingerprint([1; 32]),
+        generation: id,
+        expires_at: now + SignedDuration::from_hours(24),
+    };
+    let calls = store.calls();
+    let claimed = calls.claim(claim.clone(), now).await;
+    assert_eq!(claimed.expect("an answer"), Claimed::Fresh);
+    let generation = Generation {
+        id,
+        account: acme,
+        model: "bfl/flux-2".parse().expect("a valid id"),
+        hold_cents: 5,
+        dispatched_at: now,
+    };
+    calls.dispatch(generation).await.expect("an answer");
+    (calls, claim)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_leaves_a_generation_running_until_its_end_is_written_with_its_bill() {
+    let scenario = FailScenario::setup();
+    let (root, store) = store();
+    let (calls, claim) = dispatched(&store).await;
+    let outcome = Outcome::Answered(Answer {
+        content_type: "application/json".to_owned(),
+        body: Bytes::from_static(b"{\"result\":1}"),
+    });
+    let now = Timestamp::from_second(1_790_000_001).expect("in range");
+    let settle = async || {
+        let ending = Ending::Kept {
+            outcome: outcome.clone(),
+            charge_cents: 5,
+        };
+        calls.settle(claim.generation, ending, None, now).await
+    };
+    let points = [
+        "blob-create",
+        "blob-write",
+        "blob-sync",
+        "blob-rename",
+        "database-commit",
+    ];
+    for point in points {
+        fault(point, "return(full)");
+        let refused = settle().await.expect_err(point);
+        assert!(
+            matches!(refused, CallsError::Full(_)),
+            "{point}: {refused:?}"
+        );
+        fail::remove(point);
+        let running = calls.claim(claim.clone(), now).await.expect("an answer");
+        assert_eq!(running, Claimed::PickUp(claim.generation), "{point}");
+        let credits = store.accounts().credits(&claim.account).await;
+        assert_eq!(credits.expect("an answer").balance_cents, 0, "{point}");
+        assert_eq!(left_in(&root, "tmp"), 0, "{point}");
+    }
+    assert_eq!(settle().await.expect("there is room again"), Settled::Now);
+    let again = calls.claim(claim.clone(), now).await.expect("an answer");
+    assert_eq!(again, Claimed::Replay(claim.generation, outcome.clone()));
+    let credits = store.accounts().credits(&claim.account).await;
+    assert_eq!(credits.expect("an answer").balance_cents, -5);
+    scenario.teardown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_before_the_end_is_written_finds_the_generation_running() {
+    let scenario = FailScenario::setup();
+    let (root, store) = store();
+    let (calls, claim) = dispatched(&store).await;
+    let handle = Handle(Bytes::from_static(b"task"));
+    let now = Timestamp::from_second(1_790_000_001).expect("in range");
+    let second = std::time::Duration::from_secs(1);
+    calls
+        .accepted(claim.generation, &handle, second, Some("task"), now)
+        .await
+        .expect("an answer");
+    fault("database-commit", "return(broken)");
+    let ending = Ending::Released(Bucket::ServiceUnavailable);
+    let lost = calls.settle(claim.generation, ending, None, now).await;
+    assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
+    fail::remove("database-commit");
+    drop((calls, store));
+    let store = Store::open(root.path()).expect("the store opens again");
+    let unfinished = store.calls().unfinished().await.expect("an answer");
+    assert_eq!(unfinished.len(), 1);
+    assert_eq!(unfinished[0].accepted, Some((handle, second)));
+    let running = store.calls().claim(claim.clone(), now).await;
+    assert_eq!(
+        running.expect("an answer"),
+        Claimed::PickUp(claim.generation)
+    );
     scenario.teardown();
 }

@@ -1,5 +1,7 @@
 //! The contract of calls on SQLite, what outlives the process, and files beside rows.
 
+mod model;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 

@@ -1,0 +1,194 @@
+//! Random histories: rows answer whatever they are asked as the twin in memory does, also after a restart.
+
+use ::accounts::{Cause, MemoryAccounts};
+use proptest::prelude::*;
+use router_core::{CallRecord, MemoryCalls, RequestId, Usage, UsageQuery};
+
+use super::*;
+
+/// One step; a generation is meant by the number of the step that claimed it.
+#[derive(Clone, Debug)]
+enum Step {
+    Claim { key: u8, fingerprint: u8 },
+    Dispatch(u8),
+    Accepted(u8),
+    Keep { generation: u8, charge_cents: u64 },
+    Fail(u8),
+    Release(u8),
+    Record(u8),
+    Expire { keep_hours: i64 },
+    Wait { hours: i64 },
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let generation = 0..24_u8;
+    prop_oneof![
+        6 => (0..3_u8, 0..2_u8).prop_map(|(key, fingerprint)| Step::Claim { key, fingerprint }),
+        6 => generation.clone().prop_map(Step::Dispatch),
+        2 => generation.clone().prop_map(Step::Accepted),
+        4 => (generation.clone(), 0..9_u64)
+            .prop_map(|(generation, charge_cents)| Step::Keep { generation, charge_cents }),
+        2 => generation.clone().prop_map(Step::Fail),
+        2 => generation.clone().prop_map(Step::Release),
+        2 => generation.prop_map(Step::Record),
+        2 => (0..60_i64).prop_map(|keep_hours| Step::Expire { keep_hours }),
+        2 => (1..20_i64).prop_map(|hours| Step::Wait { hours }),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+/// What a step answers, in words.
+async fn take(calls: &dyn Calls, number: u8, step: &Step, hour: i64) -> String {
+    let now = at(hour * 3600);
+    let text = |answer: &dyn std::fmt::Debug| format!("{answer:?}");
+    match *step {
+        Step::Claim { key, fingerprint } => {
+            let claim = KeyClaim {
+                account: acme(),
+                key: KeyDigest([key; 32]),
+                fingerprint: Fingerprint([fingerprint; 32]),
+                generation: id(number.into()),
+                expires_at: now + SignedDuration::from_hours(24),
+            };
+            text(&calls.claim(claim, now).await.expect("an answer"))
+        }
+        // Nothing is dispatched before it could be claimed.
+        Step::Dispatch(n) if n >= number => String::new(),
+        Step::Dispatch(n) => {
+            let generation = Generation {
+                dispatched_at: now,
+                ..generation(n.into())
+            };
+            text(&calls.dispatch(generation).await.expect("an answer"))
+        }
+        Step::Accepted(n) => {
+            let handle = Handle(Bytes::copy_from_slice(&[number]));
+            let poll_after = Duration::from_millis(number.into());
+            let accepted = calls.accepted(id(n.into()), &handle, poll_after, Some("task"), now);
+            text(&accepted.await.expect("an answer"))
+        }
+        Step::Keep {
+            generation,
+            charge_cents,
+        } => {
+            let ending = Ending::Kept {
+                outcome: Outcome::Answered(Answer {
+                    content_type: "text/plain".to_owned(),
+                    body: vec![number; usize::from(number % 3)].into(),
+                }),
+                charge_cents,
+            };
+            let settled = calls.settle(id(generation.into()), ending, None, now);
+            text(&settled.await.expect("an answer"))
+        }
+        Step::Fail(n) => {
+            let ending = Ending::Kept {
+                outcome: Outcome::Failed {
+                    bucket: Bucket::ProviderError,
+                    message: number.to_string(),
+                },
+                charge_cents: 0,
+            };
+            let settled = calls.settle(id(n.into()), ending, Some("name"), now);
+            text(&settled.await.expect("an answer"))
+        }
+        Step::Release(n) => {
+            let ending = Ending::Released(Bucket::ServiceUnavailable);
+            let settled = calls.settle(id(n.into()), ending, None, now);
+            text(&settled.await.expect("an answer"))
+        }
+        Step::Record(n) => {
+            let record = CallRecord {
+                request: RequestId(Uuid::from_u128(n.into())),
+                account: acme(),
+                model: Some(generation(0).model),
+                key: None,
+                generation: Some(id(n.into())),
+                bucket: (n % 2 == 0).then_some(Bucket::DeadlineExceeded),
+                replayed: false,
+                received_at: at(n.into()),
+                answered_at: now,
+                delivered: true,
+            };
+            text(&calls.record(record).await.expect("an answer"))
+        }
+        Step::Expire { keep_hours } => {
+            let keep_from = at((hour - keep_hours) * 3600);
+            text(
+                &calls
+                    .expire(now, keep_from, 1_000)
+                    .await
+                    .expect("an answer"),
+            )
+        }
+        Step::Wait { .. } | Step::Reopen => String::new(),
+    }
+}
+
+/// Everything that can be read.
+async fn seen(calls: &(impl Calls + Usage), accounts: &dyn Accounts) -> String {
+    let query = UsageQuery::default();
+    let credits = accounts.credits(&acme()).await.expect("an answer");
+    format!(
+        "{:?}\n{:?}\n{:?}\n{:?}",
+        calls.unfinished().await.expect("an answer"),
+        calls.page(&query, None, 100).await.expect("an answer"),
+        calls.totals(&query).await.expect("an answer"),
+        credits.balance_cents,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn rows_answer_any_calls_as_memory_does(steps in prop::collection::vec(step(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let (root, mut store) = fresh().await;
+            let accounts = Arc::new(MemoryAccounts::new());
+            let account = Account::new(acme(), (&acme()).into(), at(0));
+            accounts.create(account).await.expect("a free id");
+            let memory = MemoryCalls::new(accounts.clone());
+            let mut hour = 0;
+            // The claims that a restart makes void.
+            let mut undispatched: Vec<u8> = Vec::new();
+            for (number, step) in (0..).zip(&steps) {
+                match step {
+                    Step::Wait { hours } => hour += hours,
+                    Step::Reopen => {
+                        drop(store);
+                        store = open(root.path(), 0);
+                        for n in undispatched.drain(..) {
+                            let released = Ending::Released(Bucket::InternalError);
+                            let void = memory.settle(id(n.into()), released, None, at(0));
+                            void.await.expect("an answer");
+                        }
+                    }
+                    Step::Claim { .. } => undispatched.push(number),
+                    Step::Dispatch(n) if *n < number => undispatched.retain(|claimed| claimed != n),
+                    Step::Dispatch(_) => {}
+                    Step::Accepted(_)
+                    | Step::Keep { .. }
+                    | Step::Fail(_)
+                    | Step::Release(_)
+                    | Step::Record(_)
+                    | Step::Expire { .. } => {}
+                }
+                let rows = take(&store.calls(), number, step, hour).await;
+                let twin = take(&memory, number, step, hour).await;
+                assert_eq!(rows, twin, "step {number}: {step:?}");
+                let (rows, twin) = (
+                    seen(&store.calls(), &store.accounts()).await,
+                    seen(&memory, &*accounts).await,
+                );
+                assert_eq!(rows, twin, "after step {number}: {step:?}");
+            }
+            let entries = store.accounts().entries(&acme(), None, 1_000).await;
+            let entries = entries.expect("an answer");
+            let causes: HashSet<Cause> = entries.iter().map(|entry| entry.cause).collect();
+            assert_eq!(causes.len(), entries.len(), "nothing is billed twice");
+        });
+    }
+}
