@@ -91,6 +91,10 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
         Some(program) => (program, options.failpoints),
         None => (server::build(root, features)?, !features.is_empty()),
     };
+    if !program.is_file() {
+        let text = format!("there is no program {}", program.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, text));
+    }
     let folder = root.join("target").join("crash");
     fs::create_dir_all(&folder)?;
     let campaign = Arc::new(Campaign {
