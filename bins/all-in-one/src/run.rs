@@ -148,6 +148,7 @@ fn refused(error: &JobsError) -> Failure {
         JobsError::KeyReused(_)
         | JobsError::QueueFull { .. }
         | JobsError::NotReady { .. }
+        | JobsError::Stopped
         | JobsError::NotFound
         | JobsError::Store(_)
         | JobsError::Assets(_) => Failure::fault(error),

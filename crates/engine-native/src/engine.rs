@@ -20,7 +20,9 @@ use std::sync::Arc;
 use asset_store::BlobStore;
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, oneshot};
-use workflow_core::{Engine, JobError, JobErrorCode, NodeCatalog, RunContext, RunError, Ticket};
+use workflow_core::{
+    Availability, Engine, JobError, JobErrorCode, NodeCatalog, RunContext, RunError, Ticket,
+};
 
 use crate::Node;
 use crate::node::{Digests, Files};
@@ -121,6 +123,11 @@ impl NativeEngine {
 
 #[async_trait]
 impl Engine for NativeEngine {
+    /// It lives in this process, so it is there whenever somebody asks.
+    fn availability(&self) -> Availability {
+        Availability::Ready
+    }
+
     fn nodes(&self) -> NodeCatalog {
         self.inner.catalog.clone()
     }

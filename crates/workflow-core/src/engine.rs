@@ -43,6 +43,17 @@ pub struct RunContext {
     pub sink: Arc<dyn RunSink>,
 }
 
+/// Whether an engine runs jobs now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// It does.
+    Ready,
+    /// None of its workers is up, and one may come: submissions are refused for now, and jobs wait.
+    NotReady,
+    /// The operator stopped it: submissions are refused until somebody starts it again, and jobs wait.
+    Stopped,
+}
+
 /// How a run ends otherwise than well.
 #[derive(Debug, PartialEq, Eq)]
 pub enum RunError {
@@ -111,7 +122,10 @@ pub struct FrameRefused;
 /// kept by the engine but results that another run may use.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
-    /// The classes it can run.
+    /// Whether it runs jobs now.
+    fn availability(&self) -> Availability;
+
+    /// The classes it can run, as far as it is known: also while it is not available.
     fn nodes(&self) -> NodeCatalog;
 
     /// Runs a graph to its end.

@@ -111,6 +111,9 @@ pub enum JobsError {
         /// After how many seconds to try again.
         retry_after_s: u64,
     },
+    /// The operator stopped what runs jobs.
+    #[error("the deployment is stopped")]
+    Stopped,
     /// No such job, or another account's.
     #[error("no such job")]
     NotFound,

@@ -32,8 +32,8 @@ mod worker;
 pub mod contract;
 
 pub use engine::{
-    CommitError, Engine, FrameRefused, OutputContent, RunContext, RunError, RunOutput, RunSink,
-    Ticket,
+    Availability, CommitError, Engine, FrameRefused, OutputContent, RunContext, RunError,
+    RunOutput, RunSink, Ticket,
 };
 pub use feed::{
     AccountEvent, AccountFollower, AccountNews, AccountTold, Follower, Hub, JobChange, JobFeed,

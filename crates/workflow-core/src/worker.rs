@@ -19,7 +19,8 @@ use asset_store::BlobStore;
 use crate::jobs::JobPorts;
 use crate::pace::Pace;
 use crate::{
-    Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, StoreError, Timer, WorkerId,
+    Availability, Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, StoreError, Timer,
+    WorkerId,
 };
 
 /// How a worker goes about it.
@@ -130,6 +131,10 @@ impl Worker {
     }
 
     async fn claim(&self) -> Result<Option<Claim>, StoreError> {
+        match self.ports.engine.availability() {
+            Availability::Ready => {}
+            Availability::NotReady | Availability::Stopped => return Ok(None),
+        }
         let request = ClaimRequest {
             worker: self.id,
             classes: self.ports.engine.nodes(),

@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use super::{Jobs, JobsError, Submitted};
 use crate::references::{Reference, references};
 use crate::{
-    Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody, JobChange, JobId,
-    JobStatus, Metadata, Placement, Plan, Progress, QueueBounds, ResolvedFile, ResolvedFiles,
-    validate,
+    Availability, Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody, JobChange,
+    JobId, JobStatus, Metadata, NodeCatalog, Placement, Plan, Progress, QueueBounds, ResolvedFile,
+    ResolvedFiles, validate,
 };
 
 /// How long a submission's idempotency key is kept at least; it lives as long as its job.
@@ -83,12 +83,7 @@ impl Jobs {
         room: u32,
         now: Timestamp,
     ) -> Result<Submitted, JobsError> {
-        let catalog = self.ports.engine.nodes();
-        if catalog.is_empty() {
-            return Err(JobsError::NotReady {
-                retry_after_s: self.pace.retry_after_s(),
-            });
-        }
+        let catalog = self.catalog()?;
         let value: Value =
             serde_json::from_slice(&submission.workflow).map_err(|_| GraphError::NotAnObject)?;
         let fingerprint = fingerprint(&value, &submission.metadata);
@@ -188,6 +183,18 @@ impl Jobs {
             InsertJobOutcome::InputGone(asset) => {
                 Err(JobsError::MissingAsset(vec![Reference::gone(asset)]))
             }
+        }
+    }
+
+    /// The classes that can be run now.
+    fn catalog(&self) -> Result<NodeCatalog, JobsError> {
+        let catalog = self.ports.engine.nodes();
+        match self.ports.engine.availability() {
+            Availability::Ready if !catalog.is_empty() => Ok(catalog),
+            Availability::Ready | Availability::NotReady => Err(JobsError::NotReady {
+                retry_after_s: self.pace.retry_after_s(),
+            }),
+            Availability::Stopped => Err(JobsError::Stopped),
         }
     }
 

@@ -81,10 +81,15 @@ enum Script {
 struct ScriptedEngine {
     scripts: Mutex<VecDeque<Script>>,
     begun: mpsc::UnboundedSender<Option<String>>,
+    available: Arc<Mutex<Availability>>,
 }
 
 #[async_trait]
 impl Engine for ScriptedEngine {
+    fn availability(&self) -> Availability {
+        *self.available.lock().expect("no test panics with it")
+    }
+
     fn nodes(&self) -> NodeCatalog {
         NodeCatalog::new([NodeDefinition {
             class: "Known".to_owned(),
@@ -242,6 +247,7 @@ struct Bench {
     store: Arc<Faulty>,
     records: MemoryRecords,
     timer: TestTimer,
+    available: Arc<Mutex<Availability>>,
     begun: AsyncMutex<mpsc::UnboundedReceiver<Option<String>>>,
     draining: CancellationToken,
     halt: CancellationToken,
@@ -258,9 +264,11 @@ impl Bench {
             failures: AtomicUsize::new(0),
         });
         let (sender, begun) = mpsc::unbounded_channel();
+        let available = Arc::new(Mutex::new(Availability::Ready));
         let engine = ScriptedEngine {
             scripts: Mutex::new(scripts.into_iter().collect()),
             begun: sender,
+            available: available.clone(),
         };
         let ports = JobPorts {
             store: store.clone(),
@@ -296,6 +304,7 @@ impl Bench {
             store,
             records,
             timer,
+            available,
             begun: AsyncMutex::new(begun),
             draining: CancellationToken::new(),
             halt: CancellationToken::new(),
@@ -399,6 +408,30 @@ async fn a_job_runs_and_what_it_made_is_a_record() {
         (log.text.as_str(), log.complete),
         ("node 1 (Known)\n", true)
     );
+}
+
+#[tokio::test]
+async fn jobs_wait_while_the_engine_is_not_available() {
+    for availability in [Availability::NotReady, Availability::Stopped] {
+        let bench = Bench::new([Script::Finish]);
+        let id = bench.submit(1, None).await;
+        let set = |availability| {
+            *bench.available.lock().expect("no test panics with it") = availability;
+        };
+        set(availability);
+        let job = bench.while_running(async {
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+                bench.timer.advance(IDLE);
+                assert_eq!(bench.job(id).await.status, JobStatus::Queued);
+            }
+            set(Availability::Ready);
+            tokio::task::yield_now().await;
+            bench.timer.advance(IDLE);
+            bench.ended(id).await
+        });
+        assert_eq!(job.await.status, JobStatus::Succeeded);
+    }
 }
 
 #[tokio::test]

@@ -17,10 +17,11 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    ClaimRequest, Durability, Engine, FileSource, Hub, InputDefinition, Job, JobChange, JobEvent,
-    JobFeed, JobId, JobPorts, JobQueue, JobStore, Jobs, JobsConfig, MemoryJobs, NewOutput,
-    NodeCatalog, NodeDefinition, OutputDefinition, OutputKind, OutputName, Pace, Preview, Progress,
-    RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Ticket, Timer, WorkerId,
+    Availability, ClaimRequest, Durability, Engine, FileSource, Hub, InputDefinition, Job,
+    JobChange, JobEvent, JobFeed, JobId, JobPorts, JobQueue, JobStore, Jobs, JobsConfig,
+    MemoryJobs, NewOutput, NodeCatalog, NodeDefinition, OutputDefinition, OutputKind, OutputName,
+    Pace, Preview, Progress, RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Ticket,
+    Timer, WorkerId,
 };
 
 use crate::{Observed, WorkflowApi, WorkflowConfig, WorkflowService, routes};
@@ -37,6 +38,8 @@ pub(super) struct Server {
 #[derive(Clone)]
 pub(super) struct Rig {
     pub(super) clock: Arc<Clock>,
+    /// Whether the engine runs jobs.
+    pub(super) available: Arc<Mutex<Availability>>,
     jobs: Arc<MemoryJobs>,
     hub: Arc<Hub>,
     secrets: Secrets,
@@ -57,7 +60,10 @@ pub(super) struct Answer {
 }
 
 /// An engine that knows three classes and is never asked to run any.
-struct Classes(NodeCatalog);
+struct Classes {
+    catalog: NodeCatalog,
+    available: Arc<Mutex<Availability>>,
+}
 
 impl Rig {
     pub(super) fn new() -> Self {
@@ -72,6 +78,7 @@ impl Rig {
             records,
             accounts: Arc::new(MemoryAccounts::new()),
             clock,
+            available: Arc::new(Mutex::new(Availability::Ready)),
         }
     }
 
@@ -94,7 +101,10 @@ impl Rig {
             store: Arc::clone(&self.jobs) as Arc<dyn JobStore>,
             queue: Arc::clone(&self.jobs) as Arc<dyn JobQueue>,
             feed: Arc::clone(&self.hub) as Arc<dyn JobFeed>,
-            engine: Arc::new(Classes(catalog())),
+            engine: Arc::new(Classes {
+                catalog: catalog(),
+                available: Arc::clone(&self.available),
+            }),
             secrets: self.secrets.clone(),
         };
         let config = JobsConfig { queued_jobs: 100 };
@@ -420,8 +430,12 @@ impl Timer for Clock {
 
 #[async_trait]
 impl Engine for Classes {
+    fn availability(&self) -> Availability {
+        *self.available.lock().expect("no test panics here")
+    }
+
     fn nodes(&self) -> NodeCatalog {
-        self.0.clone()
+        self.catalog.clone()
     }
 
     async fn run(&self, _: Ticket, _: RunContext) -> Result<(), RunError> {

@@ -4,7 +4,7 @@ use accounts::{AccountAdmin, Accounts, Cause, Standing, Tier};
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use workflow_core::{JobError, JobErrorCode, JobEvent, Timer};
+use workflow_core::{Availability, JobError, JobErrorCode, JobEvent, Timer};
 
 use super::harness::{Answer, Rig, Server, graph, server, standing};
 
@@ -594,4 +594,28 @@ async fn jobs_and_uploads_are_kept_as_long_as_the_tier_says() {
     let copy = json!({ "hash": asset["hash"], "file_path": "y.png" });
     let copy = server.post_json("/api/v2/assets/from-hash", &copy).await;
     assert_eq!(copy.json()["expires_at"], "2026-01-01T02:00:00.000Z");
+
+#[tokio::test]
+async fn a_deployment_that_is_not_ready_or_stopped_takes_nothing_in_and_loses_nothing() {
+    let server = server();
+    let waiting = server.submit().await;
+    let body = json!({ "workflow": graph() });
+    for (availability, status, code, retry) in [
+        (Availability::NotReady, 429, "deployment_not_ready", true),
+        (Availability::Stopped, 422, "deployment_stopped", false),
+    ] {
+        *server.rig.available.lock().expect("no test panics here") = availability;
+        let answer = server.post_json("/api/v2/jobs", &body).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert_eq!(answer.json()["error"]["code"], code);
+        let seconds: Option<u64> = answer
+            .header("retry-after")
+            .map(|value| value.parse().expect("whole seconds"));
+        assert_eq!(seconds.is_some_and(|seconds| seconds > 0), retry);
+        let job = server.get(&format!("/api/v2/jobs/{waiting}")).await;
+        assert_eq!(job.json()["status"], "queued");
+    }
+    *server.rig.available.lock().expect("no test panics here") = Availability::Ready;
+    let answer = server.post_json("/api/v2/jobs", &body).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
 }

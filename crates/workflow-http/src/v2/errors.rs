@@ -296,6 +296,11 @@ fn of_jobs(error: &JobsError) -> Answer {
             "no worker is ready yet; try again after the seconds that `Retry-After` tells",
         )
         .with(RETRY_AFTER, HeaderValue::from(*retry_after_s)),
+        JobsError::Stopped => plain(
+            unprocessable,
+            "deployment_stopped",
+            "the deployment is stopped; its operator has to start it before anything can be submitted",
+        ),
         JobsError::NotFound => not_found("no such job"),
         JobsError::Store(_) | JobsError::Assets(_) => fault(),
     }

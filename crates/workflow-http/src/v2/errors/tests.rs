@@ -44,6 +44,7 @@ fn samples() -> Vec<ApiError> {
         JobsError::KeyReused(JobId(Uuid::nil())).into(),
         JobsError::QueueFull { retry_after_s: 7 }.into(),
         JobsError::NotReady { retry_after_s: 7 }.into(),
+        JobsError::Stopped.into(),
         JobsError::NotFound.into(),
         JobsError::Store(unreadable()).into(),
         JobsError::Assets(AssetsError::Store("a path".into())).into(),
