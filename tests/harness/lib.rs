@@ -1,12 +1,14 @@
 //! What whole-system tests stand on: servers in this process and in their own, simulated
 //! partners, plain sockets, forms, recorded cases.
 
+pub mod disk;
 pub mod goldens;
 pub mod http;
 pub mod multipart;
 pub mod partners;
 pub mod process;
 
+pub use disk::Disk;
 pub use goldens::{goldens, root};
 pub use http::{Answer, Connection, Request};
 pub use multipart::Form;

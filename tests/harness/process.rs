@@ -67,7 +67,19 @@ impl Server {
         data_dir: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Self> {
-        let mut child = Command::new(binary())
+        Self::start_as(Command::new(binary()), data_dir, arguments).await
+    }
+
+    /// As [`Server::start_with`], by a command that becomes the binary and passes its arguments on.
+    ///
+    /// # Errors
+    /// If it ends before it is ready.
+    pub async fn start_as(
+        mut command: Command,
+        data_dir: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> io::Result<Self> {
+        let mut child = command
             .arg("serve")
             .args([
                 "--listen",

@@ -2,6 +2,7 @@
 
 mod assets;
 mod clients;
+mod disk;
 mod durability;
 mod engine;
 mod jobs;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::Tier;
-use store_local::{DirectoryError, OpenError, Store, StoreOptions};
+use store_local::{DirectoryError, OpenError, ReserveOptions, Store, StoreOptions};
 
 use crate::admin::{AdminPorts, Unopened};
 use crate::config::{ConfigError, Settings};
@@ -29,7 +29,22 @@ pub enum Keeps {
 /// # Errors
 /// If the directory is taken or cannot be used.
 pub async fn open(data_dir: &Path, tier: Tier) -> Result<Store, OpenError> {
-    let options = options(tier);
+    open_keeping(data_dir, tier, ReserveOptions::NONE).await
+}
+
+/// As [`open`], with something kept back of the disk.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_keeping(
+    data_dir: &Path,
+    tier: Tier,
+    reserve: ReserveOptions,
+) -> Result<Store, OpenError> {
+    let options = StoreOptions {
+        reserve,
+        ..options(tier)
+    };
     for _ in 0..TRIES {
         match Store::open_with(data_dir, options.clone()) {
             Err(OpenError::Directory(DirectoryError::InUse(_))) => tokio::time::sleep(PAUSE).await,

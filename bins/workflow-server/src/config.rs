@@ -7,9 +7,10 @@ use accounts::Tier;
 use hyper_kit::Host;
 use jiff::SignedDuration;
 use kit::config::{
-    Auto, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS,
+    Auto, AutoSize, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS,
     ServerConfig, Settings, Size,
 };
+use store_local::ReserveOptions;
 
 /// Everything that is configured, resolved.
 #[derive(Clone, Debug)]
@@ -25,12 +26,18 @@ pub struct Config {
 pub struct WorkflowLimits {
     /// Most bytes of one upload.
     pub upload_bytes: u64,
+    /// How much of the disk stays free of uploads; `None` leaves it to the store.
+    pub min_free_bytes: Option<u64>,
+    /// Room that is given up when the disk is full, for jobs to end.
+    pub ballast_bytes: u64,
     /// How long an upload is kept when nothing else is asked for.
     pub upload_retention: SignedDuration,
     /// How long a job and its outputs are kept once it is over.
     pub job_retention: SignedDuration,
     /// How long a signed link works.
     pub link_lifetime: SignedDuration,
+    /// How long bytes are kept that nothing refers to.
+    pub sweep_grace: SignedDuration,
     /// The pause between two sweeps.
     pub sweep_interval: time::Duration,
     /// Jobs of one account that may wait.
@@ -63,6 +70,18 @@ pub const KEYS: &[&[Key]] = &[&[LISTEN, DATA_DIR], SERVER_KEYS, WORKFLOW_KEYS];
 const WORKFLOW_KEYS: &[Key] = &[
     key("upload_limit", "SIZE", "1GiB", "Largest upload"),
     key(
+        "min_free",
+        "SIZE",
+        "auto",
+        "Below this much free disk no upload is taken; auto is 1GiB or a twentieth of the disk, whichever is more",
+    ),
+    key(
+        "ballast",
+        "SIZE",
+        "16MiB",
+        "Room on the disk that is given up when it is full, for jobs to end; 0B keeps none",
+    ),
+    key(
         "upload_retention",
         "TIME",
         "24h",
@@ -85,6 +104,12 @@ const WORKFLOW_KEYS: &[Key] = &[
         "TIME",
         "5m",
         "How often what is past its time is deleted",
+    ),
+    key(
+        "sweep_grace",
+        "TIME",
+        "24h",
+        "How long bytes are kept that nothing refers to any more, or not yet",
     ),
     key(
         "queue_per_account",
@@ -203,6 +228,14 @@ impl WorkflowLimits {
         let upload_bytes = size("upload_limit")?;
         let cache_bytes = size("cache_size")?;
         let job_memory_bytes = size("job_memory")?;
+        let mut room = |name| {
+            settings.read::<AutoSize>(name).map(|size| match size {
+                AutoSize::Auto => None,
+                AutoSize::Bytes(bytes) => Some(bytes),
+            })
+        };
+        let min_free_bytes = room("min_free")?;
+        let ballast_bytes = room("ballast")?.unwrap_or(ReserveOptions::BALLAST_BYTES);
         let mut count = |name| settings.read::<Count>(name).map(|count| count.0);
         let queue_per_account = count("queue_per_account")?;
         let queue_total = count("queue_total")?;
@@ -224,13 +257,17 @@ impl WorkflowLimits {
         let upload_retention = span("upload_retention")?;
         let link_lifetime = span("link_lifetime")?;
         let queue_limit = span("queue_limit")?;
+        let sweep_grace = span("sweep_grace")?;
         Ok(Self {
             private_hosts: settings.read("private_hosts")?,
             extra_ca: settings.read_optional("extra_ca")?,
             upload_bytes,
+            min_free_bytes,
+            ballast_bytes,
             upload_retention,
             job_retention,
             link_lifetime,
+            sweep_grace,
             sweep_interval,
             queue_per_account,
             queue_total,

@@ -13,7 +13,7 @@ use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
 use kit::admin::AdminPorts;
 use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
-use store_local::{DatabaseError, OpenError, Store};
+use store_local::{DatabaseError, MinFree, OpenError, ReserveOptions, Store};
 use uuid::Uuid;
 use workflow_core::{
     Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker,
@@ -90,7 +90,11 @@ impl Stack {
         limits: &WorkflowLimits,
         metrics: &mut Metrics,
     ) -> Result<Self, StackError> {
-        let store = installation::open(data_dir, limits.tier()).await?;
+        let reserve = ReserveOptions {
+            min_free: limits.min_free_bytes.map_or(MinFree::Auto, MinFree::Bytes),
+            ballast_bytes: limits.ballast_bytes,
+        };
+        let store = installation::open_keeping(data_dir, limits.tier(), reserve).await?;
         Self::over(store, limits, metrics).await
     }
 
@@ -110,7 +114,7 @@ impl Stack {
         let link_keys = store.link_keys().await.map_err(StackError::LinkKeys)?;
         let retention = Retention {
             uploads: limits.upload_retention,
-            ..Retention::default()
+            grace: limits.sweep_grace,
         };
         let blobs = Arc::new(store.blobs());
         let assets = Assets::new(blobs.clone(), Arc::new(store.records()), retention);
@@ -204,6 +208,9 @@ impl Stack {
         let mut complaints = Vec::new();
         if let Err(poisoned) = self.store.healthy() {
             complaints.push(poisoned.to_string());
+        }
+        if let Err(no_room) = self.store.room() {
+            complaints.push(no_room.to_string());
         }
         match self.ports.queue.depth().await {
             Ok(depth) => self.metrics.set_depth(depth),

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Asset, AssetId, AssetQuery, AssetRecords, AssetsError, BlobError, BlobHash, BlobReader,
-    BlobStore, BlobWriter, FilePath, InsertAsset, InsertOutcome, InsertRule, KeyClaim,
-    RecordsError, Removal, Retention,
+    BlobStore, BlobWriter, FilePath, Hold, InsertAsset, InsertOutcome, InsertRule, KeyClaim,
+    RecordsError, Removal, Retention, Room,
 };
 
 /// How many rows or blobs one step of a sweep takes, so that it never holds the store for long.
@@ -106,7 +106,7 @@ impl Assets {
     /// # Errors
     /// If the store cannot take bytes now.
     pub async fn begin(&self) -> Result<Box<dyn BlobWriter>, AssetsError> {
-        self.blobs.begin().await.map_err(store_failed)
+        self.blobs.begin(Room::Spare).await.map_err(store_failed)
     }
 
     /// Ends an upload: compares the hash, makes the blob durable, then the record.
@@ -244,6 +244,18 @@ impl Assets {
             Removal::Removed => Ok(()),
             Removal::Held => Err(AssetsError::InUse),
             Removal::Absent => Err(AssetsError::NotFound),
+        }
+    }
+
+    /// Keeps a record for the operator, whatever its account asks and its deadline says, or lets go of it.
+    ///
+    /// # Errors
+    /// [`AssetsError::NotFound`] if there is no such record.
+    pub async fn hold(&self, id: AssetId, held: bool) -> Result<(), AssetsError> {
+        let found = self.records.hold(id, Hold::Operator, held).await;
+        match found.map_err(records_failed)? {
+            true => Ok(()),
+            false => Err(AssetsError::NotFound),
         }
     }
 

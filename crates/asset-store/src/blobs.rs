@@ -41,15 +41,25 @@ pub enum BlobError {
     Io(#[source] BoxError),
 }
 
+/// Which room a blob may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// What the store does not keep back: for what comes from outside and can come again.
+    Spare,
+    /// What it keeps back, too: for what a job at hand makes.
+    Kept,
+}
+
 /// Bytes by their hash.
 ///
 /// **Contract.** A blob is there whole or not at all: it appears when [`BlobWriter::commit`] returns, durable, and its bytes
 /// never change. Putting bytes that are there already is no error and costs no room. A store knows of no asset: who may
-/// read what is decided above it.
+/// read what is decided above it. It may keep room back, and then refuses ([`BlobError::Full`]) those whose bytes can come
+/// later before it refuses those who are at work.
 #[async_trait]
 pub trait BlobStore: Send + Sync + 'static {
-    /// Begins a blob whose bytes are still to come.
-    async fn begin(&self) -> Result<Box<dyn BlobWriter>, BlobError>;
+    /// Begins a blob whose bytes are still to come, and may take this room.
+    async fn begin(&self, room: Room) -> Result<Box<dyn BlobWriter>, BlobError>;
 
     /// Opens `range` of a blob; [`BlobError::Absent`] when it is not there or ends before the range does.
     async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError>;

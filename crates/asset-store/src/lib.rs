@@ -19,7 +19,7 @@ pub mod contract;
 
 pub use asset::{Asset, AssetId, FilePath, InvalidFilePath};
 pub use assets::{Assets, Created, SweepReport, Upload};
-pub use blobs::{Blob, BlobError, BlobReader, BlobStore, BlobWriter, read_all};
+pub use blobs::{Blob, BlobError, BlobReader, BlobStore, BlobWriter, Room, read_all};
 pub use error::{AssetsError, BoxError};
 pub use hash::{BlobHash, InvalidHash};
 pub use hold::Hold;

@@ -348,7 +348,11 @@ fn account() -> AccountId {
 }
 
 async fn put(store: &Store, bytes: &Bytes) {
-    let mut writer = store.blobs().begin().await.expect("a writer");
+    let mut writer = store
+        .blobs()
+        .begin(asset_store::Room::Spare)
+        .await
+        .expect("a writer");
     for start in (0..bytes.len()).step_by(CHUNK) {
         let chunk = bytes.slice(start..bytes.len().min(start + CHUNK));
         writer.write(chunk).await.expect("room");

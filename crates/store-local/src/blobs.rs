@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use asset_store::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter};
+use asset_store::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter, Room};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
@@ -21,6 +21,7 @@ use tokio::task;
 use crate::clock::Clock;
 use crate::directory::Directory;
 use crate::health::Health;
+use crate::reserve::Reserve;
 use reader::ReadAhead;
 use shelves::Shelves;
 use writer::FileWriter;
@@ -43,10 +44,11 @@ impl FileBlobs {
     pub(crate) fn open(
         directory: Arc<Directory>,
         health: Health,
+        reserve: Reserve,
         clock: Clock,
     ) -> io::Result<Self> {
         Ok(Self {
-            shelves: Arc::new(Shelves::open(directory, health, clock)?),
+            shelves: Arc::new(Shelves::open(directory, health, reserve, clock)?),
             turns: Arc::new(Semaphore::new(WRITERS)),
             read_ahead: ReadAhead::new(),
         })
@@ -64,11 +66,16 @@ impl FileBlobs {
 
 #[async_trait]
 impl BlobStore for FileBlobs {
-    async fn begin(&self) -> Result<Box<dyn BlobWriter>, BlobError> {
+    async fn begin(&self, room: Room) -> Result<Box<dyn BlobWriter>, BlobError> {
         self.shelves.check()?;
+        self.shelves.check_room(room)?;
         let turn = Arc::clone(&self.turns).acquire_owned().await;
         let turn = turn.map_err(|closed| BlobError::Io(Box::new(closed)))?;
-        Ok(Box::new(FileWriter::new(Arc::clone(&self.shelves), turn)))
+        Ok(Box::new(FileWriter::new(
+            Arc::clone(&self.shelves),
+            room,
+            turn,
+        )))
     }
 
     async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError> {

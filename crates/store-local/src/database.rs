@@ -15,8 +15,9 @@ use rusqlite::{Connection, ErrorCode};
 use crate::OpenError;
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
+use crate::reserve::{NoRoom, Reserve};
 use readers::Readers;
-use writer::Writer;
+use writer::{Need, Writer};
 
 pub use migrations::MigrationError;
 pub(crate) use transaction::Transaction;
@@ -30,7 +31,7 @@ pub enum DatabaseError {
     Busy,
     /// No room is left on the disk; it heals by itself when there is room again.
     #[error("the disk is full; free some space")]
-    Full(#[source] Arc<rusqlite::Error>),
+    Full(#[source] Arc<dyn std::error::Error + Send + Sync>),
     /// The disk failed before; nothing is written any more.
     #[error(transparent)]
     Poisoned(#[from] Poisoned),
@@ -50,6 +51,7 @@ struct Inner {
     readers: Readers,
     writer: Writer,
     health: Health,
+    reserve: Reserve,
     /// After the connections, so that they are closed before the directory is given up.
     _directory: Arc<Directory>,
 }
@@ -59,6 +61,7 @@ impl Database {
     pub(crate) fn open<T>(
         directory: Arc<Directory>,
         health: Health,
+        reserve: Reserve,
         first: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<(Self, T), OpenError> {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
@@ -69,18 +72,20 @@ impl Database {
         let done = first(&transaction).map_err(failed)?;
         transaction.commit().map_err(failed)?;
         let readers = Readers::open(&path).map_err(failed)?;
-        let writer = Writer::start(connection, health.clone()).map_err(failed)?;
+        let writer = Writer::start(connection, health.clone(), reserve.clone()).map_err(failed)?;
         let database = Self(Arc::new(Inner {
             readers,
             writer,
             health,
+            reserve,
             _directory: directory,
         }));
         Ok((database, done))
     }
 
     /// Runs `operation` in the next transaction of the writing thread and answers once it is committed. An error undoes this
-    /// operation alone. It runs to its end even if the caller stops waiting.
+    /// operation alone. It runs to its end even if the caller stops waiting. Refused while the disk is so full that nothing
+    /// may grow.
     pub(crate) async fn write<T, F>(
         &self,
         durability: Durability,
@@ -90,8 +95,36 @@ impl Database {
         T: Send + 'static,
         F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.0.reserve.for_growth()?;
+        self.send(durability, Need::Growth, operation).await
+    }
+
+    /// As [`Database::write`], for what must be written even when the disk is full: the ends of what is under way, and
+    /// deletions. The ballast is given up for it.
+    pub(crate) async fn write_end<T, F>(
+        &self,
+        durability: Durability,
+        operation: F,
+    ) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.send(durability, Need::End, operation).await
+    }
+
+    async fn send<T, F>(
+        &self,
+        durability: Durability,
+        need: Need,
+        operation: F,
+    ) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
         self.0.health.check()?;
-        let answer = self.0.writer.send(durability, operation)?;
+        let answer = self.0.writer.send(durability, need, operation)?;
         let Ok(answer) = answer.await else {
             self.0.health.check()?;
             return Err(DatabaseError::Abandoned);
@@ -106,6 +139,12 @@ impl Database {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         self.0.readers.read(query).await
+    }
+}
+
+impl From<NoRoom> for DatabaseError {
+    fn from(no_room: NoRoom) -> Self {
+        Self::Full(Arc::new(no_room))
     }
 }
 

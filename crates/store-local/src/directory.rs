@@ -6,6 +6,7 @@
 //! DIR/blobs/     blobs by hash
 //! DIR/replays/   results that idempotency keys answer again, by generation
 //! DIR/tmp/       files being written; emptied at every start
+//! DIR/ballast    room that is given up when the disk is full
 //! ```
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -72,6 +73,14 @@ impl Directory {
             create_durably(&path.join(part)).map_err(failed)?;
         }
         Ok(Self { path, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn ballast(&self) -> PathBuf {
+        self.path.join("ballast")
     }
 
     pub(crate) fn database(&self) -> PathBuf {

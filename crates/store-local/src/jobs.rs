@@ -86,6 +86,21 @@ impl SqliteJobs {
         written.await.map_err(unavailable)
     }
 
+    /// As [`SqliteJobs::write`], for what ends something or lets it go on: it is written on a full disk, too.
+    pub(crate) async fn write_end<T: Send + 'static>(
+        &self,
+        durability: database::Durability,
+        operation: impl FnOnce(&mut Transaction<'_>, &SharedBoard) -> rusqlite::Result<T>
+        + Send
+        + 'static,
+    ) -> Result<T, StoreError> {
+        let board = self.board.clone();
+        let written = self
+            .database
+            .write_end(durability, move |rows| operation(rows, &board));
+        written.await.map_err(unavailable)
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -252,7 +267,7 @@ impl JobStore for SqliteJobs {
             Durability::Now => database::Durability::Now,
             Durability::Lazy => database::Durability::Lazy,
         };
-        let saved = self.write(durability, move |rows, board| change(rows, board, save));
+        let saved = self.write_end(durability, move |rows, board| change(rows, board, save));
         Ok(saved
             .await?
             .map_or(SaveOutcome::Conflict, SaveOutcome::Saved))
@@ -308,7 +323,7 @@ impl JobStore for SqliteJobs {
     }
 
     async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.write(database::Durability::Now, move |rows, board| {
+        self.write_end(database::Durability::Now, move |rows, board| {
             let ids = rows::expire(rows, now, limit)?;
             let (board, count) = (board.clone(), ids.len());
             rows.after_commit(move || board.lock().forget(&ids));

@@ -17,6 +17,7 @@ mod jobs;
 mod link_keys;
 mod queue;
 mod records;
+mod reserve;
 mod store;
 mod user_files;
 
@@ -29,5 +30,6 @@ pub use directory::DirectoryError;
 pub use health::Poisoned;
 pub use jobs::SqliteJobs;
 pub use records::SqliteRecords;
+pub use reserve::{MinFree, NoRoom, ReserveOptions};
 pub use store::{OpenError, Store, StoreOptions};
 pub use user_files::SqliteUserFiles;

@@ -73,6 +73,7 @@ impl JobQueue for SqliteJobs {
         if self.board.lock().depth().queued == 0 {
             return Ok(None);
         }
+        // On a full disk jobs rather wait than run and fail.
         let request = request.clone();
         self.write(Durability::Lazy, move |rows, board| {
             claim(rows, board, &request, now)
@@ -108,7 +109,7 @@ impl JobQueue for SqliteJobs {
         if pick(&self.board).is_empty() {
             return Ok(Vec::new());
         }
-        self.write(Durability::Now, move |rows, board| {
+        self.write_end(Durability::Now, move |rows, board| {
             let mut changed = Vec::new();
             for (job, event) in pick(board) {
                 let mut job = Job::clone(&job);

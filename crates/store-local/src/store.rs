@@ -16,6 +16,7 @@ use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
 use crate::jobs::SqliteJobs;
 use crate::records::SqliteRecords;
+use crate::reserve::{NoRoom, Reserve, ReserveOptions};
 use crate::user_files::SqliteUserFiles;
 use crate::{accounts as account_rows, calls, jobs, link_keys};
 
@@ -29,6 +30,7 @@ pub struct Store {
     accounts: SqliteAccounts,
     calls: SqliteCalls,
     health: Health,
+    reserve: Reserve,
 }
 
 /// How a store is opened.
@@ -38,6 +40,8 @@ pub struct StoreOptions {
     pub clock: Clock,
     /// What an account gets where its limits say nothing else.
     pub tier: Tier,
+    /// What is kept back of the disk.
+    pub reserve: ReserveOptions,
 }
 
 /// The directory cannot be opened. The texts say what to do.
@@ -66,12 +70,13 @@ impl Default for StoreOptions {
         Self {
             clock: Clock::system(),
             tier: Tier::standard(),
+            reserve: ReserveOptions::NONE,
         }
     }
 }
 
 impl Store {
-    /// Opens a data directory with the system's clock, creating it where it is missing.
+    /// Opens a data directory with the system's clock and no reserve, creating it where it is missing.
     ///
     /// # Errors
     /// If another process has it, it cannot be used, or a newer version of the program wrote it.
@@ -86,13 +91,20 @@ impl Store {
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Self, OpenError> {
         let directory = Arc::new(Directory::take(path)?);
         let health = Health::default();
+        // First of all: on a full disk it makes the room that opening takes.
+        let reserve = Reserve::open(&directory, options.reserve);
         let now = options.clock.now();
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
             let shelf = account_rows::load(rows, options.tier)?;
             Ok((jobs::take_up(rows, now)?, shelf, calls::take_up(rows)?))
         };
-        let opened = Database::open(Arc::clone(&directory), health.clone(), first)?;
+        let opened = Database::open(
+            Arc::clone(&directory),
+            health.clone(),
+            reserve.clone(),
+            first,
+        )?;
         let (database, (board, shelf, keyed)) = opened;
         let replays = Replays::new(
             Arc::clone(&directory),
@@ -102,8 +114,13 @@ impl Store {
         let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), keyed);
         let accounts = SqliteAccounts::new(database.clone(), shelf);
         let jobs = SqliteJobs::new(database.clone(), board);
-        let blobs = FileBlobs::open(Arc::clone(&directory), health.clone(), options.clock)
-            .map_err(OpenError::Blobs)?;
+        let blobs = FileBlobs::open(
+            Arc::clone(&directory),
+            health.clone(),
+            reserve.clone(),
+            options.clock,
+        )
+        .map_err(OpenError::Blobs)?;
         directory.sync().map_err(|source| DirectoryError::Io {
             path: path.to_owned(),
             source,
@@ -115,6 +132,7 @@ impl Store {
             accounts,
             calls,
             health,
+            reserve,
         })
     }
 
@@ -176,6 +194,14 @@ impl Store {
     /// If the disk failed and only a restart can help.
     pub fn healthy(&self) -> Result<(), Poisoned> {
         self.health.check()
+    }
+
+    /// Whether uploads are taken, as far as the disk has room.
+    ///
+    /// # Errors
+    /// If too little is free.
+    pub fn room(&self) -> Result<(), NoRoom> {
+        self.reserve.for_uploads()
     }
 
     /// Looks through the database for damage; answers what was found, nothing when it is sound.

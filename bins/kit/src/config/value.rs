@@ -22,6 +22,15 @@ pub trait Value: Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
+/// A number of bytes; `auto` leaves it to whoever needs it, and `0` is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoSize {
+    /// `auto`.
+    Auto,
+    /// This many.
+    Bytes(u64),
+}
+
 /// A time span of at least `MIN_MS` milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duration<const MIN_MS: u64>(pub std::time::Duration);
@@ -77,6 +86,26 @@ impl Value for Size {
 
     fn show(&self) -> String {
         quoted(&exact(self.0, &SIZE_UNITS[..4]).unwrap_or_else(|| format!("{}B", self.0)))
+    }
+}
+
+impl Value for AutoSize {
+    const ALLOWED: &'static str =
+        "a whole number with a unit, such as 512MiB or 2GiB, or 0B for nothing, or auto";
+
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self::Auto),
+            _ => quantity(text, SIZE_UNITS).map(Self::Bytes),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => quoted("auto"),
+            Self::Bytes(0) => quoted("0B"),
+            Self::Bytes(bytes) => Size(*bytes).show(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 
-use crate::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter};
+use crate::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter, Room};
 
 /// A blob store that forgets everything with the process. Clones share their blobs.
 #[derive(Clone)]
@@ -55,7 +55,7 @@ impl Inner {
 
 #[async_trait]
 impl BlobStore for MemoryBlobs {
-    async fn begin(&self) -> Result<Box<dyn BlobWriter>, BlobError> {
+    async fn begin(&self, _room: Room) -> Result<Box<dyn BlobWriter>, BlobError> {
         Ok(Box::new(MemoryWriter {
             inner: Arc::clone(&self.inner),
             bytes: BytesMut::new(),

@@ -77,7 +77,7 @@ impl Bench {
 
     /// Puts a file into the account.
     pub(crate) async fn upload(&mut self, name: &str, bytes: &[u8]) {
-        let mut writer = self.blobs.begin().await.unwrap();
+        let mut writer = self.blobs.begin(asset_store::Room::Spare).await.unwrap();
         writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
         let blob = writer.commit().await.unwrap();
         let file = ResolvedFile {
@@ -229,7 +229,7 @@ impl RunSink for Recorder {
     async fn commit(&self, output: RunOutput) -> Result<JobOutput, CommitError> {
         let bytes = match &output.content {
             OutputContent::Bytes(bytes) => {
-                let mut writer = self.blobs.begin().await.unwrap();
+                let mut writer = self.blobs.begin(asset_store::Room::Spare).await.unwrap();
                 writer.write(bytes.clone()).await.unwrap();
                 writer.commit().await.unwrap();
                 bytes.clone()

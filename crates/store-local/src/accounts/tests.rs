@@ -43,7 +43,11 @@ async fn accounts_in_rows_keep_the_contract() {
     contract::accounts(|tier| {
         let root = tempfile::tempdir().expect("a temporary directory");
         let clock = Clock::system();
-        let options = StoreOptions { clock, tier };
+        let options = StoreOptions {
+            clock,
+            tier,
+            ..StoreOptions::default()
+        };
         let store = Store::open_with(root.path(), options).expect("a fresh store");
         roots.lock().expect("no panic").push(root);
         let store = Arc::new(store.accounts());

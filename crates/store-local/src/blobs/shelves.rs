@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use asset_store::{Blob, BlobError, BlobHash};
+use asset_store::{Blob, BlobError, BlobHash, Room};
 use jiff::Timestamp;
 
 use super::temporary::TemporaryFile;
@@ -17,6 +17,7 @@ use super::{failed, is_full};
 use crate::clock::Clock;
 use crate::directory::{Directory, sync_directory};
 use crate::health::Health;
+use crate::reserve::Reserve;
 
 /// The folders of the blobs. Every method may wait for the disk.
 pub(super) struct Shelves {
@@ -25,6 +26,7 @@ pub(super) struct Shelves {
     root: PathBuf,
     temporary: PathBuf,
     health: Health,
+    reserve: Reserve,
     clock: Clock,
     /// By the first byte of the hashes.
     shelves: Vec<Mutex<Shelf>>,
@@ -45,6 +47,7 @@ impl Shelves {
     pub(super) fn open(
         directory: Arc<Directory>,
         health: Health,
+        reserve: Reserve,
         clock: Clock,
     ) -> io::Result<Self> {
         let (root, temporary) = (directory.blobs(), directory.tmp());
@@ -58,6 +61,7 @@ impl Shelves {
             root,
             temporary,
             health,
+            reserve,
             clock,
             shelves: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
         })
@@ -68,6 +72,15 @@ impl Shelves {
         self.health
             .check()
             .map_err(|poisoned| BlobError::Io(Box::new(poisoned)))
+    }
+
+    /// Whether the disk has the room that a blob may take.
+    pub(super) fn check_room(&self, room: Room) -> Result<(), BlobError> {
+        let checked = match room {
+            Room::Spare => self.reserve.for_uploads(),
+            Room::Kept => self.reserve.for_growth(),
+        };
+        checked.map_err(|no_room| BlobError::Full(Box::new(no_room)))
     }
 
     /// Where a blob lies if it is there.
@@ -103,7 +116,8 @@ impl Shelves {
         self.make_folders(&mut shelf, &blob.hash).map_err(failed)?;
         file.place(&self.path(&blob.hash), self.now())
             .map_err(failed)?;
-        self.sync_way(&mut shelf, &blob.hash)
+        self.sync_way(&mut shelf, &blob.hash)?;
+        Ok(())
     }
 
     /// If the blob is there already, makes it as durable and as fresh as if it had just been put.

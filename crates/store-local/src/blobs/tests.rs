@@ -10,11 +10,14 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use super::*;
+use crate::reserve::ReserveOptions;
 
 /// Blobs in a directory of their own, taken like that of a store.
 fn blobs_in(path: &Path, clock: Clock) -> FileBlobs {
     let directory = Directory::take(path).expect("the directory is free");
-    FileBlobs::open(Arc::new(directory), Health::default(), clock).expect("it can be opened")
+    let reserve = Reserve::open(&directory, ReserveOptions::NONE);
+    FileBlobs::open(Arc::new(directory), Health::default(), reserve, clock)
+        .expect("it can be opened")
 }
 
 fn blobs(root: &TempDir) -> FileBlobs {
@@ -26,7 +29,7 @@ fn root() -> TempDir {
 }
 
 async fn put(blobs: &FileBlobs, bytes: &Bytes) -> Blob {
-    let mut writer = blobs.begin().await.expect("a writer");
+    let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
     writer.write(bytes.clone()).await.expect("room");
     writer.commit().await.expect("a commit")
 }
@@ -79,11 +82,11 @@ async fn a_dropped_writer_leaves_no_file() {
     let root = root();
     let blobs = blobs(&root);
     let large = Bytes::from(vec![7; 3_000_000]);
-    let mut unfinished = blobs.begin().await.expect("a writer");
+    let mut unfinished = blobs.begin(Room::Spare).await.expect("a writer");
     unfinished.write(large.clone()).await.expect("room");
     // Still being written while it is dropped.
     drop(unfinished);
-    let mut finished = blobs.begin().await.expect("a writer");
+    let mut finished = blobs.begin(Room::Spare).await.expect("a writer");
     finished.write(large).await.expect("room");
     finished.finish().await.expect("an end");
     assert_eq!(files(&root.path().join("tmp")).len(), 1);

@@ -7,7 +7,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use asset_store::{Blob, BlobError, BlobWriter};
+use asset_store::{Blob, BlobError, BlobWriter, Room};
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
@@ -23,6 +23,7 @@ const BATCH: usize = 512 * 1024;
 
 pub(super) struct FileWriter {
     shelves: Arc<Shelves>,
+    room: Room,
     /// Given back when the writer and whatever still works for it are gone.
     turn: Arc<OwnedSemaphorePermit>,
     gathered: Vec<Bytes>,
@@ -61,9 +62,10 @@ enum Content {
 struct Unusable;
 
 impl FileWriter {
-    pub(super) fn new(shelves: Arc<Shelves>, turn: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(shelves: Arc<Shelves>, room: Room, turn: OwnedSemaphorePermit) -> Self {
         Self {
             shelves,
+            room,
             turn: Arc::new(turn),
             gathered: Vec::new(),
             gathered_bytes: 0,
@@ -91,11 +93,14 @@ impl FileWriter {
         let chunks = mem::take(&mut self.gathered);
         self.gathered_bytes = 0;
         let (shelves, turn) = (Arc::clone(&self.shelves), Arc::clone(&self.turn));
+        let room = self.room;
         self.state = State::Writing(task::spawn_blocking(move || {
             let mut written = match before {
                 Some(before) => before,
                 None => Written::begin(&shelves, turn)?,
             };
+            // The reserve must outlast an upload that began above it.
+            shelves.check_room(room)?;
             written.append(&chunks)?;
             if last {
                 shelves.sync(&written.file)?;

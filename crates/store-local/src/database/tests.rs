@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tempfile::TempDir;
 
 use super::*;
+use crate::reserve::ReserveOptions;
 
 fn directory() -> (TempDir, Arc<Directory>) {
     let root = tempfile::tempdir().expect("a temporary directory");
@@ -16,7 +17,8 @@ fn directory() -> (TempDir, Arc<Directory>) {
 }
 
 fn open(directory: Arc<Directory>) -> Result<Database, OpenError> {
-    let (database, ()) = Database::open(directory, Health::default(), |_| Ok(()))?;
+    let reserve = Reserve::open(&directory, ReserveOptions::NONE);
+    let (database, ()) = Database::open(directory, Health::default(), reserve, |_| Ok(()))?;
     Ok(database)
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::transaction::{Effects, Transaction};
 use super::{DatabaseError, is_full};
 use crate::health::Health;
+use crate::reserve::Reserve;
 
 /// How many operations may wait: some seconds of work for a slow disk. Beyond it callers are told that it is busy.
 const QUEUE: usize = 1024;
@@ -34,6 +35,15 @@ pub(crate) enum Durability {
     Lazy,
 }
 
+/// What an operation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// It takes something in.
+    Growth,
+    /// It brings something to its end, and finds room even on a full disk.
+    End,
+}
+
 pub(super) struct Writer {
     /// Taken away to let the thread end.
     queue: Option<mpsc::Sender<Queued>>,
@@ -42,6 +52,7 @@ pub(super) struct Writer {
 
 struct Queued {
     durability: Durability,
+    need: Need,
     operation: Box<dyn Operation>,
 }
 
@@ -65,6 +76,7 @@ struct Thread {
     connection: Connection,
     queue: mpsc::Receiver<Queued>,
     health: Health,
+    reserve: Reserve,
     /// Whether a commit waits for the disk, as the connection is set now.
     durability: Durability,
     /// Pages in the log, as SQLite told after the latest commit.
@@ -72,7 +84,11 @@ struct Thread {
 }
 
 impl Writer {
-    pub(super) fn start(mut connection: Connection, health: Health) -> rusqlite::Result<Self> {
+    pub(super) fn start(
+        mut connection: Connection,
+        health: Health,
+        reserve: Reserve,
+    ) -> rusqlite::Result<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&log_pages);
         connection.wal_hook(Some(move |_: &mut _, pages| {
@@ -84,6 +100,7 @@ impl Writer {
             connection,
             queue,
             health,
+            reserve,
             durability: Durability::Now,
             log_pages,
         };
@@ -101,6 +118,7 @@ impl Writer {
     pub(super) fn send<T, F>(
         &self,
         durability: Durability,
+        need: Need,
         operation: F,
     ) -> Result<oneshot::Receiver<Result<T, DatabaseError>>, DatabaseError>
     where
@@ -115,6 +133,7 @@ impl Writer {
         });
         let queued = Queued {
             durability,
+            need,
             operation,
         };
         let queue = self.queue.as_ref().ok_or(DatabaseError::Abandoned)?;
@@ -160,7 +179,15 @@ impl Thread {
 
     fn commit(&mut self, mut group: Vec<Queued>) {
         let mut effects = Effects::default();
+        let ends = group.iter().any(|queued| queued.need == Need::End);
+        if ends {
+            self.reserve.for_the_end();
+        }
         let committed = self.transact(&mut group, &mut effects);
+        if ends && matches!(committed, Err(DatabaseError::Full(_))) {
+            // Those who end something try again.
+            self.reserve.give_up();
+        }
         match &committed {
             Ok(()) => effects.committed(),
             Err(_) => effects.rolled_back(),
@@ -243,8 +270,10 @@ impl Thread {
 
     /// Writes the log back once it is long; a reader in the way only puts it off.
     fn checkpoint(&self) {
-        if self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES
-            && let Err(error) = self.write_back("PASSIVE")
+        if self.log_pages.load(Ordering::Relaxed) < CHECKPOINT_PAGES {
+            return;
+        }
+        if let Err(error) = self.write_back("PASSIVE")
             && !is_full(&error)
         {
             self.health.poison(&error);

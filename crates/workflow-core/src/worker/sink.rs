@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use asset_store::{AssetId, Blob, BlobError, BlobStore};
+use asset_store::{AssetId, Blob, BlobError, BlobStore, Room};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -160,7 +160,7 @@ impl Sink {
     async fn keep(&self, content: OutputContent) -> Result<Blob, CommitError> {
         match content {
             OutputContent::Bytes(bytes) => {
-                let mut writer = self.blobs.begin().await.map_err(blob_failed)?;
+                let mut writer = self.blobs.begin(Room::Kept).await.map_err(blob_failed)?;
                 writer.write(bytes).await.map_err(blob_failed)?;
                 writer.finish().await.map_err(blob_failed)?;
                 writer.commit().await.map_err(blob_failed)

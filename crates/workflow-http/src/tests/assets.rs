@@ -554,6 +554,25 @@ async fn what_a_job_reads_is_held_and_the_hold_never_named() {
 }
 
 #[tokio::test]
+async fn what_the_operator_holds_is_not_deleted_until_it_is_let_go() {
+    let server = server();
+    let asset = server.upload("x.png", "bytes").await;
+    let id = asset["id"].as_str().expect("an id");
+    let assets = &server.service.assets;
+    let parsed: asset_store::AssetId = id.parse().expect("a UUID");
+    assets.hold(parsed, true).await.expect("it is there");
+    let path = format!("/api/v2/assets/{id}");
+    let held = server.send(Method::DELETE, &path, &[], "").await;
+    let error = held.is_error(409, "asset_in_use");
+    assert_eq!(error["details"], Value::Null);
+    assets.hold(parsed, false).await.expect("it is there");
+    let deleted = server.send(Method::DELETE, &path, &[], "").await;
+    assert_eq!(deleted.status, 204);
+    let gone = assets.hold(parsed, true).await;
+    assert!(matches!(gone, Err(asset_store::AssetsError::NotFound)));
+}
+
+#[tokio::test]
 async fn an_expired_asset_is_absent() {
     let server = server();
     let parts = [PHOTO[0], PHOTO[1], ("expires_in", "60")];

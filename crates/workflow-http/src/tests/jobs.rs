@@ -594,6 +594,7 @@ async fn jobs_and_uploads_are_kept_as_long_as_the_tier_says() {
     let copy = json!({ "hash": asset["hash"], "file_path": "y.png" });
     let copy = server.post_json("/api/v2/assets/from-hash", &copy).await;
     assert_eq!(copy.json()["expires_at"], "2026-01-01T02:00:00.000Z");
+}
 
 #[tokio::test]
 async fn a_deployment_that_is_not_ready_or_stopped_takes_nothing_in_and_loses_nothing() {

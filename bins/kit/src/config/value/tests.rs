@@ -121,6 +121,17 @@ fn a_secret_is_long_and_never_shown() {
 }
 
 #[test]
+fn some_sizes_may_be_left_open() {
+    check::<AutoSize>(&[
+        ("auto", Some("\"auto\"")),
+        ("0B", Some("\"0B\"")),
+        ("64MiB", Some("\"64MiB\"")),
+        ("0", None),
+        ("", None),
+    ]);
+}
+
+#[test]
 fn lists_are_separated_by_commas() {
     check::<Vec<Origin>>(&[
         ("", Some("[]")),
