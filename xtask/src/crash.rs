@@ -27,7 +27,7 @@ use self::database::Sqlite;
 use self::installation::Installation;
 use self::schedule::Place;
 use self::tally::Tally;
-use crate::server;
+use crate::server::{self, Profile};
 
 /// How long to go on, and where to begin.
 #[derive(Debug, Args)]
@@ -50,6 +50,9 @@ pub struct Options {
     /// Use this program instead of building one.
     #[arg(long)]
     program: Option<PathBuf>,
+    /// Build the program as for tests, which is sooner done, rather than as for a release.
+    #[arg(long)]
+    dev: bool,
     /// The program has fault points; needed with `--program` alone.
     #[arg(long)]
     failpoints: bool,
@@ -89,7 +92,17 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
     };
     let (program, armed) = match options.program {
         Some(program) => (program, options.failpoints),
-        None => (server::build(root, features)?, !features.is_empty()),
+        None => {
+            let profile = if options.dev {
+                Profile::Dev
+            } else {
+                Profile::Release
+            };
+            (
+                server::build(root, profile, features)?,
+                !features.is_empty(),
+            )
+        }
     };
     if !program.is_file() {
         let text = format!("there is no program {}", program.display());

@@ -50,23 +50,47 @@ pub struct Server {
     pub start_time: Duration,
 }
 
+/// How a program is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// As for a release.
+    Release,
+    /// As for tests: built sooner.
+    Dev,
+}
+
+impl Profile {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Dev => "dev",
+        }
+    }
+}
+
 /// Builds the server in the profile `release`; returns where it is.
 ///
 /// # Errors
 /// When it does not build.
-pub fn build(root: &Path, features: &[&str]) -> io::Result<PathBuf> {
-    build_program(root, PROGRAM, features)
+pub fn build(root: &Path, profile: Profile, features: &[&str]) -> io::Result<PathBuf> {
+    build_program(root, PROGRAM, profile, features)
 }
 
-/// Builds a program, which is called like its package, in the profile `release`; returns where it is.
+/// Builds a program, which is called like its package; returns where it is.
 ///
 /// # Errors
 /// When it does not build.
-pub fn build_program(root: &Path, name: &str, features: &[&str]) -> io::Result<PathBuf> {
+pub fn build_program(
+    root: &Path,
+    name: &str,
+    profile: Profile,
+    features: &[&str],
+) -> io::Result<PathBuf> {
     // Under `cargo xtask` this names the very cargo that started it.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = std::process::Command::new(cargo)
-        .args(["build", "--release", "--package", name, "--bin", name])
+        .args(["build", "--package", name, "--bin", name])
+        .args(["--profile", profile.name()])
         .args([
             "--features",
             &features.join(","),

@@ -46,6 +46,7 @@ pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
                 .expect("a job that runs can lose its claim");
             job = rows::as_it_reads_back(job);
             job.revision += 1;
+            fail::fail_point!("job-take-up");
             rows::update(rows, &job)?;
             tracing::info!(job.id = %job.id, job.status = job.status.name(), "took up a job that was running");
         }
@@ -115,6 +116,7 @@ pub(crate) fn change(
     board: &SharedBoard,
     save: SaveJob,
 ) -> rusqlite::Result<Option<Arc<Job>>> {
+    fault(&save);
     let mut job = rows::as_it_reads_back(save.job);
     job.revision += 1;
     let Some(seq) = rows::update(rows, &job)? else {
@@ -140,6 +142,20 @@ pub(crate) fn change(
     let (board, committed) = (board.clone(), Arc::clone(&job));
     rows.after_commit(move || board.lock().publish(committed));
     Ok(Some(job))
+}
+
+/// The fault points of the steps of a job after its submission and its claim.
+fn fault(save: &SaveJob) {
+    match save.job.status {
+        JobStatus::Canceling | JobStatus::Canceled => fail::fail_point!("job-cancel"),
+        JobStatus::Succeeded | JobStatus::Failed | JobStatus::Expired => {
+            fail::fail_point!("job-end");
+        }
+        JobStatus::Queued | JobStatus::Running if !save.outputs.is_empty() => {
+            fail::fail_point!("job-output");
+        }
+        JobStatus::Queued | JobStatus::Running => fail::fail_point!("job-progress"),
+    }
 }
 
 /// A change that commits no output and keeps no log.
@@ -208,6 +224,7 @@ fn insert(
         }
     }
 
+    fail::fail_point!("job-insert");
     let job = Arc::new(rows::as_it_reads_back(job));
     let seq = rows::insert(rows, &job, &body)?;
     for input in inputs {
@@ -216,6 +233,7 @@ fn insert(
     if let Some(claim) = claim {
         beside::claim_key(rows, &account, &claim, seq)?;
     }
+    fail::fail_point!("job-inserted");
     board.lock().add(Live {
         newest: Arc::clone(&job),
         committed: None,

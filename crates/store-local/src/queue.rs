@@ -30,11 +30,13 @@ fn claim(
     let worker = request.worker;
     job.apply(JobEvent::Claimed { worker }, now)
         .expect("a job in the line-up is queued");
+    fail::fail_point!("job-claim");
     let claimed = jobs::change(rows, board, jobs::plain(job))?;
     let body = jobs::take_body(rows, board, next.id)?;
     let (Some(job), Some(body)) = (claimed, body) else {
         return Err(rusqlite::Error::QueryReturnedNoRows);
     };
+    fail::fail_point!("job-claimed");
     board.lock().lease(job.id, after(now, request.lease));
     Ok(Some(Claim { job, body }))
 }

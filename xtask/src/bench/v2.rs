@@ -23,7 +23,7 @@ use super::client::{Outcome, Plan, Work};
 use super::clients::Clients;
 use super::report::{Figure, ServerUse, Setting, table};
 use super::{disk, machine};
-use crate::server::{self, Launch, Server};
+use crate::server::{self, Launch, Profile, Server};
 
 /// What to measure, and how long.
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ const NO_END: u64 = 1 << 23;
 pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => server::build(root, &[])?,
+        None => server::build(root, Profile::Release, &[])?,
     };
     let folder = options
         .folder
@@ -104,7 +104,7 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
     fs::create_dir_all(&folder)?;
     let bench = Bench {
         program,
-        client: server::build_program(root, env!("CARGO_PKG_NAME"), &[])?,
+        client: server::build_program(root, env!("CARGO_PKG_NAME"), Profile::Release, &[])?,
         repository: root.to_owned(),
         folder: TempDir::with_prefix_in("bench-", folder)?,
         seconds: f64::from(options.seconds),

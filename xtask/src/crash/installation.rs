@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use super::Campaign;
 use super::check::Check;
-use super::client::{Client, Shared};
+use super::client::{Client, Shared, UPLOAD_LIFE};
 use super::database::Depth;
 use super::oracle::Oracle;
-use super::points::armed;
+use super::points::{SWEEP, armed};
 use super::schedule::{End, Place, end};
 use super::tally::{Found, Kind, Tally, Violation};
 use crate::random::Random;
@@ -34,6 +34,10 @@ pub(super) struct Installation {
 const CLIENTS: u64 = 4;
 /// The longest start after a crash.
 const LONGEST_START: Duration = Duration::from_secs(2);
+/// How long installations of a short life keep jobs.
+const JOB_LIFE: Duration = Duration::from_secs(2);
+/// And bytes that nothing refers to: longer than it takes from the bytes of a file to its record.
+const BLOB_LIFE: Duration = Duration::from_secs(5);
 /// How long a process with an armed fault point may live without reaching it.
 const POINT_WAIT: Duration = Duration::from_millis(400);
 
@@ -52,7 +56,10 @@ impl Installation {
         let folder = TempDir::with_prefix_in(prefix, &campaign.folder)?;
         let journal = BufWriter::new(File::create(folder.path().join("oracle.jsonl"))?);
         Ok(Self {
-            oracle: Shared::new(Oracle::new(Box::new(journal))),
+            oracle: Shared::new(Oracle::new(
+                place.is_short_lived().then_some(JOB_LIFE),
+                Box::new(journal),
+            )),
             campaign,
             place,
             folder,
@@ -79,11 +86,8 @@ impl Installation {
 
     async fn cycle(&mut self, cycle: u64, violations: &mut Vec<Violation>) -> io::Result<()> {
         let mut random = self.random(cycle, part::END);
-        let how = end(
-            &mut random,
-            &self.campaign.points,
-            self.campaign.points_alone,
-        );
+        let points = self.points();
+        let how = end(&mut random, &points, self.campaign.points_alone);
         match how {
             End::KillAtStart(after) => {
                 start_and_kill(&self.launch(None), after).await?;
@@ -245,6 +249,14 @@ impl Installation {
         self.tally.acknowledged_deletions = deletions;
     }
 
+    /// The points that can be reached here: only where something expires there is something to sweep.
+    fn points(&self) -> Vec<&'static str> {
+        let points = self.campaign.points.iter().copied();
+        points
+            .filter(|point| self.place.is_short_lived() || !SWEEP.contains(point))
+            .collect()
+    }
+
     fn random(&self, cycle: u64, part: u64) -> Random {
         self.place.random(self.campaign.seed, cycle, part)
     }
@@ -253,14 +265,25 @@ impl Installation {
         self.folder.path().join("data")
     }
 
-    /// Sweeps all the time, so that kills meet sweeps; everything else is as it ships.
+    /// Sweeps all the time, so that kills meet sweeps, and half of the installations keep nothing for long, so that sweeps
+    /// meet something; everything else is as it ships.
     fn launch(&self, armed: Option<&str>) -> Launch {
         let arguments = ["--sweep-interval", "50ms", "--log-level", "info"];
+        let mut arguments = arguments.map(str::to_owned).to_vec();
+        if self.place.is_short_lived() {
+            for (name, life) in [
+                ("--job-retention", JOB_LIFE),
+                ("--upload-retention", UPLOAD_LIFE),
+                ("--sweep-grace", BLOB_LIFE),
+            ] {
+                arguments.extend([name.to_owned(), format!("{}ms", life.as_millis())]);
+            }
+        }
         Launch {
             program: self.campaign.program.clone(),
             data_dir: self.data_dir(),
             log: self.folder.path().join("server.log"),
-            arguments: arguments.map(str::to_owned).to_vec(),
+            arguments,
             variables: armed
                 .map(|armed| ("FAILPOINTS".to_owned(), armed.to_owned()))
                 .into_iter()

@@ -26,6 +26,8 @@ pub(super) struct Oracle {
     pub(super) unchecked: BTreeSet<String>,
     /// The key of every acknowledged job.
     keys: BTreeMap<String, String>,
+    /// How long the installation keeps jobs, where it is short.
+    short_life: Option<Duration>,
     journal: Box<dyn Write + Send>,
 }
 
@@ -33,6 +35,8 @@ pub(super) struct Oracle {
 #[derive(Debug, Clone)]
 pub(super) struct Submission {
     pub(super) body: String,
+    /// When it was sent first; its job was made then or later.
+    sent: Instant,
     /// Its job, once it was acknowledged.
     pub(super) job: Option<String>,
 }
@@ -43,7 +47,9 @@ pub(super) struct Upload {
     pub(super) content: Content,
     /// `blake3:` and hexadecimal digits.
     pub(super) hash: String,
-    /// When it may be gone, for one that asked for a short life.
+    /// Whether it asked for a short life.
+    pub(super) asks_short: bool,
+    /// When it may be gone, for one with a short life.
     pub(super) expires: Option<Instant>,
     /// Its asset, once it was acknowledged.
     pub(super) asset: Option<String>,
@@ -105,9 +111,10 @@ pub(super) fn hash_of(bytes: &[u8]) -> String {
 }
 
 impl Oracle {
-    /// An oracle that writes its journal to `journal`.
-    pub(super) fn new(journal: Box<dyn Write + Send>) -> Self {
+    /// An oracle of an installation that keeps jobs for `short_life`, if it is short; writes its journal to `journal`.
+    pub(super) fn new(short_life: Option<Duration>, journal: Box<dyn Write + Send>) -> Self {
         Self {
+            short_life,
             submissions: BTreeMap::new(),
             uploads: BTreeMap::new(),
             ends: BTreeMap::new(),
@@ -121,9 +128,12 @@ impl Oracle {
     /// A submission is about to be sent.
     pub(super) fn submitting(&mut self, key: &str, body: &str) {
         self.note(&json!({"sent": "submission", "key": key, "body": body}));
-        let body = body.to_owned();
-        self.submissions
-            .insert(key.to_owned(), Submission { body, job: None });
+        let submission = Submission {
+            body: body.to_owned(),
+            sent: Instant::now(),
+            job: None,
+        };
+        self.submissions.insert(key.to_owned(), submission);
         self.unchecked.insert(key.to_owned());
     }
 
@@ -138,10 +148,17 @@ impl Oracle {
             let what = format!("job {job} answers the keys {owner} and {key}");
             return Err(Violation::new(Kind::Lost, what));
         }
+        let may_be_gone = self.job_may_be_gone(key);
         let Some(submission) = self.submissions.get_mut(key) else {
             return Ok(());
         };
         match &submission.job {
+            // A key goes with its job.
+            Some(first) if first != job && may_be_gone => {
+                submission.job = Some(job.to_owned());
+                submission.sent = Instant::now();
+                Ok(())
+            }
             Some(first) if first != job => {
                 let what = format!("key {key} has the jobs {first} and {job}");
                 Err(Violation::new(Kind::Duplicated, what))
@@ -152,6 +169,18 @@ impl Oracle {
                 Ok(())
             }
         }
+    }
+
+    /// Whether the time of the job of `key` may be over.
+    pub(super) fn job_may_be_gone(&self, key: &str) -> bool {
+        let sent = self.submissions.get(key).map(|submission| submission.sent);
+        sent.zip(self.short_life)
+            .is_some_and(|(sent, life)| Instant::now() >= sent + life)
+    }
+
+    /// Whether jobs, and with them their outputs, may be gone at all.
+    pub(super) fn is_short_lived(&self) -> bool {
+        self.short_life.is_some()
     }
 
     /// The moment until which everything is known; to be taken before the server is asked.

@@ -6,14 +6,46 @@
 
 /// Every fault point, by the file that has it.
 pub(super) const POINTS: &[&str] = &[
+    "asset-expire",
+    "asset-insert",
+    "asset-remove",
     "blob-create",
+    "blob-delete",
     "blob-folder-sync",
+    "blob-placed",
     "blob-rename",
     "blob-sync",
     "blob-write",
+    "database-checkpoint",
     "database-commit",
     "database-committed",
+    "job-cancel",
+    "job-claim",
+    "job-claimed",
+    "job-end",
+    "job-expire",
+    "job-insert",
+    "job-inserted",
+    "job-output",
+    "job-progress",
+    "job-take-up",
 ];
+
+/// Those that are reached where something expires.
+pub(super) const SWEEP: &[&str] = &["asset-expire", "blob-delete", "job-expire"];
+
+/// Those that a cycle reaches once or twice, if at all.
+const RARE: &[&str] = &[
+    "asset-remove",
+    "database-checkpoint",
+    "job-cancel",
+    "job-take-up",
+];
+
+/// Whether a cycle reaches a point now and then only.
+pub(super) fn is_rare(point: &str) -> bool {
+    RARE.contains(&point) || SWEEP.contains(&point)
+}
 
 /// The value of `FAILPOINTS` that ends the process at the hit of `point` that follows `passing` others.
 pub(super) fn armed(point: &str, passing: u64) -> String {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use super::points;
 use crate::random::Random;
 
 /// An installation of a campaign.
@@ -37,6 +38,8 @@ const LONGEST_LIFE_US: u64 = 150_000;
 const LONGEST_START_US: u64 = 40_000;
 /// Most hits that a point lets pass: a cycle reaches every point some dozen times.
 const MOST_PASSING: u64 = 24;
+/// Most hits that a point lets pass that a cycle reaches now and then.
+const MOST_PASSING_RARE: u64 = 2;
 
 impl Place {
     /// Reads `LANE.NUMBER`.
@@ -49,6 +52,11 @@ impl Place {
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
         Ok(Self { lane, installation })
+    }
+
+    /// Whether it keeps jobs and files for some seconds only.
+    pub(super) fn is_short_lived(self) -> bool {
+        self.installation % 2 == 1
     }
 
     /// The random numbers of a part of a cycle of this installation.
@@ -69,7 +77,11 @@ pub(super) fn end(random: &mut Random, points: &[&'static str], points_alone: bo
     match random.pick(points) {
         Some(name) if kind < 10 => End::Point {
             name,
-            passing: random.below(MOST_PASSING),
+            passing: random.below(if points::is_rare(name) {
+                MOST_PASSING_RARE
+            } else {
+                MOST_PASSING
+            }),
         },
         Some(_) | None if kind == 19 => {
             End::KillAtStart(Duration::from_micros(random.below(LONGEST_START_US)))

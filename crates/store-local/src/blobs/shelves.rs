@@ -117,6 +117,7 @@ impl Shelves {
         file.place(&self.path(&blob.hash), self.now())
             .map_err(failed)?;
         self.sync_way(&mut shelf, &blob.hash)?;
+        fail::fail_point!("blob-placed");
         Ok(())
     }
 
@@ -150,6 +151,7 @@ impl Shelves {
             return Ok(false);
         }
         // Not made durable: a blob that comes back with the power is swept again.
+        fail::fail_point!("blob-delete");
         fs::remove_file(&path).map_err(failed)?;
         Ok(true)
     }

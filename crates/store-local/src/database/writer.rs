@@ -273,6 +273,7 @@ impl Thread {
         if self.log_pages.load(Ordering::Relaxed) < CHECKPOINT_PAGES {
             return;
         }
+        fail::fail_point!("database-checkpoint");
         if let Err(error) = self.write_back("PASSIVE")
             && !is_full(&error)
         {

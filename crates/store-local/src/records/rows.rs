@@ -34,6 +34,7 @@ pub(crate) fn insert(
         Some(existing) => (existing.id, InsertOutcome::Existing(existing)),
         None => {
             let asset = as_it_reads_back(asset);
+            fail::fail_point!("asset-insert");
             put(rows, &asset)?;
             (asset.id, InsertOutcome::Created { asset, had_bytes })
         }
@@ -153,6 +154,7 @@ pub(crate) fn remove(
     Ok(if removed == 0 {
         Removal::Held
     } else {
+        fail::fail_point!("asset-remove");
         Removal::Removed
     })
 }
@@ -168,6 +170,9 @@ pub(crate) fn expire(rows: &Connection, now: Timestamp, limit: usize) -> rusqlit
                 ORDER BY expires_at LIMIT ?2)",
         )?
         .execute(params![Micros(now), limit])?;
+    if removed > 0 {
+        fail::fail_point!("asset-expire");
+    }
     rows.prepare_cached("DELETE FROM asset_keys WHERE expires_at <= ?1")?
         .execute([Micros(now)])?;
     Ok(removed)

@@ -3,7 +3,7 @@
 use super::*;
 
 fn oracle() -> Oracle {
-    Oracle::new(Box::new(std::io::sink()))
+    Oracle::new(None, Box::new(std::io::sink()))
 }
 
 fn job(key: &str, status: &str, outputs: &[(&str, &str)]) -> Value {
@@ -27,6 +27,7 @@ fn kind(judged: Result<(), Violation>) -> Option<Kind> {
 fn upload(deletion: Deletion, expires: Option<Instant>) -> Upload {
     let content = Content { seed: 1, size: 10 };
     Upload {
+        asks_short: expires.is_some(),
         content,
         hash: hash_of(&content.bytes()),
         expires,
@@ -145,4 +146,24 @@ fn everything_sent_waits_for_a_check() {
     oracle.deletion("b", Deletion::Acknowledged);
     assert_eq!(oracle.unchecked.iter().collect::<Vec<_>>(), ["b"]);
     assert_eq!(oracle.acknowledged(), (0, 1, 1));
+}
+
+#[test]
+fn a_key_has_another_job_only_where_the_first_may_be_gone() {
+    for (life, violations) in [
+        (None, 1),
+        (Some(Duration::from_secs(60)), 1),
+        (Some(Duration::ZERO), 0),
+    ] {
+        let mut oracle = Oracle::new(life, Box::new(std::io::sink()));
+        oracle.submitting("k", "{}");
+        oracle
+            .submitted("k", "one")
+            .expect("the first job of a key");
+        assert_eq!(oracle.job_may_be_gone("k"), violations == 0);
+        assert_eq!(
+            usize::from(oracle.submitted("k", "two").is_err()),
+            violations
+        );
+    }
 }
