@@ -5,6 +5,7 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+mod documents;
 mod partners;
 mod providers;
 mod v2;

@@ -1,0 +1,94 @@
+//! The documents of the APIs against the real binary: schemathesis makes requests from each, good and bad, and every answer
+//! must be one that the document has.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use it::{Server, skipped};
+use tokio::process::Command;
+
+/// A document, and what it takes to be let in.
+struct Document {
+    /// Where it is served.
+    path: &'static str,
+    /// Further arguments of the server.
+    server: &'static [&'static str],
+    /// Further arguments of schemathesis, such as a header with a key.
+    client: &'static [&'static str],
+}
+
+/// Every document that is served.
+const DOCUMENTS: &[Document] = &[Document {
+    path: "/api/v2/openapi.json",
+    server: &[],
+    client: &[],
+}];
+
+/// Names the program.
+const VARIABLE: &str = "EASEL_SCHEMATHESIS";
+
+/// What an answer is held against. Whether a request that the document allows is taken in is not among it: a graph is more
+/// than its schema.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance";
+
+/// The time that one document may take.
+const SECONDS: &str = "45";
+
+/// Every run makes the same requests first.
+const SEED: &str = "20261121";
+
+#[tokio::test]
+async fn no_answer_is_outside_its_document() {
+    let Some(program) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{VARIABLE} must be set where nothing may be skipped"
+        );
+        let why = format!("{VARIABLE} does not name schemathesis; `.ci/run` installs it");
+        return skipped("no_answer_is_outside_its_document", &why);
+    };
+    for document in DOCUMENTS {
+        let data = tempfile::tempdir().unwrap();
+        let server = Server::start_with(data.path(), document.server)
+            .await
+            .unwrap();
+        let url = format!("http://{}{}", server.address, document.path);
+        let ran = Command::new(&program)
+            .args(["run", &url, "--checks", CHECKS])
+            .args([
+                "--max-time",
+                SECONDS,
+                "--seed",
+                SEED,
+                "--max-examples",
+                "12",
+            ])
+            .args(["--request-timeout", "15", "--warnings", "off", "--no-color"])
+            .args(document.client)
+            // What it leaves behind goes with the data.
+            .current_dir(data.path())
+            .output()
+            .await
+            .unwrap();
+        let report = String::from_utf8_lossy(&ran.stdout);
+        assert!(
+            ran.status.success(),
+            "{}: {}\n{report}\n{}",
+            document.path,
+            ran.status,
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        // A run that asked nothing would pass, too.
+        let passed = report.lines().find(|line| line.contains(" generated, "));
+        let passed = passed.unwrap_or_else(|| panic!("no count of requests:\n{report}"));
+        // Past the capture of test output; a closed standard error is no reason to fail a test.
+        let _ = writeln!(std::io::stderr(), "{}: {}", document.path, passed.trim());
+        let asked: u32 = passed
+            .split_whitespace()
+            .next()
+            .and_then(|count| count.parse().ok())
+            .unwrap_or_default();
+        assert!(asked >= 100, "{passed}");
+        assert!(server.terminate().await.unwrap().success());
+    }
+}
