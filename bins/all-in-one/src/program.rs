@@ -1,10 +1,10 @@
-//! The commands: `serve`, `run`, `config show`, and those of operators.
+//! The commands: `serve`, `run`, `config show`, those of operators, and those for the data directory.
 
 use std::process::ExitCode;
 
 use clap::Command;
 use kit::{admin, program};
-use workflow_server::KEYS;
+use workflow_server::{KEYS, copies};
 
 use crate::run;
 
@@ -16,6 +16,9 @@ pub fn main() -> ExitCode {
     let matches = command().get_matches();
     program::finish(match matches.subcommand() {
         Some(("run", arguments)) => run::run(arguments),
+        Some(("backup", arguments)) => copies::back_up(&matches, arguments),
+        Some(("check", _)) => copies::check(&matches),
+        Some(("rotate-link-keys", _)) => copies::rotate_link_keys(&matches),
         Some((name, _)) if admin::is_command(name) => workflow_server::program::operate(&matches),
         Some(("config", _)) => workflow_server::program::show_config(&matches),
         Some(_) | None => workflow_server::program::serve(&matches),
@@ -23,9 +26,8 @@ pub fn main() -> ExitCode {
 }
 
 fn command() -> Command {
-    program::command("all-in-one", ABOUT, KEYS)
-        .subcommand(run::command())
-        .subcommands(admin::commands(true))
+    let command = program::command("all-in-one", ABOUT, KEYS).subcommand(run::command());
+    copies::add_to(command.subcommands(admin::commands(true)))
 }
 
 #[cfg(test)]

@@ -117,7 +117,12 @@ pub fn api(
     requests: &HttpMetrics,
     drain: &CancellationToken,
 ) -> Result<WorkflowApi, RouteError> {
-    workflow_http::routes(service(config, stack, identity, requests, drain))
+    let api = workflow_http::routes(service(config, stack, identity, requests, drain))?;
+    let counted = api.clone();
+    stack
+        .metrics()
+        .watch_streams(move || counted.open_streams());
+    Ok(api)
 }
 
 fn service(

@@ -3,6 +3,7 @@
 //! Chooses the adapters and wires them together; decides nothing about a job or a file. Embed it whole with [`assemble`], or
 //! without HTTP with [`Stack`].
 
+pub mod copies;
 pub mod program;
 
 mod app;

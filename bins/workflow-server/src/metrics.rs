@@ -4,7 +4,7 @@
 //! somebody looks.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use accounts::AccountId;
 use async_trait::async_trait;
@@ -24,10 +24,14 @@ const SECONDS: [f64; 12] = [
 ];
 
 /// Counts jobs. Clones count together.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct JobMetrics {
     queued: Gauge,
     running: Gauge,
+    streams: Gauge,
+    /// How many event streams are open, for whoever serves some.
+    count_streams: Arc<OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>>,
+    free: Gauge,
     ended: Family<EndLabels, Counter>,
     waited: Histogram,
     ran: Histogram,
@@ -50,6 +54,9 @@ impl JobMetrics {
         let counted = Self {
             queued: Gauge::default(),
             running: Gauge::default(),
+            streams: Gauge::default(),
+            count_streams: Arc::default(),
+            free: Gauge::default(),
             ended: Family::default(),
             waited: Histogram::new(SECONDS),
             ran: Histogram::new(SECONDS),
@@ -64,6 +71,16 @@ impl JobMetrics {
             "easel_jobs_running",
             "Jobs that a worker has",
             counted.running.clone(),
+        );
+        registry.register(
+            "easel_event_streams_open",
+            "Event streams that are open",
+            counted.streams.clone(),
+        );
+        registry.register(
+            "easel_disk_free_bytes",
+            "Room on the disk of the data directory",
+            counted.free.clone(),
         );
         registry.register(
             "easel_jobs_ended",
@@ -89,6 +106,22 @@ impl JobMetrics {
             .set(i64::try_from(depth.queued).unwrap_or(i64::MAX));
         self.running
             .set(i64::try_from(depth.running).unwrap_or(i64::MAX));
+    }
+
+    /// Asks `count` from now on how many streams are open; whoever comes first is asked.
+    pub(crate) fn watch_streams(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        let _ = self.count_streams.set(Box::new(count));
+    }
+
+    /// Shows how many streams are open.
+    pub(crate) fn show_streams(&self) {
+        let open = self.count_streams.get().map_or(0, |count| count());
+        self.streams.set(i64::try_from(open).unwrap_or(i64::MAX));
+    }
+
+    /// Shows how much room the disk has.
+    pub(crate) fn set_free(&self, bytes: u64) {
+        self.free.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     fn ended(&self, job: &Job) {

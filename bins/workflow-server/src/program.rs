@@ -1,4 +1,4 @@
-//! The commands of a server of workflows: `serve`, `config show`, and those of operators.
+//! The commands of a server of workflows: `serve`, `config show`, those of operators, and those for the data directory.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ use kit::program::{self, Failure};
 
 use crate::app::assemble;
 use crate::config::{Config, KEYS, WorkflowLimits};
+use crate::copies;
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
 
@@ -18,10 +19,14 @@ const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
 #[must_use]
 pub fn main() -> ExitCode {
     let command = program::command("workflow-server", ABOUT, KEYS);
-    let matches = command.subcommands(admin::commands(true)).get_matches();
-    program::finish(match matches.subcommand_name() {
-        Some("config") => show_config(&matches),
-        Some(name) if admin::is_command(name) => operate(&matches),
+    let command = copies::add_to(command.subcommands(admin::commands(true)));
+    let matches = command.get_matches();
+    program::finish(match matches.subcommand() {
+        Some(("backup", arguments)) => copies::back_up(&matches, arguments),
+        Some(("check", _)) => copies::check(&matches),
+        Some(("rotate-link-keys", _)) => copies::rotate_link_keys(&matches),
+        Some(("config", _)) => show_config(&matches),
+        Some((name, _)) if admin::is_command(name) => operate(&matches),
         Some(_) | None => serve(&matches),
     })
 }

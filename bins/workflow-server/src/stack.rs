@@ -203,11 +203,20 @@ impl Stack {
         installation::admin_ports(&self.store, Keeps::Assets)
     }
 
+    /// What is counted.
+    pub(crate) fn metrics(&self) -> &JobMetrics {
+        &self.metrics
+    }
+
     /// Why jobs cannot be taken in or run now; nothing when they can. Brings what metrics show of the queue up to date.
     pub async fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         if let Err(poisoned) = self.store.healthy() {
             complaints.push(poisoned.to_string());
+        }
+        self.metrics.show_streams();
+        if let Some(bytes) = self.store.free_bytes() {
+            self.metrics.set_free(bytes);
         }
         if let Err(no_room) = self.store.room() {
             complaints.push(no_room.to_string());

@@ -5,6 +5,7 @@
 //! blob is through a row. Start at [`Store`].
 
 mod accounts;
+mod backup;
 mod blobs;
 mod calls;
 mod clock;
@@ -22,6 +23,7 @@ mod store;
 mod user_files;
 
 pub use accounts::SqliteAccounts;
+pub use backup::{BackupError, Contents, InspectError, back_up, inspect};
 pub use blobs::FileBlobs;
 pub use calls::SqliteCalls;
 pub use clock::Clock;

@@ -1,6 +1,6 @@
 //! The keys that sign links, kept with the rows so that links outlive a restart.
 //!
-//! Two are read, the newest signs: a second row is all that a rotation has to add.
+//! Two are read, the newest signs.
 
 use asset_store::LinkKeys;
 use rusqlite::Connection;
@@ -33,6 +33,16 @@ pub(crate) fn installation_secret(connection: &Connection) -> rusqlite::Result<[
         |row| row.get(0),
     )?;
     Ok(blake3::derive_key("easel installation secret v1", &first))
+}
+
+/// Makes a key that signs from the next reading on. Those before the last one are read no more, and their links end; the
+/// first stays, because the secret of the installation follows from it.
+pub(crate) fn rotate(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute(
+        "INSERT INTO link_keys (secret) VALUES (?1)",
+        [fresh_secret()],
+    )?;
+    Ok(())
 }
 
 /// 32 bytes made of the randomness of the system: three random UUIDs carry 366 bits of it.

@@ -132,6 +132,11 @@ impl Reserve {
         reserve
     }
 
+    /// How much is free.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        self.disk().map(|disk| disk.free_bytes)
+    }
+
     /// Whether new bytes may come.
     pub(crate) fn for_uploads(&self) -> Result<(), NoRoom> {
         self.at_least(|options, total| options.min_free.bytes(total).max(options.ballast_bytes))

@@ -11,7 +11,7 @@ use crate::accounts::SqliteAccounts;
 use crate::blobs::FileBlobs;
 use crate::calls::{Replays, SqliteCalls};
 use crate::clock::Clock;
-use crate::database::{Database, DatabaseError, MigrationError};
+use crate::database::{Database, DatabaseError, Durability, MigrationError};
 use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
 use crate::jobs::SqliteJobs;
@@ -188,12 +188,30 @@ impl Store {
         self.database.read(link_keys::installation_secret).await
     }
 
+    /// Makes a new key that signs links, for whoever reads the keys from now on. The one before goes on to be recognised;
+    /// those before it do not.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub async fn rotate_link_keys(&self) -> Result<(), DatabaseError> {
+        let rotated = self
+            .database
+            .write(Durability::Now, |rows| link_keys::rotate(rows));
+        rotated.await
+    }
+
     /// Whether the store still writes.
     ///
     /// # Errors
     /// If the disk failed and only a restart can help.
     pub fn healthy(&self) -> Result<(), Poisoned> {
         self.health.check()
+    }
+
+    /// Room on the disk, where it tells.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.reserve.free_bytes()
     }
 
     /// Whether uploads are taken, as far as the disk has room.

@@ -39,15 +39,15 @@ async fn link_keys_outlive_the_process_and_rotate() {
     let store = Store::open(root.path()).expect("the store again");
     let keys = store.link_keys().await.expect("keys");
     assert_eq!(keys.verify(&old, "a.png", now), Ok(link.clone()));
-    let rotate = store
-        .database
-        .write(crate::database::Durability::Now, |rows| {
-            rows.execute("INSERT INTO link_keys VALUES (2, randomblob(32))", [])
-        });
-    rotate.await.expect("a second key");
+    store.rotate_link_keys().await.expect("a second key");
     let rotated = store.link_keys().await.expect("keys");
     assert_eq!(rotated.verify(&old, "a.png", now), Ok(link.clone()));
     assert_ne!(rotated.sign(&link), old);
+    store.rotate_link_keys().await.expect("a third key");
+    let twice = store.link_keys().await.expect("keys");
+    twice
+        .verify(&old, "a.png", now)
+        .expect_err("its key is forgotten");
 }
 
 #[test]

@@ -1,0 +1,232 @@
+//! Copies of a data directory that may be in use, and whether a directory is sound.
+//!
+//! The rows first, as one moment of them; then the files that they name, which are there by then, never change, and go a
+//! while after their last row at the earliest. A copy of both is a data directory: a server can start over it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use asset_store::BlobHash;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::columns::Hash;
+use crate::directory::{Directory, DirectoryError, sync_directory};
+
+/// What a backup consists of, or what a look over a directory met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Blobs that rows name.
+    pub blobs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of them that an earlier backup had already.
+    pub kept: u64,
+}
+
+/// A backup was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// There is nothing to copy.
+    #[error("{} is no data directory; name the one that a server uses", .0.display())]
+    NoStore(PathBuf),
+    /// The rows could not be copied.
+    #[error("the rows could not be copied")]
+    Rows(#[source] rusqlite::Error),
+    /// A file could not be copied.
+    #[error("{} could not be copied", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A directory could not be looked over.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// It is in use, or cannot be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// Its rows cannot be read.
+    #[error("the rows cannot be read; restore the directory from a backup")]
+    Rows(#[source] rusqlite::Error),
+}
+
+/// Copies the installation in `from`, which a server may be using, into `to`, where an earlier backup may be. What is in `to`
+/// is the earlier backup until the last step and the new one after it; everything is on the disk when this returns.
+///
+/// # Errors
+/// If `from` is no data directory or something cannot be copied; the earlier backup is then as it was.
+pub fn back_up(from: &Path, to: &Path) -> Result<Contents, BackupError> {
+    let database = from.join("main.db");
+    if !database.is_file() {
+        return Err(BackupError::NoStore(from.to_owned()));
+    }
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |source| BackupError::File { path, source }
+    };
+    create(&to.join("blobs")).map_err(at(to))?;
+    let (rows, new) = (to.join("main.db"), to.join("main.db.new"));
+    remove(&new).map_err(at(&new))?;
+    let hashes = copy_rows(&database, &new).map_err(BackupError::Rows)?;
+    let mut contents = Contents::default();
+    let mut folders = BTreeSet::new();
+    for hash in hashes {
+        let place = place(hash);
+        let target = to.join(&place);
+        let (bytes, kept) = copy_blob(&from.join(&place), &target).map_err(at(&target))?;
+        contents.blobs += 1;
+        contents.bytes += bytes;
+        contents.kept += u64::from(kept);
+        folders.extend(target.ancestors().skip(1).take(3).map(Path::to_owned));
+    }
+    // A replay that goes while it is copied is one that its key answers no more.
+    for place in replays(from).map_err(at(&from.join("replays")))? {
+        let target = to.join(&place);
+        match copy_blob(&from.join(&place), &target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            copied => drop(copied.map_err(at(&target))?),
+        }
+        folders.extend(target.ancestors().skip(1).take(2).map(Path::to_owned));
+    }
+    for folder in &folders {
+        sync_directory(folder).map_err(at(folder))?;
+    }
+    File::open(&new)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| fs::rename(&new, &rows))
+        .and_then(|()| sync_directory(to))
+        .map_err(at(&rows))?;
+    Ok(contents)
+}
+
+/// Looks over a data directory that no server uses: the rows, and that the bytes which they name are whole. Answers what it
+/// met, and what is wrong; an empty list when it is sound.
+///
+/// # Errors
+/// If it is in use or cannot be read at all.
+pub fn inspect(path: &Path) -> Result<(Contents, Vec<String>), InspectError> {
+    let directory = Directory::take(path)?;
+    let rows = Connection::open_with_flags(
+        directory.database(),
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW,
+    )
+    .map_err(InspectError::Rows)?;
+    let mut faults = complaints(&rows).map_err(InspectError::Rows)?;
+    let mut contents = Contents::default();
+    for hash in hashes(&rows).map_err(InspectError::Rows)? {
+        match hash_of(&path.join(place(hash))) {
+            Ok((found, bytes)) => {
+                contents.blobs += 1;
+                contents.bytes += bytes;
+                if found != hash {
+                    faults.push(format!("the bytes of {hash} are others"));
+                }
+            }
+            Err(error) => faults.push(format!("the bytes of {hash} cannot be read: {error}")),
+        }
+    }
+    Ok((contents, faults))
+}
+
+/// Copies one moment of the rows into a database of its own, and answers the blobs that they name.
+fn copy_rows(from: &Path, to: &Path) -> rusqlite::Result<Vec<BlobHash>> {
+    // Reading alone: whoever writes goes on meanwhile.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let rows = Connection::open_with_flags(fs::canonicalize(from).unwrap_or_default(), flags)?;
+    let target = to.to_string_lossy();
+    rows.execute("VACUUM INTO ?1", [&target])?;
+    hashes(&Connection::open_with_flags(
+        to,
+        OpenFlags::SQLITE_OPEN_READ_ONLY,
+    )?)
+}
+
+fn hashes(rows: &Connection) -> rusqlite::Result<Vec<BlobHash>> {
+    let mut statement = rows.prepare("SELECT DISTINCT hash FROM assets ORDER BY hash")?;
+    let hashes = statement.query_map([], |row| row.get::<_, Hash>(0))?;
+    hashes.map(|hash| Ok(hash?.0)).collect()
+}
+
+fn complaints(rows: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement = rows.prepare("PRAGMA integrity_check")?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let mut found = lines.collect::<rusqlite::Result<Vec<_>>>()?;
+    found.retain(|line| line != "ok");
+    let mut statement = rows.prepare("PRAGMA foreign_key_check")?;
+    let dangling = statement.query_map([], |row| row.get::<_, String>(0))?;
+    for table in dangling {
+        found.push(format!("a row of {} refers to nothing", table?));
+    }
+    Ok(found)
+}
+
+/// Where a blob lies in a data directory.
+fn place(hash: BlobHash) -> PathBuf {
+    let hex = hash.to_hex();
+    ["blobs", &hex[..2], &hex[2..4], &hex].iter().collect()
+}
+
+/// Where the results lie that keys answer again.
+fn replays(from: &Path) -> io::Result<Vec<PathBuf>> {
+    let root = from.join("replays");
+    if !root.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut places = Vec::new();
+    for folder in fs::read_dir(&root)? {
+        let folder = folder?.path();
+        for file in fs::read_dir(&folder)? {
+            let file = file?.path();
+            places.extend(file.strip_prefix(from).ok().map(Path::to_owned));
+        }
+    }
+    Ok(places)
+}
+
+/// Puts a file that never changes into its place, unless it is there whole; answers its size, and whether it was.
+fn copy_blob(from: &Path, to: &Path) -> io::Result<(u64, bool)> {
+    let size = fs::metadata(from)?.len();
+    if fs::metadata(to).is_ok_and(|there| there.len() == size) {
+        return Ok((size, true));
+    }
+    if let Some(folder) = to.parent() {
+        create(folder)?;
+    }
+    let new = to.with_extension("new");
+    remove(&new)?;
+    // On the same file system they share their room: the bytes of a blob never change.
+    if fs::hard_link(from, &new).is_err() {
+        fs::copy(from, &new)?;
+        File::open(&new)?.sync_all()?;
+    }
+    fs::rename(&new, to)?;
+    Ok((size, false))
+}
+
+fn hash_of(path: &Path) -> io::Result<(BlobHash, u64)> {
+    let mut hasher = blake3::Hasher::new();
+    let bytes = io::copy(&mut File::open(path)?, &mut hasher)?;
+    Ok((hasher.finalize().into(), bytes))
+}
+
+fn create(folder: &Path) -> io::Result<()> {
+    // As private as the directory that it is a copy of.
+    DirBuilder::new().mode(0o700).recursive(true).create(folder)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;
