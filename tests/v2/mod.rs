@@ -2,6 +2,7 @@
 
 mod assets;
 mod clients;
+mod descriptors;
 mod disk;
 mod durability;
 mod engine;

@@ -60,6 +60,7 @@ pub fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 pub fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
     program::start_log(&settings, &config.server.log);
+    store_local::arm_fault_points();
     program::serve(
         assemble(&config),
         |app| welcome(&config, app.address()),

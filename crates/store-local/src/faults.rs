@@ -37,3 +37,14 @@ pub(crate) fn sqlite(kind: Option<String>) -> rusqlite::Error {
     };
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
 }
+
+/// Lets the process die at the fault points that the variable `FAILPOINTS` arms, wherever they are and whatever would catch
+/// a panic there: nothing is unwound, flushed or answered. Does nothing in a program that is built without fault points.
+pub fn arm_fault_points() {
+    #[cfg(feature = "failpoints")]
+    {
+        // For as long as the process lives.
+        std::mem::forget(fail::FailScenario::setup());
+        std::panic::set_hook(Box::new(|_| std::process::abort()));
+    }
+}

@@ -29,6 +29,7 @@ pub use calls::SqliteCalls;
 pub use clock::Clock;
 pub use database::{DatabaseError, MigrationError};
 pub use directory::DirectoryError;
+pub use faults::arm_fault_points;
 pub use health::Poisoned;
 pub use jobs::SqliteJobs;
 pub use records::SqliteRecords;

@@ -297,3 +297,30 @@ async fn a_crash_before_the_end_is_written_finds_the_generation_running() {
     );
     scenario.teardown();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_cannot_be_opened_is_no_broken_disk_and_its_names_are_made_durable_later() {
+    let scenario = FailScenario::setup();
+    let (root, store) = store();
+    let blobs = store.blobs();
+    let bytes = Bytes::from_static(b"bytes");
+    let folder = || {
+        let hex = BlobHash::of(&bytes).to_hex();
+        root.path().join("blobs").join(&hex[..2]).join(&hex[2..4])
+    };
+    // Twice: the first of them leaves the name there, and the second meets it.
+    for _ in 0..2 {
+        fault("blob-folder-open", "return");
+        let refused = put(&blobs, &bytes).await;
+        assert!(matches!(refused, Err(BlobError::Io(_))), "{refused:?}");
+        assert_eq!(left_in(&root, "tmp"), 0);
+        store.healthy().expect("nothing is in doubt");
+        assert!(folder().is_dir());
+        fail::remove("blob-folder-open");
+    }
+    put(&blobs, &bytes).await.expect("a blob");
+    // It is durable now, and meeting it opens no folder.
+    fault("blob-folder-open", "return");
+    put(&blobs, &bytes).await.expect("a blob");
+    scenario.teardown();
+}

@@ -39,7 +39,7 @@ const JOB_LIFE: Duration = Duration::from_secs(2);
 /// And bytes that nothing refers to: longer than it takes from the bytes of a file to its record.
 const BLOB_LIFE: Duration = Duration::from_secs(5);
 /// How long a process with an armed fault point may live without reaching it.
-const POINT_WAIT: Duration = Duration::from_millis(400);
+const POINT_WAIT: Duration = Duration::from_millis(800);
 
 /// What the random numbers of a cycle are for.
 mod part {

@@ -11,6 +11,7 @@ pub(super) const POINTS: &[&str] = &[
     "asset-remove",
     "blob-create",
     "blob-delete",
+    "blob-folder-open",
     "blob-folder-sync",
     "blob-placed",
     "blob-rename",

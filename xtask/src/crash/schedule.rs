@@ -37,7 +37,7 @@ const LONGEST_LIFE_US: u64 = 150_000;
 /// Longest time from the start of a process to a kill at its start: a start takes less.
 const LONGEST_START_US: u64 = 40_000;
 /// Most hits that a point lets pass: a cycle reaches every point some dozen times.
-const MOST_PASSING: u64 = 24;
+const MOST_PASSING: u64 = 12;
 /// Most hits that a point lets pass that a cycle reaches now and then.
 const MOST_PASSING_RARE: u64 = 2;
 

@@ -242,6 +242,8 @@ impl Shelves {
     /// that keeps a journal writes all of it with the first and has nothing left to do for the others.
     fn sync_way(&self, shelf: &mut Shelf, hash: &BlobHash) -> Result<(), BlobError> {
         let [first, second, ..] = *hash.as_bytes();
+        // Until all of it is done, whoever meets the name has to make it durable.
+        shelf.unmark(second);
         self.sync_folder(&self.folder(hash))?;
         if !shelf.synced {
             self.sync_folder(&self.root.join(hex(first)))?;
@@ -256,8 +258,9 @@ impl Shelves {
     }
 
     fn sync_folder(&self, folder: &Path) -> Result<(), BlobError> {
-        let synced = sync_blob_folder(folder);
-        synced.map_err(|error| {
+        // A folder that cannot be opened, for want of descriptors, says nothing about the disk.
+        let opened = open_blob_folder(folder).map_err(failed)?;
+        sync_blob_folder(&opened).map_err(|error| {
             self.health.poison(&error);
             BlobError::Io(Box::new(error))
         })
@@ -269,14 +272,23 @@ impl Shelf {
         self.parts[usize::from(second / 64)] & (1 << (second % 64)) != 0
     }
 
+    fn unmark(&mut self, second: u8) {
+        self.parts[usize::from(second / 64)] &= !(1 << (second % 64));
+    }
+
     fn mark(&mut self, second: u8) {
         self.parts[usize::from(second / 64)] |= 1 << (second % 64);
     }
 }
 
-fn sync_blob_folder(folder: &Path) -> io::Result<()> {
+fn open_blob_folder(folder: &Path) -> io::Result<File> {
+    fail::fail_point!("blob-folder-open", |kind| Err(crate::faults::io(kind)));
+    File::open(folder)
+}
+
+fn sync_blob_folder(folder: &File) -> io::Result<()> {
     fail::fail_point!("blob-folder-sync", |kind| Err(crate::faults::io(kind)));
-    sync_directory(folder)
+    folder.sync_all()
 }
 
 /// Makes a folder; whether it was not there.
