@@ -7,6 +7,7 @@
 mod jobs;
 mod memory;
 mod requests;
+mod stalled;
 mod start;
 mod stored;
 mod streams;
@@ -69,6 +70,8 @@ enum Scenario {
     Stored,
     /// 9,000 event streams.
     Streams,
+    /// 1,000 readers that never read.
+    Stalled,
 }
 
 /// What scenarios share.
@@ -173,6 +176,7 @@ impl Bench {
             Scenario::Start => start::start(self).await,
             Scenario::Stored => stored::stored(self).await,
             Scenario::Streams => streams::streams(self).await,
+            Scenario::Stalled => stalled::stalled(self).await,
         }
     }
 

@@ -1,0 +1,108 @@
+//! 1,000 readers that never read: half of them ask for a large file, half for the events of jobs. What they weigh, and what a
+//! healthy client feels of them.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::requests::{some_jobs, submit_one};
+use super::{Bench, say};
+use crate::bench::claim::{Better, Claim};
+use crate::bench::report::{Figure, ServerUse, megabytes};
+use crate::bench::samples::Samples;
+use crate::form::Upload;
+use crate::graphs::solid;
+use crate::http::{Connection, request};
+use crate::random::Random;
+use crate::server::Server;
+
+const MEMORY: Claim = Claim {
+    name: "stalled-memory",
+    what: "growth of resident memory through 1,000 readers that never read",
+    unit: "MB",
+    better: Better::Lower,
+    gate: Some(64.0),
+    aim: None,
+};
+const HEALTHY: Claim = Claim {
+    name: "stalled-healthy",
+    what: "GET of a job beside them against without them (p99)",
+    unit: "x",
+    better: Better::Lower,
+    gate: Some(1.5),
+    aim: Some(1.1),
+};
+
+const READERS: usize = 1_000;
+/// The file that half of them ask for: far more than sockets hold.
+const BYTES: usize = 32_000_000;
+/// Looks of the healthy client, in each half of the measurement.
+const LOOKS: usize = 5_000;
+
+pub(super) async fn stalled(bench: &Bench) -> io::Result<Vec<Figure>> {
+    let server = Server::start(&bench.launch("stalled", &[])).await?;
+    let mut connection = server.connect().await?;
+    let file = Random::of(&[1]).bytes(BYTES);
+    let upload = Upload::new("large.bin", file.len(), &[], "").around(&file);
+    let asset = connection.send(&upload).await?.expect_status(201)?.json()?;
+    let asset = asset["id"].as_str().unwrap_or_default().to_owned();
+    submit_one(&mut connection, &solid(1)).await?;
+    let jobs = some_jobs(&mut connection, 1).await?;
+    let job = jobs.first().cloned().unwrap_or_default();
+
+    let before = looks(&mut connection, &job).await?;
+    let calm = server.usage()?;
+    say("opening readers");
+    let mut readers = Vec::with_capacity(READERS);
+    for number in 0..READERS {
+        let target = match number % 2 {
+            0 => format!("/api/v2/assets/{asset}/content"),
+            _ => format!("/api/v2/jobs/{job}/events"),
+        };
+        let mut reader = TcpStream::connect(server.address).await?;
+        reader.write_all(&request("GET", &target)).await?;
+        readers.push(reader);
+    }
+    let beside = looks(&mut connection, &job).await?;
+    let full = server.usage()?;
+    let open = readers.len();
+    drop(readers);
+    server.kill().await?;
+
+    let (before, beside) = (Samples::of(&before), Samples::of(&beside));
+    let p99 = |samples: &Samples| samples.percentile_ms(99.0).unwrap_or(f64::INFINITY);
+    let used = ServerUse {
+        cpu_seconds: full.cpu_seconds - calm.cpu_seconds,
+        resident_bytes: full.resident_bytes,
+    };
+    let grown = full.resident_bytes.saturating_sub(calm.resident_bytes);
+    let memory = Figure {
+        claim: MEMORY,
+        value: megabytes(grown),
+        samples: Samples::default(),
+        server: used,
+        beside: json!({"readers": open}),
+    };
+    let healthy = Figure {
+        claim: HEALTHY,
+        value: p99(&beside) / p99(&before),
+        beside: json!({"p99_ms_without": p99(&before), "p99_ms_beside": p99(&beside)}),
+        samples: beside,
+        server: used,
+    };
+    Ok(vec![memory, healthy])
+}
+
+async fn looks(connection: &mut Connection, job: &str) -> io::Result<Vec<Duration>> {
+    let look = request("GET", &format!("/api/v2/jobs/{job}"));
+    let mut times = Vec::with_capacity(LOOKS);
+    for _ in 0..LOOKS {
+        let began = Instant::now();
+        connection.send(&look).await?.expect_status(200)?;
+        times.push(began.elapsed());
+    }
+    Ok(times)
+}
