@@ -101,4 +101,4 @@ pub(crate) fn is_visible(id: &ModelId, visible: &Entitlements) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

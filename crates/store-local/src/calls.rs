@@ -140,8 +140,9 @@ impl Calls for SqliteCalls {
     }
 
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
+        let has_key = self.keyed.set().contains(&generation.id);
         self.write(Durability::Now, move |rows| {
-            rows::dispatch(rows, &generation)
+            rows::dispatch(rows, &generation, has_key)
         })
         .await
     }

@@ -12,8 +12,8 @@ use crate::{
     Submission, Submitted,
 };
 
-/// Runs nothing: these tests only look at ids.
-struct Idle;
+/// Runs nothing: whoever looks at the catalog needs only ids.
+pub(crate) struct Idle;
 
 #[async_trait]
 impl Provider for Idle {
@@ -32,7 +32,8 @@ impl Provider for Idle {
     }
 }
 
-fn model(id: &str) -> Arc<Model> {
+/// A model without a schema.
+pub(crate) fn model(id: &str) -> Arc<Model> {
     let definition = ModelDefinition {
         id: id.parse().expect(id),
         charges_on_policy_rejection: ChargesOnPolicyRejection::Unknown,

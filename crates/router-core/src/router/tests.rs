@@ -6,33 +6,10 @@ use std::time::Duration;
 use accounts::{Entitlements, MemoryAccounts, RateWindow, RouterLimits, Scopes, Standing, Tier};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use super::*;
-use crate::{
-    Bucket, Catalog, ChargesOnPolicyRejection, Collected, CursorKey, Failure, Handle, MemoryCalls,
-    ModelDefinition, Price, Provider, Submission, Submitted,
-};
-
-/// Runs nothing and lets no time pass: looking at the catalog needs neither.
-struct Idle;
-
-#[async_trait]
-impl Provider for Idle {
-    async fn submit(&self, _: Submission) -> Result<Submitted, Failure> {
-        unreachable!("nothing is submitted here")
-    }
-
-    async fn collect(&self, _: &Handle) -> Result<Collected, Failure> {
-        unreachable!("nothing is collected here")
-    }
-
-    async fn cancel(&self, _: &Handle) {}
-
-    fn price(&self, _: &Value) -> Price {
-        Price::Exact { cents: 0 }
-    }
-}
+use crate::catalog::tests::{Idle, model};
+use crate::{Bucket, Catalog, CursorKey, MemoryCalls};
 
 #[async_trait]
 impl Timer for Idle {
@@ -44,16 +21,7 @@ impl Timer for Idle {
 }
 
 fn catalog(ids: impl IntoIterator<Item = String>) -> Catalog {
-    let model = |id: String| {
-        let model = Model::new(ModelDefinition {
-            id: id.parse().expect("a valid id"),
-            charges_on_policy_rejection: ChargesOnPolicyRejection::Unknown,
-            input_schema: None,
-            provider: Arc::new(Idle),
-        });
-        Arc::new(model.expect("an open schema"))
-    };
-    Catalog::new(ids.into_iter().map(model).collect()).expect("different ids")
+    Catalog::new(ids.into_iter().map(|id| model(&id)).collect()).expect("different ids")
 }
 
 /// A router over `a/m000` and its like.

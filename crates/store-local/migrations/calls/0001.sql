@@ -22,7 +22,6 @@ CREATE TABLE generations (
     replay INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX generations_unfinished ON generations (dispatched_at, id) WHERE settled_at IS NULL;
-CREATE INDEX generations_settled ON generations (settled_at) WHERE settled_at IS NOT NULL;
 
 -- Idempotency keys, by their digests alone. What was not dispatched when the process ended is void.
 CREATE TABLE call_keys (

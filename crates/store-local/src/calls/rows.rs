@@ -106,8 +106,12 @@ fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, Claim)> {
     Ok((Fingerprint(row.get("fingerprint")?), expires_at, claim))
 }
 
-/// Writes down that a generation is about to be dispatched.
-pub(super) fn dispatch(rows: &Connection, generation: &Generation) -> rusqlite::Result<()> {
+/// Writes down that a generation is about to be dispatched, and with it that its key is, if it has one.
+pub(super) fn dispatch(
+    rows: &Connection,
+    generation: &Generation,
+    has_key: bool,
+) -> rusqlite::Result<()> {
     rows.prepare_cached(
         "INSERT INTO generations (id, account, model, hold_cents, dispatched_at) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO NOTHING",
@@ -119,8 +123,10 @@ pub(super) fn dispatch(rows: &Connection, generation: &Generation) -> rusqlite::
         cents(generation.hold_cents),
         Micros(generation.dispatched_at),
     ])?;
-    rows.prepare_cached("UPDATE call_keys SET dispatched = 1 WHERE generation = ?1")?
-        .execute([Id(generation.id.0)])?;
+    if has_key {
+        rows.prepare_cached("UPDATE call_keys SET dispatched = 1 WHERE generation = ?1")?
+            .execute([Id(generation.id.0)])?;
+    }
     Ok(())
 }
 
@@ -274,10 +280,9 @@ pub(super) fn expire(
     }
     let old_generations = rows
         .prepare_cached(
-            "DELETE FROM generations WHERE seq IN (
-                SELECT seq FROM generations WHERE settled_at < ?1
-                AND NOT EXISTS (SELECT 1 FROM call_keys WHERE generation = generations.id)
-                ORDER BY settled_at LIMIT ?2)",
+            // The oldest are looked at and no others: an index by time would cost every call, and few of them still run.
+            "DELETE FROM generations WHERE seq IN (SELECT seq FROM generations ORDER BY seq LIMIT ?2)
+                AND settled_at < ?1 AND NOT EXISTS (SELECT 1 FROM call_keys WHERE generation = generations.id)",
         )?
         .execute(params![Micros(keep_from), limit])?;
     let old_calls = rows
