@@ -13,12 +13,7 @@ const HOMES: [&str; 3] = ["#/$defs/", "#/definitions/", "#/components/schemas/"]
 const COMPONENTS: &str = "#/components/schemas/";
 
 /// Keywords whose value is a map of schemas by names of the author's choice.
-const MAPS: [&str; 4] = [
-    "properties",
-    "patternProperties",
-    "dependentSchemas",
-    "mapping",
-];
+const MAPS: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
 
 /// Keywords whose value is data, in which `$ref` is a word like others.
 const DATA: [&str; 5] = ["const", "enum", "default", "example", "examples"];
@@ -61,6 +56,9 @@ fn take_definitions(schema: &mut Value) -> Result<Map<String, Value>, SchemaErro
     let Some(object) = schema.as_object_mut() else {
         return Ok(all);
     };
+    // The schema becomes a part of the document: it has no address and no dialect of its own any more.
+    object.shift_remove("$id");
+    object.shift_remove("$schema");
     let components = object
         .shift_remove("components")
         .and_then(|mut components| components.get_mut("schemas").map(Value::take));

@@ -122,6 +122,21 @@ fn only_definitions_that_are_referenced_become_components() {
 }
 
 #[test]
+fn a_schema_of_its_own_becomes_a_part_of_the_document() {
+    let document = document(json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://example.com/flux.json",
+        "type": "object",
+        "properties": {"size": {"$ref": "#/$defs/size"}},
+        "$defs": {"size": {"type": "integer"}},
+    }));
+    let text = String::from_utf8(document.bytes().to_vec()).expect("UTF-8");
+    assert!(!text.contains("$id") && !text.contains("$schema"), "{text}");
+    let told = document.violations(&json!({"size": "x"}));
+    assert_eq!(told.iter().map(line).collect::<Vec<_>>(), ["size int_type"]);
+}
+
+#[test]
 fn definitions_may_refer_to_each_other_in_a_circle() {
     let schema = json!({"$ref": "#/$defs/tree", "$defs": {"tree": {
         "type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}, "value": {"type": "integer"}}}}});
