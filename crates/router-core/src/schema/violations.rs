@@ -2,10 +2,12 @@
 //!
 //! Bounds are told, inputs never: what a caller sent does not come back in an error.
 
+use std::collections::HashMap;
+
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::LocationSegment;
 use jsonschema::{JsonType, ValidationError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{Violation, ViolationStep};
 
@@ -28,26 +30,38 @@ pub(super) fn of<'a>(
         tell(&error, &mut all);
     }
     all.truncate(MAX_VIOLATIONS);
-    all.sort_by_cached_key(|violation| position(&violation.location, body));
+    let mut orders = Orders::default();
+    all.sort_by_cached_key(|violation| orders.position(&violation.location, body));
     all
 }
 
-/// Where a location is in a body: the index of each step among its siblings.
-fn position(location: &[ViolationStep], body: &Value) -> Vec<usize> {
-    let mut here = Some(body);
-    let index = |step: &ViolationStep| match step {
-        ViolationStep::Index(index) => {
-            here = here.and_then(|value| value.get(index));
-            *index
-        }
-        ViolationStep::Field(name) => {
-            let object = here.and_then(Value::as_object);
-            let found = object.and_then(|object| object.keys().position(|key| key == name));
-            here = object.and_then(|object| object.get(name));
-            found.unwrap_or(usize::MAX)
-        }
-    };
-    location.iter().map(index).collect()
+/// Where the fields of objects stand, looked up once for each object, however many of its fields are wrong.
+#[derive(Default)]
+struct Orders<'a>(HashMap<*const Map<String, Value>, HashMap<&'a str, usize>>);
+
+impl<'a> Orders<'a> {
+    /// Where a location is in a body: the index of each step among its siblings.
+    fn position(&mut self, location: &[ViolationStep], body: &'a Value) -> Vec<usize> {
+        let mut here = Some(body);
+        let index = |step: &ViolationStep| match step {
+            ViolationStep::Index(index) => {
+                here = here.and_then(|value| value.get(index));
+                *index
+            }
+            ViolationStep::Field(name) => {
+                let Some(object) = here.and_then(Value::as_object) else {
+                    return usize::MAX;
+                };
+                here = object.get(name);
+                let order = self.0.entry(object).or_insert_with(|| {
+                    let names = object.keys().map(String::as_str);
+                    names.zip(0..).collect()
+                });
+                order.get(name.as_str()).copied().unwrap_or(usize::MAX)
+            }
+        };
+        location.iter().map(index).collect()
+    }
 }
 
 fn tell(error: &ValidationError<'_>, all: &mut Vec<Violation>) {
@@ -73,7 +87,8 @@ fn tell(error: &ValidationError<'_>, all: &mut Vec<Violation>) {
         },
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-            all.extend(unexpected.iter().map(|name| forbidden(below(name))));
+            let names = unexpected.iter().take(MAX_VIOLATIONS);
+            all.extend(names.map(|name| forbidden(below(name))));
             return;
         }
         ValidationErrorKind::FalseSchema => forbidden(location()),
