@@ -474,3 +474,6 @@ impl Default for Timeouts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

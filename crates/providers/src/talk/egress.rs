@@ -70,7 +70,7 @@ pub(crate) enum Trouble {
     #[error("no answer in time")]
     TimedOut,
     /// The connection broke after the request was begun.
-    #[error("the connection broke: {0}")]
+    #[error("{0}")]
     Broken(String),
     /// The answer is longer than is taken.
     #[error("the answer is longer than {0} bytes")]
