@@ -18,7 +18,7 @@ mod webp;
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use asset_store::{BlobHash, BlobStore, MemoryBlobs};
+use asset_store::{BlobHash, BlobStore, MemoryBlobs, Room};
 use async_trait::async_trait;
 use bytes::Bytes;
 use engine_native::{EngineConfig, NativeEngine};
@@ -107,7 +107,7 @@ async fn hostile_pictures_fail_their_own_job_within_its_memory() {
 /// Loads a picture in a job of an engine of its own, and looks at it.
 async fn load(bytes: &[u8]) -> Result<(), RunError> {
     let blobs = MemoryBlobs::new(Timestamp::now);
-    let mut writer = blobs.begin().await.unwrap();
+    let mut writer = blobs.begin(Room::Spare).await.unwrap();
     writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
     let blob = writer.commit().await.unwrap();
     let config = EngineConfig {
