@@ -312,6 +312,18 @@ fn unknown_fields_pass_unless_additional_properties_is_false() {
         &json!({"b": 1, "a": 2, "c": 3}),
         &["b extra_forbidden", "c extra_forbidden"],
     );
+    let closed = json!({"type": "object", "properties": {"a": {"additionalProperties": false}}});
+    check(
+        closed,
+        &json!({"a": {"x": 1, "y": {}}}),
+        &["a.x extra_forbidden", "a.y extra_forbidden"],
+    );
+    let field = json!({"type": "object", "properties": {"additionalProperties": false}});
+    check(
+        field,
+        &json!({"additionalProperties": {"x": 1}}),
+        &["additionalProperties extra_forbidden"],
+    );
 }
 
 #[test]

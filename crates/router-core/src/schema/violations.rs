@@ -27,7 +27,7 @@ pub(super) fn of<'a>(
 ) -> Vec<Violation> {
     let mut all = Vec::new();
     for error in errors.take(MAX_VIOLATIONS) {
-        tell(&error, &mut all);
+        tell(&error, body, &mut all);
     }
     all.truncate(MAX_VIOLATIONS);
     let mut orders = Orders::default();
@@ -64,7 +64,7 @@ impl<'a> Orders<'a> {
     }
 }
 
-fn tell(error: &ValidationError<'_>, all: &mut Vec<Violation>) {
+fn tell(error: &ValidationError<'_>, body: &Value, all: &mut Vec<Violation>) {
     let location =
         || -> Vec<ViolationStep> { error.instance_path().segments().map(step).collect() };
     let below = |name: &str| {
@@ -91,7 +91,14 @@ fn tell(error: &ValidationError<'_>, all: &mut Vec<Violation>) {
             all.extend(names.map(|name| forbidden(below(name))));
             return;
         }
-        ValidationErrorKind::FalseSchema => forbidden(location()),
+        ValidationErrorKind::FalseSchema => match closed_object(error, body) {
+            Some(object) => {
+                let names = object.keys().take(MAX_VIOLATIONS);
+                all.extend(names.map(|name| forbidden(below(name))));
+                return;
+            }
+            None => forbidden(location()),
+        },
         ValidationErrorKind::Type { kind } => match kind {
             TypeKind::Single(expected) => type_violation(location(), *expected),
             TypeKind::Multiple(expected) => {
@@ -173,7 +180,7 @@ fn tell(error: &ValidationError<'_>, all: &mut Vec<Violation>) {
             one("unique_items", message, None)
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            return alternatives(error, context, all);
+            return alternatives(error, context, body, all);
         }
         ValidationErrorKind::OneOfMultipleValid { .. } => {
             let message = "Input should fit exactly one of the alternatives".to_owned();
@@ -204,11 +211,27 @@ fn tell(error: &ValidationError<'_>, all: &mut Vec<Violation>) {
     all.push(violation);
 }
 
+/// The object that may have no field at all: without `properties`, the library tells `additionalProperties: false` as one
+/// error of the object.
+fn closed_object<'a>(
+    error: &ValidationError<'_>,
+    body: &'a Value,
+) -> Option<&'a Map<String, Value>> {
+    let path = error.schema_path().as_str();
+    let keyword = path.strip_suffix("/additionalProperties")?;
+    // A field of that name is none.
+    if keyword.ends_with("/properties") {
+        return None;
+    }
+    body.pointer(error.instance_path().as_str())?.as_object()
+}
+
 /// Tells what is wrong with an input that fits none of several alternatives: if only one of them takes its type at all, what
 /// that one says; otherwise that none fits.
 fn alternatives(
     error: &ValidationError<'_>,
     branches: &[Vec<ValidationError<'static>>],
+    body: &Value,
     all: &mut Vec<Violation>,
 ) {
     let here = error.instance_path();
@@ -231,7 +254,7 @@ fn alternatives(
     let chosen = only(branches.iter().filter(takes_its_type))
         .or_else(|| only(branches.iter().filter(not_null)));
     match chosen {
-        Some(errors) => errors.iter().for_each(|error| tell(error, all)),
+        Some(errors) => errors.iter().for_each(|error| tell(error, body, all)),
         None => all.push(Violation {
             location: here.segments().map(step).collect(),
             message: "Input fits none of the alternatives".to_owned(),
