@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use asset_store::{BlobHash, BlobStore, MemoryBlobs, read_all};
 use async_trait::async_trait;
 use bytes::Bytes;
+use engine_native::codec::{Limits, probe};
 use engine_native::{EngineConfig, NativeEngine, Node, nodes};
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
@@ -210,9 +211,11 @@ impl RunSink for Recorder {
     }
 
     fn preview(&self, preview: Preview) {
+        let picture = probe(&preview.bytes, &Limits::default()).unwrap();
+        assert_eq!(picture.format.media_type(), preview.content_type);
         self.note(format!(
-            "preview {} {}",
-            preview.node_id, preview.content_type
+            "preview {} {} {}x{}",
+            preview.node_id, preview.content_type, picture.width, picture.height
         ));
     }
 

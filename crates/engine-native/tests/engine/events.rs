@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use engine_native::NodeOutput;
+use engine_native::define::link;
 use serde_json::json;
 
 use crate::bench::{Bench, CONFIG};
@@ -70,4 +72,29 @@ async fn many_nodes_at_once_are_told_in_one_order() {
             .expect_success();
         assert_eq!(again.events, first.events);
     }
+}
+
+#[tokio::test]
+async fn a_preview_is_a_small_jpeg_of_its_node_in_its_turn() {
+    let inputs = vec![link("image", "IMAGE")];
+    let mut watch = toys::toy("Watch", inputs, Vec::new(), |mut inputs, context| {
+        context.preview(inputs.image("image")?.first());
+        Ok(NodeOutput::none())
+    });
+    watch.definition.output_node = true;
+    let graph = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 1024, "height": 256, "batch_size": 1, "color": 255}},
+        "2": {"class_type": "Watch", "inputs": {"image": ["1", 0]}},
+    });
+    let bench = Bench::with(CONFIG, vec![Arc::new(watch)]);
+    let told = bench.run(&graph).await.expect_success();
+    let expected = [
+        "cached ",
+        "started 1 EmptyImage",
+        "finished 1",
+        "started 2 Watch",
+        "preview 2 image/jpeg 512x128",
+        "finished 2",
+    ];
+    assert_eq!(told.events, expected);
 }
