@@ -8,6 +8,7 @@ pub mod claim;
 pub mod client;
 pub mod clients;
 pub mod disk;
+pub mod engine;
 pub mod machine;
 pub mod report;
 pub mod samples;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use crate::bench::{self, v2};
+use crate::bench::{self, engine, v2};
 use crate::{ci, crash, repository_root, tidy};
 
 /// One command with its options.
@@ -29,6 +29,8 @@ pub enum Command {
 pub enum Bench {
     /// The v2 API and jobs.
     V2(v2::Options),
+    /// Nodes, codecs and graphs of the native engine.
+    Engine(engine::Options),
 }
 
 impl Command {
@@ -41,6 +43,7 @@ impl Command {
             Self::Tidy => tidy::run(repository_root(), out),
             Self::Ci => ci::run(repository_root(), out),
             Self::Bench(Bench::V2(options)) => v2::run(repository_root(), &options, out),
+            Self::Bench(Bench::Engine(options)) => engine::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
             Self::BenchClient => bench::client::main(out),
         }

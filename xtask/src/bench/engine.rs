@@ -1,0 +1,366 @@
+//! `cargo xtask bench engine`: nodes, codecs and graphs of the native engine against the same in PyTorch and Pillow, and
+//! against the speed of memory.
+//!
+//! One process is ours, one is Python, and they take turns within a run; every value is a median. Without PyTorch and Pillow
+//! the peers are left out, and the report says so.
+
+mod scenarios;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::machine;
+use super::report::rounded;
+use super::samples::median;
+use scenarios::{ALL, Bound, Scenario, Shape};
+
+/// What to measure, and how often.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Measure these alone; may be given several times.
+    #[arg(long)]
+    only: Vec<String>,
+    /// How often each is measured.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Pixels a side; may be given several times.
+    #[arg(long, default_values_t = [512, 2048])]
+    side: Vec<u64>,
+    /// Pictures of the batch of 512 by 512; 0 leaves it out.
+    #[arg(long, default_value_t = 32)]
+    batch: u64,
+    /// Numbers of threads; by default one, and one for each core.
+    #[arg(long)]
+    threads: Vec<u64>,
+    /// A Python that has torch and pillow.
+    #[arg(long, default_value = "target/peers/bin/python")]
+    python: PathBuf,
+}
+
+/// Nodes and graphs must be so many times faster than their peers.
+const GATE_FASTER: f64 = 2.0;
+const AIM_FASTER: f64 = 5.0;
+
+/// The PNG encoder must be so many times faster than Pillow's at `compress_level=4`.
+const GATE_ENCODER: f64 = 8.0;
+
+/// What only touches memory may take so many times what copying takes.
+const GATE_MEMORY: f64 = 2.0;
+
+/// The side at which the gates hold.
+const GATED_SIDE: u64 = 2048;
+
+/// What was measured of one scenario in one shape.
+struct Measured {
+    scenario: Scenario,
+    shape: Shape,
+    ms: f64,
+    peak_bytes: f64,
+    /// What copying as many bytes would take; where memory is the bound.
+    floor_ms: Option<f64>,
+    peer_ms: Option<f64>,
+}
+
+/// A process that is asked line by line.
+struct Asked {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+/// Measures and writes a JSON line per scenario and shape and a table; returns whether every gate was passed that could be
+/// looked at.
+///
+/// # Errors
+/// When the measured program does not build or breaks off.
+pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
+    let mut ours = Asked::start(&build(root)?, &[])?;
+    let mut peers = start_peers(root, options, out)?;
+    let (machine, build) = (machine::machine(), machine::build(root));
+    let mut all = Vec::new();
+    for shape in shapes(options) {
+        let wanted = ALL.iter().filter(|scenario| {
+            let named =
+                options.only.is_empty() || options.only.iter().any(|name| name == scenario.name);
+            named && (shape.batch == 1 || scenario.takes_batches())
+        });
+        for scenario in wanted {
+            let measured = measure(*scenario, shape, options.rounds, &mut ours, peers.as_mut())?;
+            let mut line = measured.line();
+            line["machine"] = machine.clone();
+            line["build"] = build.clone();
+            writeln!(out, "{line}")?;
+            all.push(measured);
+        }
+    }
+    table(&all, out)?;
+    let gated = || all.iter().filter_map(Measured::passes);
+    let missed = gated().filter(|passed| !passed).count();
+    writeln!(
+        out,
+        "\n{} gates were looked at, {missed} missed",
+        gated().count()
+    )?;
+    Ok(missed == 0)
+}
+
+fn shapes(options: &Options) -> Vec<Shape> {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let mut threads = match options.threads.is_empty() {
+        true => vec![1, cores],
+        false => options.threads.clone(),
+    };
+    threads.dedup();
+    let mut shapes = Vec::new();
+    let sizes = options.side.iter().map(|&side| (side, 1));
+    let batch = (options.batch > 0).then_some((512, options.batch));
+    for (side, batch) in sizes.chain(batch) {
+        shapes.extend(threads.iter().map(|&threads| Shape {
+            side,
+            batch,
+            threads,
+        }));
+    }
+    shapes
+}
+
+fn measure(
+    scenario: Scenario,
+    shape: Shape,
+    rounds: usize,
+    ours: &mut Asked,
+    mut peers: Option<&mut Asked>,
+) -> io::Result<Measured> {
+    let request = scenario.request(shape);
+    let mut copy = request.clone();
+    copy["class"] = json!("memcpy");
+    let (mut times, mut floors, mut peer_times, mut peaks) = (vec![], vec![], vec![], vec![]);
+    // The first round warms up.
+    for round in 0..=rounds {
+        let answer = ours.ask(&request)?;
+        let floor = match scenario.bound {
+            Bound::Memory(_) => Some(ours.ask(&copy)?),
+            Bound::Work | Bound::Encoder | Bound::Decoder | Bound::Graph => None,
+        };
+        let peer = peers
+            .as_mut()
+            .map(|peers| peers.ask(&request))
+            .transpose()?;
+        if round == 0 {
+            continue;
+        }
+        times.extend(answer["ns"].as_f64());
+        peaks.extend(answer["peak_bytes"].as_f64());
+        floors.extend(floor.and_then(|floor| floor["ns"].as_f64()));
+        peer_times.extend(peer.and_then(|peer| peer["ns"].as_f64()));
+    }
+    // A copy of one picture reads and writes three floats a pixel.
+    let floor_ms = match scenario.bound {
+        Bound::Memory(floats) => {
+            median(floors).map(|ns| ns / 1e6 * floats / 6.0 * shape.batch as f64)
+        }
+        Bound::Work | Bound::Encoder | Bound::Decoder | Bound::Graph => None,
+    };
+    Ok(Measured {
+        scenario,
+        shape,
+        ms: median(times).ok_or_else(|| io::Error::other("nothing was measured"))? / 1e6,
+        peak_bytes: median(peaks).unwrap_or(0.0),
+        floor_ms,
+        peer_ms: median(peer_times).map(|ns| ns / 1e6),
+    })
+}
+
+impl Measured {
+    fn faster(&self) -> Option<f64> {
+        self.peer_ms.map(|peer| peer / self.ms)
+    }
+
+    /// How often the time of a copy it takes.
+    fn of_floor(&self) -> Option<f64> {
+        self.floor_ms.map(|floor| self.ms / floor)
+    }
+
+    fn pixels(&self) -> f64 {
+        (self.shape.side * self.shape.side * self.shape.batch) as f64
+    }
+
+    fn gate_faster(&self) -> f64 {
+        match self.scenario.bound {
+            Bound::Encoder => GATE_ENCODER,
+            Bound::Memory(_) | Bound::Work | Bound::Decoder | Bound::Graph => GATE_FASTER,
+        }
+    }
+
+    /// Whether it passes what it is held to at this size; `None` where it is held to nothing, or nothing is there to compare.
+    fn passes(&self) -> Option<bool> {
+        if self.shape.side != GATED_SIDE {
+            return None;
+        }
+        let faster = self.faster().map(|faster| faster >= self.gate_faster());
+        let near = self.of_floor().map(|times| times <= GATE_MEMORY);
+        match (faster, near) {
+            (None, None) => None,
+            (faster, near) => Some(faster.unwrap_or(true) && near.unwrap_or(true)),
+        }
+    }
+
+    fn line(&self) -> Value {
+        let value = |number: Option<f64>| number.map(rounded);
+        json!({
+            "scenario": self.scenario.name,
+            "side": self.shape.side,
+            "batch": self.shape.batch,
+            "threads": self.shape.threads,
+            "p50_ms": rounded(self.ms),
+            "ns_per_pixel": rounded(self.ms * 1e6 / self.pixels()),
+            // In pictures of three channels, of which there are as many as the batch has.
+            "peak_images": rounded(self.peak_bytes / (self.pixels() * 12.0)),
+            "peer_ms": value(self.peer_ms),
+            "times_faster": value(self.faster()),
+            "gate_faster": self.gate_faster(),
+            "aim_faster": AIM_FASTER,
+            "copy_ms": value(self.floor_ms),
+            "times_copy": value(self.of_floor()),
+            "bound": self.bound(),
+            "passed": self.passes(),
+        })
+    }
+
+    fn bound(&self) -> &'static str {
+        match self.scenario.bound {
+            Bound::Memory(_) => "memory",
+            Bound::Work => "arithmetic",
+            Bound::Encoder => "compressor",
+            Bound::Decoder => "decompressor",
+            Bound::Graph => "graph",
+        }
+    }
+}
+
+fn table(all: &[Measured], out: &mut dyn Write) -> io::Result<()> {
+    let cell = |number: Option<f64>| {
+        number.map_or_else(|| "-".to_owned(), |number| rounded(number).to_string())
+    };
+    writeln!(
+        out,
+        "\n{:<17} {:>5} {:>5} {:>3} {:>9} {:>9} {:>7} {:>9} {:>7} {:>7}  {:<12} verdict",
+        "scenario",
+        "side",
+        "batch",
+        "thr",
+        "ms",
+        "ns/pixel",
+        "images",
+        "peer ms",
+        "faster",
+        "copies",
+        "bound"
+    )?;
+    for measured in all {
+        let verdict = match (measured.passes(), measured.faster()) {
+            (None, _) => "-",
+            (Some(false), _) => "SHORT",
+            (Some(true), Some(faster)) if faster >= AIM_FASTER => "aim",
+            (Some(true), _) => "gate",
+        };
+        writeln!(
+            out,
+            "{:<17} {:>5} {:>5} {:>3} {:>9} {:>9} {:>7} {:>9} {:>7} {:>7}  {:<12} {verdict}",
+            measured.scenario.name,
+            measured.shape.side,
+            measured.shape.batch,
+            measured.shape.threads,
+            rounded(measured.ms),
+            rounded(measured.ms * 1e6 / measured.pixels()),
+            rounded(measured.peak_bytes / (measured.pixels() * 12.0)),
+            cell(measured.peer_ms),
+            cell(measured.faster()),
+            cell(measured.of_floor()),
+            measured.bound(),
+        )?;
+    }
+    Ok(())
+}
+
+/// Builds the program that is measured.
+fn build(root: &Path) -> io::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let status = Command::new(cargo)
+        .args([
+            "build",
+            "--release",
+            "--package",
+            "engine-native",
+            "--example",
+            "bench_nodes",
+        ])
+        .current_dir(root)
+        .stdout(Stdio::null())
+        .status()?;
+    if !status.success() {
+        return Err(io::Error::other("bench_nodes did not build"));
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release/examples/bench_nodes"))
+}
+
+/// The peers, or nothing where they are not installed, which is said.
+fn start_peers(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<Option<Asked>> {
+    let python = root.join(&options.python);
+    let versions = "import torch, PIL; print(torch.__version__, PIL.__version__)";
+    let said = Command::new(&python).args(["-c", versions]).output();
+    let said = match said {
+        Ok(said) if said.status.success() => said,
+        Ok(_) | Err(_) => {
+            writeln!(
+                out,
+                "no peers: {} has no torch and pillow; python3 -m venv target/peers && target/peers/bin/pip install torch numpy pillow",
+                python.display()
+            )?;
+            return Ok(None);
+        }
+    };
+    let versions = String::from_utf8_lossy(&said.stdout);
+    writeln!(out, "peers: torch and pillow {}", versions.trim())?;
+    let script = root.join("xtask/src/bench/engine/peers.py");
+    Asked::start(&python, &[script.as_os_str()]).map(Some)
+}
+
+impl Asked {
+    fn start(program: &Path, arguments: &[&OsStr]) -> io::Result<Self> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdin = child.stdin.take().expect("standard input is piped");
+        let stdout = child.stdout.take().expect("standard output is piped");
+        Ok(Self {
+            child,
+            stdin,
+            stdout: BufReader::new(stdout),
+        })
+    }
+
+    fn ask(&mut self, request: &Value) -> io::Result<Value> {
+        writeln!(self.stdin, "{request}")?;
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        serde_json::from_str(&line).map_err(|_| io::Error::other(format!("no answer to {request}")))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _killed = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
