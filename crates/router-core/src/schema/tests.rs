@@ -282,6 +282,55 @@ fn every_keyword_has_its_word() {
 }
 
 #[test]
+fn no_error_hides_another_of_its_keyword() {
+    let missing = json!({"type": "object", "required": ["a", "b", "c"]});
+    check(
+        missing.clone(),
+        &json!({"b": 1}),
+        &["a missing", "c missing"],
+    );
+    check(
+        json!({"allOf": [missing, {"required": ["d"]}]}),
+        &json!({}),
+        &["a missing", "b missing", "c missing", "d missing"],
+    );
+    check(
+        json!({"dependentRequired": {"a": ["b", "c"]}}),
+        &json!({"a": 1}),
+        &["b missing", "c missing"],
+    );
+    check(
+        json!({"unevaluatedProperties": false, "properties": {"a": {}}}),
+        &json!({"a": 1, "b": 1, "c": 1}),
+        &["b extra_forbidden", "c extra_forbidden"],
+    );
+    check(
+        json!({"patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": false}),
+        &json!({"x1": "", "x2": "", "y": 1, "z": 1}),
+        &[
+            "x1 int_type",
+            "x2 int_type",
+            "y extra_forbidden",
+            "z extra_forbidden",
+        ],
+    );
+    check(
+        json!({"additionalProperties": {"type": "integer"}}),
+        &json!({"a": "", "b": ""}),
+        &["a int_type", "b int_type"],
+    );
+    check(
+        json!({"properties": {"a": {"minLength": 3, "pattern": "^x", "enum": ["x"]}}}),
+        &json!({"a": "y"}),
+        &[
+            "a enum expected=\"'x'\"",
+            "a string_too_short min_length=3",
+            "a string_pattern_mismatch pattern=\"^x\"",
+        ],
+    );
+}
+
+#[test]
 fn of_alternatives_the_one_that_takes_the_type_is_told() {
     let nullable = json!({"anyOf": [{"type": "string", "maxLength": 2}, {"type": "null"}]});
     let schema = |a: &Value| json!({"type": "object", "properties": {"a": a}});
