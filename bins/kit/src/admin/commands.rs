@@ -376,7 +376,7 @@ fn asset() -> Command {
         let id = id().value_name("ASSET").help("The id of the asset");
         Command::new(name).about(about).arg(id)
     };
-    let hold = group("hold", "Keeps assets from being deleted and from expiring")
+    let hold = group("hold", "Keeps assets from being deleted and swept")
         .subcommand(word("add", "Keeps an asset until the hold is removed"))
         .subcommand(word("remove", "Lets an asset be deleted and expire again"));
     group("asset", "Keeps assets").subcommand(hold)
