@@ -11,7 +11,10 @@ use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use kit::program::{self, Failure};
 use providers::{Exchange, LoadedModel, Source, Trial};
-use router_core::{Failure as ModelFailure, GenerationId, ModelId, Submission, Timer, Written};
+use router_core::{
+    Failure as ModelFailure, GenerationId, ModelId, Submission, Timer, Violation, ViolationStep,
+    Written,
+};
 use uuid::Uuid;
 
 use crate::catalog::{CatalogFaults, CatalogSource};
@@ -142,6 +145,15 @@ fn reason(failure: &ModelFailure) -> String {
 
 fn shown(trial: &Trial) -> String {
     let mut text = String::new();
+    for violation in &trial.violations {
+        writeln!(
+            text,
+            "The schema refuses {}: {}",
+            place(violation),
+            violation.message
+        )
+        .expect("writing into a string does not fail");
+    }
     for exchange in &trial.exchanges {
         show(&mut text, exchange).expect("writing into a string does not fail");
     }
@@ -152,6 +164,20 @@ fn shown(trial: &Trial) -> String {
             .expect("writing into a string does not fail");
     }
     text
+}
+
+/// The place of a violation as a JSON Pointer; the body itself where there is none.
+fn place(violation: &Violation) -> String {
+    let steps = violation.location.iter().map(|step| match step {
+        ViolationStep::Field(name) => format!("/{name}"),
+        ViolationStep::Index(index) => format!("/{index}"),
+    });
+    let place: String = steps.collect();
+    if place.is_empty() {
+        "the body".to_owned()
+    } else {
+        place
+    }
 }
 
 fn show(text: &mut String, exchange: &Exchange) -> std::fmt::Result {
