@@ -50,6 +50,41 @@ pub fn binary() -> PathBuf {
     folder.join("all-in-one")
 }
 
+/// What came of a command.
+#[derive(Debug)]
+pub struct Operated {
+    /// The exit code.
+    pub code: i32,
+    /// Everything on standard output.
+    pub stdout: String,
+    /// Everything on standard error.
+    pub stderr: String,
+}
+
+/// Runs a command of the binary on an installation, to its end.
+///
+/// # Panics
+/// If it cannot be started, or is ended by a signal.
+pub async fn operate(
+    data_dir: &Path,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Operated {
+    let output = Command::new(binary())
+        .args(arguments)
+        .env("EASEL_DATA_DIR", data_dir)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .expect("the binary can be started");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("programs print text");
+    Operated {
+        code: output.status.code().expect("no signal ends a command"),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
+}
+
 impl Server {
     /// Starts a server over `data_dir` on a free port and waits until it is ready.
     ///

@@ -1,5 +1,6 @@
 //! The v2 workflow API.
 
+mod accounts;
 mod assets;
 mod clients;
 mod descriptors;

@@ -10,6 +10,7 @@ mod fields;
 mod service;
 mod show;
 mod socket;
+mod token;
 mod wire;
 
 use std::fmt;

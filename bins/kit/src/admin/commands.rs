@@ -12,17 +12,17 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::wire::{AccountBody, Answer, Problem, Request};
-use super::{AdminPorts, Unopened, show};
+use super::{AdminPorts, Unopened, show, token};
 use crate::config::{Duration, Settings, Value};
 use crate::program::{self, Failure};
 
 /// How often another key is tried where one of its id is there already.
 const TRIES: usize = 4;
 
-/// The subcommands `account`, `key` and, for installations that keep assets, `asset`.
+/// The subcommands `account`, `key`, `token` and, for installations that keep assets, `asset`.
 #[must_use]
 pub fn commands(assets: bool) -> Vec<Command> {
-    let mut commands = vec![account(), key()];
+    let mut commands = vec![account(), key(), token::command()];
     if assets {
         commands.push(asset());
     }
@@ -59,13 +59,22 @@ pub fn run(
             message,
         });
     }
+    let signing = match words.0.as_slice() {
+        ["token", _] => Some(token::signing(&mut settings)?),
+        _ => None,
+    };
     let mut client = Client {
         data_dir,
         open: &mut || open(&mut settings),
         ports: None,
     };
     let (words, arguments) = words;
-    program::runtime()?.block_on(async { perform(&words, arguments, &mut client).await })
+    program::runtime()?.block_on(async {
+        match signing {
+            Some(config) => token::issue(&mut client, arguments, &config).await,
+            None => perform(&words, arguments, &mut client).await,
+        }
+    })
 }
 
 async fn perform(
@@ -189,12 +198,7 @@ async fn change(
 async fn add_key(client: &mut Client<'_>, arguments: &ArgMatches) -> Result<(), Failure> {
     let text = |name: &str| arguments.get_one::<String>(name).cloned();
     let account = text("id").expect("the command requires it");
-    let scopes = match text("scopes") {
-        Some(text) => text
-            .parse::<Scopes>()
-            .map_err(|error| Failure::usage(&error))?,
-        None => Scopes::standard(),
-    };
+    let scopes = scopes(arguments)?;
     let expires_in_s = arguments.get_one::<u32>("expires").copied();
     for _ in 0..TRIES {
         let mut random = [0; MintedKey::RANDOM_BYTES];
@@ -382,7 +386,15 @@ fn asset() -> Command {
     group("asset", "Keeps assets").subcommand(hold)
 }
 
-fn group(name: &'static str, about: &'static str) -> Command {
+/// What a new credential may be used for.
+pub(super) fn scopes(arguments: &ArgMatches) -> Result<Scopes, Failure> {
+    let given = arguments.get_one::<String>("scopes");
+    given.map_or(Ok(Scopes::standard()), |text| {
+        text.parse().map_err(|error| Failure::usage(&error))
+    })
+}
+
+pub(super) fn group(name: &'static str, about: &'static str) -> Command {
     Command::new(name).about(about).subcommand_required(true)
 }
 
@@ -407,11 +419,11 @@ fn on_off_flag(name: &'static str) -> Arg {
     flag(name, "on|off", "").help(format!("Whether {name} is on from the start"))
 }
 
-fn flag(name: &'static str, placeholder: &'static str, help: &'static str) -> Arg {
+pub(super) fn flag(name: &'static str, placeholder: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(placeholder).help(help)
 }
 
-fn seconds(text: &str) -> Result<u32, String> {
+pub(super) fn seconds(text: &str) -> Result<u32, String> {
     let span = Duration::<1000>::read(text);
     let seconds = span.and_then(|span| u32::try_from(span.0.as_secs()).ok());
     seconds.ok_or_else(|| format!("write {}", Duration::<1000>::ALLOWED))

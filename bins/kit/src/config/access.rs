@@ -84,7 +84,8 @@ pub(super) const JWT_AUDIENCE: Key = unset(
 );
 
 impl Access {
-    pub(super) fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+    /// Reads the keys about credentials.
+    pub(crate) fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let token = settings.read_optional(TOKEN.name)?;
         let secret: Option<JwtSecret> = settings.read_optional(JWT_SECRET.name)?;
         let keys: Option<PathBuf> = settings.read_optional(JWT_KEYS.name)?;
