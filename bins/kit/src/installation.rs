@@ -24,19 +24,12 @@ pub enum Keeps {
     NoAssets,
 }
 
-/// Opens the store to serve from it. A command may have it at this moment, and is done with it in the next.
+/// Opens the store to serve from it, with something kept back of the disk. A command may have it at this moment, and is done
+/// with it in the next.
 ///
 /// # Errors
 /// If the directory is taken or cannot be used.
-pub async fn open(data_dir: &Path, tier: Tier) -> Result<Store, OpenError> {
-    open_keeping(data_dir, tier, ReserveOptions::NONE).await
-}
-
-/// As [`open`], with something kept back of the disk.
-///
-/// # Errors
-/// As [`open`].
-pub async fn open_keeping(
+pub async fn open(
     data_dir: &Path,
     tier: Tier,
     reserve: ReserveOptions,

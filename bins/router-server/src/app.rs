@@ -13,7 +13,7 @@ use kit::installation::{self, Keeps};
 use kit::metrics::{HttpMetrics, Metrics};
 use kit::{Front, ListenError, Listening, Server};
 use router_http::RouterApi;
-use store_local::{OpenError, Store};
+use store_local::{MinFree, OpenError, ReserveOptions, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -65,7 +65,13 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let listening = Listening::bind(&config.server).await?;
     let mut metrics = Metrics::new("easel-router", env!("CARGO_PKG_VERSION"));
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
-    let store = installation::open(&config.server.data_dir, config.router.tier()).await?;
+    // No upload is kept from the disk here; the ballast is for the ends of calls and their bills.
+    let reserve = ReserveOptions {
+        min_free: MinFree::Bytes(0),
+        ballast_bytes: ReserveOptions::BALLAST_BYTES,
+    };
+    let (data_dir, tier) = (&config.server.data_dir, config.router.tier());
+    let store = installation::open(data_dir, tier, reserve).await?;
     let accounts = Arc::new(store.accounts());
     accounts::ensure_local(accounts.as_ref(), Timestamp::now()).await?;
     let admin = AdminSocket::bind(&config.server.data_dir)?;

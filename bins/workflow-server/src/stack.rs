@@ -94,7 +94,7 @@ impl Stack {
             min_free: limits.min_free_bytes.map_or(MinFree::Auto, MinFree::Bytes),
             ballast_bytes: limits.ballast_bytes,
         };
-        let store = installation::open_keeping(data_dir, limits.tier(), reserve).await?;
+        let store = installation::open(data_dir, limits.tier(), reserve).await?;
         Self::over(store, limits, metrics).await
     }
 

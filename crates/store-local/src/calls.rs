@@ -73,6 +73,16 @@ impl SqliteCalls {
         written.await.map_err(unavailable)
     }
 
+    /// As [`SqliteCalls::write`], for what ends something or is known of it: it is written on a full disk, too.
+    async fn write_end<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        operation: impl FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, CallsError> {
+        let written = self.database.write_end(durability, operation);
+        written.await.map_err(unavailable)
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -156,7 +166,7 @@ impl Calls for SqliteCalls {
         now: Timestamp,
     ) -> Result<(), CallsError> {
         let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
-        self.write(Durability::Now, move |rows| {
+        self.write_end(Durability::Now, move |rows| {
             rows::accepted(
                 rows,
                 generation,
@@ -179,7 +189,7 @@ impl Calls for SqliteCalls {
         let replay = self.keep(generation, &ending).await?;
         let (keyed, accounts) = (self.keyed.clone(), self.accounts.clone());
         let task_id = task_id.map(str::to_owned);
-        self.write(Durability::Now, move |rows| {
+        self.write_end(Durability::Now, move |rows| {
             let settled = rows::settle(
                 rows,
                 &accounts,
@@ -212,7 +222,7 @@ impl Calls for SqliteCalls {
         keep_from: Timestamp,
         limit: usize,
     ) -> Result<usize, CallsError> {
-        let expired = self.write(Durability::Lazy, move |rows| {
+        let expired = self.write_end(Durability::Lazy, move |rows| {
             rows::expire(rows, now, keep_from, limit)
         });
         let expired = expired.await?;
