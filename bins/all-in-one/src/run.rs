@@ -146,6 +146,7 @@ fn refused(error: &JobsError) -> Failure {
         JobsError::MissingAsset(references) => usage(show::missing(references)),
         JobsError::Graph(_) | JobsError::NoOutputs => Failure::usage(error),
         JobsError::KeyReused(_)
+        | JobsError::IdTaken
         | JobsError::QueueFull { .. }
         | JobsError::NotReady { .. }
         | JobsError::Stopped

@@ -7,7 +7,7 @@ use accounts::{AccountId, Fingerprint};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Asset, AssetId, AssetQuery, AssetRecords, AssetsError, BlobError, BlobHash, BlobReader,
+    Asset, AssetId, AssetQuery, AssetRecords, AssetsError, Blob, BlobError, BlobHash, BlobReader,
     BlobStore, BlobWriter, FilePath, Hold, InsertAsset, InsertOutcome, InsertRule, KeyClaim,
     RecordsError, Removal, Retention, Room,
 };
@@ -132,6 +132,20 @@ impl Assets {
             .await
     }
 
+    /// Makes a record over bytes that were made durable by this very request.
+    ///
+    /// # Errors
+    /// [`AssetsError::KeyReused`], which keeps no record.
+    pub async fn keep(
+        &self,
+        blob: Blob,
+        upload: Upload,
+        now: Timestamp,
+    ) -> Result<Created, AssetsError> {
+        self.insert(upload, blob.hash, blob.size_bytes, InsertRule::Upload, now)
+            .await
+    }
+
     /// Makes a record over bytes that the account already has, or gives its record of the same name again.
     ///
     /// # Errors
@@ -205,6 +219,20 @@ impl Assets {
             .find(account, &AssetQuery::Path(path.clone()), now)
             .await
             .map_err(records_failed)
+    }
+
+    /// The newest record that fits.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub async fn find(
+        &self,
+        account: &AccountId,
+        query: &AssetQuery,
+        now: Timestamp,
+    ) -> Result<Option<Asset>, AssetsError> {
+        let found = self.records.find(account, query, now).await;
+        found.map_err(records_failed)
     }
 
     /// Opens part of a blob.

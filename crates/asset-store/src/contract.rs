@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 pub use blobs::blob_store;
-pub use records::asset_records;
+pub use records::{asset_records, file_names};
 
 /// A clock that stands still until it is moved. Clones are one clock.
 #[derive(Clone, Debug)]

@@ -26,7 +26,7 @@ pub use hold::Hold;
 pub use link::{InvalidLink, Link, LinkKeys};
 pub use memory::{MemoryBlobs, MemoryRecords, RecordRows};
 pub use records::{
-    AssetQuery, AssetRecords, InsertAsset, InsertOutcome, InsertRule, KeyClaim, RecordsError,
-    Removal,
+    AssetQuery, AssetRecords, FileNames, InsertAsset, InsertOutcome, InsertRule, KeyClaim,
+    RecordsError, Removal,
 };
 pub use retention::Retention;

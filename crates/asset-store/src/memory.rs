@@ -23,5 +23,10 @@ mod tests {
     #[tokio::test]
     async fn memory_records_keep_the_contract() {
         contract::asset_records(|| Arc::new(MemoryRecords::new())).await;
+        contract::file_names(|| {
+            let records = Arc::new(MemoryRecords::new());
+            (records.clone(), records)
+        })
+        .await;
     }
 }

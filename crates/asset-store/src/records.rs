@@ -64,6 +64,10 @@ pub enum AssetQuery {
     Hash(BlobHash),
     /// The record of this name.
     Path(FilePath),
+    /// The record of this name that no job made.
+    Upload(FilePath),
+    /// The record of this name that a job made.
+    Output(FilePath),
 }
 
 /// What became of a delete.
@@ -130,4 +134,19 @@ pub trait AssetRecords: Send + Sync + 'static {
 
     /// Those of `hashes` that no record refers to, expired records included.
     async fn unreferenced(&self, hashes: &[BlobHash]) -> Result<Vec<BlobHash>, RecordsError>;
+}
+
+/// Lists the names of an account's files: for people who choose one.
+///
+/// **Contract.** As [`AssetRecords`]; what is listed is what a look-up of its name finds.
+#[async_trait]
+pub trait FileNames: Send + Sync + 'static {
+    /// At most `limit` live records that have a name, newest first: those that jobs made, or those that none did.
+    async fn named(
+        &self,
+        account: &AccountId,
+        made_by_jobs: bool,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Asset>, RecordsError>;
 }

@@ -110,7 +110,7 @@ impl Sockets {
     /// If the request asks for no WebSocket, or for one that cannot be given.
     pub fn accept<C: Conversation>(
         &self,
-        request: &mut Parts,
+        request: &Parts,
         conversation: C,
     ) -> Result<Response<Body>, NotWebSocket> {
         let (upgrade, response) = handshake::answer(request)?;
@@ -124,6 +124,11 @@ impl Sockets {
             }
         });
         Ok(response)
+    }
+
+    /// Fires the drain.
+    pub fn drain(&self) {
+        self.drain.cancel();
     }
 
     /// Completes when the server drains and the last socket is closed: at the latest after the time for goodbyes, or for

@@ -6,6 +6,7 @@
 mod credential;
 mod identity;
 mod jwt;
+mod sessions;
 
 pub use credential::{Credential, Presented, presented};
 pub use identity::{Credentials, Identity, IdentityError};
@@ -13,3 +14,4 @@ pub use jwt::{
     Claimed, FEWEST_SECRET_BYTES, IssueError, Jwt, JwtConfig, JwtKey, JwtSetupError, KeyFileError,
     PublicKeyAlgorithm, SelfTestFailed, issue,
 };
+pub use sessions::{Session, Sessions};

@@ -214,6 +214,9 @@ fn insert(
         let job = job.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         return Ok(InsertJobOutcome::Replayed(job));
     }
+    if board.lock().newest(job.id).is_some() || rows::exists(rows, job.id)? {
+        return Ok(InsertJobOutcome::IdTaken);
+    }
     let (queued, queued_in_all) = board.lock().queued(&account);
     if queued >= bounds.account as usize || queued_in_all >= u64::from(bounds.total) {
         return Ok(InsertJobOutcome::QueueFull);

@@ -4,8 +4,8 @@ pub(crate) mod rows;
 
 use accounts::AccountId;
 use asset_store::{
-    Asset, AssetId, AssetQuery, AssetRecords, BlobHash, Hold, InsertAsset, InsertOutcome,
-    RecordsError, Removal,
+    Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
+    InsertOutcome, RecordsError, Removal,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -98,6 +98,23 @@ impl AssetRecords for SqliteRecords {
         let hashes = hashes.to_vec();
         self.database
             .read(move |rows| rows::unreferenced(rows, hashes))
+            .await
+            .map_err(unavailable)
+    }
+}
+
+#[async_trait]
+impl FileNames for SqliteRecords {
+    async fn named(
+        &self,
+        account: &AccountId,
+        made_by_jobs: bool,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Asset>, RecordsError> {
+        let account = account.clone();
+        self.database
+            .read(move |rows| rows::named(rows, &account, made_by_jobs, limit, now))
             .await
             .map_err(unavailable)
     }

@@ -134,6 +134,7 @@ async fn submit(stores: &Stores, insert: InsertJob) -> Arc<Job> {
         refused @ (InsertJobOutcome::Replayed(_)
         | InsertJobOutcome::KeyReused(_)
         | InsertJobOutcome::QueueFull
+        | InsertJobOutcome::IdTaken
         | InsertJobOutcome::InputGone(_)) => {
             panic!("a plain submission was answered {refused:?}")
         }

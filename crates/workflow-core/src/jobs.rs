@@ -99,6 +99,9 @@ pub enum JobsError {
     /// The idempotency key was used with another request.
     #[error("the idempotency key was used for another workflow")]
     KeyReused(JobId),
+    /// The id that the caller chose is that of a job.
+    #[error("there is a job of this id")]
+    IdTaken,
     /// Too much is waiting.
     #[error("the queue is full")]
     QueueFull {

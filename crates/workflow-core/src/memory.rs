@@ -90,6 +90,9 @@ impl Rows {
                 false => InsertJobOutcome::KeyReused(key.job),
             };
         }
+        if self.jobs.contains_key(&job.id) {
+            return InsertJobOutcome::IdTaken;
+        }
         let queued = self.lineup.queued(&account);
         if queued >= bounds.account as usize
             || self.lineup.depth().queued >= u64::from(bounds.total)

@@ -74,6 +74,8 @@ pub enum InsertJobOutcome {
     KeyReused(JobId),
     /// A bound is reached; nothing was kept, and the key is free.
     QueueFull,
+    /// There is a job of this id, of whatever account; nothing was kept.
+    IdTaken,
     /// A record went away between its look-up and now; nothing was kept.
     InputGone(AssetId),
 }

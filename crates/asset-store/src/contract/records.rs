@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::start;
 use crate::{
-    Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FilePath, Hold, InsertAsset, InsertOutcome,
-    InsertRule, KeyClaim, Removal,
+    Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, FilePath, Hold, InsertAsset,
+    InsertOutcome, InsertRule, KeyClaim, Removal,
 };
 
 /// Runs every rule on a fresh store.
@@ -33,6 +33,55 @@ pub async fn asset_records(fresh: impl Fn() -> Arc<dyn AssetRecords>) {
     expire_takes_at_most_its_limit(&*fresh()).await;
     keys::rules(&fresh).await;
     only_hashes_without_any_record_are_unreferenced(&*fresh()).await;
+}
+
+/// Runs every rule of [`FileNames`] on a fresh store, given with its records.
+///
+/// # Panics
+/// If the store breaks a rule.
+pub async fn file_names(fresh: impl Fn() -> (Arc<dyn AssetRecords>, Arc<dyn FileNames>)) {
+    let (records, names) = fresh();
+    let job = Some(Uuid::from_u128(9));
+    let foreign = Asset {
+        account: account("other"),
+        ..asset(5, b"5", Some("theirs.png"))
+    };
+    let made = Asset {
+        job_id: job,
+        ..asset(4, b"4", Some("same.png"))
+    };
+    let brief = Asset {
+        expires_at: Some(at(10)),
+        ..asset(6, b"6", Some("brief.png"))
+    };
+    let nameless = asset(3, b"3", None);
+    let old = asset(1, b"1", Some("same.png"));
+    let new = asset(2, b"2", Some("b.png"));
+    for asset in [&old, &foreign, &made, &brief, &nameless, &new] {
+        insert(&*records, asset, InsertRule::Upload, None, at(0)).await;
+    }
+    let listed = |made_by_jobs, limit, now| {
+        let names = names.clone();
+        async move {
+            let found = names
+                .named(&account("acme"), made_by_jobs, limit, now)
+                .await;
+            let found = found.expect("the store answers").into_iter();
+            found.map(|asset| asset.id.0.as_u128()).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(listed(false, 10, at(1)).await, [2, 6, 1]);
+    assert_eq!(listed(false, 10, at(11)).await, [2, 1]);
+    assert_eq!(listed(false, 1, at(1)).await, [2]);
+    assert_eq!(listed(true, 10, at(1)).await, [4]);
+    for (query, id) in [
+        (AssetQuery::Upload(path("same.png")), old.id),
+        (AssetQuery::Output(path("same.png")), made.id),
+    ] {
+        let found = records.find(&account("acme"), &query, at(1)).await;
+        let found = found.expect("the store answers").map(|asset| asset.id);
+        assert_eq!(found, Some(id), "{query:?}");
+    }
 }
 
 /// Seconds after the start of the suite.

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Asset, AssetId, AssetQuery, AssetRecords, BlobHash, Hold, InsertAsset, InsertOutcome,
-    InsertRule, KeyClaim, RecordsError, Removal, Retention,
+    Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
+    InsertOutcome, InsertRule, KeyClaim, RecordsError, Removal, Retention,
 };
 
 /// A record store that forgets everything with the process. Clones share their records, so that another store in memory can
@@ -118,6 +118,12 @@ impl RecordRows {
             let fits = match query {
                 AssetQuery::Hash(hash) => asset.hash == *hash,
                 AssetQuery::Path(path) => asset.file_path.as_ref() == Some(path),
+                AssetQuery::Upload(path) => {
+                    asset.job_id.is_none() && asset.file_path.as_ref() == Some(path)
+                }
+                AssetQuery::Output(path) => {
+                    asset.job_id.is_some() && asset.file_path.as_ref() == Some(path)
+                }
             };
             fits && asset.account == *account && !asset.is_expired(now)
         })
@@ -226,6 +232,26 @@ impl RecordRows {
         }
         self.holds.remove(&id);
         self.keys.retain(|_, key| key.asset != id);
+    }
+}
+
+#[async_trait]
+impl FileNames for MemoryRecords {
+    async fn named(
+        &self,
+        account: &AccountId,
+        made_by_jobs: bool,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Asset>, RecordsError> {
+        let listed = |asset: &&Asset| {
+            let seen = asset.account == *account && !asset.is_expired(now);
+            seen && asset.file_path.is_some() && asset.job_id.is_some() == made_by_jobs
+        };
+        Ok(self.with(|rows| {
+            let found = rows.assets.values().rev().filter(listed);
+            found.take(limit).cloned().collect()
+        }))
     }
 }
 

@@ -28,7 +28,7 @@ pub enum NotWebSocket {
 }
 
 /// Checks a request and makes its answer; the connection follows once the answer is sent.
-pub(super) fn answer(request: &mut Parts) -> Result<(OnUpgrade, Response<Body>), NotWebSocket> {
+pub(super) fn answer(request: &Parts) -> Result<(OnUpgrade, Response<Body>), NotWebSocket> {
     let headers = &request.headers;
     let asks = request.method == Method::GET
         && request.version == Version::HTTP_11
@@ -51,7 +51,8 @@ pub(super) fn answer(request: &mut Parts) -> Result<(OnUpgrade, Response<Body>),
         .expect("Base64 is a header value");
     let upgrade = request
         .extensions
-        .remove::<OnUpgrade>()
+        .get::<OnUpgrade>()
+        .cloned()
         .ok_or(NotWebSocket::NoUpgrade)?;
 
     let mut response = Response::new(Body::empty());
@@ -98,8 +99,8 @@ mod tests {
             request = request.header(name, value);
         }
         let request = request.header(changed.0, changed.1);
-        let (mut parts, ()) = request.body(()).expect("a request").into_parts();
-        answer(&mut parts).err()
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        answer(&parts).err()
     }
 
     #[test]

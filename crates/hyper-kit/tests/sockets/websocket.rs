@@ -73,16 +73,16 @@ impl Conversation for Hello {
 
 impl Application for Situations {
     async fn call(&self, request: Request<Incoming>, _: ConnectionInfo) -> Response<Body> {
-        let (mut head, _) = request.into_parts();
+        let (head, _) = request.into_parts();
         let accepted = match head.uri.path() {
             "/parrot" => {
                 let (heard, to_say) = mpsc::channel(100);
-                self.0.accept(&mut head, Parrot { heard, to_say })
+                self.0.accept(&head, Parrot { heard, to_say })
             }
-            "/torrent" => self.0.accept(&mut head, Torrent),
+            "/torrent" => self.0.accept(&head, Torrent),
             _ => {
                 let hello = Outgoing::Binary(Bytes::from_static(b"he"), Bytes::from_static(b"llo"));
-                self.0.accept(&mut head, Hello(Some(hello)))
+                self.0.accept(&head, Hello(Some(hello)))
             }
         };
         accepted.unwrap_or_else(|error| {

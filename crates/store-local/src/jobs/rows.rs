@@ -89,6 +89,12 @@ pub(super) fn update(rows: &Connection, job: &Job) -> rusqlite::Result<Option<i6
     update.query_row(state, |row| row.get(0)).optional()
 }
 
+/// Whether there is a job of an id, whatever its account and age.
+pub(super) fn exists(rows: &Connection, id: JobId) -> rusqlite::Result<bool> {
+    rows.prepare_cached("SELECT 1 FROM jobs WHERE id = ?1")?
+        .exists([Id(id.0)])
+}
+
 /// A job, whatever its account and age.
 pub(super) fn load(rows: &Connection, id: JobId) -> rusqlite::Result<Option<Job>> {
     let found = rows

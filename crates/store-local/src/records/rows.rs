@@ -88,8 +88,40 @@ pub(crate) fn find(
                   AND (expires_at IS NULL OR expires_at > ?3) ORDER BY seq DESC LIMIT 1",
             )?
             .query_row(params![path.as_str(), account.as_str(), now], asset),
+        AssetQuery::Upload(path) => rows
+            .prepare_cached(
+                "SELECT * FROM assets WHERE file_path = ?1 AND account = ?2 AND job_id IS NULL
+                  AND (expires_at IS NULL OR expires_at > ?3) ORDER BY seq DESC LIMIT 1",
+            )?
+            .query_row(params![path.as_str(), account.as_str(), now], asset),
+        AssetQuery::Output(path) => rows
+            .prepare_cached(
+                "SELECT * FROM assets WHERE file_path = ?1 AND account = ?2 AND job_id IS NOT NULL
+                  AND (expires_at IS NULL OR expires_at > ?3) ORDER BY seq DESC LIMIT 1",
+            )?
+            .query_row(params![path.as_str(), account.as_str(), now], asset),
     }
     .optional()
+}
+
+/// Live records with a name, newest first: those that jobs made, or those that none did.
+pub(crate) fn named(
+    rows: &Connection,
+    account: &AccountId,
+    made_by_jobs: bool,
+    limit: usize,
+    now: Timestamp,
+) -> rusqlite::Result<Vec<Asset>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut found = rows.prepare_cached(
+        "SELECT * FROM assets WHERE account = ?1 AND file_path IS NOT NULL AND (job_id IS NOT NULL) = ?2
+          AND (expires_at IS NULL OR expires_at > ?3) ORDER BY seq DESC LIMIT ?4",
+    )?;
+    let found = found.query_map(
+        params![account.as_str(), made_by_jobs, Micros(now), limit],
+        asset,
+    )?;
+    found.collect()
 }
 
 /// Adds the hold to a record, or takes it away; `false` if there is no such record.

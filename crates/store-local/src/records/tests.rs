@@ -28,6 +28,18 @@ async fn records_in_rows_keep_the_contract() {
 }
 
 #[tokio::test]
+async fn names_in_rows_keep_the_contract() {
+    let roots = Mutex::new(Vec::new());
+    contract::file_names(|| {
+        let (root, records) = records();
+        roots.lock().expect("no panic").push(root);
+        let records = Arc::new(records);
+        (records.clone(), records)
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_finer_time_reads_back_as_it_was_answered() {
     let (_root, records) = records();
     let nanos = Timestamp::new(1_790_000_000, 123_456_789).expect("in range");

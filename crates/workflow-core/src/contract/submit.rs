@@ -4,7 +4,7 @@ use super::*;
 use crate::{JobCursor, JobLog, JobQuery, NodeEvent, RunReport};
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 11] = [
+pub(super) const RULES: [Rule; 12] = [
     |stores| Box::pin(a_job_reads_back_whole_and_only_in_its_account(stores)),
     |stores| Box::pin(the_same_key_and_request_give_the_job_back(stores)),
     |stores| Box::pin(submissions_at_once_with_one_key_make_one_job(stores)),
@@ -15,6 +15,7 @@ pub(super) const RULES: [Rule; 11] = [
     |stores| Box::pin(each_job_is_listed_once_while_others_arrive(stores)),
     |stores| Box::pin(a_list_is_narrowed_by_labels(stores)),
     |stores| Box::pin(a_list_may_leave_out_what_is_over(stores)),
+    |stores| Box::pin(an_id_is_taken_once(stores)),
     |stores| Box::pin(a_log_is_kept_with_its_job(stores)),
 ];
 
@@ -124,6 +125,7 @@ async fn submissions_at_once_with_one_key_make_one_job(stores: Stores) {
             }
             refused @ (InsertJobOutcome::KeyReused(_)
             | InsertJobOutcome::QueueFull
+            | InsertJobOutcome::IdTaken
             | InsertJobOutcome::InputGone(_)) => {
                 panic!("one request was answered {refused:?}")
             }
@@ -352,6 +354,15 @@ async fn a_list_may_leave_out_what_is_over(stores: Stores) {
         let found: Vec<u128> = found.iter().map(|job| job.id.0.as_u128()).collect();
         assert_eq!(found, listed, "{over:?}");
     }
+}
+
+async fn an_id_is_taken_once(stores: Stores) {
+    let first = submit(&stores, insert_of(1, "a")).await;
+    for name in ["a", "b"] {
+        let again = stores.jobs.insert(insert_of(1, name), at(1)).await;
+        assert_eq!(again.expect("the store answers"), InsertJobOutcome::IdTaken);
+    }
+    assert_eq!(load(&stores, &first, at(2)).await.as_deref(), Some(&*first));
 }
 
 async fn a_log_is_kept_with_its_job(stores: Stores) {

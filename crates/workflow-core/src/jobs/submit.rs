@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use accounts::{AccountId, Fingerprint, Tier};
-use asset_store::{Asset, AssetId, AssetsError, FilePath, KeyClaim};
+use asset_store::{Asset, AssetId, AssetQuery, AssetsError, BlobHash, FilePath, KeyClaim};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
@@ -180,6 +180,7 @@ impl Jobs {
             InsertJobOutcome::QueueFull => Err(JobsError::QueueFull {
                 retry_after_s: self.pace.retry_after_s(),
             }),
+            InsertJobOutcome::IdTaken => Err(JobsError::IdTaken),
             InsertJobOutcome::InputGone(asset) => {
                 Err(JobsError::MissingAsset(vec![Reference::gone(asset)]))
             }
@@ -215,11 +216,7 @@ impl Jobs {
                     Ok(id) => self.asset(account, id, now).await?,
                     Err(_) => None,
                 },
-                (false, Some(path)) => self
-                    .assets
-                    .by_path(account, &path, now)
-                    .await
-                    .map_err(JobsError::Assets)?,
+                (false, Some(path)) => self.named(account, &path, now).await?,
                 (false, None) => None,
             };
             match found {
@@ -249,6 +246,28 @@ impl Jobs {
         } else {
             Err(JobsError::MissingAsset(missing))
         }
+    }
+
+    /// The file of a name; or, where none has it, the one whose hash the name is, whatever its ending.
+    async fn named(
+        &self,
+        account: &AccountId,
+        path: &FilePath,
+        now: Timestamp,
+    ) -> Result<Option<Asset>, JobsError> {
+        let found = self.assets.by_path(account, path, now).await;
+        if let Some(found) = found.map_err(JobsError::Assets)? {
+            return Ok(Some(found));
+        }
+        let stem = path.as_str().split('.').next().unwrap_or_default();
+        let Ok(hash) = BlobHash::from_hex(stem) else {
+            return Ok(None);
+        };
+        let found = self
+            .assets
+            .find(account, &AssetQuery::Hash(hash), now)
+            .await;
+        found.map_err(JobsError::Assets)
     }
 
     async fn asset(

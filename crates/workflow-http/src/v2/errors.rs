@@ -302,7 +302,8 @@ fn of_jobs(error: &JobsError) -> Answer {
             "the deployment is stopped; its operator has to start it before anything can be submitted",
         ),
         JobsError::NotFound => not_found("no such job"),
-        JobsError::Store(_) | JobsError::Assets(_) => fault(),
+        // Ids are made here, so none is taken.
+        JobsError::IdTaken | JobsError::Store(_) | JobsError::Assets(_) => fault(),
     }
 }
 
