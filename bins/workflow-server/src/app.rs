@@ -150,6 +150,7 @@ fn service(
         clock: stack.timer.clone(),
         drain: drain.clone(),
         observer: Arc::new(observer),
+        v1: Some(stack.v1(config.web_root.clone())),
         config: WorkflowConfig {
             address: PublicAddress {
                 configured: config.server.public_url.clone(),

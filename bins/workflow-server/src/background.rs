@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use hyper_kit::Sockets;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,8 @@ pub(crate) struct Loops {
     pub(crate) slots: u32,
     /// Sweeps.
     pub(crate) maintenance: Maintenance,
+    /// What is said goodbye to.
+    pub(crate) sockets: Sockets,
 }
 
 /// The running loops. Dropping them cuts them off; the next start finds the jobs as they were last saved.
@@ -38,6 +41,7 @@ pub struct Background {
     stop: CancellationToken,
     slots: JoinSet<()>,
     keepers: JoinSet<()>,
+    sockets: Sockets,
 }
 
 /// How long giving jobs back may take once their time is over: a node is interrupted between two of its steps.
@@ -51,6 +55,7 @@ impl Background {
             stop: CancellationToken::new(),
             slots: JoinSet::new(),
             keepers: JoinSet::new(),
+            sockets: loops.sockets.clone(),
         };
         background.with(loops)
     }
@@ -60,6 +65,7 @@ impl Background {
             worker,
             slots,
             maintenance,
+            sockets: _,
         } = loops;
         for _ in 0..slots {
             let (worker, draining, halt) =
@@ -82,9 +88,10 @@ impl Background {
         self
     }
 
-    /// Takes up no more jobs, lets those at hand end within `grace`, gives the rest back, and joins every loop.
+    /// Says goodbye to sockets, takes up no more jobs, lets those at hand end within `grace`, gives the rest back, and joins every loop.
     pub async fn drain(mut self, grace: Duration) {
         self.draining.cancel();
+        self.sockets.drain();
         if timeout(grace, joined(&mut self.slots)).await.is_err() {
             tracing::info!(
                 jobs = self.slots.len(),
@@ -99,6 +106,7 @@ impl Background {
         }
         self.stop.cancel();
         joined(&mut self.keepers).await;
+        self.sockets.closed().await;
     }
 }
 

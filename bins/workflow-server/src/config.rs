@@ -19,6 +19,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// What jobs and files may take.
     pub workflows: WorkflowLimits,
+    /// The folder of the web page, where one is served.
+    pub web_root: Option<PathBuf>,
 }
 
 /// What jobs and files may take.
@@ -68,6 +70,15 @@ pub struct WorkflowLimits {
 pub const KEYS: &[&[Key]] = &[&[LISTEN, DATA_DIR], SERVER_KEYS, WORKFLOW_KEYS];
 
 const WORKFLOW_KEYS: &[Key] = &[
+    Key {
+        preset: Preset::Unset,
+        ..key(
+            "web_root",
+            "DIR",
+            "",
+            "Folder of the ComfyUI web page to serve at /, as comfyui-frontend-package installs it",
+        )
+    },
     key("upload_limit", "SIZE", "1GiB", "Largest upload"),
     key(
         "min_free",
@@ -203,7 +214,12 @@ impl Config {
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let server = ServerConfig::read(settings)?;
         let workflows = WorkflowLimits::read(settings)?;
-        Ok(Self { server, workflows })
+        let web_root = settings.read_optional("web_root")?;
+        Ok(Self {
+            server,
+            workflows,
+            web_root,
+        })
     }
 }
 

@@ -3,22 +3,27 @@
 //! The same stack serves over HTTP and runs a single graph from a command line.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use accounts::{AccountId, Accounts, AdminError, Standing};
 use asset_store::{Assets, LinkKeys, Retention};
 use engine_native::{Downloads, EngineConfig, NativeEngine, NativeTools, ToolsConfig};
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
+use hyper_kit::{SocketLimits, Sockets};
+use identity::Sessions;
 use kit::admin::AdminPorts;
 use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
 use store_local::{DatabaseError, MinFree, OpenError, ReserveOptions, Store};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use v1_compat::UserFilesBounds;
 use workflow_core::{
     Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker,
     WorkerConfig, WorkerId,
 };
+use workflow_http::V1Service;
 
 use crate::background::{Background, Loops};
 use crate::config::WorkflowLimits;
@@ -51,6 +56,7 @@ pub struct Stack {
     pace: Arc<Pace>,
     metrics: JobMetrics,
     limits: WorkflowLimits,
+    sockets: Sockets,
 }
 
 /// Why an installation cannot be opened. The texts say what to do.
@@ -159,6 +165,7 @@ impl Stack {
             pace,
             metrics,
             limits: limits.clone(),
+            sockets: Sockets::new(SocketLimits::DEFAULT, CancellationToken::new()),
         })
     }
 
@@ -188,6 +195,7 @@ impl Stack {
             worker: Arc::new(worker),
             slots: self.limits.job_slots,
             maintenance,
+            sockets: self.sockets.clone(),
         })
     }
 
@@ -206,6 +214,21 @@ impl Stack {
     /// What is counted.
     pub(crate) fn metrics(&self) -> &JobMetrics {
         &self.metrics
+    }
+
+    /// What the older API is made from; `web_root` is the folder of its web page. A drain of [`Stack::start`] ends its
+    /// sockets.
+    #[must_use]
+    pub fn v1(&self, web_root: Option<PathBuf>) -> V1Service {
+        V1Service {
+            user_files: Arc::new(self.store.user_files(UserFilesBounds::DEFAULT)),
+            file_names: Arc::new(self.store.records()),
+            image_tools: Arc::clone(&self.image_tools),
+            sockets: self.sockets.clone(),
+            sessions: Sessions::default(),
+            web_root,
+            version: env!("CARGO_PKG_VERSION"),
+        }
     }
 
     /// Why jobs cannot be taken in or run now; nothing when they can. Brings what metrics show of the queue up to date.

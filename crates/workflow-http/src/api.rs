@@ -24,8 +24,9 @@ use uuid::Uuid;
 use crate::access::{self, Observed};
 use crate::links::Links;
 use crate::streams::Streams;
+use crate::v1::V1Service;
 use crate::v2::errors::ApiError;
-use crate::{WorkflowService, address, signed, v2};
+use crate::{WorkflowService, address, signed, v1, v2};
 
 /// The id of a request, made here and never taken from the caller.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
@@ -56,6 +57,7 @@ struct Route {
 #[derive(Clone, Copy, Debug)]
 enum Target {
     V2(v2::Operation),
+    V1(v1::Operation),
     Signed,
 }
 
@@ -91,6 +93,11 @@ pub fn routes(service: WorkflowService) -> Result<WorkflowApi, RouteError> {
         target: Target::Signed,
     };
     let table = table.chain([(Method::GET, signed::PATTERN, signed)]);
+    let older = service.v1.iter().flat_map(|_| v1::routes());
+    let table = table.chain(older.map(|(method, pattern, operation)| {
+        let target = Target::V1(operation);
+        (method, pattern, Route { pattern, target })
+    }));
     let inner = Inner {
         routes: Routes::new(&service.config.address.mount_prefix, table)?,
         origins: address::policy(&service.config),
@@ -145,11 +152,30 @@ impl WorkflowApi {
 
     /// Words what the server refused before this API saw it, or a panic. Every path of the API has the same envelope.
     #[must_use]
-    pub fn refuse(&self, refusal: Refusal, _uri: &Uri) -> Response<Body> {
+    pub fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body> {
         let request_id = self.context().request_id;
-        let mut response = ApiError::Refused(refusal).into_response(request_id);
+        let mut response = match self.older(uri) {
+            Some(_) => v1::errors::ApiError::Refused(refusal).into_response(false, request_id),
+            None => ApiError::Refused(refusal).into_response(request_id),
+        };
         identify(&mut response, request_id);
         response
+    }
+
+    /// The older API, if a path is one of its own: all that belongs to nobody else.
+    fn older(&self, uri: &Uri) -> Option<&V1Service> {
+        let service = &self.inner.service;
+        let below = uri
+            .path()
+            .strip_prefix(service.config.address.mount_prefix.as_str());
+        let below = below.unwrap_or_default();
+        let is_other = ["/api/v2/", "/signed/"]
+            .iter()
+            .any(|other| below.starts_with(other));
+        service
+            .v1
+            .as_ref()
+            .filter(|_| !is_other && below != "/api/v2")
     }
 
     /// How many event streams are open.
@@ -178,9 +204,29 @@ impl WorkflowApi {
         let (route, params) = match lookup {
             Lookup::Found { handler, params } => (*handler, Some(params)),
             Lookup::Malformed { handler } => (*handler, None),
-            Lookup::MethodNotAllowed { allow } => return self.other_method(head, allow),
-            Lookup::NotFound => return Err(ApiError::NoRoute),
+            Lookup::MethodNotAllowed { allow } => return self.other_method(head, allow, context),
+            Lookup::NotFound => {
+                let older = self.older(&head.uri).ok_or(ApiError::NoRoute)?;
+                let page = v1::fallback(service, older, head, context.now).await;
+                let failed =
+                    |error: v1::errors::ApiError| error.into_response(false, context.request_id);
+                return Ok(page.unwrap_or_else(failed));
+            }
         };
+        if let (Target::V1(operation), Some(older)) = (route.target, &service.v1) {
+            let asked = v1::Asked {
+                service,
+                v1: older,
+                streams: &self.inner.streams,
+                origins: &self.inner.origins,
+                head,
+                params,
+                connection,
+                now: context.now,
+                request_id: context.request_id,
+            };
+            return Ok(v1::answer(operation, asked, body, account).await);
+        }
         let config = &service.config;
         let open = service.identity.is_open();
         let origins = &self.inner.origins;
@@ -190,6 +236,7 @@ impl WorkflowApi {
 
         let operation = match route.target {
             Target::V2(operation) => operation,
+            Target::V1(_) => return Err(ApiError::NoRoute),
             Target::Signed => {
                 let params = params.ok_or(ApiError::BadLink)?;
                 let (assets, keys) = (&service.assets, &service.link_keys);
@@ -221,9 +268,18 @@ impl WorkflowApi {
     }
 
     /// A path that has other methods: what a browser asks beforehand is answered, and so is the question itself.
-    fn other_method(&self, head: &Parts, allow: &HeaderValue) -> Result<Response<Body>, ApiError> {
+    fn other_method(
+        &self,
+        head: &Parts,
+        allow: &HeaderValue,
+        context: RequestContext,
+    ) -> Result<Response<Body>, ApiError> {
         if is_preflight(&head.method, &head.headers) {
             return Ok(self.inner.origins.preflight(&head.headers, allow));
+        }
+        if head.method != Method::OPTIONS && self.older(&head.uri).is_some() {
+            let error = v1::errors::ApiError::MethodNotAllowed(allow.clone());
+            return Ok(error.into_response(false, context.request_id));
         }
         if head.method != Method::OPTIONS {
             return Err(ApiError::MethodNotAllowed(allow.clone()));

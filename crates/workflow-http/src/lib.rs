@@ -1,7 +1,7 @@
 //! The workflow API over HTTP: requests to calls on jobs and assets, and their answers back.
 //!
 //! Decides nothing about a job or an asset; it reads what came, asks the services below, and spells the answer. Every wire
-//! word of Family B stands in [`v2`], every error becomes a response in one file there. It starts no task: a stream of
+//! word of Family B stands in [`v2`], every one of Family C in [`v1`], and every error becomes a response in one file there. It starts no task: a stream of
 //! events is polled by its connection. Start at [`routes`], which mounts a [`WorkflowService`].
 
 mod access;
@@ -12,11 +12,13 @@ mod links;
 mod service;
 mod signed;
 mod streams;
+mod v1;
 mod v2;
 
 pub use access::{Observed, Observer};
 pub use api::{WorkflowApi, routes};
 pub use service::{WorkflowConfig, WorkflowService};
+pub use v1::{OPENAPI as OPENAPI_V1, V1Service};
 pub use v2::OPENAPI;
 
 #[cfg(test)]

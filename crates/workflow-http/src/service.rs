@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 use workflow_core::{Jobs, Timer};
 
-use crate::Observer;
+use crate::{Observer, V1Service};
 
 /// Everything that the API calls.
 #[derive(Clone)]
@@ -31,6 +31,8 @@ pub struct WorkflowService {
     pub drain: CancellationToken,
     /// Hears of every answered request.
     pub observer: Observer,
+    /// The older API beside it, where it is served.
+    pub v1: Option<V1Service>,
     /// What the operator settled.
     pub config: WorkflowConfig,
 }

@@ -5,4 +5,5 @@ mod document;
 mod events;
 mod harness;
 mod jobs;
+mod older;
 mod requests;

@@ -1,5 +1,11 @@
 //! An API over memory, a clock that stands still, and a worker that does as it is told.
 
+use asset_store::Blob;
+use workflow_core::{
+    ImageTools, ImageToolsError, MadePicture, PictureChannel, PictureInfo, PreviewOptions,
+};
+
+use crate::V1Service;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -118,6 +124,7 @@ impl Rig {
             accounts,
             clock: Arc::clone(&self.clock) as Arc<dyn Timer>,
             drain: CancellationToken::new(),
+            v1: None,
             observer: Arc::new(move |seen: &Observed| {
                 hears
                     .lock()
@@ -140,6 +147,55 @@ impl Rig {
             rig: self.clone(),
             observed,
         }
+    }
+}
+
+impl Rig {
+    /// The older API over the same stores. Every file is a picture of one pixel to it.
+    pub(super) fn older(&self) -> V1Service {
+        let bounds = v1_compat::UserFilesBounds::DEFAULT;
+        V1Service {
+            user_files: Arc::new(v1_compat::MemoryUserFiles::new(bounds)),
+            file_names: Arc::new(self.records.clone()),
+            image_tools: Arc::new(OnePixel),
+            sockets: hyper_kit::Sockets::new(
+                hyper_kit::SocketLimits::DEFAULT,
+                CancellationToken::new(),
+            ),
+            sessions: identity::Sessions::default(),
+            web_root: None,
+            version: "0",
+        }
+    }
+}
+
+/// Tools that take everything for one pixel.
+struct OnePixel;
+
+#[async_trait]
+impl ImageTools for OnePixel {
+    async fn probe(&self, _: Blob) -> Result<PictureInfo, ImageToolsError> {
+        Ok(PictureInfo {
+            media_type: "image/png",
+            width: 1,
+            height: 1,
+        })
+    }
+
+    async fn thumbnail(&self, _: Blob, _: u32) -> Result<MadePicture, ImageToolsError> {
+        Err(ImageToolsError::Absent)
+    }
+
+    async fn preview(&self, _: Blob, _: PreviewOptions) -> Result<MadePicture, ImageToolsError> {
+        Err(ImageToolsError::Absent)
+    }
+
+    async fn channel(&self, _: Blob, _: PictureChannel) -> Result<MadePicture, ImageToolsError> {
+        Err(ImageToolsError::Absent)
+    }
+
+    async fn mask(&self, _: Blob, _: Blob) -> Result<MadePicture, ImageToolsError> {
+        Err(ImageToolsError::Absent)
     }
 }
 

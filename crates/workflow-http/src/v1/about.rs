@@ -1,0 +1,94 @@
+//! What the server says of itself, and routes whose answer is always the same.
+
+use http::{HeaderValue, Response, StatusCode};
+use hyper_kit::Body;
+use serde_json::{Value, json};
+
+use super::{OPENAPI, Operation, V1Service, reply, session, upload};
+use crate::WorkflowService;
+
+/// The version of the older server whose clients are served.
+const SPOKEN_VERSION: &str = "0.3.64";
+
+/// What clients may count on. Only what is offered is advertised.
+pub(super) fn flags(service: &WorkflowService) -> Value {
+    json!({
+        "supports_preview_metadata": true,
+        "max_upload_size": upload::UPLOAD_BYTES.min(service.config.upload_bytes),
+    })
+}
+
+/// Answers an operation that needs no credential and changes nothing.
+pub(super) fn public(
+    operation: Operation,
+    service: &WorkflowService,
+    v1: &V1Service,
+) -> Response<Body> {
+    let is = |other| operation == other;
+    if is(Operation::GetFeatures) {
+        features(service)
+    } else if is(Operation::GetSystemStats) {
+        system_stats(v1)
+    } else if is(Operation::GetDocument) {
+        document()
+    } else if is(Operation::GetSignInPage) {
+        session::page()
+    } else if is(Operation::PublicEmptyList) {
+        empty_list()
+    } else {
+        empty_object()
+    }
+}
+
+fn features(service: &WorkflowService) -> Response<Body> {
+    reply::ok(&flags(service))
+}
+
+/// Nothing of the machine is told: it may serve strangers.
+fn system_stats(v1: &V1Service) -> Response<Body> {
+    reply::ok(&json!({
+        "system": {
+            "os": "posix",
+            "ram_total": 0,
+            "ram_free": 0,
+            "comfyui_version": SPOKEN_VERSION,
+            "easel_version": v1.version,
+            "required_frontend_version": "",
+            "installed_templates_version": "",
+            "required_templates_version": "",
+            "python_version": "",
+            "pytorch_version": "",
+            "embedded_python": false,
+            "argv": [],
+        },
+        "devices": [],
+    }))
+}
+
+/// One user, whose account the credential names; the page then shows no choice of users.
+pub(super) fn users() -> Response<Body> {
+    reply::ok(&json!({"storage": "server", "migrated": true}))
+}
+
+pub(super) fn empty_list() -> Response<Body> {
+    reply::ok(&json!([]))
+}
+
+pub(super) fn empty_object() -> Response<Body> {
+    reply::ok(&json!({}))
+}
+
+/// The log of a server of one's own: here it would tell of others.
+pub(super) fn log() -> Response<Body> {
+    reply::ok(&json!(""))
+}
+
+pub(super) fn style() -> Response<Body> {
+    let css = HeaderValue::from_static("text/css; charset=utf-8");
+    reply::bytes(StatusCode::OK, css, "")
+}
+
+fn document() -> Response<Body> {
+    let json = HeaderValue::from_static("application/json; charset=utf-8");
+    reply::bytes(StatusCode::OK, json, OPENAPI)
+}

@@ -1,0 +1,182 @@
+//! What was run, in the forms of a server of one's own and of the cloud.
+//!
+//! Deleting from a history hides: jobs and their outputs stay readable by id for as long as they are kept.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use http::Response;
+use hyper_kit::Body;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use v1_compat::{history_entry, history_v2_entry, history_v2_item};
+use workflow_core::{Job, JobId, JobsError};
+
+use super::errors::{ApiError, field, object};
+use super::listing::texts;
+use super::reply;
+use super::request::{Call, done, job_id};
+
+/// Where it is kept what an account does not want to see; the routes of saved files do not reach it.
+pub(super) const HIDDEN: &str = ".easel/history.json";
+
+/// Most single jobs that are hidden; the oldest come into view again.
+const MOST_HIDDEN: usize = 10_000;
+
+/// What an account does not want to see in its history.
+#[derive(Debug, Default)]
+pub(super) struct Hidden {
+    /// Everything that ended until then.
+    until_ms: Option<i64>,
+    ids: HashSet<JobId>,
+    order: Vec<JobId>,
+}
+
+impl Hidden {
+    pub(super) async fn read(call: &Call<'_>) -> Result<Self, ApiError> {
+        let path = HIDDEN.parse().expect("a path");
+        let bytes = call.v1.user_files.read(call.account(), &path).await?;
+        let document = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        let Some(document) = document else {
+            return Ok(Self::default());
+        };
+        let ids = document.get("ids").and_then(texts).unwrap_or_default();
+        let order: Vec<JobId> = ids.into_iter().filter_map(job_id).collect();
+        Ok(Self {
+            until_ms: document.get("until_ms").and_then(Value::as_i64),
+            ids: order.iter().copied().collect(),
+            order,
+        })
+    }
+
+    async fn write(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        let newest = self.order.iter().rev().take(MOST_HIDDEN).rev();
+        let ids: Vec<String> = newest.map(ToString::to_string).collect();
+        let document = json!({"until_ms": self.until_ms, "ids": ids}).to_string();
+        let path = HIDDEN.parse().expect("a path");
+        let files = &call.v1.user_files;
+        files
+            .write(call.account(), &path, Bytes::from(document), true, call.now)
+            .await?;
+        Ok(())
+    }
+
+    pub(super) fn has(&self, job: &Job) -> bool {
+        let ended = job.completed_at.map(Timestamp::as_millisecond);
+        let cleared = ended.is_some_and(|ended| self.until_ms.is_some_and(|until| ended <= until));
+        cleared || (ended.is_some() && self.ids.contains(&job.id))
+    }
+}
+
+/// GET /history: by id, the oldest first. Of `max_items` the newest are given, from `offset` on the ones behind it.
+pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let (max_items, offset) = (number(call, "max_items")?, number(call, "offset")?);
+    let mut jobs = shown(call).await?;
+    jobs.reverse();
+    let most = max_items.unwrap_or(jobs.len());
+    let from = offset.unwrap_or_else(|| jobs.len().saturating_sub(most));
+    let jobs = jobs.into_iter().skip(from).take(most);
+    let mut history = Map::new();
+    for listed in call.all_listed(jobs).await? {
+        history.insert(listed.job.id.to_string(), history_entry(&listed.record()));
+    }
+    Ok(reply::ok(&history.into()))
+}
+
+/// GET /history/{id}: an object without anything in it for what is unknown or not over.
+pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let mut history = Map::new();
+    if let Some(listed) = find(call).await? {
+        history.insert(listed.job.id.to_string(), history_entry(&listed.record()));
+    }
+    Ok(reply::ok(&history.into()))
+}
+
+/// GET /history_v2: newest first.
+pub(super) async fn list_v2(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let (max_items, offset) = (number(call, "max_items")?, number(call, "offset")?);
+    let jobs = shown(call).await?;
+    let jobs = jobs.into_iter().skip(offset.unwrap_or(0));
+    let jobs = jobs.take(max_items.unwrap_or(usize::MAX));
+    let listed = call.all_listed(jobs).await?;
+    let items: Vec<Value> = listed
+        .iter()
+        .map(|listed| history_v2_item(&listed.record()))
+        .collect();
+    Ok(reply::ok(&json!({"history": items})))
+}
+
+/// GET /history_v2/{id}: 404 for what is unknown or not over.
+pub(super) async fn get_v2(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let listed = find(call).await?.ok_or(ApiError::NotFound)?;
+    let mut history = Map::new();
+    let entry = history_v2_entry(&listed.record());
+    history.insert(listed.job.id.to_string(), entry);
+    Ok(reply::ok(&history.into()))
+}
+
+/// POST /history: hides the jobs that are named, or all that are over.
+pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    let fields = object(call.json(body).await?)?;
+    let clear = fields
+        .get("clear")
+        .and_then(Value::as_bool)
+        .unwrap_or(false);
+    let named = match fields.get("delete") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(ids) => texts(ids).ok_or_else(|| field("delete", "a list of ids"))?,
+    };
+    let mut hidden = Hidden::read(call).await?;
+    if clear {
+        hidden = Hidden {
+            until_ms: Some(call.now.as_millisecond()),
+            ..Hidden::default()
+        };
+    }
+    for id in named.into_iter().filter_map(job_id) {
+        if hidden.ids.insert(id) {
+            hidden.order.push(id);
+        }
+    }
+    hidden.write(call).await?;
+    Ok(done())
+}
+
+/// The jobs that are over and not hidden, newest first.
+async fn shown(call: &Call<'_>) -> Result<Vec<std::sync::Arc<Job>>, ApiError> {
+    let hidden = Hidden::read(call).await?;
+    let mut jobs = call.newest(Some(true)).await?;
+    jobs.retain(|job| !hidden.has(job));
+    Ok(jobs)
+}
+
+async fn find(call: &Call<'_>) -> Result<Option<super::listing::Listed>, ApiError> {
+    let Some(id) = call
+        .params
+        .as_ref()
+        .and_then(|params| job_id(&params["id"]))
+    else {
+        return Ok(None);
+    };
+    let view = match call.service.jobs.get(call.account(), id, call.now).await {
+        Ok(view) => view,
+        Err(JobsError::NotFound) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let hidden = Hidden::read(call).await?;
+    if !view.job.status.is_terminal() || hidden.has(&view.job) {
+        return Ok(None);
+    }
+    Ok(Some(call.listed(view.job).await?))
+}
+
+/// A number of the query; what is below 0 counts as not given, as it always did.
+fn number(call: &Call<'_>, wanted: &'static str) -> Result<Option<usize>, ApiError> {
+    let query = call.query();
+    let found = query.iter().find(|(name, _)| name == wanted);
+    let Some((_, text)) = found.filter(|(_, text)| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let number: i64 = text.parse().map_err(|_| field(wanted, "a whole number"))?;
+    Ok(usize::try_from(number).ok())
+}

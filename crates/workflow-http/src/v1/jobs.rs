@@ -1,0 +1,179 @@
+//! The list of jobs, one job, its status, its cancelation.
+
+use std::cmp::Reverse;
+
+use http::Response;
+use hyper_kit::Body;
+use serde_json::{Value, json};
+use v1_compat::{JobWord, job_detail, job_entry, status_word};
+use workflow_core::{JobsError, OutputKind};
+
+use super::errors::{ApiError, field, object};
+use super::listing::texts;
+use super::reply;
+use super::request::{Call, job_id};
+
+/// Entries of a page that asks for no number of them, and most of any.
+const LIMIT: usize = 100;
+const MOST: usize = 1000;
+
+/// Most jobs that one request cancels.
+const MOST_CANCELED: usize = 100;
+
+/// What a list is sorted by.
+#[derive(Clone, Copy)]
+enum SortBy {
+    Created,
+    Duration,
+}
+
+/// GET /job/{id}/status.
+pub(super) async fn status(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let view = call
+        .service
+        .jobs
+        .get(call.account(), call.job_id()?, call.now)
+        .await?;
+    let job = &view.job;
+    let message = job.error.as_ref().map(|error| error.message.clone());
+    Ok(reply::ok(&json!({
+        "id": job.id.to_string(),
+        "status": status_word(job),
+        "created_at": job.created_at.to_string(),
+        "updated_at": job.updated_at.to_string(),
+        "last_state_update": job.updated_at.to_string(),
+        "assigned_inference": null,
+        "error_message": message,
+    })))
+}
+
+/// GET /jobs.
+pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let query = call.query();
+    let get = |wanted: &str| {
+        let found = query.iter().find(|(name, _)| name == wanted);
+        found
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
+    };
+    let words = match get("status") {
+        None => JobWord::ALL.to_vec(),
+        Some(words) => {
+            let words = words.split(',').map(|word| JobWord::from_name(word.trim()));
+            let words: Option<Vec<JobWord>> = words.collect();
+            let must = "some of pending, in_progress, completed, failed and cancelled";
+            words.ok_or_else(|| field("status", must))?
+        }
+    };
+    let number = |name: &'static str, preset: usize, least: usize| match get(name) {
+        None => Ok(preset),
+        Some(text) => {
+            let number: Option<usize> = text.parse().ok().filter(|number| *number >= least);
+            number.ok_or_else(|| field(name, &format!("a whole number from {least}")))
+        }
+    };
+    let limit = number("limit", LIMIT, 1)?.min(MOST);
+    let offset = number("offset", 0, 0)?;
+    let sort_by = match get("sort_by") {
+        None | Some("created_at" | "create_time") => SortBy::Created,
+        Some("execution_duration" | "execution_time") => SortBy::Duration,
+        Some(_) => return Err(field("sort_by", "create_time or execution_time")),
+    };
+    let ascending = match get("sort_order") {
+        None | Some("desc") => false,
+        Some("asc") => true,
+        Some(_) => return Err(field("sort_order", "asc or desc")),
+    };
+    let kind = match get("output_type") {
+        None => None,
+        Some(kind) => Some(match kind {
+            "image" | "images" => OutputKind::Image,
+            "video" => OutputKind::Video,
+            "audio" => OutputKind::Audio,
+            "text" => OutputKind::Text,
+            _ => return Err(field("output_type", "image, video, audio or text")),
+        }),
+    };
+
+    let is_over = |word: &JobWord| !matches!(word, JobWord::Pending | JobWord::InProgress);
+    let over = match (words.iter().any(is_over), words.iter().all(is_over)) {
+        (true, true) => Some(true),
+        (true, false) => None,
+        (false, _) => Some(false),
+    };
+    let hidden = super::history::Hidden::read(call).await?;
+    let mut jobs = call.newest(over).await?;
+    jobs.retain(|job| {
+        let made = |kind| job.outputs.iter().any(|output| output.kind == kind);
+        words.contains(&JobWord::of(job.status)) && kind.is_none_or(made) && !hidden.has(job)
+    });
+    if let SortBy::Duration = sort_by {
+        jobs.sort_by_key(|job| Reverse(job.execution_ms()));
+    }
+    if ascending {
+        jobs.reverse();
+    }
+    let workflow = get("workflow_id").map(str::to_owned);
+    if let Some(workflow) = workflow {
+        let mut kept = Vec::new();
+        for listed in call.all_listed(jobs).await? {
+            let entry = job_entry(&listed.record());
+            if entry.get("workflow_id").and_then(Value::as_str) == Some(&workflow) {
+                kept.push(listed.job);
+            }
+        }
+        jobs = kept;
+    }
+    let total = jobs.len();
+    let page = call
+        .all_listed(jobs.into_iter().skip(offset).take(limit))
+        .await?;
+    let entries: Vec<Value> = page
+        .iter()
+        .map(|listed| Value::Object(job_entry(&listed.record())))
+        .collect();
+    Ok(reply::ok(&json!({
+        "jobs": entries,
+        "pagination": {
+            "offset": offset,
+            "limit": limit,
+            "total": total,
+            "has_more": offset.saturating_add(limit) < total,
+        },
+    })))
+}
+
+/// GET /jobs/{id}.
+pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let id = call.job_id()?;
+    let view = call.service.jobs.get(call.account(), id, call.now).await?;
+    let listed = call.listed(view.job).await?;
+    let detail = job_detail(&listed.record(), view.queue_position);
+    Ok(reply::ok(&Value::Object(detail)))
+}
+
+/// POST /jobs/{id}/cancel: 200 however often and late it is asked.
+pub(super) async fn cancel(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let canceled = call.stop(call.job_id()?).await?;
+    Ok(reply::ok(&json!({"cancelled": canceled})))
+}
+
+/// POST /jobs/cancel: those of the list that were still under way.
+pub(super) async fn cancel_many(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    let fields = object(call.json(body).await?)?;
+    let wrong = || field("job_ids", "a list of 1 to 100 ids");
+    let ids = fields.get("job_ids").and_then(texts).ok_or_else(wrong)?;
+    if !(1..=MOST_CANCELED).contains(&ids.len()) {
+        return Err(wrong());
+    }
+    let ids: Option<Vec<_>> = ids.into_iter().map(job_id).collect();
+    let mut canceled = Vec::new();
+    for id in ids.ok_or_else(wrong)? {
+        match call.stop(id).await {
+            Ok(true) => canceled.push(Value::from(id.to_string())),
+            Ok(false) | Err(ApiError::Jobs(JobsError::NotFound)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(reply::ok(&json!({"cancelled": canceled})))
+}

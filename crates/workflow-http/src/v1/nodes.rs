@@ -1,0 +1,95 @@
+//! The classes that can run, with the account's own files to choose from.
+
+use std::collections::BTreeSet;
+
+use asset_store::FilePath;
+use http::Response;
+use hyper_kit::Body;
+use serde_json::{Map, Value};
+use v1_compat::{content_name, node_info};
+use workflow_core::FileSource;
+
+use super::errors::ApiError;
+use super::reply;
+use super::request::Call;
+
+/// Most files that are offered for choice, the newest: no list of a web page is usable beyond that.
+const MOST_FILES: usize = 2_000;
+
+/// What an account can choose from.
+struct Choices {
+    uploads: Vec<String>,
+    outputs: Vec<String>,
+}
+
+/// GET /object_info.
+pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let choices = Choices::read(call).await?;
+    let nodes = call.service.jobs.nodes();
+    let infos = nodes.iter().map(|class| {
+        (
+            class.class.clone(),
+            node_info(class, &|source| choices.of(source)),
+        )
+    });
+    let infos: Map<String, Value> = infos.collect();
+    Ok(reply::ok(&infos.into()))
+}
+
+/// GET /object_info/{class}: an object without anything in it for a class that is not here.
+pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let choices = Choices::read(call).await?;
+    let nodes = call.service.jobs.nodes();
+    let name = call.param("class")?;
+    let mut infos = Map::new();
+    if let Some(class) = nodes.get(name) {
+        let info = node_info(class, &|source| choices.of(source));
+        infos.insert(name.to_owned(), info);
+    }
+    Ok(reply::ok(&infos.into()))
+}
+
+/// GET /internal/files/{folder}: names, newest first.
+pub(super) async fn files(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let choices = Choices::read(call).await?;
+    let names = match call.param("folder")? {
+        "output" => choices.outputs,
+        "input" => choices.uploads,
+        "temp" => Vec::new(),
+        _ => return Err(ApiError::NotFound),
+    };
+    Ok(reply::ok(&names.into()))
+}
+
+impl Choices {
+    async fn read(call: &Call<'_>) -> Result<Self, ApiError> {
+        let (names, account) = (&call.v1.file_names, call.account());
+        let uploads = names.named(account, false, MOST_FILES, call.now).await?;
+        let outputs = names.named(account, true, MOST_FILES, call.now).await?;
+        let is_top = |path: &&FilePath| !path.as_str().contains('/');
+        let mut sorted = BTreeSet::new();
+        for upload in &uploads {
+            let Some(path) = upload.file_path.as_ref().filter(is_top) else {
+                continue;
+            };
+            // An upload goes by two names: the one it came under, and the one that its client was told.
+            sorted.insert(path.to_string());
+            let told = content_name(upload.hash, path.name(), &upload.content_type);
+            sorted.insert(told);
+        }
+        let mut seen = BTreeSet::new();
+        let outputs = outputs.into_iter().filter_map(|output| output.file_path);
+        let outputs = outputs.map(|path| path.to_string());
+        Ok(Self {
+            uploads: sorted.into_iter().collect(),
+            outputs: outputs.filter(|name| seen.insert(name.clone())).collect(),
+        })
+    }
+
+    fn of(&self, source: FileSource) -> Vec<String> {
+        match source {
+            FileSource::Input => self.uploads.clone(),
+            FileSource::Output => self.outputs.clone(),
+        }
+    }
+}

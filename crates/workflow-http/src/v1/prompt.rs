@@ -1,0 +1,46 @@
+//! Submitting a graph.
+
+use http::Response;
+use hyper_kit::Body;
+use serde_json::json;
+use uuid::Uuid;
+use v1_compat::{PromptRequest, node_errors};
+use workflow_core::{JobId, Metadata, Submission};
+
+use super::errors::ApiError;
+use super::reply;
+use super::request::Call;
+
+/// POST /prompt: 200 once what is valid of the graph is durably queued.
+pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    let bytes = call.read(body).await?;
+    let mut request = PromptRequest::read(&bytes, call.now)?;
+    drop(bytes);
+    let id = request.prompt_id.unwrap_or_else(|| JobId(Uuid::now_v7()));
+    // It grows with every submission and means nothing more: what a client asks for is told back to it.
+    let number = request.number.unwrap_or(call.now.as_microsecond() as f64);
+    request.origin.number = number;
+    let submission = Submission {
+        id,
+        account: call.account().clone(),
+        tier: call.standing.tier.clone(),
+        workflow: request.workflow,
+        metadata: Metadata::new(),
+        secret: request.secret,
+        key: None,
+        origin: request.origin.to_bytes(),
+        targets: request.targets,
+        partial: true,
+        extra_pnginfo: request.extra_pnginfo,
+    };
+    let submitted = call.service.jobs.submit(submission, call.now).await?;
+    let number = match number.fract() == 0.0 && number.abs() < 9e15 {
+        true => json!(number as i64),
+        false => json!(number),
+    };
+    Ok(reply::ok(&json!({
+        "prompt_id": submitted.view.job.id.to_string(),
+        "number": number,
+        "node_errors": node_errors(&submitted.node_errors),
+    })))
+}

@@ -1,0 +1,215 @@
+//! One request of this family: whose it is, and what it asks.
+//!
+//! A credential comes as `X-API-Key`, as a bearer token, as the cookie of the web page, or, for the socket alone, in the
+//! query. Whichever it is, it goes no further than here.
+
+use accounts::{AccountId, Scope, Standing};
+use http::request::Parts;
+use http::{Method, Request, Response};
+use hyper_kit::{Body, ConnectionInfo, OriginPolicy, Params, read_limited};
+use identity::{Credential, IdentityError};
+use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+use uuid::Uuid;
+use workflow_core::JobId;
+
+use super::errors::ApiError;
+use super::{Operation, V1Service, about, dispatch, reply, session};
+use crate::links::Links;
+use crate::streams::Streams;
+use crate::{WorkflowService, address};
+
+/// A request of a known caller, on its way to a handler.
+pub(super) struct Call<'a> {
+    pub(super) service: &'a WorkflowService,
+    pub(super) v1: &'a V1Service,
+    pub(super) streams: &'a Streams,
+    pub(super) head: &'a Parts,
+    /// What the path names; `None` where a part of it cannot be read as a whole.
+    pub(super) params: Option<Params>,
+    pub(super) standing: Standing,
+    pub(super) links: Links,
+    pub(super) now: Timestamp,
+}
+
+/// A request before it is known whose it is.
+pub(crate) struct Asked<'a> {
+    pub(crate) service: &'a WorkflowService,
+    pub(crate) v1: &'a V1Service,
+    pub(crate) streams: &'a Streams,
+    pub(crate) origins: &'a OriginPolicy,
+    pub(crate) head: &'a Parts,
+    pub(crate) params: Option<Params>,
+    pub(crate) connection: &'a ConnectionInfo,
+    pub(crate) now: Timestamp,
+    pub(crate) request_id: Uuid,
+}
+
+/// Answers a request of this family, whatever becomes of it.
+pub(crate) async fn answer(
+    operation: Operation,
+    asked: Asked<'_>,
+    body: Body,
+    account: &mut Option<AccountId>,
+) -> Response<Body> {
+    let (request_id, submits) = (asked.request_id, operation == Operation::Submit);
+    let answered = try_answer(operation, asked, body, account).await;
+    answered.unwrap_or_else(|error| error.into_response(submits, request_id))
+}
+
+async fn try_answer(
+    operation: Operation,
+    asked: Asked<'_>,
+    body: Body,
+    account: &mut Option<AccountId>,
+) -> Result<Response<Body>, ApiError> {
+    let Asked {
+        service,
+        v1,
+        streams,
+        origins,
+        head,
+        params,
+        connection,
+        now,
+        ..
+    } = asked;
+    let address = &service.config.address;
+    let open = service.identity.is_open();
+    // A socket changes nothing but hears everything, and browsers open sockets to anybody for any page.
+    let permitted = if operation == Operation::OpenSocket {
+        let posed = as_if_changing(head);
+        address::permits(origins, address, &posed, connection, open)
+    } else {
+        address::permits(origins, address, head, connection, open)
+    };
+    if !permitted {
+        return Err(ApiError::ForeignOrigin);
+    }
+    let Some(scope) = operation.scope() else {
+        return if operation == Operation::SignIn {
+            session::sign_in(service, v1, head, body, connection, now).await
+        } else if operation == Operation::SignOut {
+            Ok(session::sign_out(service, v1, head))
+        } else {
+            Ok(about::public(operation, service, v1))
+        };
+    };
+    let standing = verify(operation, service, v1, head, now).await?;
+    *account = Some(standing.account.clone());
+    if !standing.allows(scope) {
+        let lapsed = standing.scopes.allow(scope) && !standing.subscribed;
+        return Err(match lapsed && scope == Scope::JobsWrite {
+            true => ApiError::SubscriptionInactive,
+            false => ApiError::MissingScope(scope),
+        });
+    }
+    let base = address.of_request(&head.uri, &head.headers, connection);
+    let keys = std::sync::Arc::clone(&service.link_keys);
+    let call = Call {
+        service,
+        v1,
+        streams,
+        head,
+        params,
+        standing,
+        links: Links::new(base.to_string(), keys, service.config.link_lifetime),
+        now,
+    };
+    dispatch(operation, &call, body).await
+}
+
+/// Whose request it is.
+pub(super) async fn verify(
+    operation: Operation,
+    service: &WorkflowService,
+    v1: &V1Service,
+    head: &Parts,
+    now: Timestamp,
+) -> Result<Standing, IdentityError> {
+    let identity = &service.identity;
+    if operation == Operation::OpenSocket {
+        let query = pairs(head.uri.query().unwrap_or_default());
+        let token = query.iter().find(|(name, _)| name == "token");
+        let token = token.map(|(_, token)| token.as_str());
+        if let Some(token) = token.filter(|token| !token.is_empty()) {
+            let credential = Credential::new(token);
+            return identity.verify_presented(credential, now).await;
+        }
+    }
+    if let Some(session) = v1.sessions.of_request(&head.headers, now) {
+        let credential = Credential::new(session.expose());
+        return identity.verify_presented(credential, now).await;
+    }
+    identity.verify(&head.headers, now).await
+}
+
+/// The same request, if it were to change something.
+fn as_if_changing(head: &Parts) -> Parts {
+    let (mut posed, ()) = Request::new(()).into_parts();
+    posed.method = Method::POST;
+    posed.uri = head.uri.clone();
+    posed.headers = head.headers.clone();
+    posed
+}
+
+/// The parameters of a query, decoded.
+pub(super) fn pairs(query: &str) -> Vec<(String, String)> {
+    let decode = |text: &str| {
+        let spaced = text.replace('+', " ");
+        percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+    };
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            (decode(name), decode(value))
+        })
+        .collect()
+}
+
+impl Call<'_> {
+    /// The parameters of the query.
+    pub(super) fn query(&self) -> Vec<(String, String)> {
+        pairs(self.head.uri.query().unwrap_or_default())
+    }
+
+    /// One part of the path.
+    pub(super) fn param(&self, name: &str) -> Result<&str, ApiError> {
+        let params = self.params.as_ref().ok_or(ApiError::NotFound)?;
+        Ok(&params[name])
+    }
+
+    /// The job that the path names. What is no id is a job that nobody has.
+    pub(super) fn job_id(&self) -> Result<JobId, ApiError> {
+        job_id(self.param("id")?).ok_or(ApiError::NotFound)
+    }
+
+    /// A whole body within the bound of JSON.
+    pub(super) async fn read(&self, body: Body) -> Result<bytes::Bytes, ApiError> {
+        let config = &self.service.config;
+        Ok(read_limited(body, config.json_bytes, config.read_pace).await?)
+    }
+
+    /// A body that is JSON.
+    pub(super) async fn json(&self, body: Body) -> Result<Value, ApiError> {
+        let bytes = self.read(body).await?;
+        serde_json::from_slice(&bytes).map_err(ApiError::Syntax)
+    }
+
+    pub(super) fn account(&self) -> &AccountId {
+        &self.standing.account
+    }
+}
+
+/// A job's id in a text.
+pub(super) fn job_id(text: &str) -> Option<JobId> {
+    let text = Some(text).filter(|text| text.len() == uuid::fmt::Hyphenated::LENGTH);
+    text.and_then(|text| text.parse().ok())
+}
+
+/// A plain 200.
+pub(super) fn done() -> Response<Body> {
+    reply::empty(http::StatusCode::OK)
+}

@@ -1,0 +1,78 @@
+//! Signing in on the web page: a key is shown once, and a cookie stands for it from then on.
+
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, SET_COOKIE};
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+use hyper_kit::{Body, ConnectionInfo, read_limited};
+use identity::Credential;
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::errors::{ApiError, field, object};
+use super::{V1Service, reply};
+use crate::WorkflowService;
+
+/// The page that asks for a key.
+const PAGE: &str = include_str!("signin.html");
+
+/// Most bytes of a body: a key.
+const MOST_BYTES: usize = 16 * 1024;
+
+/// GET /signin.
+pub(super) fn page() -> Response<Body> {
+    let mut response = Response::new(Body::full(PAGE));
+    let headers = response.headers_mut();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    headers.insert(CONTENT_TYPE, html);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
+                  frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    response
+}
+
+/// POST /session: 204 with a cookie for a key that counts.
+pub(super) async fn sign_in(
+    service: &WorkflowService,
+    v1: &V1Service,
+    head: &Parts,
+    body: Body,
+    connection: &ConnectionInfo,
+    now: Timestamp,
+) -> Result<Response<Body>, ApiError> {
+    if !v1.sessions.may_try(connection.peer.ip(), now) {
+        return Err(ApiError::TooManyAttempts);
+    }
+    let pace = service.config.read_pace;
+    let bytes = read_limited(body, MOST_BYTES, pace).await?;
+    let body: Value = serde_json::from_slice(&bytes).map_err(ApiError::Syntax)?;
+    let fields = object(body)?;
+    let key = fields.get("key").and_then(Value::as_str);
+    let key = key.ok_or_else(|| field("key", "the text of an API key"))?;
+    let credential = Credential::new(key.trim());
+    // A key that counts: an open installation takes strangers for anonymous, and needs no session.
+    if credential.is_none() {
+        return Err(identity::IdentityError::Unauthorized.into());
+    }
+    service.identity.verify_presented(credential, now).await?;
+    let word = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+    let address = &service.config.address;
+    let base = address.of_request(&head.uri, &head.headers, connection);
+    let secure = base.to_string().starts_with("https://");
+    let cookie = v1
+        .sessions
+        .begin(&word, key.trim().into(), &address.mount_prefix, secure, now);
+    let mut response = reply::empty(StatusCode::NO_CONTENT);
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// DELETE /session.
+pub(super) fn sign_out(service: &WorkflowService, v1: &V1Service, head: &Parts) -> Response<Body> {
+    let path = &service.config.address.mount_prefix;
+    let cookie = v1.sessions.end(&head.headers, path);
+    let mut response = reply::empty(StatusCode::NO_CONTENT);
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    response
+}

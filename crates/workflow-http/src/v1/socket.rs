@@ -1,0 +1,129 @@
+//! The WebSocket: everything that happens to the account's jobs, to every socket of the account.
+//!
+//! A socket has no queue of its own: the ring of its account waits for it, within bounds, and whoever falls out of it gets
+//! the state as it then is. Which client id a socket names makes no difference, so two sockets of one id never meet.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use accounts::AccountId;
+use http::Response;
+use hyper_kit::{Body, Conversation, Outgoing};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use v1_compat::{Frame, Projector};
+use workflow_core::{AccountFollower, AccountTold, JobId, Jobs, RunReport, Timer};
+
+use super::about;
+use super::errors::ApiError;
+use super::request::Call;
+use crate::streams::StreamSlot;
+
+/// Most bytes of a client's id that is given back to it.
+const MOST_CLIENT_ID: usize = 256;
+
+/// GET /ws.
+pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    let (service, standing) = (call.service, &call.standing);
+    let slot = call.streams.open(&standing.account, standing.tier.streams);
+    let slot = slot.ok_or(ApiError::TooManyStreams)?;
+    let query = call.query();
+    let client = query.iter().find(|(name, _)| name == "clientId");
+    let client = client.map(|(_, id)| id.clone());
+    let client = client.filter(|id| (1..=MOST_CLIENT_ID).contains(&id.len()));
+    let heard = Heard {
+        jobs: service.jobs.clone(),
+        clock: Arc::clone(&service.clock),
+        account: standing.account.clone(),
+        follower: service.jobs.follow_account(&standing.account),
+        projector: Projector::new(),
+        sid: Some(client.unwrap_or_else(|| Uuid::new_v4().simple().to_string())),
+        snapshot: None,
+        flags: about::flags(service),
+        greeted: false,
+        to_say: VecDeque::new(),
+        _slot: slot,
+    };
+    Ok(call.v1.sockets.accept(call.head, heard)?)
+}
+
+/// One socket between two of its messages.
+struct Heard {
+    jobs: Jobs,
+    clock: Arc<dyn Timer>,
+    account: AccountId,
+    follower: AccountFollower,
+    projector: Projector,
+    /// Told once, with the first message; before that nothing is said.
+    sid: Option<String>,
+    /// What runs told so far, until the rows that belong to it are read.
+    snapshot: Option<Vec<(JobId, RunReport)>>,
+    flags: Value,
+    /// Whether the client said its first word.
+    greeted: bool,
+    /// Made and not yet taken: the messages of one piece of news.
+    to_say: VecDeque<Outgoing>,
+    _slot: StreamSlot,
+}
+
+impl Conversation for Heard {
+    async fn next(&mut self) -> Option<Outgoing> {
+        // Whatever is taken from the ring is kept here first: this may be dropped at every `await` and is called again.
+        loop {
+            if self.snapshot.is_some() {
+                // The snapshot first, the rows after: what changes in between is told as news.
+                let now = self.clock.now();
+                let jobs = match self.jobs.in_flight(&self.account, now).await {
+                    Ok(jobs) => jobs,
+                    Err(error) => {
+                        tracing::warn!(%error, "a socket was closed because the queue cannot be read");
+                        return None;
+                    }
+                };
+                let (reports, sid) = (self.snapshot.take().unwrap_or_default(), self.sid.take());
+                let frames = self.projector.begin(&jobs, reports, sid.as_deref());
+                // An answer to the client's first word waits behind the first message.
+                let waiting = std::mem::take(&mut self.to_say);
+                self.to_say = frames.into_iter().map(outgoing).chain(waiting).collect();
+            }
+            if self.sid.is_none()
+                && let Some(said) = self.to_say.pop_front()
+            {
+                return Some(said);
+            }
+            match self.follower.next().await {
+                AccountTold::Snapshot(reports) => self.snapshot = Some(reports),
+                AccountTold::News(news) => {
+                    let frames = self.projector.news(&news, self.clock.now());
+                    self.to_say.extend(frames.into_iter().map(outgoing));
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, text: &str) {
+        // What is no object does not count as a first word, and nothing else is listened to.
+        let Ok(Value::Object(message)) = serde_json::from_str(text) else {
+            return;
+        };
+        let first = !std::mem::replace(&mut self.greeted, true);
+        if !first || message.get("type").and_then(Value::as_str) != Some("feature_flags") {
+            return;
+        }
+        let wants = message
+            .get("data")
+            .and_then(|data| data.get("supports_preview_metadata"));
+        self.projector
+            .set_metadata(wants == Some(&Value::Bool(true)));
+        let answer = json!({"type": "feature_flags", "data": self.flags});
+        self.to_say
+            .push_back(Outgoing::Text(answer.to_string().into()));
+    }
+}
+
+fn outgoing(frame: Frame) -> Outgoing {
+    match frame {
+        Frame::Text(text) => Outgoing::Text(text.into()),
+        Frame::Binary { head, rest } => Outgoing::Binary(head, rest),
+    }
+}

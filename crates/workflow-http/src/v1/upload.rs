@@ -1,0 +1,279 @@
+//! Uploads of pictures and masks.
+//!
+//! Storage is flat and by content: an upload is known by its hash with the ending it came with, and by the name it came
+//! under. The same bytes under the same name are one record, however often they come.
+
+use asset_store::{Asset, AssetId, AssetsError, Blob, BlobHash, BlobWriter, FilePath, Upload};
+use http::Response;
+use hyper_kit::Body;
+use hyper_kit::multipart::{Multipart, MultipartError, MultipartLimits, Part};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use v1_compat::{FileKind, ViewRequest, content_name};
+use workflow_core::ImageToolsError;
+
+use super::errors::{ApiError, field};
+use super::request::Call;
+use super::{reply, view};
+
+/// Largest upload of this family (50 MiB); the tier of an account may allow less.
+pub(super) const UPLOAD_BYTES: u64 = 50 << 20;
+
+/// Longest edge of a picture, and most pixels of one.
+const MOST_EDGE: u32 = 16_384;
+const MOST_PIXELS: u64 = 67_108_864;
+
+/// What a form may have besides its file.
+const BESIDES_THE_FILE_BYTES: u64 = 256 * 1024;
+const MOST_FIELD_BYTES: usize = 8 * 1024;
+const MOST_PARTS: usize = 64;
+
+/// Media types by the first bytes of a file; the rest is told by its ending.
+const UNKNOWN: &str = "application/octet-stream";
+
+/// The parts of a form.
+#[derive(Default)]
+struct Form {
+    file: Option<File>,
+    kind: Option<String>,
+    original: Option<String>,
+}
+
+/// The file of a form, on its way into the store.
+struct File {
+    writer: Box<dyn BlobWriter>,
+    name: String,
+}
+
+/// A file that is stored.
+struct Stored {
+    name: String,
+    asset: Asset,
+}
+
+/// POST /upload/image.
+pub(super) async fn image(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    let form = Form::read(call, body).await?;
+    let kind = kind(form.kind.as_deref())?;
+    let file = form.file.ok_or_else(no_file)?;
+    let stored = store(call, file).await?;
+    Ok(reply::ok(&told(&stored, kind, None)))
+}
+
+/// POST /upload/mask: the original with the alpha of what was uploaded.
+pub(super) async fn mask(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    let form = Form::read(call, body).await?;
+    let kind = kind(form.kind.as_deref())?;
+    let reference = form.original.as_deref();
+    let reference = reference.ok_or_else(|| {
+        field(
+            "original_ref",
+            "a part of the form with the file that the mask is of; it is missing",
+        )
+    })?;
+    let original = original(call, reference).await?;
+    let file = form.file.ok_or_else(no_file)?;
+    let name = file.name.clone();
+    // Without a record nobody can read the mask itself, and a sweep takes it away.
+    let mask = commit(file.writer).await?;
+    let made = call
+        .v1
+        .image_tools
+        .mask(view::blob(&original), mask)
+        .await?;
+    let name = png_name(&name);
+    let mut writer = call.service.assets.begin().await?;
+    writer.write(made.bytes).await.map_err(store_failed)?;
+    let stored = store(call, File { writer, name }).await?;
+    let metadata = json!({
+        "is_mask": true,
+        "original_hash": original.hash.to_string(),
+    });
+    Ok(reply::ok(&told(&stored, kind, Some(metadata))))
+}
+
+impl Form {
+    async fn read(call: &Call<'_>, body: Body) -> Result<Self, ApiError> {
+        let config = &call.service.config;
+        let tier = call.standing.tier.upload_bytes;
+        let limit_bytes = UPLOAD_BYTES.min(config.upload_bytes).min(tier);
+        let limits = MultipartLimits {
+            total_bytes: limit_bytes.saturating_add(BESIDES_THE_FILE_BYTES),
+            part_bytes: limit_bytes,
+            text_bytes: MOST_FIELD_BYTES,
+            parts: MOST_PARTS,
+            pace: config.read_pace,
+        };
+        let too_large = |error| {
+            let is_file = |limit: u64| limit >= limit_bytes;
+            if matches!(&error, ApiError::Form(MultipartError::TooLarge { limit }) if is_file(*limit))
+            {
+                ApiError::UploadTooLarge { limit_bytes }
+            } else {
+                error
+            }
+        };
+        let parts = Multipart::new(&call.head.headers, body, limits);
+        let parts = parts.map_err(ApiError::Form).map_err(too_large)?;
+        Self::read_parts(call, parts).await.map_err(too_large)
+    }
+
+    async fn read_parts(call: &Call<'_>, mut parts: Multipart) -> Result<Self, ApiError> {
+        let mut form = Self::default();
+        while let Some(part) = parts.next_part().await? {
+            let part_name = part.name().to_owned();
+            match part_name.as_str() {
+                "image" if form.file.is_some() => {
+                    return Err(field("image", "one part of the form; it came twice"));
+                }
+                "image" => {
+                    let name = part.file_name().unwrap_or_default().to_owned();
+                    let name = file_name(&name).ok_or_else(no_file)?;
+                    let writer = bytes_of(call, part).await?;
+                    form.file = Some(File { writer, name });
+                }
+                "type" => form.kind = Some(part.text().await?),
+                "original_ref" => form.original = Some(part.text().await?),
+                // Read away. Of those with a meaning elsewhere, `subfolder` has none where storage is flat, and `overwrite` none
+                // where the same bytes are the same file.
+                _ => {}
+            }
+        }
+        Ok(form)
+    }
+}
+
+/// Hands the bytes of a part to the blob store as they come.
+async fn bytes_of(call: &Call<'_>, mut part: Part<'_>) -> Result<Box<dyn BlobWriter>, ApiError> {
+    let mut writer = call.service.assets.begin().await?;
+    while let Some(chunk) = part.chunk().await? {
+        if !chunk.is_empty() {
+            writer.write(chunk).await.map_err(store_failed)?;
+        }
+    }
+    Ok(writer)
+}
+
+/// Makes a record of a file, or meets the one that is there.
+async fn store(call: &Call<'_>, file: File) -> Result<Stored, ApiError> {
+    let (assets, now) = (&call.service.assets, call.service.clock.now());
+    let path: FilePath = file.name.parse().map_err(|_| no_file())?;
+    // Looked at before it becomes a record: what is refused is nowhere to be found.
+    let blob = commit(file.writer).await?;
+    let media_type = probe(call, blob).await?;
+    let query = asset_store::AssetQuery::Upload(path.clone());
+    let known = assets.find(call.account(), &query, now).await?;
+    let upload = Upload {
+        id: AssetId(Uuid::now_v7()),
+        account: call.account().clone(),
+        content_type: media_type.to_owned(),
+        file_path: Some(path),
+        tags: Vec::new(),
+        expires_in: None,
+        key: None,
+    };
+    let asset = match known {
+        Some(known) if known.hash == blob.hash => known,
+        Some(_) | None => assets.keep(blob, upload, now).await?.asset,
+    };
+    Ok(Stored {
+        name: content_name(asset.hash, &file.name, media_type),
+        asset,
+    })
+}
+
+/// Makes bytes durable, under no record yet.
+async fn commit(mut writer: Box<dyn BlobWriter>) -> Result<Blob, ApiError> {
+    writer.finish().await.map_err(store_failed)?;
+    writer.commit().await.map_err(store_failed)
+}
+
+/// The media type of a file, once it is known to be no larger than pictures may be. Any file may be uploaded.
+async fn probe(call: &Call<'_>, blob: Blob) -> Result<&'static str, ApiError> {
+    match call.v1.image_tools.probe(blob).await {
+        Ok(info) => {
+            let pixels = u64::from(info.width) * u64::from(info.height);
+            if info.width.max(info.height) > MOST_EDGE || pixels > MOST_PIXELS {
+                return Err(ApiError::Invalid(format!(
+                    "a picture may have at most {MOST_EDGE} pixels on an edge and {MOST_PIXELS} in all"
+                )));
+            }
+            Ok(info.media_type)
+        }
+        Err(ImageToolsError::NotAPicture(_)) => Ok(UNKNOWN),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The file that a mask is of: an object with `filename`, `subfolder` and `type`, as text.
+async fn original(call: &Call<'_>, reference: &str) -> Result<Asset, ApiError> {
+    let must = "a JSON object with filename, subfolder and type";
+    let wrong = || field("original_ref", must);
+    let value: Value = serde_json::from_str(reference).map_err(|_| wrong())?;
+    let fields = value.as_object().ok_or_else(wrong)?;
+    let mut query = Vec::new();
+    for name in ["filename", "subfolder", "type"] {
+        if let Some(value) = fields.get(name).and_then(Value::as_str) {
+            query.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    let target = ViewRequest::read(&query)?.target;
+    view::find(call, &target).await?.ok_or(ApiError::NotFound)
+}
+
+fn kind(text: Option<&str>) -> Result<FileKind, ApiError> {
+    match text.filter(|text| !text.is_empty()) {
+        None => Ok(FileKind::Input),
+        Some(text) => FileKind::from_name(text).map_err(|_| field("type", "input, temp or output")),
+    }
+}
+
+/// What the client is told. Storage is flat: a subfolder is taken and means nothing.
+fn told(stored: &Stored, kind: FileKind, metadata: Option<Value>) -> Value {
+    let asset = &stored.asset;
+    let mut body = json!({
+        "name": stored.name,
+        "subfolder": "",
+        "type": kind.name(),
+        "asset": {
+            "id": asset.id.to_string(),
+            "name": asset.file_path.as_ref().map(FilePath::as_str),
+            "asset_hash": asset.hash.to_string(),
+            "size": asset.size_bytes,
+            "mime_type": asset.content_type,
+            "tags": [kind.name()],
+        },
+    });
+    if let Some(metadata) = metadata {
+        body["metadata"] = metadata;
+    }
+    body
+}
+
+/// The last part of what a client calls its file, where it can be a name.
+fn file_name(text: &str) -> Option<String> {
+    let decoded = percent_encoding::percent_decode_str(text).decode_utf8_lossy();
+    let last = decoded.rsplit(['/', '\\']).next()?.trim();
+    let well = last.parse::<FilePath>().is_ok();
+    well.then(|| last.to_owned())
+}
+
+/// The same name for a PNG.
+fn png_name(name: &str) -> String {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    format!("{stem}.png")
+}
+
+/// The hash that a name is, whatever its ending.
+pub(super) fn hash_in(path: &FilePath) -> Option<BlobHash> {
+    let stem = path.as_str().split('.').next()?;
+    BlobHash::from_hex(stem).ok()
+}
+
+fn no_file() -> ApiError {
+    field("image", "a file with a name, in a part of the form")
+}
+
+fn store_failed(error: asset_store::BlobError) -> ApiError {
+    AssetsError::Store(Box::new(error)).into()
+}

@@ -1,0 +1,159 @@
+//! The web page: files of a folder that an operator named, and nothing outside of it.
+//!
+//! The folder holds a program that anybody may download, so its files need no credential; whoever opens the page itself
+//! without one is sent to sign in first.
+
+use std::path::{Component, Path, PathBuf};
+
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION};
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode};
+use hyper_kit::Body;
+use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
+use tokio::io::AsyncReadExt;
+
+use super::errors::ApiError;
+use super::request::verify;
+use super::{Operation, V1Service, reply};
+use crate::WorkflowService;
+
+/// The file of the page itself.
+const PAGE: &str = "index.html";
+
+/// Most bytes of a file that is sent: the largest of the page has a few.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Answers what no route knows: a file of the web page, where one is served.
+pub(crate) async fn fallback(
+    service: &WorkflowService,
+    v1: &V1Service,
+    head: &Parts,
+    now: Timestamp,
+) -> Result<Response<Body>, ApiError> {
+    let root = v1.web_root.as_ref().ok_or(ApiError::NotFound)?;
+    if head.method != Method::GET && head.method != Method::HEAD {
+        return Err(ApiError::NotFound);
+    }
+    let prefix = &service.config.address.mount_prefix;
+    let path = head.uri.path().strip_prefix(prefix.as_str());
+    let path = path.ok_or(ApiError::NotFound)?.trim_start_matches('/');
+    let is_page = path.is_empty() || path == PAGE;
+    if is_page
+        && verify(Operation::GetUsers, service, v1, head, now)
+            .await
+            .is_err()
+    {
+        let mut response = reply::empty(StatusCode::FOUND);
+        let signin = HeaderValue::from_str(&format!("{prefix}/signin"));
+        let signin = signin.map_err(|_| ApiError::NotFound)?;
+        response.headers_mut().insert(LOCATION, signin);
+        return Ok(response);
+    }
+    let path = if is_page { PAGE } else { path };
+    let file = inside(root, path).ok_or(ApiError::NotFound)?;
+    send(&file, is_page, head).await.ok_or(ApiError::NotFound)
+}
+
+/// The path of a file below the root; `None` for whatever might lead elsewhere.
+fn inside(root: &Path, path: &str) -> Option<PathBuf> {
+    let decoded = percent_decode_str(path).decode_utf8().ok()?;
+    let well = !decoded.contains(['\\', '\0']) && !decoded.starts_with('/');
+    let relative = Path::new(decoded.as_ref());
+    let plain = |component| matches!(component, Component::Normal(name) if !hidden(name));
+    (well && relative.components().all(plain)).then(|| root.join(relative))
+}
+
+/// Files that no page has, and some folders do.
+fn hidden(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().first() == Some(&b'.')
+}
+
+async fn send(path: &Path, is_page: bool, head: &Parts) -> Option<Response<Body>> {
+    let mut file = tokio::fs::File::open(path).await.ok()?;
+    let metadata = file.metadata().await.ok()?;
+    if !metadata.is_file() || metadata.len() > MOST_BYTES {
+        return None;
+    }
+    let changed = metadata.modified().ok()?;
+    let changed = changed.duration_since(std::time::UNIX_EPOCH).ok()?;
+    let tag = format!("\"{:x}-{:x}\"", changed.as_millis(), metadata.len());
+    let known = head.headers.get(IF_NONE_MATCH);
+    let is_known = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = match is_known {
+        true => reply::empty(StatusCode::NOT_MODIFIED),
+        false => {
+            let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()?);
+            if head.method == Method::GET {
+                file.read_to_end(&mut bytes).await.ok()?;
+            }
+            let mut response = Response::new(Body::full(bytes));
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type(path)));
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(metadata.len()));
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(ETAG, HeaderValue::from_str(&tag).ok()?);
+    // Names of assets tell their versions; the page itself may change under its name.
+    let is_asset = path.components().any(|part| part.as_os_str() == "assets");
+    let keep = match is_asset && !is_page {
+        true => "public, max-age=86400",
+        false => "no-cache",
+    };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(keep));
+    Some(response)
+}
+
+fn media_type(path: &Path) -> &'static str {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    match ending.unwrap_or_default().to_ascii_lowercase().as_str() {
+        "html" => "text/html; charset=utf-8",
+        "js" | "mjs" => "application/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "json" | "map" => "application/json; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "webp" => "image/webp",
+        "gif" => "image/gif",
+        "ico" => "image/x-icon",
+        "woff" => "font/woff",
+        "woff2" => "font/woff2",
+        "ttf" => "font/ttf",
+        "wasm" => "application/wasm",
+        "mp4" => "video/mp4",
+        "webm" => "video/webm",
+        "mp3" => "audio/mpeg",
+        "txt" | "md" => "text/plain; charset=utf-8",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leads_out_of_the_folder() {
+        let root = Path::new("/srv/page");
+        let well = inside(root, "assets/a%20b.js");
+        assert_eq!(well, Some(PathBuf::from("/srv/page/assets/a b.js")));
+        for path in [
+            "../x",
+            "a/../../x",
+            "%2e%2e/x",
+            "..%2fx",
+            "%2fetc/passwd",
+            "/etc/passwd",
+            "a\\..\\x",
+            "a%00",
+            ".git/config",
+            "a/.env",
+            "%ff",
+        ] {
+            assert_eq!(inside(root, path), None, "{path}");
+        }
+    }
+}
