@@ -8,4 +8,5 @@
 mod documents;
 mod partners;
 mod providers;
+mod router;
 mod v2;

@@ -12,7 +12,7 @@ pub use disk::Disk;
 pub use goldens::{goldens, root};
 pub use http::{Answer, Connection, Request};
 pub use multipart::Form;
-pub use process::{Operated, Server, operate};
+pub use process::{Launch, Operated, Server, operate};
 
 use std::io::Write;
 

@@ -1,53 +1,88 @@
 //! The real binary as a process of its own.
 
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::{Answer, Request, root};
 
-/// A running `all-in-one serve`. Dropping it kills the process.
+/// A running server. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     /// Where it listens.
     pub address: SocketAddr,
+    /// What it said on standard output before it was ready.
+    pub welcome: String,
 }
 
-/// Path of the binary. Cargo builds it once per test run, with the profile of the tests.
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The package, whose program has its name.
+    pub package: &'static str,
+    /// Flags besides those that every test needs.
+    pub arguments: Vec<OsString>,
+    /// Variables besides those of the test.
+    pub variables: Vec<(String, String)>,
+    /// Where its log goes; standard error without one.
+    pub log: Option<PathBuf>,
+}
+
+/// Path of the binary `all-in-one`. Cargo builds it once per test run, with the profile of the tests.
 ///
 /// # Panics
 /// If it does not build.
 #[must_use]
 pub fn binary() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let folder = BUILT.get_or_init(|| {
-        let built = std::process::Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "all-in-one",
-                "--manifest-path",
-            ])
+    binary_of("all-in-one")
+}
+
+/// Path of the binary of a package, built as [`binary`] is.
+///
+/// # Panics
+/// If it does not build.
+#[must_use]
+pub fn binary_of(package: &str) -> PathBuf {
+    static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !built.contains(package) {
+        let status = std::process::Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--package", package, "--manifest-path"])
             .arg(root().join("Cargo.toml"))
             .status()
             .expect("cargo can be started");
-        assert!(built.success(), "the binary must build");
-        // <target>/<profile>/deps/it-<hash> -> <target>/<profile>
-        let test = std::env::current_exe().expect("a test knows its own path");
-        test.ancestors()
-            .nth(2)
-            .expect("tests lie two folders below")
-            .to_owned()
-    });
-    folder.join("all-in-one")
+        assert!(status.success(), "the binary must build");
+        built.insert(package.to_owned());
+    }
+    // <target>/<profile>/deps/it-<hash> -> <target>/<profile>
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let folder = test
+        .ancestors()
+        .nth(2)
+        .expect("tests lie two folders below");
+    folder.join(package)
+}
+
+impl Launch {
+    /// A server of this package, with nothing special.
+    #[must_use]
+    pub fn of(package: &'static str) -> Self {
+        Self {
+            package,
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            log: None,
+        }
+    }
 }
 
 /// What came of a command.
@@ -105,6 +140,20 @@ impl Server {
         Self::start_as(Command::new(binary()), data_dir, arguments).await
     }
 
+    /// Starts a server over `data_dir` on a free port and waits until it is ready.
+    ///
+    /// # Errors
+    /// If it ends before it is ready.
+    pub async fn launch(data_dir: &Path, launch: &Launch) -> io::Result<Self> {
+        let mut command = Command::new(binary_of(launch.package));
+        let variables = launch.variables.iter();
+        command.envs(variables.map(|(name, value)| (name, value)));
+        if let Some(path) = &launch.log {
+            command.stderr(File::options().create(true).append(true).open(path)?);
+        }
+        Self::start_as(command, data_dir, &launch.arguments).await
+    }
+
     /// As [`Server::start_with`], by a command that becomes the binary and passes its arguments on.
     ///
     /// # Errors
@@ -127,12 +176,13 @@ impl Server {
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
             .kill_on_drop(true)
             .spawn()?;
         let stdout = child.stdout.take().expect("standard output is piped");
         let mut lines = BufReader::new(stdout).lines();
-        let address = loop {
+        let (mut welcome, mut address) = (String::new(), None);
+        // The last line tells how to stop it.
+        while !welcome.contains("Ctrl-C") {
             let Some(line) = lines.next_line().await? else {
                 return Err(io::Error::other(format!(
                     "the server ended with {}",
@@ -141,14 +191,19 @@ impl Server {
             };
             // It says where it listens in a line for people: `... http://127.0.0.1:40123/api/v2`.
             let url = line.split_once("http://").map(|(_, rest)| rest);
-            if let Some(address) = url.and_then(|rest| rest.split('/').next()?.trim().parse().ok())
-            {
-                break address;
-            }
-        };
+            let found = url.and_then(|rest| rest.split('/').next()?.trim().parse().ok());
+            address = address.or(found);
+            welcome.push_str(&line);
+            welcome.push('\n');
+        }
+        let address = address.ok_or_else(|| io::Error::other("the server did not say where"))?;
         // Whatever else it says must have somewhere to go, or it would block on a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Ok(Self { child, address })
+        Ok(Self {
+            child,
+            address,
+            welcome,
+        })
     }
 
     /// Sends a request.

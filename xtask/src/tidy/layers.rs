@@ -156,6 +156,7 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "providers",
             "router-core",
+            "store-local",
         ],
     ),
 ];

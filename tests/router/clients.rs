@@ -1,0 +1,59 @@
+//! The official Python client, unmodified, against the real binary.
+
+use std::path::PathBuf;
+
+use it::partners::{Outcome, Partner, Plan, Step};
+use it::skipped;
+use tokio::process::Command;
+
+use super::*;
+
+#[tokio::test]
+async fn comfy_sdk_0_5_0_calls_models_unmodified() {
+    let test = "comfy_sdk_0_5_0_calls_models_unmodified";
+    let variable = "EASEL_SDK_0_5_0";
+    let Some(python) = std::env::var_os(variable).map(PathBuf::from) else {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{variable} must be set where nothing may be skipped"
+        );
+        return skipped(
+            test,
+            &format!("{variable} does not name a Python with the client; `.ci/run` installs one"),
+        );
+    };
+    let off = ("off", vec![accounts::AccountChange::Router(false)]);
+    let rig = Rig::with(&["--deadline", "1s"], &[off]).await;
+    // The first call of the polled model runs past the deadline: the client collects it.
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    let key = |name: &str| key_named(name).text.expose_secret().to_owned();
+    let mut scenario = Command::new(python)
+        .arg(root().join("tests/clients/router_scenario.py"))
+        .args([POLLED, AT_ONCE])
+        .env(
+            "COMFY_ROUTER_BASE_URL",
+            format!("http://{}", rig.server().address),
+        )
+        .env("COMFY_API_KEY", key("acme"))
+        .env("KEY_WITHOUT_ROUTER", key("off"))
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let collected = async {
+        // More than a deadline's worth of looks.
+        rig.partners.seen(Partner::Bfl, Step::Poll, 30).await;
+        let task = rig.partners.tasks(Partner::Bfl).remove(0);
+        rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+        // The last thing that the scenario does is refused for its content.
+        rig.partners.seen(Partner::FalSync, Step::Submit, 1).await;
+        rig.partners
+            .plan(Partner::FalSync, Plan::of(Outcome::RefusePolicy));
+        std::future::pending::<()>().await;
+    };
+    let status = tokio::select! {
+        status = scenario.wait() => status.unwrap(),
+        () = collected => unreachable!("it never completes"),
+    };
+    assert!(status.success(), "the scenario ended with {status}");
+    assert_eq!(rig.submits(Partner::Bfl), 1);
+}

@@ -1,0 +1,85 @@
+//! What was dispatched is never dispatched again, whenever the process dies.
+
+use it::partners::{Fault, Outcome, Partner, Plan, Step};
+
+use super::*;
+
+/// Sends a call and forgets about its answer.
+async fn send_and_leave(rig: &Rig, request: &Request) -> it::Connection {
+    let address = rig.server().address;
+    let mut connection = it::Connection::open(address).await.unwrap();
+    connection.write(&request.bytes(address)).await.unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn killed_between_accept_and_answer_a_retry_picks_up_the_same_task() {
+    let mut rig = Rig::start().await;
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    let call = call_of("acme", POLLED, &prompt("a")).header("Idempotency-Key", "k");
+    let connection = send_and_leave(&rig, &call).await;
+    // The task is asked after only once its handle is on disk.
+    rig.partners.seen(Partner::Bfl, Step::Poll, 1).await;
+    rig.kill().await;
+    drop(connection);
+    let polled = rig.partners.requests_of(Partner::Bfl, Step::Poll).len();
+    rig.begin().await;
+    let task = rig.partners.tasks(Partner::Bfl).remove(0);
+    let ending = async {
+        rig.partners
+            .seen(Partner::Bfl, Step::Poll, polled + 1)
+            .await;
+        rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    };
+    let (answer, ()) = tokio::join!(rig.send(call), ending);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(rig.submits(Partner::Bfl), 1);
+    let record = rig.record().await;
+    let bills: Vec<_> = record
+        .iter()
+        .filter_map(|row| row.generation.as_ref()?.charge_cents)
+        .collect();
+    assert_eq!(bills, [4]);
+}
+
+#[tokio::test]
+async fn killed_before_the_partner_answered_the_key_is_consumed_and_nothing_is_billed() {
+    let mut rig = Rig::start().await;
+    rig.partners
+        .fault(Partner::FalSync, Step::Submit, Fault::Stall);
+    let call = call_of("acme", AT_ONCE, &prompt("a")).header("Idempotency-Key", "k");
+    let connection = send_and_leave(&rig, &call).await;
+    rig.partners.seen(Partner::FalSync, Step::Submit, 1).await;
+    rig.kill().await;
+    drop(connection);
+    rig.begin().await;
+    let answer = rig.send(call).await;
+    assert_error(
+        &answer,
+        502,
+        "provider_error",
+        "the outcome at the partner is unknown; use a new key",
+        &["idempotent-replayed: true"],
+    );
+    assert_eq!(rig.submits(Partner::FalSync), 1);
+    let record = rig.record().await;
+    let generation = record[0].generation.as_ref().unwrap();
+    assert_eq!(generation.charge_cents, Some(0));
+}
+
+#[tokio::test]
+async fn a_drain_leaves_what_runs_to_the_next_start() {
+    let mut rig = Rig::with(&["--drain-grace", "100ms"], &[]).await;
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    let call = call_of("acme", POLLED, &prompt("a")).header("Idempotency-Key", "k");
+    let connection = send_and_leave(&rig, &call).await;
+    rig.partners.seen(Partner::Bfl, Step::Poll, 1).await;
+    rig.end().await;
+    drop(connection);
+    rig.begin().await;
+    let task = rig.partners.tasks(Partner::Bfl).remove(0);
+    rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    let answer = rig.send(call).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(rig.submits(Partner::Bfl), 1);
+}

@@ -1,0 +1,75 @@
+//! What operators change counts at the next request.
+
+use tokio::process::Command;
+
+use super::*;
+
+/// Runs a command on the installation of a running server.
+async fn operate(rig: &Rig, words: &[&str]) -> String {
+    let output = Command::new(it::process::binary_of("router-server"))
+        .args(words)
+        .arg("--data-dir")
+        .arg(rig.data())
+        .output()
+        .await
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {complaint}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn a_suspension_and_a_switch_count_at_once() {
+    let rig = Rig::start().await;
+    for (words, status) in [
+        (["account", "suspend", "acme"].as_slice(), 401),
+        (&["account", "resume", "acme"], 200),
+        (&["account", "router", "acme", "off"], 403),
+        (&["account", "router", "acme", "on"], 200),
+    ] {
+        operate(&rig, words).await;
+        assert_eq!(rig.get("/v1/models").await.status, status, "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_printed_alone_and_counts_until_it_is_revoked() {
+    let rig = Rig::start().await;
+    let key = operate(&rig, &["key", "add", "acme"]).await;
+    let key = key.strip_suffix('\n').unwrap();
+    let request = || Request::get("/v1/models").header("Authorization", &format!("Bearer {key}"));
+    assert_eq!(rig.send(request()).await.status, 200);
+    let id = key.split('_').nth(1).unwrap();
+    operate(&rig, &["key", "revoke", id]).await;
+    assert_eq!(rig.send(request()).await.status, 401);
+}
+
+#[tokio::test]
+async fn usage_is_exported_and_totalled() {
+    let mut rig = Rig::start().await;
+    assert_eq!(rig.keyed("k", AT_ONCE, &prompt("a")).await.status, 200);
+    assert_eq!(rig.keyed("k", AT_ONCE, &prompt("a")).await.status, 200);
+    rig.end().await;
+    let lines = operate(&rig, &["usage", "export"]).await;
+    let rows: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        (&rows[0]["replayed"], &rows[0]["began"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(
+        (&rows[1]["replayed"], &rows[1]["began"]),
+        (&json!(true), &json!(false))
+    );
+    assert_eq!(rows[0]["generation_id"], rows[1]["generation_id"]);
+    assert_eq!(rows[0]["status"], "ok");
+    let totals = operate(&rig, &["usage", "totals"]).await;
+    assert_eq!(
+        totals,
+        "workspace,model,calls,succeeded,generations,charge_cents\n\
+         acme,fal-sync/flux-schnell,2,2,1,1\n"
+    );
+}
