@@ -11,6 +11,7 @@ mod idempotency;
 mod limits;
 mod requests;
 mod secrets;
+mod together;
 
 use std::path::{Path, PathBuf};
 

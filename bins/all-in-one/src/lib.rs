@@ -1,7 +1,14 @@
-//! Everything in one program: the server of workflows, and the same stack for a single graph from the command line.
+//! Everything in one program: the server of workflows and of partner models, and the workflows' stack for a single graph
+//! from the command line.
 //!
-//! The one place that will know both workflows and partner models. `serve` is [`workflow_server`]'s; start at [`program`],
-//! then at [`run`](mod@run).
+//! The one place that knows both. [`assemble`] puts both stacks over one installation and every family on one port; start
+//! at [`program`], then at [`run`](mod@run).
 
+mod app;
+mod config;
+mod families;
 pub mod program;
 pub mod run;
+
+pub use app::{App, AssembleError, assemble};
+pub use config::{Config, KEYS};

@@ -1,14 +1,21 @@
-//! The commands: `serve`, `run`, `config show`, those of operators, and those for the data directory.
+//! The commands: `serve`, `run`, `config show`, those of operators, of catalogs and usage, and of the data directory.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Command;
-use kit::{admin, program};
-use workflow_server::{KEYS, copies};
+use clap::{ArgMatches, Command};
+use kit::admin;
+use kit::config::Settings;
+use kit::installation::{self, Keeps};
+use kit::program::{self, Failure};
+use secrecy::ExposeSecret;
+use workflow_server::copies;
 
+use crate::app::{App, assemble};
+use crate::config::{Config, KEYS};
 use crate::run;
 
-const ABOUT: &str = "Runs ComfyUI-format image workflows: as a server with an API, or one graph from the command line.";
+const ABOUT: &str = "Runs ComfyUI-format image workflows and calls partner models: as a server with their APIs, or one graph from the command line.";
 
 /// The program `all-in-one`.
 #[must_use]
@@ -16,18 +23,93 @@ pub fn main() -> ExitCode {
     let matches = command().get_matches();
     program::finish(match matches.subcommand() {
         Some(("run", arguments)) => run::run(arguments),
-        Some(("backup", arguments)) => copies::back_up(&matches, arguments),
-        Some(("check", _)) => copies::check(&matches),
-        Some(("rotate-link-keys", _)) => copies::rotate_link_keys(&matches),
-        Some((name, _)) if admin::is_command(name) => workflow_server::program::operate(&matches),
-        Some(("config", _)) => workflow_server::program::show_config(&matches),
-        Some(_) | None => workflow_server::program::serve(&matches),
+        Some(("backup", arguments)) => {
+            data_dir(&matches).and_then(|data_dir| copies::back_up(&data_dir, arguments))
+        }
+        Some(("check", _)) => data_dir(&matches).and_then(|data_dir| copies::check(&data_dir)),
+        Some(("rotate-link-keys", _)) => {
+            data_dir(&matches).and_then(|data_dir| copies::rotate_link_keys(&data_dir))
+        }
+        Some((name, _)) if admin::is_command(name) => operate(&matches),
+        Some(("config", _)) => show_config(&matches),
+        Some(("serve", _)) | None => serve(&matches),
+        Some((name, arguments)) => configured(&matches).and_then(|(_, config)| {
+            router_server::run(name, arguments, &config.workflows.server, &config.router)
+        }),
     })
 }
 
 fn command() -> Command {
     let command = program::command("all-in-one", ABOUT, KEYS).subcommand(run::command());
     copies::add_to(command.subcommands(admin::commands(true)))
+        .subcommands(router_server::commands())
+}
+
+fn operate(matches: &ArgMatches) -> Result<(), Failure> {
+    let settings = program::settings(matches, KEYS)?;
+    admin::run(matches, settings, |settings| {
+        let tier = |settings: &mut Settings| Ok(Config::read(settings)?.tier());
+        installation::open_for_admin(settings, tier, Keeps::Assets)
+    })
+}
+
+fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
+    let (settings, _) = configured(matches)?;
+    program::print(&settings.show());
+    Ok(())
+}
+
+fn serve(matches: &ArgMatches) -> Result<(), Failure> {
+    let (settings, config) = configured(matches)?;
+    program::start_log(&settings, &config.workflows.server.log);
+    store_local::arm_fault_points();
+    program::serve(
+        assemble(&config),
+        |app| welcome(&config, app),
+        async |app: App, asked| app.run(asked.cancelled_owned()).await,
+        "jobs and calls that ran are taken up again at the next start",
+    )
+}
+
+fn data_dir(matches: &ArgMatches) -> Result<PathBuf, Failure> {
+    configured(matches).map(|(_, config)| config.workflows.server.data_dir)
+}
+
+fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {
+    let mut settings = program::settings(matches, KEYS)?;
+    let config = Config::read(&mut settings)?;
+    Ok((settings, config))
+}
+
+/// Where everything is, for whoever started the program by hand.
+fn welcome(config: &Config, app: &App) -> String {
+    let server = &config.workflows.server;
+    let base = program::base(server, app.address());
+    let mut lines = vec![
+        ("API", format!("{base}/api/v2")),
+        ("Router", format!("{base}/v1/models")),
+        (
+            "Reference",
+            format!("{base}/api/v2/openapi.json and {base}/v1/openapi.json"),
+        ),
+        ("Ready?", format!("{base}/ready")),
+        ("Metrics", format!("{base}/metrics")),
+        ("Data", server.data_dir.display().to_string()),
+        (
+            "Open to",
+            program::open_to(&server.access, app.address()).to_owned(),
+        ),
+    ];
+    if let Some(token) = app.development_token() {
+        let token = token.expose_secret();
+        lines.push((
+            "Token",
+            format!("{token} for the router, until this server ends"),
+        ));
+    }
+    lines.extend(app.partners().iter().cloned());
+    lines.push(("Stop", "Ctrl-C; twice to stop at once".to_owned()));
+    program::welcome(&lines)
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub fn command() -> Command {
 /// With the exit code of the module's documentation.
 pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let arguments = Arguments::read(matches);
-    let mut settings = kit::program::settings(matches, workflow_server::KEYS)?;
+    let mut settings = kit::program::settings(matches, crate::KEYS)?;
     settings.preset("log_level", "warn", "the terminal shows the progress");
     let temporary = *settings.origin("data_dir") == Origin::Default;
     let mut config = Config::read(&mut settings)?;

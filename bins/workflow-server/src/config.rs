@@ -10,7 +10,7 @@ use kit::config::{
     Auto, AutoSize, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS,
     ServerConfig, Settings, Size,
 };
-use store_local::ReserveOptions;
+use store_local::{MinFree, ReserveOptions};
 
 /// Everything that is configured, resolved.
 #[derive(Clone, Debug)]
@@ -224,6 +224,15 @@ impl Config {
 }
 
 impl WorkflowLimits {
+    /// What is kept of the disk for what must still be written when it is full.
+    #[must_use]
+    pub fn reserve(&self) -> ReserveOptions {
+        ReserveOptions {
+            min_free: self.min_free_bytes.map_or(MinFree::Auto, MinFree::Bytes),
+            ballast_bytes: self.ballast_bytes,
+        }
+    }
+
     /// What an account gets that is told nothing else.
     #[must_use]
     pub fn tier(&self) -> Tier {

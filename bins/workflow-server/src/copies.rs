@@ -1,13 +1,11 @@
 //! The commands for the data directory itself: `backup`, while a server runs or not, `check` and `rotate-link-keys`, while
 //! none does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use kit::program::{self, Failure};
 use store_local::{Contents, Store};
-
-use crate::config::{Config, KEYS};
 
 /// Adds the commands to a program.
 #[must_use]
@@ -36,17 +34,16 @@ pub fn add_to(command: Command) -> Command {
 ///
 /// # Errors
 /// If it cannot be copied; an earlier backup in its place is then as it was.
-pub fn back_up(matches: &ArgMatches, arguments: &ArgMatches) -> Result<(), Failure> {
-    let config = configured(matches)?;
+pub fn back_up(data_dir: &Path, arguments: &ArgMatches) -> Result<(), Failure> {
     let target: &PathBuf = arguments
         .get_one("target")
         .expect("the command requires it");
-    let made = store_local::back_up(&config.server.data_dir, target);
+    let made = store_local::back_up(data_dir, target);
     let made = made.map_err(|error| Failure::fault(&error))?;
     program::print(&format!(
         "{} is a backup of {}: {}, {} of them from an earlier one\n",
         target.display(),
-        config.server.data_dir.display(),
+        data_dir.display(),
         told(made),
         made.kept,
     ));
@@ -57,11 +54,10 @@ pub fn back_up(matches: &ArgMatches, arguments: &ArgMatches) -> Result<(), Failu
 ///
 /// # Errors
 /// If it is in use, cannot be read, or is not sound.
-pub fn check(matches: &ArgMatches) -> Result<(), Failure> {
-    let config = configured(matches)?;
-    let inspected = store_local::inspect(&config.server.data_dir);
+pub fn check(data_dir: &Path) -> Result<(), Failure> {
+    let inspected = store_local::inspect(data_dir);
     let (met, faults) = inspected.map_err(|error| Failure::fault(&error))?;
-    let path = config.server.data_dir.display();
+    let path = data_dir.display();
     if faults.is_empty() {
         program::print(&format!("{path} is sound: {}\n", told(met)));
         return Ok(());
@@ -79,18 +75,12 @@ pub fn check(matches: &ArgMatches) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If the data directory is in use or cannot be written.
-pub fn rotate_link_keys(matches: &ArgMatches) -> Result<(), Failure> {
-    let config = configured(matches)?;
-    let store = Store::open(&config.server.data_dir).map_err(|error| Failure::fault(&error))?;
+pub fn rotate_link_keys(data_dir: &Path) -> Result<(), Failure> {
+    let store = Store::open(data_dir).map_err(|error| Failure::fault(&error))?;
     let rotated = program::runtime()?.block_on(store.rotate_link_keys());
     rotated.map_err(|error| Failure::fault(&error))?;
     program::print("links are signed by a new key from the next start on\n");
     Ok(())
-}
-
-fn configured(matches: &ArgMatches) -> Result<Config, Failure> {
-    let mut settings = program::settings(matches, KEYS)?;
-    Ok(Config::read(&mut settings)?)
 }
 
 fn told(contents: Contents) -> String {

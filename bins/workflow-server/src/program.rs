@@ -1,6 +1,7 @@
 //! The commands of a server of workflows: `serve`, `config show`, those of operators, and those for the data directory.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -22,9 +23,13 @@ pub fn main() -> ExitCode {
     let command = copies::add_to(command.subcommands(admin::commands(true)));
     let matches = command.get_matches();
     program::finish(match matches.subcommand() {
-        Some(("backup", arguments)) => copies::back_up(&matches, arguments),
-        Some(("check", _)) => copies::check(&matches),
-        Some(("rotate-link-keys", _)) => copies::rotate_link_keys(&matches),
+        Some(("backup", arguments)) => {
+            data_dir(&matches).and_then(|data_dir| copies::back_up(&data_dir, arguments))
+        }
+        Some(("check", _)) => data_dir(&matches).and_then(|data_dir| copies::check(&data_dir)),
+        Some(("rotate-link-keys", _)) => {
+            data_dir(&matches).and_then(|data_dir| copies::rotate_link_keys(&data_dir))
+        }
         Some(("config", _)) => show_config(&matches),
         Some((name, _)) if admin::is_command(name) => operate(&matches),
         Some(_) | None => serve(&matches),
@@ -32,10 +37,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Carries out a command on accounts, keys or assets.
-///
-/// # Errors
-/// If it cannot be.
-pub fn operate(matches: &ArgMatches) -> Result<(), Failure> {
+fn operate(matches: &ArgMatches) -> Result<(), Failure> {
     let settings = program::settings(matches, KEYS)?;
     admin::run(matches, settings, |settings| {
         let tier = |settings: &mut Settings| Ok(WorkflowLimits::read(settings)?.tier());
@@ -44,20 +46,14 @@ pub fn operate(matches: &ArgMatches) -> Result<(), Failure> {
 }
 
 /// Prints the configuration that the flags, the environment and the file make.
-///
-/// # Errors
-/// If they make none.
-pub fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
+fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, _) = configured(matches)?;
     program::print(&settings.show());
     Ok(())
 }
 
 /// Serves until the first signal, then ends well; a second one ends it at once.
-///
-/// # Errors
-/// If the configuration makes no sense, or the server cannot start.
-pub fn serve(matches: &ArgMatches) -> Result<(), Failure> {
+fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
     program::start_log(&settings, &config.server.log);
     store_local::arm_fault_points();
@@ -67,6 +63,10 @@ pub fn serve(matches: &ArgMatches) -> Result<(), Failure> {
         async |app, asked| app.run(asked.cancelled_owned()).await,
         "jobs that ran are taken up again at the next start",
     )
+}
+
+fn data_dir(matches: &ArgMatches) -> Result<PathBuf, Failure> {
+    configured(matches).map(|(_, config)| config.server.data_dir)
 }
 
 fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {

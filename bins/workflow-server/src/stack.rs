@@ -15,7 +15,7 @@ use identity::Sessions;
 use kit::admin::AdminPorts;
 use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
-use store_local::{DatabaseError, MinFree, OpenError, ReserveOptions, Store};
+use store_local::{DatabaseError, OpenError, Store};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use v1_compat::UserFilesBounds;
@@ -96,11 +96,7 @@ impl Stack {
         limits: &WorkflowLimits,
         metrics: &mut Metrics,
     ) -> Result<Self, StackError> {
-        let reserve = ReserveOptions {
-            min_free: limits.min_free_bytes.map_or(MinFree::Auto, MinFree::Bytes),
-            ballast_bytes: limits.ballast_bytes,
-        };
-        let store = installation::open(data_dir, limits.tier(), reserve).await?;
+        let store = installation::open(data_dir, limits.tier(), limits.reserve()).await?;
         Self::over(store, limits, metrics).await
     }
 

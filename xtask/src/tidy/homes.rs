@@ -60,6 +60,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (
         &["http", "http-body", "http-body-util"],
         &[
+            "all-in-one",
             "hyper-kit",
             "identity",
             "kit",

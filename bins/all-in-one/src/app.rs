@@ -1,0 +1,157 @@
+//! The whole server: one installation, both stacks over it, every family on one port.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_kit::RouteError;
+use identity::JwtSetupError;
+use kit::admin::{AdminSocket, AdminSocketError};
+use kit::config::Access;
+use kit::metrics::{HttpMetrics, Metrics};
+use kit::{Front, ListenError, Listening, Server, installation};
+use router_server::{RouterStack, RouterStackError};
+use secrecy::SecretString;
+use store_local::OpenError;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use workflow_server::{Stack, StackError};
+
+use crate::config::Config;
+use crate::families::Families;
+
+/// A server that is ready to run.
+#[derive(Debug)]
+pub struct App {
+    stack: Stack,
+    server: Server<Families>,
+    calls: router_server::Background,
+    partners: Vec<(&'static str, String)>,
+    development_token: Option<SecretString>,
+    grace: Duration,
+}
+
+/// Why a server cannot be assembled. The texts say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum AssembleError {
+    /// The data directory.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// What is behind the workflow API.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+    /// What is behind the router.
+    #[error(transparent)]
+    Router(#[from] RouterStackError),
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Commands cannot reach it.
+    #[error(transparent)]
+    Admin(#[from] AdminSocketError),
+    /// Credentials cannot be verified.
+    #[error(transparent)]
+    Identity(#[from] JwtSetupError),
+    /// The APIs cannot be mounted.
+    #[error("the APIs cannot be mounted below this path")]
+    Mount(#[from] RouteError),
+}
+
+/// Opens the installation, binds the socket, takes up calls that ran when it stopped last and mounts the APIs; nothing is
+/// served yet.
+///
+/// # Errors
+/// If the data directory is taken or broken, the catalog is wrong, or the address cannot be listened on.
+pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
+    let server = &config.workflows.server;
+    // The socket first: its failure is the likelier one, and leaves no directory behind.
+    let listening = Listening::bind(server).await?;
+    let leave = listening.leave();
+    let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
+    let requests = HttpMetrics::register(&mut metrics, listening.stats());
+
+    let limits = &config.workflows.workflows;
+    let store = installation::open(&server.data_dir, config.tier(), limits.reserve()).await?;
+    let stack = Stack::over(store.clone(), limits, &mut metrics).await?;
+    let accounts = stack.accounts.clone();
+    let router = RouterStack::open(&store, accounts, &config.router, &mut metrics, &requests);
+    let router = router.await?;
+
+    let admin = AdminSocket::bind(&server.data_dir)?;
+    let development_token = development_token(&server.access, listening.address());
+    let access = Access {
+        token: development_token
+            .clone()
+            .or_else(|| server.access.token.clone()),
+        ..server.access.clone()
+    };
+    let identity = access.identity(stack.accounts.clone())?;
+    let front = Front {
+        api: Families {
+            router: router.api(server, identity.clone())?,
+            workflows: workflow_server::api(
+                &config.workflows,
+                &stack,
+                &identity,
+                &requests,
+                &leave.drain,
+            )?,
+        },
+        mount_path: server.mount_path.clone(),
+        probe: workflow_server::probe(&stack, &leave.leaving),
+        metrics: Arc::new(metrics),
+        requests,
+    };
+    Ok(App {
+        partners: router.welcome(),
+        calls: router.start().await?,
+        server: Server {
+            listening,
+            front,
+            admin,
+            ports: stack.admin(),
+            identity,
+        },
+        stack,
+        development_token,
+        grace: server.drain_grace,
+    })
+}
+
+/// The router is never anonymous: where everything else is, on loopback, whoever starts the program gets a token for it.
+fn development_token(access: &Access, address: SocketAddr) -> Option<SecretString> {
+    let open = access.anonymous && address.ip().to_canonical().is_loopback();
+    let random = || Uuid::new_v4().simple().to_string();
+    open.then(|| format!("dev-{}{}", random(), random()).into())
+}
+
+impl App {
+    /// Where it listens; tells the port when any free one was asked for.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// What is said about partners at start.
+    #[must_use]
+    pub fn partners(&self) -> &[(&'static str, String)] {
+        &self.partners
+    }
+
+    /// The token for the router that was made for this run alone, where one was.
+    #[must_use]
+    pub fn development_token(&self) -> Option<&SecretString> {
+        self.development_token.as_ref()
+    }
+
+    /// Serves, runs jobs and calls until `shutdown`, then ends well: not ready at once, accepting for the configured delay,
+    /// then requests, jobs and calls have the configured grace. Answers when nothing runs any more.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let (jobs, calls, grace) = (self.stack.start(), self.calls, self.grace);
+        let working = async |drain: CancellationToken| {
+            drain.cancelled().await;
+            tokio::join!(jobs.drain(grace), calls.drain(grace));
+        };
+        self.server.run(shutdown, working).await;
+    }
+}

@@ -1,0 +1,54 @@
+//! What the program is told: everything that the servers of workflows and of partner models are.
+
+use accounts::Tier;
+use kit::config::{ConfigError, Key, Settings};
+use router_server::{ROUTER_KEYS, RouterSettings};
+
+/// Everything that is configured, resolved.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The server, and what jobs and files may take.
+    pub workflows: workflow_server::Config,
+    /// What calls may take, and where partners are.
+    pub router: RouterSettings,
+}
+
+/// All keys of the program.
+pub const KEYS: &[&[Key]] = &[
+    workflow_server::KEYS[0],
+    workflow_server::KEYS[1],
+    workflow_server::KEYS[2],
+    ROUTER_KEYS,
+];
+
+impl Config {
+    /// Reads all [`KEYS`].
+    ///
+    /// # Errors
+    /// If a value is not allowed.
+    pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        Ok(Self {
+            workflows: workflow_server::Config::read(settings)?,
+            router: RouterSettings::read(settings)?,
+        })
+    }
+
+    /// What an account gets that is given nothing else.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        Tier {
+            router: self.router.limits.clone(),
+            ..self.workflows.workflows.tier()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_server_of_workflows_is_one_of_the_program() {
+        assert_eq!(KEYS[..3], *workflow_server::KEYS);
+    }
+}

@@ -1,0 +1,31 @@
+//! Every family on one port: a request goes to the API that its path belongs to.
+
+use http::{Request, Response, Uri};
+use hyper_kit::{Application, Body, ConnectionInfo, Incoming, Refusal};
+use router_http::RouterApi;
+use workflow_http::WorkflowApi;
+
+/// The APIs side by side. What belongs to neither is answered in the words of the workflow API.
+#[derive(Clone, Debug)]
+pub(crate) struct Families {
+    /// Family A, below `/v1` and `/v2/models`.
+    pub(crate) router: RouterApi,
+    /// Everything else.
+    pub(crate) workflows: WorkflowApi,
+}
+
+impl Application for Families {
+    async fn call(&self, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Body> {
+        if self.router.owns(request.uri().path()) {
+            return self.router.handle(request, connection).await;
+        }
+        self.workflows.handle(request, connection).await
+    }
+
+    fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body> {
+        if self.router.owns(uri.path()) {
+            return self.router.refuse(refusal, uri);
+        }
+        self.workflows.refuse(refusal, uri)
+    }
+}
