@@ -19,7 +19,8 @@ mod trial;
 pub use credential::Environment;
 pub use definition::BaseUrl;
 pub use load::{
-    Fault, Loaded, LoadedModel, PartnerStatus, Relocation, Settings, Source, Watch, check, load,
+    Builtin, Fault, File, Kind, KindFolder, KindPartner, Loaded, LoadedModel, PartnerStatus,
+    Relocation, Settings, Source, Watch, check, load,
 };
 pub use provider::PartnerModel;
 pub use talk::{Exchange, Received, Tap};

@@ -5,6 +5,7 @@
 
 mod fault;
 mod files;
+mod kind;
 mod parse;
 mod watch;
 
@@ -23,7 +24,8 @@ use crate::talk::Egress;
 use parse::{ParsedModel, ParsedPartner};
 
 pub use fault::Fault;
-pub use files::Source;
+pub use files::{Builtin, File, Source};
+pub use kind::{Kind, KindFolder, KindPartner};
 pub use watch::Watch;
 
 /// What loading depends on besides the files.
@@ -33,6 +35,7 @@ pub struct Settings {
     exempt: Vec<Host>,
     relocations: Vec<Relocation>,
     timer: Arc<dyn Timer>,
+    kinds: Vec<Arc<dyn Kind>>,
 }
 
 /// A partner's host that is asked somewhere else: a gateway, a region, a simulation.
@@ -58,8 +61,8 @@ pub struct Loaded {
 pub struct LoadedModel {
     /// For the catalog of the router.
     pub model: Arc<Model>,
-    /// What runs it, for trying it out.
-    pub runner: PartnerModel,
+    /// What runs it at a partner, for trying it out; `None` of a model of another kind.
+    pub runner: Option<PartnerModel>,
 }
 
 /// Whether a partner is in use, and what brings it into use.
@@ -105,7 +108,15 @@ impl Settings {
             exempt,
             relocations,
             timer,
+            kinds: Vec::new(),
         })
+    }
+
+    /// The same, with another kind of partners besides those that are asked over HTTP.
+    #[must_use]
+    pub fn with_kind(mut self, kind: Arc<dyn Kind>) -> Self {
+        self.kinds.push(kind);
+        self
     }
 }
 
@@ -119,13 +130,20 @@ pub fn load(
     environment: Environment<'_>,
 ) -> Result<Loaded, Vec<Fault>> {
     let mut faults = Vec::new();
-    let files = source.files(&mut faults);
-    let partners = parse::partners(&files, &mut faults);
+    let of_kinds = settings.kinds.iter().map(|kind| kind.builtin());
+    let files = source.files(of_kinds, &mut faults);
     let mut loaded = Loaded {
         models: Vec::new(),
         partners: Vec::new(),
     };
-    for partner in &partners {
+    for (id, of_partner) in &files {
+        if let Some(kind) = kind::named(of_partner) {
+            kind::load(&kind, id, of_partner, settings, &mut loaded, &mut faults);
+            continue;
+        }
+        let Some(partner) = &parse::partner(id, of_partner, &mut faults) else {
+            continue;
+        };
         check_addresses(partner, settings, &mut faults);
         let credential = Credential::read(&partner.file.auth, environment);
         let missing = credential.as_ref().err().map(CredentialError::to_string);
@@ -210,7 +228,7 @@ fn assemble(
         Model::new(definition).map_err(|error| Fault::at_start(schema_path, error.to_string()))?;
     Ok(LoadedModel {
         model: Arc::new(compiled),
-        runner,
+        runner: Some(runner),
     })
 }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use router_core::{
-    Collected, Done, Failure, Provider as _, Submission, Submitted, Timer, Violation,
-};
+use router_core::{Collected, Done, Failure, Provider, Submission, Submitted, Timer, Violation};
 
 use crate::load::LoadedModel;
 use crate::talk::{Exchange, Tap};
@@ -33,7 +31,10 @@ pub async fn try_model(
     let body = serde_json::from_slice(&submission.body).unwrap_or_default();
     let violations = model.model.document().violations(&body);
     let tap = Tap::default();
-    let runner = model.runner.tapped(tap.clone());
+    let runner: Arc<dyn Provider> = match &model.runner {
+        Some(runner) => Arc::new(runner.tapped(tap.clone())),
+        None => Arc::clone(model.model.provider()),
+    };
     let run = async {
         let (handle, mut poll_after) = match runner.submit(submission).await? {
             Submitted::Done(done) => return Ok(done),

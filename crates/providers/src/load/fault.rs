@@ -15,7 +15,8 @@ pub struct Fault {
 
 impl Fault {
     /// A mistake that no line is to blame for.
-    pub(super) fn at_start(file: &str, reason: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn at_start(file: &str, reason: impl Into<String>) -> Self {
         Self {
             file: file.to_owned(),
             line: 1,
@@ -39,12 +40,8 @@ impl Fault {
     }
 
     /// A mistake at the first place that mentions something; at the start when nothing does.
-    pub(super) fn mentioning(
-        file: &str,
-        text: &str,
-        needle: &str,
-        reason: impl Into<String>,
-    ) -> Self {
+    #[must_use]
+    pub fn mentioning(file: &str, text: &str, needle: &str, reason: impl Into<String>) -> Self {
         Self::at_offset(file, text, text.find(needle).unwrap_or(0), reason)
     }
 

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 use super::fault::Fault;
 use crate::builtin;
 
@@ -21,11 +24,37 @@ pub struct Source {
 
 /// A file of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct File {
+pub struct File {
     /// As whoever wrote it knows it.
-    pub(super) path: String,
-    pub(super) text: String,
+    pub path: String,
+    /// What stands in it.
+    pub text: String,
 }
+
+impl File {
+    /// What the file says, as TOML.
+    ///
+    /// # Errors
+    /// With the first mistake and its line.
+    pub fn toml<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+        toml::from_str(&self.text).map_err(|error| Fault::of_toml(&self.path, &self.text, &error))
+    }
+
+    /// What the file says, as JSON.
+    ///
+    /// # Errors
+    /// With the first mistake and its line.
+    pub fn json(&self) -> Result<Value, Fault> {
+        serde_json::from_str(&self.text).map_err(|error| Fault {
+            file: self.path.clone(),
+            line: error.line().max(1),
+            reason: format!("it is no JSON: {error}"),
+        })
+    }
+}
+
+/// Files that are compiled in: path below the catalog, and text.
+pub type Builtin = &'static [(&'static str, &'static str)];
 
 /// Files by partner and name.
 pub(super) type Files = BTreeMap<String, BTreeMap<String, File>>;
@@ -40,11 +69,15 @@ impl Source {
         }
     }
 
-    /// All files, the folder's over those compiled in. What cannot be read is a fault.
-    pub(super) fn files(&self, faults: &mut Vec<Fault>) -> Files {
+    /// All files, the folder's over those compiled in, here or with a kind. What cannot be read is a fault.
+    pub(super) fn files(
+        &self,
+        of_kinds: impl Iterator<Item = Builtin>,
+        faults: &mut Vec<Fault>,
+    ) -> Files {
         let mut files = Files::new();
-        let builtin = if self.builtin { builtin::FILES } else { &[] };
-        for (path, text) in builtin {
+        let builtin = std::iter::once(builtin::FILES).chain(of_kinds);
+        for (path, text) in builtin.filter(|_| self.builtin).flatten() {
             let (partner, name) = path.split_once('/').unwrap_or(("", path));
             let file = File {
                 path: format!("(built in) {path}"),

@@ -6,11 +6,11 @@ use router_core::ModelId;
 use serde_json::Value;
 
 use super::fault::Fault;
-use super::files::{File, Files};
+use super::files::File;
 use crate::definition::{Call, ModelFile, PartnerFile};
 
 /// The file of a partner in its folder; any other TOML file there is a model.
-const PARTNER_FILE: &str = "partner.toml";
+pub(super) const PARTNER_FILE: &str = "partner.toml";
 
 /// A partner with its models.
 pub(super) struct ParsedPartner {
@@ -36,15 +36,8 @@ pub(super) struct ParsedSchema {
     pub(super) value: Value,
 }
 
-/// Everything that can be understood.
-pub(super) fn partners(files: &Files, faults: &mut Vec<Fault>) -> Vec<ParsedPartner> {
-    let parsed = files
-        .iter()
-        .filter_map(|(id, of_partner)| partner(id, of_partner, faults));
-    parsed.collect()
-}
-
-fn partner(
+/// Everything that can be understood of a partner.
+pub(super) fn partner(
     id: &str,
     files: &BTreeMap<String, File>,
     faults: &mut Vec<Fault>,
@@ -56,13 +49,7 @@ fn partner(
         faults.push(Fault::at_start(&first.path, reason));
         return None;
     };
-    let parsed: PartnerFile = match toml::from_str(&file.text) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            faults.push(Fault::of_toml(&file.path, &file.text, &error));
-            return None;
-        }
-    };
+    let parsed: PartnerFile = noted(file.toml(), faults)?;
     if parsed.call.is_empty() {
         faults.push(Fault::at_start(&file.path, "there is no `call`"));
     }
@@ -96,13 +83,7 @@ fn model(
     files: &BTreeMap<String, File>,
     faults: &mut Vec<Fault>,
 ) -> Option<ParsedModel> {
-    let parsed: ModelFile = match toml::from_str(&file.text) {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            faults.push(Fault::of_toml(&file.path, &file.text, &error));
-            return None;
-        }
-    };
+    let parsed: ModelFile = noted(file.toml(), faults)?;
     let mentioning =
         |needle: &str, reason: String| Fault::mentioning(&file.path, &file.text, needle, reason);
     let (call_name, call) = match chosen_call(&parsed, partner) {
@@ -172,18 +153,12 @@ fn chosen_call<'a>(
 }
 
 fn parse_schema(file: &File, faults: &mut Vec<Fault>) -> Option<ParsedSchema> {
-    match serde_json::from_str(&file.text) {
-        Ok(value) => Some(ParsedSchema {
-            path: file.path.clone(),
-            value,
-        }),
-        Err(error) => {
-            faults.push(Fault {
-                file: file.path.clone(),
-                line: error.line().max(1),
-                reason: format!("it is no JSON: {error}"),
-            });
-            None
-        }
-    }
+    Some(ParsedSchema {
+        path: file.path.clone(),
+        value: noted(file.json(), faults)?,
+    })
+}
+
+fn noted<T>(read: Result<T, Fault>, faults: &mut Vec<Fault>) -> Option<T> {
+    read.map_err(|fault| faults.push(fault)).ok()
 }

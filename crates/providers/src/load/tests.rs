@@ -318,7 +318,7 @@ fn all_faults_are_told_at_once() {
         .collect();
     assert_eq!(
         files,
-        ["acme/dog.toml", "zoo/partner.toml", "acme/cat.json"]
+        ["acme/dog.toml", "acme/cat.json", "zoo/partner.toml"]
     );
 }
 
@@ -339,7 +339,10 @@ fn a_relocation_takes_the_place_of_scheme_and_host() {
     let folder = acme(&[("acme/partner.toml", &with_path)]);
     let settings = settings(&[], &[("api.acme.test", "http://127.0.0.1:9/acme")]);
     let loaded = load(&folder.source(), &settings, &|_| Some("key".to_owned())).expect("right");
-    let runner = &loaded.models[0].runner;
+    let runner = loaded.models[0]
+        .runner
+        .as_ref()
+        .expect("it runs at a partner");
     assert_eq!(runner.base_url, "http://127.0.0.1:9/acme/deep");
     assert_eq!(runner.egress.vet("http://127.0.0.1:9/acme/x"), Ok(()));
     assert_eq!(runner.egress.vet("https://api.acme.test/x"), Ok(()));
@@ -375,4 +378,85 @@ fn a_change_of_the_folder_is_noticed_once() {
     fs::remove_dir_all(&folder.0).expect("it is there");
     assert!(watch.has_changed());
     assert!(!Path::new(&folder.0).exists());
+}
+
+/// A kind whose partners have a model for every file, as long as the file is empty.
+struct Empty;
+
+impl super::Kind for Empty {
+    fn name(&self) -> &'static str {
+        "empty"
+    }
+
+    fn builtin(&self) -> super::Builtin {
+        &[("own/partner.toml", "kind = \"empty\""), ("own/a.toml", "")]
+    }
+
+    fn read(&self, folder: super::KindFolder<'_>) -> Result<super::KindPartner, Vec<Fault>> {
+        let mut models = Vec::new();
+        for (name, file) in folder.models() {
+            if !file.text.is_empty() {
+                return Err(vec![Fault::mentioning(
+                    &file.path,
+                    &file.text,
+                    "x",
+                    "not empty",
+                )]);
+            }
+            let id = router_core::ModelId::new(folder.id, name).expect("the names are plain");
+            let acme = load(&acme(&[]).source(), &settings(&[], &[]), &|_| {
+                Some("secret".to_owned())
+            });
+            let definition = router_core::ModelDefinition {
+                id,
+                charges_on_policy_rejection: router_core::ChargesOnPolicyRejection::No,
+                input_schema: None,
+                provider: Arc::clone(acme.expect("it is right").models[0].model.provider()),
+            };
+            models.push(Arc::new(
+                router_core::Model::new(definition).expect("an open object"),
+            ));
+        }
+        Ok(super::KindPartner {
+            name: folder.id.to_owned(),
+            models,
+        })
+    }
+}
+
+#[test]
+fn a_partner_of_another_kind_brings_its_own_models() {
+    let kinds = || settings(&[], &[]).with_kind(Arc::new(Empty));
+    let folder = acme(&[
+        ("mine/partner.toml", "kind = \"empty\""),
+        ("mine/b.toml", ""),
+    ]);
+    let source = Source {
+        builtin: true,
+        ..folder.source()
+    };
+    let loaded = load(&source, &kinds(), &|_| None).expect("it is right");
+    assert_eq!(ids(&loaded), ["mine/b", "own/a"], "without any credential");
+    let loaded = load(&folder.source(), &kinds(), &|_| None).expect("it is right");
+    assert_eq!(ids(&loaded), ["mine/b"], "nothing that is compiled in");
+}
+
+#[test]
+fn a_partner_of_another_kind_is_judged_with_the_rest() {
+    let folder = acme(&[
+        ("mine/partner.toml", "kind = \"empty\""),
+        ("mine/b.toml", "\nx"),
+        ("acme/cat.json", "{"),
+    ]);
+    let kinds = settings(&[], &[]).with_kind(Arc::new(Empty));
+    let faults = check(&folder.source(), &kinds).expect_err("two files are wrong");
+    let lines: Vec<_> = faults.iter().map(|fault| fault.line).collect();
+    assert_eq!((faults.len(), lines), (2, vec![1, 2]));
+    assert!(faults[1].file.ends_with("mine/b.toml"), "{}", faults[1]);
+
+    let unknown = Folder::new(&[("mine/partner.toml", "name = \"x\"\nkind = \"empty\"")]);
+    assert_eq!(
+        unknown.faults(),
+        ["mine/partner.toml:2: this program runs no partners of the kind `empty`"]
+    );
 }
