@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use providers::{Fault, Loaded, LoadedModel, PartnerStatus, Settings, Source, Watch};
+use providers::{Fault, Kind, Loaded, LoadedModel, PartnerStatus, Settings, Source, Watch};
 use router_core::{Catalog, Router, Timer};
 use tokio_util::sync::CancellationToken;
 
@@ -70,6 +70,14 @@ impl CatalogSource {
             source: Source::with_builtin(config.catalog.clone()),
             settings,
         })
+    }
+
+    /// The same, with other kinds of partners among the folders.
+    pub(crate) fn with_kinds(mut self, kinds: Vec<Arc<dyn Kind>>) -> Self {
+        for kind in kinds {
+            self.settings = self.settings.with_kind(kind);
+        }
+        self
     }
 
     /// Loads the catalog with the credentials in the environment.

@@ -3,9 +3,12 @@
 mod catalog;
 mod usage;
 
+use std::sync::Arc;
+
 use clap::{ArgMatches, Command};
 use kit::config::ServerConfig;
 use kit::program::Failure;
+use providers::Kind;
 
 use crate::config::RouterSettings;
 
@@ -15,7 +18,7 @@ pub fn commands() -> [Command; 2] {
     [catalog::command(), usage::command()]
 }
 
-/// Runs the command of this name.
+/// Runs the command of this name. `kinds` are those of partners besides the ones asked over HTTP.
 ///
 /// # Errors
 /// If it fails.
@@ -24,9 +27,10 @@ pub fn run(
     arguments: &ArgMatches,
     server: &ServerConfig,
     router: &RouterSettings,
+    kinds: Vec<Arc<dyn Kind>>,
 ) -> Result<(), Failure> {
     match name {
-        "catalog" => catalog::run(arguments, router),
+        "catalog" => catalog::run(arguments, router, kinds),
         _ => usage::run(arguments, server),
     }
 }

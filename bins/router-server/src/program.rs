@@ -24,8 +24,9 @@ pub fn main() -> ExitCode {
         Some(("config", _)) => show_config(&matches),
         Some((name, _)) if admin::is_command(name) => operate(&matches),
         Some(("serve", _)) | None => serve(&matches),
-        Some((name, arguments)) => configured(&matches)
-            .and_then(|(_, config)| commands::run(name, arguments, &config.server, &config.router)),
+        Some((name, arguments)) => configured(&matches).and_then(|(_, config)| {
+            commands::run(name, arguments, &config.server, &config.router, Vec::new())
+        }),
     })
 }
 

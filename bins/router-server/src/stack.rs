@@ -12,7 +12,7 @@ use identity::Identity;
 use jiff::Timestamp;
 use kit::config::ServerConfig;
 use kit::metrics::{HttpMetrics, Metrics};
-use providers::PartnerStatus;
+use providers::{Kind, PartnerStatus};
 use router_core::{
     Calls, CallsError, CursorKey, LiveCatalog, Router, RouterConfig, RouterPorts, Timer,
 };
@@ -85,10 +85,26 @@ impl RouterStack {
         metrics: &mut Metrics,
         requests: &HttpMetrics,
     ) -> Result<Self, RouterStackError> {
+        Self::open_with(store, accounts, settings, Vec::new(), metrics, requests).await
+    }
+
+    /// The same, with other kinds of partners among the folders of the catalog.
+    ///
+    /// # Errors
+    /// As [`RouterStack::open`].
+    pub async fn open_with(
+        store: &Store,
+        accounts: Arc<dyn Accounts>,
+        settings: &RouterSettings,
+        kinds: Vec<Arc<dyn Kind>>,
+        metrics: &mut Metrics,
+        requests: &HttpMetrics,
+    ) -> Result<Self, RouterStackError> {
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         let source = CatalogSource::new(&settings.partners, Arc::clone(&timer));
         let source =
             source.map_err(|error: PartnerError| RouterStackError::Partners(error.into()))?;
+        let source = source.with_kinds(kinds);
         let offer = source.load()?;
         let models = offer.catalog.models().len();
         let calls: Arc<dyn Calls> = Arc::new(store.calls());

@@ -17,6 +17,7 @@ mod v2;
 
 pub use access::{Observed, Observer};
 pub use api::{WorkflowApi, routes};
+pub use links::output_url;
 pub use service::{WorkflowConfig, WorkflowService};
 pub use v1::{OPENAPI as OPENAPI_V1, V1Service};
 pub use v2::OPENAPI;

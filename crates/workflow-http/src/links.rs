@@ -86,13 +86,36 @@ impl Links {
             file_name,
             expires_at,
         };
-        let token = self.keys.sign(&link);
-        let name = utf8_percent_encode(&link.file_name, NAME);
         SignedUrl {
-            url: format!("{}/signed/{token}/{name}", self.base),
+            url: url(&self.base, &self.keys, &link),
             expires_at,
         }
     }
+}
+
+/// The signed address of an output's bytes below `base`, an absolute address without a slash at its end, until
+/// `expires_at`. It needs no credential, so it is not to be logged.
+#[must_use]
+pub fn output_url(
+    base: &str,
+    keys: &LinkKeys,
+    output: &JobOutput,
+    expires_at: Timestamp,
+) -> String {
+    let link = Link {
+        hash: output.hash,
+        size_bytes: output.size_bytes,
+        content_type: output.content_type.clone(),
+        file_name: output.path.name().to_owned(),
+        expires_at,
+    };
+    url(base, keys, &link)
+}
+
+fn url(base: &str, keys: &LinkKeys, link: &Link) -> String {
+    let token = keys.sign(link);
+    let name = utf8_percent_encode(&link.file_name, NAME);
+    format!("{base}/signed/{token}/{name}")
 }
 
 #[cfg(test)]

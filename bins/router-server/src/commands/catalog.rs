@@ -10,7 +10,7 @@ use accounts::AccountId;
 use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use kit::program::{self, Failure};
-use providers::{Exchange, LoadedModel, Source, Trial};
+use providers::{Exchange, Kind, LoadedModel, Source, Trial};
 use router_core::{
     Failure as ModelFailure, GenerationId, ModelId, Submission, Timer, Violation, ViolationStep,
     Written,
@@ -18,7 +18,7 @@ use router_core::{
 use uuid::Uuid;
 
 use crate::catalog::{CatalogFaults, CatalogSource};
-use crate::config::{PartnerConfig, RouterSettings};
+use crate::config::RouterSettings;
 use crate::timer::TokioTimer;
 
 /// The commands.
@@ -50,23 +50,29 @@ pub(super) fn command() -> Command {
 }
 
 /// Runs one of them.
-pub(super) fn run(arguments: &ArgMatches, router: &RouterSettings) -> Result<(), Failure> {
+pub(super) fn run(
+    arguments: &ArgMatches,
+    router: &RouterSettings,
+    kinds: Vec<Arc<dyn Kind>>,
+) -> Result<(), Failure> {
+    let source = CatalogSource::new(&router.partners, Arc::new(TokioTimer))
+        .map_err(|error| Failure::usage(&error))?
+        .with_kinds(kinds);
     match arguments.subcommand() {
         Some(("check", arguments)) => {
             let folder: &PathBuf = arguments.get_one("directory").expect("it is required");
-            check(folder, &router.partners)
+            check(folder, &source)
         }
         Some((_, arguments)) => {
             let model: &String = arguments.get_one("model").expect("it is required");
             let file: &PathBuf = arguments.get_one("file").expect("it is required");
-            program::runtime()?.block_on(attempt(model, file, router))
+            program::runtime()?.block_on(attempt(model, file, source, router))
         }
         None => Ok(()),
     }
 }
 
-fn check(folder: &Path, partners: &PartnerConfig) -> Result<(), Failure> {
-    let source = source(partners)?;
+fn check(folder: &Path, source: &CatalogSource) -> Result<(), Failure> {
     let folder = Source::with_builtin(Some(folder.to_owned()));
     let models = providers::check(&folder, source.settings())
         .map_err(|faults| Failure::usage(&CatalogFaults(faults)))?;
@@ -76,7 +82,12 @@ fn check(folder: &Path, partners: &PartnerConfig) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn attempt(model: &str, file: &Path, router: &RouterSettings) -> Result<(), Failure> {
+async fn attempt(
+    model: &str,
+    file: &Path,
+    source: CatalogSource,
+    router: &RouterSettings,
+) -> Result<(), Failure> {
     let refuse = |message: String| Failure {
         exit_code: 2,
         message,
@@ -84,9 +95,7 @@ async fn attempt(model: &str, file: &Path, router: &RouterSettings) -> Result<()
     let id: ModelId = model.parse().map_err(|error| Failure::usage(&error))?;
     let body = fs::read(file)
         .map_err(|error| refuse(format!("{} cannot be read: {error}", file.display())))?;
-    let offer = source(&router.partners)?
-        .load()
-        .map_err(|faults| Failure::usage(&faults))?;
+    let offer = source.load().map_err(|faults| Failure::usage(&faults))?;
     let found = offer.models.iter().find(|loaded| *loaded.model.id() == id);
     let Some(loaded) = found else {
         let partner = offer
@@ -203,8 +212,4 @@ fn body(bytes: &Bytes) -> String {
         Ok(text) => text.to_owned(),
         Err(_) => format!("({} bytes that are no text)", bytes.len()),
     }
-}
-
-fn source(partners: &PartnerConfig) -> Result<CatalogSource, Failure> {
-    CatalogSource::new(partners, Arc::new(TokioTimer)).map_err(|error| Failure::usage(&error))
 }
