@@ -6,6 +6,7 @@
 )]
 
 mod documents;
+mod models;
 mod partners;
 mod providers;
 mod router;

@@ -9,7 +9,7 @@ use identity::JwtSetupError;
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::config::Access;
 use kit::metrics::{HttpMetrics, Metrics};
-use kit::{Front, ListenError, Listening, Server, installation};
+use kit::{Front, ListenError, Listening, Server, installation, program};
 use router_server::{RouterStack, RouterStackError};
 use secrecy::SecretString;
 use store_local::OpenError;
@@ -19,6 +19,7 @@ use workflow_server::{Stack, StackError};
 
 use crate::config::Config;
 use crate::families::Families;
+use crate::models::{WorkflowKind, Workflows};
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -74,7 +75,15 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let store = installation::open(&server.data_dir, config.tier(), limits.reserve()).await?;
     let stack = Stack::over(store.clone(), limits, &mut metrics).await?;
     let accounts = stack.accounts.clone();
-    let router = RouterStack::open(&store, accounts, &config.router, &mut metrics, &requests);
+    let base = program::base(server, listening.address());
+    let router = RouterStack::open_with(
+        &store,
+        accounts,
+        &config.router,
+        vec![Arc::new(WorkflowKind::new(Workflows::of(&stack, base)))],
+        &mut metrics,
+        &requests,
+    );
     let router = router.await?;
 
     let admin = AdminSocket::bind(&server.data_dir)?;

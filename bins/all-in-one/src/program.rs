@@ -13,7 +13,7 @@ use workflow_server::copies;
 
 use crate::app::{App, assemble};
 use crate::config::{Config, KEYS};
-use crate::run;
+use crate::{catalog, run};
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows and calls partner models: as a server with their APIs, or one graph from the command line.";
 
@@ -33,9 +33,9 @@ pub fn main() -> ExitCode {
         Some((name, _)) if admin::is_command(name) => operate(&matches),
         Some(("config", _)) => show_config(&matches),
         Some(("serve", _)) | None => serve(&matches),
-        Some((name, arguments)) => configured(&matches).and_then(|(_, config)| {
-            router_server::run(name, arguments, &config.workflows.server, &config.router)
-        }),
+        Some((name, arguments)) => {
+            configured(&matches).and_then(|(_, config)| catalog::run(name, arguments, &config))
+        }
     })
 }
 

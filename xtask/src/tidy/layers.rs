@@ -144,6 +144,8 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "identity",
             "kit",
+            "providers",
+            "router-core",
             "router-http",
             "router-server",
             "store-local",

@@ -1,0 +1,44 @@
+//! The commands about catalogs and usage, where models may be workflows.
+//!
+//! Checking a catalog needs what runs graphs, and trying a model runs one: both have an installation of their own, which
+//! goes with the command.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use kit::metrics::Metrics;
+use kit::program::{self, Failure};
+use workflow_server::Stack;
+
+use crate::config::Config;
+use crate::models::{WorkflowKind, Workflows};
+
+/// How long the loops may take to end once the command has.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs the command of this name.
+///
+/// # Errors
+/// If it fails.
+pub(crate) fn run(name: &str, arguments: &ArgMatches, config: &Config) -> Result<(), Failure> {
+    let server = &config.workflows.server;
+    if name != "catalog" {
+        return router_server::run(name, arguments, server, &config.router, Vec::new());
+    }
+    let folder = tempfile::tempdir().map_err(|error| Failure::fault(&error))?;
+    let runtime = program::runtime()?;
+    let opened = runtime.block_on(async {
+        let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
+        let stack = Stack::open(folder.path(), &config.workflows.workflows, &mut metrics).await?;
+        let running = stack.start();
+        Ok((stack, running))
+    });
+    let (stack, running) =
+        opened.map_err(|error: workflow_server::StackError| Failure::fault(&error))?;
+    let base = format!("file://{}", folder.path().display());
+    let kind = Arc::new(WorkflowKind::new(Workflows::of(&stack, base)));
+    let ended = router_server::run(name, arguments, server, &config.router, vec![kind]);
+    runtime.block_on(running.drain(GRACE));
+    ended
+}

@@ -1,0 +1,62 @@
+//! What the files of such a partner say.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// `partner.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PartnerFile {
+    /// `workflow`: it was read before.
+    #[serde(rename = "kind")]
+    _kind: String,
+    /// What people call it.
+    pub(super) name: String,
+}
+
+/// A model's file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelFile {
+    /// The file of its graph in API format, beside this one. What fields do not fill in stays as it is written there.
+    pub(super) graph: String,
+    /// The file of its input schema, beside this one.
+    pub(super) schema: String,
+    /// What a call costs.
+    #[serde(default)]
+    pub(super) price_cents: u64,
+    /// Where the fields of a body go, by name.
+    pub(super) fields: BTreeMap<String, Field>,
+    /// What a call is answered with.
+    pub(super) output: Output,
+}
+
+/// Where a field goes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Field {
+    /// Whether it is a picture: a data URL, an `https` address, or the id of an asset.
+    #[serde(default)]
+    pub(super) picture: bool,
+    /// The inputs that it fills in.
+    pub(super) into: Vec<Place>,
+}
+
+/// An input of a node of the graph.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Place {
+    pub(super) node: String,
+    pub(super) input: String,
+}
+
+/// What a call is answered with.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Output {
+    /// The node whose outputs are the result.
+    pub(super) node: String,
+    /// The field of the body that asks for pictures in the answer itself instead of links; a truth value.
+    pub(super) inline: Option<String>,
+}
