@@ -76,6 +76,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let arguments = Arguments::read(matches);
     let mut settings = kit::program::settings(matches, crate::KEYS)?;
     settings.preset("log_level", "warn", "the terminal shows the progress");
+    settings.preset("min_free", "0B", "one graph needs only what it writes");
     let temporary = *settings.origin("data_dir") == Origin::Default;
     let mut config = Config::read(&mut settings)?;
     kit::program::start_log(&settings, &config.server.log);

@@ -16,7 +16,7 @@ use workflow_server::{App, Config, KEYS, Stack, assemble};
 
 fn config(data_dir: &Path, flags: &[&str]) -> Config {
     let data_dir = data_dir.to_str().expect("a plain path");
-    let mut line = vec!["server", "--data-dir", data_dir];
+    let mut line = vec!["server", "--data-dir", data_dir, "--min-free", "0B"];
     if !flags.contains(&"--listen") {
         line.extend(["--listen", "127.0.0.1:0"]);
     }
