@@ -37,7 +37,9 @@ async fn all_in_one_is_open_for_workflows_and_prints_a_token_for_the_router() {
     // Each family words what it has no route for.
     let nothing = server.send(&Request::get("/v1/nothing")).await.unwrap();
     assert_eq!(nothing.json()["error_type"], "invalid_input");
-    let nothing = server.send(&Request::get("/nothing")).await.unwrap();
+    let nothing = server.send(&Request::get("/api/v2/nothing")).await.unwrap();
     assert_eq!(nothing.error_code(), "not_found");
+    let nothing = server.send(&Request::get("/nothing")).await.unwrap();
+    assert_eq!(nothing.json()["code"], "NOT_FOUND");
     assert!(server.terminate().await.unwrap().success());
 }
