@@ -9,6 +9,7 @@ mod document;
 mod durability;
 mod idempotency;
 mod limits;
+mod reload;
 mod requests;
 mod secrets;
 mod together;

@@ -39,6 +39,8 @@ pub(crate) enum PartnerError {
 pub(crate) struct CatalogSource {
     source: Source,
     settings: Settings,
+    /// Since before the first load: what changes while a server starts is read again, too.
+    watch: Option<Watch>,
 }
 
 /// What a catalog offers here.
@@ -69,6 +71,7 @@ impl CatalogSource {
         Ok(Self {
             source: Source::with_builtin(config.catalog.clone()),
             settings,
+            watch: config.catalog.clone().map(Watch::new),
         })
     }
 
@@ -91,12 +94,11 @@ impl CatalogSource {
     }
 
     /// Serves what the folder holds whenever it changes, until `stop`. It touches the disk on threads of its own.
-    pub(crate) async fn keep_fresh(self, router: Router, stop: CancellationToken) {
-        let Some(folder) = self.source.folder.clone() else {
+    pub(crate) async fn keep_fresh(mut self, router: Router, stop: CancellationToken) {
+        let Some(mut watch) = self.watch.take() else {
             return;
         };
         let this = Arc::new(self);
-        let mut watch = Watch::new(folder);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,

@@ -1,0 +1,105 @@
+//! The folder of a catalog is read again while the router runs.
+
+use std::fs;
+use std::process::Stdio;
+
+use it::partners::Partner;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use super::*;
+
+/// The model that comes and goes.
+const ADDED: &str = "bfl/second";
+
+const READ_AGAIN: &str = "the catalog changed and was read again";
+const REFUSED: &str = "the changed catalog is refused; the one before stays";
+
+/// The log of a rig, line by line as it grows.
+struct Log {
+    lines: Lines<BufReader<ChildStdout>>,
+    _tail: Child,
+}
+
+impl Log {
+    fn of(rig: &Rig) -> Self {
+        let mut tail = Command::new("tail")
+            .args(["-n", "+1", "-F"])
+            .arg(rig.folder.path().join("log"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let stdout = tail.stdout.take().unwrap();
+        Self {
+            lines: BufReader::new(stdout).lines(),
+            _tail: tail,
+        }
+    }
+
+    /// The next entry with this message.
+    async fn next(&mut self, message: &str) -> Value {
+        while let Some(line) = self.lines.next_line().await.unwrap() {
+            let entry: Value = serde_json::from_str(&line).unwrap();
+            if line.contains(message) {
+                return entry;
+            }
+        }
+        panic!("the log ended before it told `{message}`");
+    }
+}
+
+async fn listed(rig: &Rig) -> Vec<String> {
+    let page = rig.get("/v1/models?limit=100").await;
+    assert_eq!(page.status, 200, "{}", page.text());
+    let page = page.json();
+    assert_eq!(page["has_more"], false);
+    let entries = page["data"].as_array().unwrap().iter();
+    entries
+        .map(|entry| entry["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_folder_is_read_again_and_a_broken_one_changes_nothing() {
+    let rig = Rig::start().await;
+    let mut log = Log::of(&rig);
+    let before = listed(&rig).await;
+    assert!(!before.iter().any(|id| id == ADDED));
+    assert_eq!(rig.call(ADDED, &prompt("a")).await.status, 404);
+
+    // A file added is a model that is listed and can be called.
+    let shipped = root().join("crates/providers/catalog/bfl/flux-2-pro.toml");
+    let model = fs::read_to_string(shipped).unwrap();
+    let file = rig.folder.path().join("catalog/bfl/second.toml");
+    fs::write(&file, &model).unwrap();
+    log.next(READ_AGAIN).await;
+    let with_added = listed(&rig).await;
+    let mut expected = before.clone();
+    expected.push(ADDED.to_owned());
+    expected.sort_unstable();
+    assert_eq!(with_added, expected);
+    let answer = rig.call(ADDED, &prompt("a")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(rig.submits(Partner::Bfl), 1);
+
+    // A broken file is told with file, line and reason, and the catalog before stays, the changed model too.
+    fs::write(&file, format!("# Two lines more\nsurprise = 1\n{model}")).unwrap();
+    let refused = log.next(REFUSED).await;
+    assert_eq!(refused["level"], "ERROR", "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains("bfl/second.toml:2: "), "{text}");
+    assert!(text.contains("unknown field `surprise`"), "{text}");
+    assert_eq!(listed(&rig).await, with_added);
+    let answer = rig.call(ADDED, &prompt("b")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+
+    // A file removed is a model that is listed no more; whoever knows it may still call it.
+    fs::remove_file(&file).unwrap();
+    log.next(READ_AGAIN).await;
+    assert_eq!(listed(&rig).await, before);
+    let answer = rig.call(ADDED, &prompt("c")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(rig.submits(Partner::Bfl), 3);
+}
