@@ -10,4 +10,5 @@ mod models;
 mod partners;
 mod providers;
 mod router;
+mod v1;
 mod v2;

@@ -7,12 +7,14 @@ pub mod http;
 pub mod multipart;
 pub mod partners;
 pub mod process;
+pub mod socket;
 
 pub use disk::Disk;
 pub use goldens::{goldens, root};
 pub use http::{Answer, Connection, Request};
 pub use multipart::Form;
 pub use process::{Launch, Operated, Server, operate};
+pub use socket::{Message, Socket};
 
 use std::io::Write;
 

@@ -1,0 +1,253 @@
+//! Files: uploads by their content, views, masks, saved workflows.
+
+use it::{Form, Request, Server};
+use serde_json::{Value, json};
+
+use super::{get, photo, post, run, tiny_graph, upload};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// Follows a view to the bytes, as a client does: without any credential.
+async fn bytes(server: &Server, target: &str) -> Vec<u8> {
+    let answer = server.send(&Request::get(target)).await.unwrap();
+    assert_eq!(answer.status, 302, "{target}: {}", answer.text());
+    assert_eq!(answer.header("cache-control"), Some("private, no-store"));
+    let link = answer.header("location").unwrap();
+    let path = link.split_once("://").unwrap().1;
+    let path = &path[path.find('/').unwrap()..];
+    let answer = server.send(&Request::get(path)).await.unwrap();
+    assert_eq!(answer.status, 200);
+    answer.body
+}
+
+async fn send_form(server: &Server, target: &str, form: Form) -> it::Answer {
+    let request = Request::new("POST", target)
+        .header("Content-Type", &Form::content_type())
+        .body(form.body());
+    server.send(&request).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_upload_is_known_by_its_content_and_comes_back_as_it_was() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let (photo, text) = (photo(), b"not a picture".to_vec());
+    let first = upload(&server, "x.png", &photo).await;
+    assert_eq!(
+        upload(&server, "x.png", &photo).await,
+        first,
+        "again is no news"
+    );
+    assert_eq!(
+        (&first["type"], &first["asset"]["mime_type"]),
+        (&json!("input"), &json!("image/png"))
+    );
+    let name = first["name"].as_str().unwrap();
+    assert!(name.ends_with(".png") && name.len() == 68, "{name}");
+    for target in [
+        format!("/view?filename={name}&type=input"),
+        "/api/view?filename=x.png&type=input&subfolder=&rand=0.5".to_owned(),
+        format!("/api/view?filename=blake3:{}", &name[..64]),
+        "/view?filename=x.png%20[input]".to_owned(),
+    ] {
+        assert_eq!(bytes(&server, &target).await, photo, "{target}");
+    }
+    upload(&server, "..%2Fb.txt", &text).await;
+    assert_eq!(
+        bytes(&server, "/view?filename=b.txt&type=input").await,
+        text
+    );
+    // The newest of a name is meant, and its hash still finds the older one.
+    upload(&server, "x.png", &text).await;
+    assert_eq!(
+        bytes(&server, "/view?filename=x.png&type=input").await,
+        text
+    );
+    let older = format!("/view?filename={name}&type=input");
+    assert_eq!(bytes(&server, &older).await, photo);
+}
+
+#[tokio::test]
+async fn outputs_are_shown_whole_in_part_and_small() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    run(&server, &tiny_graph(0xff0000)).await;
+    let whole = bytes(&server, "/api/view?filename=tiny_00001_.png&type=output").await;
+    assert!(whole.starts_with(PNG));
+    for (more, media_type, start) in [
+        ("channel=rgb", "image/png", PNG),
+        ("channel=a", "image/png", PNG),
+        ("preview=webp;90", "image/webp", &b"RIFF"[..]),
+        ("preview=jpeg;80", "image/jpeg", &b"\xff\xd8"[..]),
+        ("res=64", "image/jpeg", &b"\xff\xd8"[..]),
+    ] {
+        let target = format!("/view?filename=tiny_00001_.png&{more}");
+        let answer = server.send(&Request::get(&target)).await.unwrap();
+        assert_eq!(answer.status, 200, "{more}: {}", answer.text());
+        assert_eq!(answer.header("content-type"), Some(media_type), "{more}");
+        assert!(answer.body.starts_with(start), "{more}");
+    }
+    for (query, status) in [
+        ("", 400),
+        ("filename=", 400),
+        ("filename=..%2Fx", 400),
+        ("filename=%2Fetc%2Fpasswd", 400),
+        ("filename=x&subfolder=..", 400),
+        ("filename=x&type=models", 400),
+        ("filename=x&res=1", 400),
+        ("filename=nothing.png", 404),
+        ("filename=tiny_00001_.png&type=input", 404),
+        (
+            "filename=blake3:0000000000000000000000000000000000000000000000000000000000000000",
+            404,
+        ),
+    ] {
+        let answer = server
+            .send(&Request::get(&format!("/api/view?{query}")))
+            .await
+            .unwrap();
+        assert_eq!(answer.status, status, "{query}");
+        let body = answer.json();
+        assert!(
+            body["code"].is_string() && body["message"].is_string(),
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_mask_becomes_the_alpha_of_its_picture() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    run(&server, &tiny_graph(0x00ff00)).await;
+    let mask = bytes(&server, "/view?filename=tiny_00001_.png").await;
+    let original = json!({"filename": "tiny_00001_.png", "subfolder": "", "type": "output"});
+    let form = || {
+        Form::new()
+            .file("image", "mask.png", &mask)
+            .field("subfolder", "clipspace")
+    };
+    let answer = send_form(
+        &server,
+        "/upload/mask",
+        form().field("original_ref", &original.to_string()),
+    )
+    .await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let told = answer.json();
+    assert_eq!(
+        (&told["subfolder"], &told["metadata"]["is_mask"]),
+        (&json!(""), &json!(true))
+    );
+    let name = told["name"].as_str().unwrap();
+    let made = bytes(&server, &format!("/view?filename={name}&type=input")).await;
+    // Colour type 6: RGBA.
+    assert!(made.starts_with(PNG) && made[25] == 6);
+
+    for (reference, status) in [
+        (None, 400),
+        (Some("no JSON"), 400),
+        (Some("[]"), 400),
+        (Some("{}"), 400),
+        (Some(r#"{"filename": "gone.png"}"#), 404),
+    ] {
+        let form = match reference {
+            Some(reference) => form().field("original_ref", reference),
+            None => form(),
+        };
+        let answer = send_form(&server, "/api/upload/mask", form).await;
+        assert_eq!(answer.status, status, "{reference:?}: {}", answer.text());
+    }
+    let small = Form::new()
+        .file("image", "mask.png", &photo())
+        .field("original_ref", &original.to_string());
+    let answer = send_form(&server, "/upload/mask", small).await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.text().contains("same size"), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_form_that_is_none_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    for form in [
+        Form::new(),
+        Form::new().field("image", "no file"),
+        Form::new().file("image", "", b"x"),
+        Form::new().file("image", "..", b"x"),
+        Form::new()
+            .file("image", "x", b"x")
+            .file("image", "y", b"y"),
+        Form::new().file("image", "x", b"x").field("type", "models"),
+    ] {
+        let answer = send_form(&server, "/upload/image", form.clone()).await;
+        let code = answer.json()["code"].clone();
+        assert_eq!(
+            (answer.status, code),
+            (400, json!("INVALID_REQUEST")),
+            "{form:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn saved_workflows_are_files_of_the_account() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let list = "/api/userdata?dir=workflows&recurse=true&split=false&full_info=true";
+    let answer = server.send(&Request::get(list)).await.unwrap();
+    assert_eq!(answer.status, 404, "a folder that was never saved to");
+    let save = |name: &str, query: &str, body: &str| {
+        let target = format!("/api/userdata/{name}{query}");
+        Request::new("POST", &target).body(body.to_owned())
+    };
+    let saved = save("workflows%2Fa%20b.json", "?full_info=true", "{\"one\": 1}");
+    let saved = server.send(&saved).await.unwrap().json();
+    assert_eq!(
+        (&saved["path"], &saved["size"]),
+        (&json!("workflows/a b.json"), &json!(10))
+    );
+    let again = save("workflows%2Fa%20b.json", "?overwrite=false", "{}");
+    assert_eq!(server.send(&again).await.unwrap().status, 409);
+    let read = Request::get("/userdata/workflows%2Fa%20b.json");
+    let read = server.send(&read).await.unwrap();
+    assert_eq!(read.text(), "{\"one\": 1}");
+    assert_eq!(
+        read.header("content-type"),
+        Some("application/json; charset=utf-8")
+    );
+    let moved =
+        "/api/userdata/workflows%2Fa%20b.json/move/workflows%2Fdeep%2Fc.json?overwrite=false";
+    let moved = server.send(&Request::new("POST", moved)).await.unwrap();
+    assert_eq!(moved.json(), json!("workflows/deep/c.json"));
+    server.terminate().await.unwrap();
+
+    let server = Server::start(data.path()).await.unwrap();
+    let listed = get(&server, list).await;
+    assert_eq!(listed[0]["path"], "deep/c.json");
+    assert!(listed[0]["modified"].is_number());
+    let plain = get(&server, "/userdata?dir=workflows&recurse=true&split=true").await;
+    assert_eq!(plain, json!([["deep/c.json", "deep", "c.json"]]));
+    assert_eq!(get(&server, "/userdata?dir=workflows").await, json!([]));
+    let gone = Request::new("DELETE", "/api/userdata/workflows%2Fdeep%2Fc.json");
+    assert_eq!(server.send(&gone).await.unwrap().status, 204);
+    assert_eq!(server.send(&gone).await.unwrap().status, 404);
+    // What the server keeps for itself is no file of anybody, and nothing leads outside.
+    post(&server, "/history", &json!({"clear": true})).await;
+    for name in [
+        ".easel%2Fhistory.json",
+        "..%2Fx",
+        "%2Fetc%2Fpasswd",
+        "a%2F..%2F..%2Fx",
+        "a%00",
+    ] {
+        for method in ["GET", "POST", "DELETE"] {
+            let request = Request::new(method, &format!("/api/userdata/{name}"));
+            let answer = server.send(&request).await.unwrap();
+            assert_eq!(answer.status, 400, "{method} {name}");
+        }
+    }
+    assert_eq!(get(&server, "/userdata?dir=").await, json!([]));
+    let all: Value = get(&server, "/userdata?dir=&recurse=true").await;
+    assert_eq!(all, json!([]));
+}
