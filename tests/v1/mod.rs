@@ -3,6 +3,7 @@
 mod api;
 mod document;
 mod files;
+mod page;
 mod refusals;
 mod socket;
 
