@@ -11,5 +11,6 @@ pub mod disk;
 pub mod engine;
 pub mod machine;
 pub mod report;
+pub mod router;
 pub mod samples;
 pub mod v2;

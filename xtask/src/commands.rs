@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use crate::bench::{self, engine, v2};
+use crate::bench::{self, engine, router, v2};
 use crate::{ci, crash, repository_root, tidy};
 
 /// One command with its options.
@@ -22,6 +22,15 @@ pub enum Command {
     /// A process of clients, started by a bench; takes its plan from standard input.
     #[command(hide = true)]
     BenchClient,
+    /// A partner that a bench of the router calls.
+    #[command(hide = true)]
+    BenchPartner,
+    /// A plain proxy beside the router that is measured.
+    #[command(hide = true)]
+    BenchProxy {
+        /// Where everything goes.
+        partner: std::net::SocketAddr,
+    },
 }
 
 /// What can be measured.
@@ -31,6 +40,8 @@ pub enum Bench {
     V2(v2::Options),
     /// Nodes, codecs and graphs of the native engine.
     Engine(engine::Options),
+    /// The model router, beside nginx and a plain proxy.
+    Router(router::Options),
 }
 
 impl Command {
@@ -44,8 +55,11 @@ impl Command {
             Self::Ci => ci::run(repository_root(), out),
             Self::Bench(Bench::V2(options)) => v2::run(repository_root(), &options, out),
             Self::Bench(Bench::Engine(options)) => engine::run(repository_root(), &options, out),
+            Self::Bench(Bench::Router(options)) => router::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
             Self::BenchClient => bench::client::main(out),
+            Self::BenchPartner => router::partner::main(out),
+            Self::BenchProxy { partner } => router::proxy::main(partner, out),
         }
     }
 }

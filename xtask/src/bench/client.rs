@@ -47,6 +47,17 @@ pub enum Work {
     Look(Vec<String>),
     /// Uploads a file.
     Upload(PathBuf),
+    /// Sends this request and waits for its 200.
+    Post(String),
+    /// The same so many times in a second, over all connections together. A time begins when the request is sent.
+    Paced {
+        /// The request.
+        request: String,
+        /// How often.
+        per_second: f64,
+    },
+    /// Sends this request before anything else, and waits for its 200 once.
+    Held(String),
     /// Opens the events of a job and waits for their end; its samples are the moments of the last event, in microseconds
     /// since 1970.
     Follow(String),
@@ -67,6 +78,7 @@ pub struct Outcome {
 
 /// Which number a connection takes next, and until when it goes on.
 struct Turn {
+    began: Instant,
     next: Cell<u64>,
     end: u64,
     deadline: Cell<Instant>,
@@ -106,6 +118,7 @@ pub fn main(out: &mut dyn Write) -> io::Result<bool> {
 async fn all(plan: &Plan, work: Rc<Prepared>, connections: Vec<Connection>) -> io::Result<Outcome> {
     let began = Instant::now();
     let turn = Rc::new(Turn {
+        began,
         next: Cell::new(plan.first),
         end: plan.first.saturating_add(plan.most),
         deadline: Cell::new(began + Duration::from_secs_f64(plan.seconds)),
@@ -135,6 +148,7 @@ async fn one(
 ) -> (Vec<u64>, Option<String>) {
     let mut samples = Vec::new();
     while let Some(number) = turn.take() {
+        work.await_turn(&turn, number).await;
         let began = Instant::now();
         match work.once(&mut connection, number).await {
             Ok(Step::Done) => samples.push(micros(began.elapsed())),
@@ -166,6 +180,9 @@ enum Prepared {
     Finish(Graph),
     Look(Vec<Vec<u8>>),
     Upload(Vec<u8>),
+    Post(Vec<u8>),
+    Paced(Vec<u8>, f64),
+    Held(Vec<u8>),
     Follow(String),
 }
 
@@ -193,12 +210,29 @@ impl Prepared {
                 let name = format!("file-{}.bin", plan.first);
                 Self::Upload(Upload::new(&name, file.len(), &[], "").around(&file))
             }
+            Work::Post(request) => Self::Post(request.clone().into_bytes()),
+            Work::Paced {
+                request,
+                per_second,
+            } => Self::Paced(request.clone().into_bytes(), *per_second),
+            Work::Held(request) => Self::Held(request.clone().into_bytes()),
             Work::Follow(id) => Self::Follow(id.clone()),
         })
     }
 
-    /// Brings a connection to where its work begins: a stream has had its first event.
+    /// Waits for the moment of a piece of work that has one.
+    async fn await_turn(&self, turn: &Turn, number: u64) {
+        if let Self::Paced(_, per_second) = self {
+            let moment = turn.began + Duration::from_secs_f64(number as f64 / per_second);
+            tokio::time::sleep_until(moment.into()).await;
+        }
+    }
+
+    /// Brings a connection to where its work begins: a stream has had its first event, a held request is sent.
     async fn open(&self, connection: &mut Connection) -> io::Result<()> {
+        if let Self::Held(request) = self {
+            return connection.write(request).await;
+        }
         let Self::Follow(id) = self else {
             return Ok(());
         };
@@ -244,6 +278,13 @@ impl Prepared {
             }
             Self::Upload(request) => {
                 connection.send(request).await?.expect_status(201)?;
+            }
+            Self::Post(request) | Self::Paced(request, _) => {
+                connection.send(request).await?.expect_status(200)?;
+            }
+            Self::Held(_) => {
+                connection.answer(false).await?.expect_status(200)?;
+                return Ok(Step::Over);
             }
             Self::Follow(_) => {
                 let mut last = 0;
@@ -314,6 +355,7 @@ mod tests {
     #[test]
     fn turns_end_with_their_count_or_their_time() {
         let turn = |seconds| Turn {
+            began: Instant::now(),
             next: Cell::new(5),
             end: 7,
             deadline: Cell::new(Instant::now() + Duration::from_secs(seconds)),

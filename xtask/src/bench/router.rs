@@ -1,0 +1,293 @@
+//! `cargo xtask bench router`: what a call costs on its way through the router, beside nginx and a plain proxy.
+//!
+//! A partner on loopback answers 1 KB to bodies of 0.9 KB from a process of its own. The same load goes to it directly,
+//! through nginx, through a plain proxy of hyper and through the router, turn by turn in one run, so that whatever the
+//! machine does meanwhile it does to all of them.
+
+pub mod partner;
+pub mod proxy;
+
+mod catalog;
+mod held;
+mod requests;
+mod subjects;
+mod token;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::client::{Plan, Work};
+use super::clients::Clients;
+use super::report::{Figure, Setting, table};
+use super::{disk, machine};
+use crate::server::{self, Profile};
+use subjects::{Peers, Subject};
+
+/// What to measure, and how long.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Measure these alone; may be given several times.
+    #[arg(long, value_enum)]
+    only: Vec<Scenario>,
+    /// How long each subject is under each load, all its turns together.
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// In how many turns.
+    #[arg(long, default_value_t = 10)]
+    turns: u32,
+    /// Calls in flight where many are.
+    #[arg(long, default_value_t = 9_000)]
+    held: usize,
+    /// Models of the large catalog.
+    #[arg(long, default_value_t = 10_000)]
+    models: u32,
+    /// Measure this program instead of building one.
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// Let clients, the partner and the plain proxy run this program instead of this very one, built for speed.
+    #[arg(long)]
+    client: Option<PathBuf>,
+    /// Where data directories are made; beside the build unless named.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// A further argument for the router; may be given several times.
+    #[arg(long)]
+    with: Vec<String>,
+}
+
+/// A run that gives one figure or several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// Added latency at 500 calls in a second.
+    Latency,
+    /// Processor time of a call over 64 connections, with every check and with as few as there can be.
+    Cpu,
+    /// Thousands of calls in flight: memory, and what they do to others.
+    Held,
+    /// A large catalog against a small one.
+    Catalog,
+}
+
+/// What scenarios share.
+struct Bench {
+    program: PathBuf,
+    /// This very program, built for speed: what clients, the partner and the plain proxy run.
+    own: PathBuf,
+    /// Everything that scenarios write is in here and goes with it.
+    folder: TempDir,
+    seconds: f64,
+    turns: u32,
+    held: usize,
+    models: u32,
+    with: Vec<String>,
+}
+
+/// The most that a load does when only time bounds it.
+const NO_END: u64 = u64::MAX;
+
+/// Measures and writes a JSON line per figure and a table; returns whether every gate was passed.
+///
+/// # Errors
+/// When something cannot be built, started or reached, or a request fails.
+pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => server::build_program(root, "router-server", Profile::Release, &[])?,
+    };
+    let own = match &options.client {
+        Some(client) => client.clone(),
+        None => server::build_program(root, env!("CARGO_PKG_NAME"), Profile::Release, &[])?,
+    };
+    let folder = options.folder.clone();
+    let folder = folder.unwrap_or_else(|| root.join("target"));
+    fs::create_dir_all(&folder)?;
+    let bench = Bench {
+        program,
+        own,
+        folder: TempDir::with_prefix_in("bench-", folder)?,
+        seconds: f64::from(options.seconds),
+        turns: options.turns.max(1),
+        held: options.held,
+        models: options.models,
+        with: options.with.clone(),
+    };
+    let mut build = machine::build(root);
+    if options.program.is_some() {
+        // Nobody knows here how it was built.
+        build["profile"] = Value::Null;
+    }
+    let setting = Setting {
+        machine: machine::machine(),
+        build,
+        disk: disk::Disk::measure(bench.folder.path())?,
+    };
+    let runtime = tokio::runtime::Runtime::new()?;
+    // Dropping the work kills every process that it started, and the folder goes with the bench.
+    runtime.block_on(async {
+        tokio::select! {
+            outcome = bench.all(&options.only, &setting, out) => outcome,
+            interrupt = tokio::signal::ctrl_c() => {
+                interrupt?;
+                Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted; nothing is left behind"))
+            }
+        }
+    })
+}
+
+impl Bench {
+    async fn all(
+        &self,
+        only: &[Scenario],
+        setting: &Setting,
+        out: &mut dyn Write,
+    ) -> io::Result<bool> {
+        let chosen = Scenario::value_variants()
+            .iter()
+            .filter(|scenario| only.is_empty() || only.contains(scenario));
+        let (mut figures, mut failed) = (Vec::new(), Vec::new());
+        for scenario in chosen {
+            say(&format!("{scenario:?}"));
+            match self.one(*scenario).await {
+                Ok(measured) => {
+                    for figure in &measured {
+                        writeln!(out, "{}", figure.line(setting))?;
+                        out.flush()?;
+                    }
+                    figures.extend(measured);
+                }
+                // What the others measured is worth having.
+                Err(error) => failed.push(format!("{scenario:?} was not measured: {error}")),
+            }
+        }
+        table(&figures, out)?;
+        if subjects::nginx().is_none() {
+            writeln!(
+                out,
+                "nginx is not installed: nothing stands beside it, and what is measured against it has no verdict"
+            )?;
+        }
+        for failure in &failed {
+            writeln!(out, "{failure}")?;
+        }
+        writeln!(
+            out,
+            "{}; the load of the machine was {} when the run began",
+            setting.disk, setting.machine["load_1m"]
+        )?;
+        let passed = |figure: &Figure| figure.claim.passes(figure.value) != Some(false);
+        Ok(failed.is_empty() && figures.iter().all(passed))
+    }
+
+    async fn one(&self, scenario: Scenario) -> io::Result<Vec<Figure>> {
+        match scenario {
+            Scenario::Latency => requests::latency(self).await,
+            Scenario::Cpu => requests::cpu(self).await,
+            Scenario::Held => held::held(self).await,
+            Scenario::Catalog => catalog::catalog(self).await,
+        }
+    }
+
+    /// Everything that a call can go through, started for a scenario.
+    async fn peers(&self, name: &str) -> io::Result<Peers> {
+        Peers::start(self, name).await
+    }
+
+    /// Loads these subjects turn by turn, in the same order each time.
+    async fn turn_by_turn(&self, loads: &[(&Subject, usize, Work)]) -> io::Result<Vec<Tally>> {
+        let mut tallies = vec![Tally::default(); loads.len()];
+        // The first turn warms up: connections are opened, caches filled. It does not count.
+        for turn in 0..=self.turns {
+            for ((subject, connections, work), tally) in loads.iter().zip(&mut tallies) {
+                let plan = Plan {
+                    server: subject.address,
+                    connections: *connections,
+                    work: work.clone(),
+                    seconds: self.seconds / f64::from(self.turns),
+                    most: NO_END,
+                    first: 0,
+                };
+                let mut clients = Clients::start(&self.own, &[plan]).await?;
+                let before = subject.usage()?;
+                clients.go().await?;
+                let outcome = clients.outcome().await?;
+                let after = subject.usage()?;
+                if turn > 0 {
+                    tally.add(Tally {
+                        times_us: outcome.samples,
+                        cpu_seconds: after.cpu_seconds - before.cpu_seconds,
+                        seconds: outcome.seconds,
+                        resident_bytes: after.resident_bytes,
+                    });
+                }
+            }
+        }
+        Ok(tallies)
+    }
+}
+
+/// What a subject's turns gave together.
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    times_us: Vec<u64>,
+    cpu_seconds: f64,
+    seconds: f64,
+    /// Memory after the last turn.
+    resident_bytes: u64,
+}
+
+impl Tally {
+    /// Takes in what came after.
+    fn add(&mut self, later: Self) {
+        self.times_us.extend(later.times_us);
+        self.cpu_seconds += later.cpu_seconds;
+        self.seconds += later.seconds;
+        self.resident_bytes = later.resident_bytes;
+    }
+
+    /// The time that so many of a hundred calls did not exceed, in microseconds.
+    fn percentile_us(&self, percent: f64) -> f64 {
+        let samples = super::samples::Samples::new(self.times_us.clone());
+        samples.percentile_ms(percent).unwrap_or(f64::INFINITY) * 1e3
+    }
+
+    /// Processor microseconds of a call.
+    fn cpu_us_each(&self) -> f64 {
+        self.cpu_seconds * 1e6 / self.times_us.len().max(1) as f64
+    }
+
+    /// Calls in a second.
+    fn rate(&self) -> f64 {
+        self.times_us.len() as f64 / self.seconds
+    }
+}
+
+/// Tells on standard error how far the run is; the report alone goes to standard output.
+fn say(what: &str) {
+    let _ = writeln!(io::stderr(), "bench: {what}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_is_of_calls() {
+        let part = |times_us: Vec<u64>, seconds| Tally {
+            times_us,
+            cpu_seconds: 1.5e-5,
+            seconds,
+            resident_bytes: 7,
+        };
+        let mut tally = part(vec![100, 300], 1.0);
+        tally.add(part(vec![200], 0.5));
+        assert_eq!(tally.percentile_us(50.0), 200.0);
+        assert!((tally.cpu_us_each() - 10.0).abs() < 1e-9);
+        assert!((tally.rate() - 2.0).abs() < 1e-9);
+        assert!(Tally::default().percentile_us(50.0).is_infinite());
+    }
+}
