@@ -101,8 +101,11 @@ impl Rows {
             });
             (row.generation.account.clone(), charge_cents)
         });
-        let has_no_row = !self.generations.contains_key(&id);
-        if was_released && (ended.is_some() || has_no_row) {
+        let frees = match &ended {
+            Some(_) => was_released,
+            None => !self.generations.contains_key(&id),
+        };
+        if frees {
             self.keys.retain(|_, key| key.generation != id);
         }
         ended

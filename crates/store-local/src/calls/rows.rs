@@ -192,7 +192,11 @@ pub(super) fn settle(
             |row| row.get(0),
         )
         .optional()?;
-    if matches!(ending, Ending::Released(_)) && (account.is_some() || !is_dispatched(rows, id)?) {
+    let frees = match &account {
+        Some(_) => matches!(ending, Ending::Released(_)),
+        None => !is_dispatched(rows, id)?,
+    };
+    if frees {
         rows.prepare_cached("DELETE FROM call_keys WHERE generation = ?1")?
             .execute([Id(id.0)])?;
     }
