@@ -118,10 +118,8 @@ pub fn api(
     drain: &CancellationToken,
 ) -> Result<WorkflowApi, RouteError> {
     let api = workflow_http::routes(service(config, stack, identity, requests, drain))?;
-    let counted = api.clone();
-    stack
-        .metrics()
-        .watch_streams(move || counted.open_streams());
+    // The metrics are part of the stack: what they hold must not hold the stack.
+    stack.metrics().watch_streams(api.stream_counter());
     Ok(api)
 }
 

@@ -184,6 +184,12 @@ impl WorkflowApi {
         self.inner.streams.count()
     }
 
+    /// Counts the open event streams for whoever outlives the API: it holds nothing of what is behind it.
+    pub fn stream_counter(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
+        let streams = self.inner.streams.clone();
+        move || streams.count()
+    }
+
     fn context(&self) -> RequestContext {
         RequestContext {
             request_id: Uuid::new_v4(),
