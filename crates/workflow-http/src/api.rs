@@ -178,13 +178,7 @@ impl WorkflowApi {
             .filter(|_| !is_other && below != "/api/v2")
     }
 
-    /// How many event streams are open.
-    #[must_use]
-    pub fn open_streams(&self) -> u64 {
-        self.inner.streams.count()
-    }
-
-    /// Counts the open event streams for whoever outlives the API: it holds nothing of what is behind it.
+    /// Tells how many event streams are open, also to whoever outlives the API: it holds nothing of what is behind it.
     pub fn stream_counter(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let streams = self.inner.streams.clone();
         move || streams.count()

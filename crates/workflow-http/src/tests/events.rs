@@ -117,9 +117,9 @@ async fn a_run_is_told_to_its_end() {
     let status = reader.event("status").await;
     assert_eq!(status["status"], "succeeded");
     assert_eq!(status["outputs"].as_array().map(Vec::len), Some(2));
-    assert_eq!(server.api.open_streams(), 1);
+    assert_eq!(server.api.stream_counter()(), 1);
     assert_eq!(reader.next().await, Frame::End);
-    assert_eq!(server.api.open_streams(), 0);
+    assert_eq!(server.api.stream_counter()(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,7 +245,7 @@ async fn an_unknown_job_takes_no_place() {
         let path = "/api/v2/jobs/00000000-0000-7000-8000-000000000000/events";
         server.get(path).await.is_error(404, "not_found");
     }
-    assert_eq!(server.api.open_streams(), 0);
+    assert_eq!(server.api.stream_counter()(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -256,5 +256,5 @@ async fn the_head_of_a_stream_opens_none() {
     let head = server.send(Method::HEAD, &path, &[], "").await;
     assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
     assert_eq!(head.header("content-type"), Some("text/event-stream"));
-    assert_eq!(server.api.open_streams(), 0);
+    assert_eq!(server.api.stream_counter()(), 0);
 }
