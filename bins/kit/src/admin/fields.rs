@@ -136,7 +136,7 @@ pub(super) const LIMITS: &[Limit] = &[
 pub(super) const SWITCHES: &[Switch] = &[
     Switch {
         name: "subscription",
-        help: "Starts or ends the subscription: without one an account may read and run nothing",
+        help: "Starts or ends the subscription: without one an account may read but not run",
         change: AccountChange::Subscribed,
     },
     Switch {
