@@ -1,5 +1,6 @@
 //! One JSON line per scenario, and a table for people at the end.
 
+use std::fmt::Debug;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
@@ -43,10 +44,80 @@ pub struct Setting {
     pub disk: Disk,
 }
 
+/// A run that is being told: a line for each figure as it comes, the table and what could not be measured at the end.
+pub struct Report<'a> {
+    setting: Setting,
+    out: &'a mut dyn Write,
+    figures: Vec<Figure>,
+    /// Said below the table.
+    notes: Vec<String>,
+    complete: bool,
+}
+
+impl<'a> Report<'a> {
+    /// A report without figures yet.
+    pub fn new(setting: Setting, out: &'a mut dyn Write) -> Self {
+        Self {
+            setting,
+            out,
+            figures: Vec::new(),
+            notes: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// Takes in what a scenario gave. One that failed leaves the others worth having.
+    ///
+    /// # Errors
+    /// When the report cannot be written.
+    pub fn take(
+        &mut self,
+        scenario: impl Debug,
+        measured: io::Result<Vec<Figure>>,
+    ) -> io::Result<()> {
+        match measured {
+            Ok(measured) => {
+                for figure in &measured {
+                    writeln!(self.out, "{}", figure.line(&self.setting))?;
+                    self.out.flush()?;
+                }
+                self.figures.extend(measured);
+            }
+            Err(error) => {
+                self.complete = false;
+                self.note(format!("{scenario:?} was not measured: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a line said below the table.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Ends the report; whether everything was measured and passed its gate.
+    ///
+    /// # Errors
+    /// When the report cannot be written.
+    pub fn close(self) -> io::Result<bool> {
+        table(&self.figures, self.out)?;
+        for note in &self.notes {
+            writeln!(self.out, "{note}")?;
+        }
+        writeln!(
+            self.out,
+            "{}; the load of the machine was {} when the run began",
+            self.setting.disk, self.setting.machine["load_1m"]
+        )?;
+        let passed = |figure: &Figure| figure.claim.passes(figure.value) != Some(false);
+        Ok(self.complete && self.figures.iter().all(passed))
+    }
+}
+
 impl Figure {
     /// The figure as one line of JSON.
-    #[must_use]
-    pub fn line(&self, setting: &Setting) -> String {
+    fn line(&self, setting: &Setting) -> String {
         json!({
             "scenario": self.claim.name,
             "value": rounded(self.value),
@@ -71,10 +142,7 @@ impl Figure {
 }
 
 /// Writes the figures as a table.
-///
-/// # Errors
-/// When `out` cannot be written.
-pub fn table(figures: &[Figure], out: &mut dyn Write) -> io::Result<()> {
+fn table(figures: &[Figure], out: &mut dyn Write) -> io::Result<()> {
     let bound = |bound: Option<f64>| {
         bound.map_or_else(|| "-".to_owned(), |bound| rounded(bound).to_string())
     };
@@ -151,17 +219,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_line_has_the_verdict_and_what_it_was_measured_on() {
-        let setting = Setting {
-            machine: json!("m"),
+    fn setting() -> Setting {
+        Setting {
+            machine: json!({"load_1m": 0.5}),
             build: json!("b"),
             disk: Disk {
                 overwrite_p50_ms: 0.2,
                 append_p50_ms: 0.4,
             },
-        };
-        let line = figure(2000.4, Some(1000.0), Some(3000.0)).line(&setting);
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_verdict_and_what_it_was_measured_on() {
+        let line = figure(2000.4, Some(1000.0), Some(3000.0)).line(&setting());
         let line: Value = serde_json::from_str(&line).expect("json");
         assert_eq!(line["value"], 2000.0);
         assert_eq!(
@@ -174,7 +245,7 @@ mod tests {
         );
         assert_eq!(
             (&line["machine"], &line["fsync_p50_ms"]),
-            (&json!("m"), &json!(0.2))
+            (&json!({"load_1m": 0.5}), &json!(0.2))
         );
     }
 
@@ -195,6 +266,30 @@ mod tests {
             .map(|line| line.split_whitespace().nth(5).unwrap_or_default())
             .collect();
         assert_eq!(verdicts, ["short", "gate", "aim", "-"]);
+    }
+
+    #[test]
+    fn a_report_says_what_is_missing_and_passes_only_whole() {
+        let told = |measured: Vec<io::Result<Vec<Figure>>>| {
+            let mut out = Vec::new();
+            let mut report = Report::new(setting(), &mut out);
+            for (number, measured) in measured.into_iter().enumerate() {
+                report.take(number, measured).expect("room for a line");
+            }
+            report.note("a note".to_owned());
+            let passed = report.close().expect("room for a table");
+            (passed, String::from_utf8(out).expect("text"))
+        };
+        let good = || Ok(vec![figure(2.0, Some(1.0), None)]);
+        let (passed, text) = told(vec![good(), good()]);
+        assert!(passed && text.starts_with('{'));
+        assert_eq!(text.matches("\"scenario\":\"polls\"").count(), 2);
+        assert!(text.contains("\na note\n") && text.contains("the load of the machine was 0.5"));
+
+        let (passed, _) = told(vec![good(), Ok(vec![figure(0.5, Some(1.0), None)])]);
+        assert!(!passed);
+        let (passed, text) = told(vec![Err(io::Error::other("gone")), good()]);
+        assert!(!passed && text.contains("0 was not measured: gone"));
     }
 
     #[test]

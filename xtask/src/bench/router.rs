@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use super::client::{Plan, Work};
 use super::clients::Clients;
-use super::report::{Figure, Setting, table};
+use super::report::{Figure, Report, Setting};
 use super::{disk, machine};
 use crate::server::{self, Profile};
 use subjects::{Peers, Subject};
@@ -130,7 +130,7 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
     // Dropping the work kills every process that it started, and the folder goes with the bench.
     runtime.block_on(async {
         tokio::select! {
-            outcome = bench.all(&options.only, &setting, out) => outcome,
+            outcome = bench.all(&options.only, setting, out) => outcome,
             interrupt = tokio::signal::ctrl_c() => {
                 interrupt?;
                 Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted; nothing is left behind"))
@@ -143,44 +143,22 @@ impl Bench {
     async fn all(
         &self,
         only: &[Scenario],
-        setting: &Setting,
+        setting: Setting,
         out: &mut dyn Write,
     ) -> io::Result<bool> {
         let chosen = Scenario::value_variants()
             .iter()
             .filter(|scenario| only.is_empty() || only.contains(scenario));
-        let (mut figures, mut failed) = (Vec::new(), Vec::new());
+        let mut report = Report::new(setting, out);
         for scenario in chosen {
             say(&format!("{scenario:?}"));
-            match self.one(*scenario).await {
-                Ok(measured) => {
-                    for figure in &measured {
-                        writeln!(out, "{}", figure.line(setting))?;
-                        out.flush()?;
-                    }
-                    figures.extend(measured);
-                }
-                // What the others measured is worth having.
-                Err(error) => failed.push(format!("{scenario:?} was not measured: {error}")),
-            }
+            report.take(scenario, self.one(*scenario).await)?;
         }
-        table(&figures, out)?;
         if subjects::nginx().is_none() {
-            writeln!(
-                out,
-                "nginx is not installed: nothing stands beside it, and what is measured against it has no verdict"
-            )?;
+            let note = "nginx is not installed: nothing stands beside it, and what is measured against it has no verdict";
+            report.note(note.to_owned());
         }
-        for failure in &failed {
-            writeln!(out, "{failure}")?;
-        }
-        writeln!(
-            out,
-            "{}; the load of the machine was {} when the run began",
-            setting.disk, setting.machine["load_1m"]
-        )?;
-        let passed = |figure: &Figure| figure.claim.passes(figure.value) != Some(false);
-        Ok(failed.is_empty() && figures.iter().all(passed))
+        report.close()
     }
 
     async fn one(&self, scenario: Scenario) -> io::Result<Vec<Figure>> {

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use super::client::{Outcome, Plan, Work};
 use super::clients::Clients;
-use super::report::{Figure, ServerUse, Setting, table};
+use super::report::{Figure, Report, ServerUse, Setting};
 use super::{disk, machine};
 use crate::server::{self, Launch, Profile, Server};
 
@@ -137,32 +137,12 @@ impl Bench {
         let chosen = Scenario::value_variants()
             .iter()
             .filter(|scenario| only.is_empty() || only.contains(scenario));
-        let (mut figures, mut failed) = (Vec::new(), Vec::new());
+        let mut report = Report::new(setting, out);
         for scenario in chosen {
             say(&format!("{scenario:?}"));
-            match self.one(*scenario).await {
-                Ok(measured) => {
-                    for figure in &measured {
-                        writeln!(out, "{}", figure.line(&setting))?;
-                        out.flush()?;
-                    }
-                    figures.extend(measured);
-                }
-                // What the others measured is worth having.
-                Err(error) => failed.push(format!("{scenario:?} was not measured: {error}")),
-            }
+            report.take(scenario, self.one(*scenario).await)?;
         }
-        table(&figures, out)?;
-        for failure in &failed {
-            writeln!(out, "{failure}")?;
-        }
-        writeln!(
-            out,
-            "{}; the load of the machine was {} when the run began",
-            setting.disk, setting.machine["load_1m"]
-        )?;
-        let passed = |figure: &Figure| figure.claim.passes(figure.value) != Some(false);
-        Ok(failed.is_empty() && figures.iter().all(passed))
+        report.close()
     }
 
     async fn one(&self, scenario: Scenario) -> io::Result<Vec<Figure>> {
