@@ -200,6 +200,41 @@ impl Connection {
         Ok((size > 0).then_some(chunk))
     }
 
+    /// Asks for a WebSocket and waits until it is one.
+    ///
+    /// # Errors
+    /// When the server refuses, and as [`Connection::send`].
+    pub async fn upgrade(&mut self, target: &str) -> io::Result<()> {
+        let request = format!(
+            "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        self.write(request.as_bytes()).await?;
+        match self.head().await?.0 {
+            101 => Ok(()),
+            status => Err(io::Error::other(format!("a socket was answered {status}"))),
+        }
+    }
+
+    /// Reads the payload of the next frame of a WebSocket, whatever its kind.
+    ///
+    /// # Errors
+    /// When the connection ends before it does.
+    pub async fn frame(&mut self) -> io::Result<Vec<u8>> {
+        let (head, payload) = loop {
+            if let Some(lengths) = frame_lengths(self.unused()) {
+                break lengths;
+            }
+            self.read_more().await?;
+        };
+        while self.unused().len() < head + payload {
+            self.read_more().await?;
+        }
+        let bytes = self.unused()[head..head + payload].to_vec();
+        self.used += head + payload;
+        Ok(bytes)
+    }
+
     fn unused(&self) -> &[u8] {
         &self.buffer[self.used..]
     }
@@ -217,6 +252,21 @@ impl Connection {
 
 fn head_length(bytes: &[u8]) -> Option<usize> {
     find(bytes, b"\r\n\r\n").map(|at| at + 4)
+}
+
+/// How long the head of a frame is and how long its payload, once the head is there. Servers do not mask.
+fn frame_lengths(bytes: &[u8]) -> Option<(usize, usize)> {
+    match *bytes.get(1)? & 0x7f {
+        126 => {
+            let length = bytes.get(2..4)?.try_into().ok()?;
+            Some((4, usize::from(u16::from_be_bytes(length))))
+        }
+        127 => {
+            let length = bytes.get(2..10)?.try_into().ok()?;
+            Some((10, usize::try_from(u64::from_be_bytes(length)).ok()?))
+        }
+        short => Some((2, usize::from(short))),
+    }
 }
 
 fn parse_head(head: &[u8]) -> io::Result<(u16, Framing)> {
@@ -289,6 +339,16 @@ mod tests {
         for piece in [1, 7, 1000] {
             assert_eq!(heard(bytes, piece).await.expect("two answers"), expected);
         }
+    }
+
+    #[test]
+    fn a_frame_says_how_long_it_is_in_one_of_three_ways() {
+        assert_eq!(frame_lengths(&[0x81]), None);
+        assert_eq!(frame_lengths(&[0x81, 5]), Some((2, 5)));
+        assert_eq!(frame_lengths(&[0x81, 126, 1]), None);
+        assert_eq!(frame_lengths(&[0x81, 126, 1, 2]), Some((4, 258)));
+        let long = [0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0];
+        assert_eq!(frame_lengths(&long), Some((10, 65_536)));
     }
 
     #[tokio::test]

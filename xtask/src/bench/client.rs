@@ -61,6 +61,9 @@ pub enum Work {
     /// Opens the events of a job and waits for their end; its samples are the moments of the last event, in microseconds
     /// since 1970.
     Follow(String),
+    /// Opens a WebSocket of the older API and waits for a message with this text; its samples are the moments of that one,
+    /// in microseconds since 1970.
+    Listen(String),
 }
 
 /// What a process of clients measured.
@@ -184,6 +187,7 @@ enum Prepared {
     Paced(Vec<u8>, f64),
     Held(Vec<u8>),
     Follow(String),
+    Listen(Vec<u8>),
 }
 
 /// How a piece of work ended.
@@ -217,6 +221,7 @@ impl Prepared {
             } => Self::Paced(request.clone().into_bytes(), *per_second),
             Work::Held(request) => Self::Held(request.clone().into_bytes()),
             Work::Follow(id) => Self::Follow(id.clone()),
+            Work::Listen(text) => Self::Listen(text.clone().into_bytes()),
         })
     }
 
@@ -232,6 +237,12 @@ impl Prepared {
     async fn open(&self, connection: &mut Connection) -> io::Result<()> {
         if let Self::Held(request) = self {
             return connection.write(request).await;
+        }
+        if let Self::Listen(_) = self {
+            connection.upgrade("/ws").await?;
+            // Whoever was greeted is one of those who are told.
+            connection.frame().await?;
+            return Ok(());
         }
         let Self::Follow(id) = self else {
             return Ok(());
@@ -294,6 +305,10 @@ impl Prepared {
                     }
                 }
                 return Ok(Step::OverAt(last));
+            }
+            Self::Listen(text) => {
+                while find(&connection.frame().await?, text).is_none() {}
+                return Ok(Step::OverAt(now_us()));
             }
         }
         Ok(Step::Done)

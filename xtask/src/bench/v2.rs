@@ -7,6 +7,7 @@
 mod jobs;
 mod memory;
 mod requests;
+mod sockets;
 mod stalled;
 mod start;
 mod stored;
@@ -70,6 +71,8 @@ enum Scenario {
     Stored,
     /// 9,000 event streams.
     Streams,
+    /// 9,000 WebSockets of the older API.
+    Sockets,
     /// 1,000 readers that never read.
     Stalled,
 }
@@ -156,6 +159,7 @@ impl Bench {
             Scenario::Start => start::start(self).await,
             Scenario::Stored => stored::stored(self).await,
             Scenario::Streams => streams::streams(self).await,
+            Scenario::Sockets => sockets::sockets(self).await,
             Scenario::Stalled => stalled::stalled(self).await,
         }
     }

@@ -1,5 +1,5 @@
-//! 1,000 readers that never read: half of them ask for a large file, half for the events of jobs. What they weigh, and what a
-//! healthy client feels of them.
+//! 1,000 readers that never read, half of them of a large file and half of the events of jobs, and 10,000 connections whose
+//! request never ends. What the readers weigh, and what a healthy client feels of all of them.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use super::requests::{some_jobs, submit_one};
 use super::{Bench, say};
 use crate::bench::claim::{Better, Claim};
-use crate::bench::report::{Figure, ServerUse, megabytes};
+use crate::bench::report::{Figure, ServerUse, megabytes, rounded};
 use crate::bench::samples::Samples;
 use crate::form::Upload;
 use crate::graphs::solid;
@@ -29,7 +29,7 @@ const MEMORY: Claim = Claim {
 };
 const HEALTHY: Claim = Claim {
     name: "stalled-healthy",
-    what: "GET of a job beside them against without them (p99)",
+    what: "GET of a job beside them and 10,000 half-open connections against without (p99)",
     unit: "x",
     better: Better::Lower,
     gate: Some(1.5),
@@ -37,6 +37,10 @@ const HEALTHY: Claim = Claim {
 };
 
 const READERS: usize = 1_000;
+/// Connections that began a request and say nothing more.
+const HALF_OPEN: usize = 10_000;
+/// What they said.
+const BEGUN: &[u8] = b"GET /api/v2/jobs HTTP/1.1\r\nHost: localhost\r\n";
 /// The file that half of them ask for: far more than sockets hold.
 const BYTES: usize = 32_000_000;
 /// Looks of the healthy client, in each half of the measurement.
@@ -66,13 +70,23 @@ pub(super) async fn stalled(bench: &Bench) -> io::Result<Vec<Figure>> {
         reader.write_all(&request("GET", &target)).await?;
         readers.push(reader);
     }
-    let beside = looks(&mut connection, &job).await?;
+    let half_way = looks(&mut connection, &job).await?;
     let full = server.usage()?;
+    say("opening connections by half");
+    let mut half_open = Vec::with_capacity(HALF_OPEN);
+    for _ in 0..HALF_OPEN {
+        let mut connection = TcpStream::connect(server.address).await?;
+        connection.write_all(BEGUN).await?;
+        half_open.push(connection);
+    }
+    let beside = looks(&mut connection, &job).await?;
+    let crowded = server.usage()?;
     let open = readers.len();
-    drop(readers);
+    drop((readers, half_open));
     server.kill().await?;
 
-    let (before, beside) = (Samples::of(&before), Samples::of(&beside));
+    let (before, half_way) = (Samples::of(&before), Samples::of(&half_way));
+    let beside = Samples::of(&beside);
     let p99 = |samples: &Samples| samples.percentile_ms(99.0).unwrap_or(f64::INFINITY);
     let used = ServerUse {
         cpu_seconds: full.cpu_seconds - calm.cpu_seconds,
@@ -89,7 +103,15 @@ pub(super) async fn stalled(bench: &Bench) -> io::Result<Vec<Figure>> {
     let healthy = Figure {
         claim: HEALTHY,
         value: p99(&beside) / p99(&before),
-        beside: json!({"p99_ms_without": p99(&before), "p99_ms_beside": p99(&beside)}),
+        beside: json!({
+            "p99_ms_without": p99(&before),
+            "p99_ms_beside_readers": p99(&half_way),
+            "p99_ms_beside_all": p99(&beside),
+            "half_open": HALF_OPEN,
+            "half_open_mb": rounded(megabytes(
+                crowded.resident_bytes.saturating_sub(full.resident_bytes),
+            )),
+        }),
         samples: beside,
         server: used,
     };

@@ -64,6 +64,8 @@ pub(super) async fn streams(bench: &Bench) -> io::Result<Vec<Figure>> {
     let mut clients = Clients::start(&bench.client, &[half.clone(), half]).await?;
     let open = server.usage()?;
     clients.go().await?;
+    // The connection before was idle for as long as the streams took to open.
+    let mut connection = server.connect().await?;
     let caused = now_us();
     let cancel = post_json(&format!("/api/v2/jobs/{waiting}/cancel"), "", "");
     connection.send(&cancel).await?.expect_status(200)?;
