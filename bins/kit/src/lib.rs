@@ -8,6 +8,7 @@ pub mod config;
 pub mod installation;
 pub mod keys;
 pub mod logging;
+pub mod machine;
 pub mod metrics;
 pub mod program;
 pub mod signals;

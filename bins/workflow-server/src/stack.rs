@@ -224,6 +224,7 @@ impl Stack {
             sessions: Sessions::default(),
             web_root,
             version: env!("CARGO_PKG_VERSION"),
+            memory: kit::machine::memory,
         }
     }
 

@@ -165,6 +165,7 @@ impl Rig {
             sessions: identity::Sessions::default(),
             web_root: None,
             version: "0",
+            memory: || (2, 1),
         }
     }
 }

@@ -44,13 +44,14 @@ fn features(service: &WorkflowService) -> Response<Body> {
     reply::ok(&flags(service))
 }
 
-/// Nothing of the machine is told: it may serve strangers.
+/// Of the machine only its memory is told, which is all that the page shows: it may serve strangers.
 fn system_stats(v1: &V1Service) -> Response<Body> {
+    let (total, free) = (v1.memory)();
     reply::ok(&json!({
         "system": {
             "os": "posix",
-            "ram_total": 0,
-            "ram_free": 0,
+            "ram_total": total,
+            "ram_free": free,
             "comfyui_version": SPOKEN_VERSION,
             "easel_version": v1.version,
             "required_frontend_version": "",

@@ -60,6 +60,8 @@ pub struct V1Service {
     pub web_root: Option<PathBuf>,
     /// What the server says of itself.
     pub version: &'static str,
+    /// The bytes of memory that the machine has, and those that are free.
+    pub memory: fn() -> (u64, u64),
 }
 
 /// Everything a client can do.
