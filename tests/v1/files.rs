@@ -166,6 +166,58 @@ async fn a_mask_becomes_the_alpha_of_its_picture() {
     assert!(answer.text().contains("same size"), "{}", answer.text());
 }
 
+/// What the page's mask editor does: a picture and its mask are sent to the subfolder `clipspace`, and the node then loads
+/// `clipspace/<name> [input]`.
+#[tokio::test]
+async fn what_was_sent_to_a_subfolder_is_loaded_from_it() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let form = |name: &str| {
+        Form::new()
+            .file("image", name, &photo())
+            .field("type", "input")
+            .field("subfolder", "clipspace")
+    };
+    let painted = send_form(
+        &server,
+        "/api/upload/image",
+        form("clipspace-painted-7.png"),
+    )
+    .await;
+    let painted = painted.json()["name"].as_str().unwrap().to_owned();
+    let original =
+        json!({"filename": "clipspace-painted-7.png", "subfolder": "clipspace", "type": "input"});
+    let masked =
+        form("clipspace-painted-masked-7.png").field("original_ref", &original.to_string());
+    let masked = send_form(&server, "/api/upload/mask", masked).await;
+    assert_eq!(masked.status, 200, "{}", masked.text());
+    let masked = masked.json()["name"].as_str().unwrap().to_owned();
+    for name in [
+        "clipspace/clipspace-painted-7.png [input]",
+        "clipspace/clipspace-painted-masked-7.png [input]",
+        "clipspace/clipspace-painted-masked-7.png",
+        &format!("clipspace/{painted} [input]"),
+        &format!("clipspace/{masked} [input]"),
+    ] {
+        let graph = json!({
+            "1": {"class_type": "LoadImage", "inputs": {"image": name}},
+            "2": {"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}},
+        });
+        let id = run(&server, &graph).await;
+        let status = get(&server, &format!("/api/job/{id}/status")).await;
+        assert_eq!(status["status"], "success", "{name}");
+    }
+    let shown = "/api/view?filename=clipspace-painted-masked-7.png&subfolder=clipspace&type=input";
+    assert!(bytes(&server, shown).await.starts_with(PNG));
+    // Uploads have no folders in the older API alone.
+    let graph = json!({
+        "1": {"class_type": "LoadImage", "inputs": {"image": "clipspace/clipspace-painted-7.png"}},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "x"}},
+    });
+    let refused = post(&server, "/api/v2/jobs", &json!({"workflow": graph})).await;
+    assert_eq!(refused.status, 422, "{}", refused.text());
+}
+
 #[tokio::test]
 async fn a_form_that_is_none_is_refused() {
     let data = tempfile::tempdir().unwrap();

@@ -129,6 +129,7 @@ async fn submit(stack: &Stack, standing: &Standing, workflow: Bytes) -> Result<J
         origin: Bytes::new(),
         targets: None,
         partial: false,
+        flat_uploads: false,
         extra_pnginfo: Default::default(),
     };
     match stack.jobs.submit(submission, stack.timer.now()).await {

@@ -61,6 +61,7 @@ async fn submit_long(stack: &Stack) -> (Standing, JobId) {
         origin: "".into(),
         targets: None,
         partial: false,
+        flat_uploads: false,
         extra_pnginfo: Default::default(),
     };
     let submitted = stack.jobs.submit(submission, stack.timer.now()).await;

@@ -14,9 +14,15 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Keeps the secret of a job.
-    pub fn put(&self, job: JobId, secret: SecretString) {
-        self.lock().insert(job, secret);
+    /// Keeps the secret of a job, unless there is one of it already; whether it is kept.
+    #[must_use]
+    pub fn put(&self, job: JobId, secret: SecretString) -> bool {
+        let mut secrets = self.lock();
+        let is_new = !secrets.contains_key(&job);
+        if is_new {
+            secrets.insert(job, secret);
+        }
+        is_new
     }
 
     /// The secret of a job, while this process holds it.

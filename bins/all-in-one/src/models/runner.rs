@@ -132,6 +132,7 @@ impl Provider for WorkflowModel {
             origin: Bytes::new(),
             targets: Some(vec![template.file.output.node.clone()]),
             partial: false,
+            flat_uploads: false,
             extra_pnginfo: Default::default(),
         };
         let submitted = workflows.jobs.submit(submission, workflows.timer.now());

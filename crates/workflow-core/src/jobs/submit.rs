@@ -43,6 +43,8 @@ pub struct Submission {
     pub targets: Option<Vec<String>>,
     /// Whether the valid outputs run when others are not; otherwise any error refuses all of it.
     pub partial: bool,
+    /// Whether uploads have no folders: one that a graph writes before the name of an upload is then no part of it.
+    pub flat_uploads: bool,
     /// What is to be written into pictures besides the graph, by key.
     pub extra_pnginfo: Map<String, Value>,
 }
@@ -89,7 +91,7 @@ impl Jobs {
         let fingerprint = fingerprint(&value, &submission.metadata);
         let graph = Graph::from_value(value)?;
         let files = self
-            .resolve(&submission.account, references(&graph, &catalog), now)
+            .resolve(&submission, references(&graph, &catalog), now)
             .await?;
         let targets = submission.targets.as_deref();
         let mut validation = validate(&graph, &catalog, &files, targets);
@@ -151,8 +153,11 @@ impl Jobs {
         // Both before the insert: a worker may claim the job, and be done with it, before this returns. A job that is
         // followed from here on is known to the feed, which then passes over what is told too late.
         let follower = self.ports.feed.follow(id);
-        if let Some(secret) = submission.secret {
-            self.ports.secrets.put(id, secret);
+        if let Some(secret) = submission.secret
+            && !self.ports.secrets.put(id, secret)
+        {
+            // Its id was chosen twice: the job that has it keeps its secret.
+            return Err(JobsError::IdTaken);
         }
         let outcome = self.ports.store.insert(insert, now).await;
         let inserted = matches!(&outcome, Ok(InsertJobOutcome::Inserted(_)));
@@ -201,10 +206,11 @@ impl Jobs {
 
     async fn resolve(
         &self,
-        account: &AccountId,
+        submission: &Submission,
         references: Vec<Reference>,
         now: Timestamp,
     ) -> Result<ResolvedFiles, JobsError> {
+        let (account, flat) = (&submission.account, submission.flat_uploads);
         let mut files = ResolvedFiles::new();
         let mut missing = Vec::new();
         for reference in references {
@@ -216,7 +222,7 @@ impl Jobs {
                     Ok(id) => self.asset(account, id, now).await?,
                     Err(_) => None,
                 },
-                (false, Some(path)) => self.named(account, &path, now).await?,
+                (false, Some(path)) => self.named(account, &path, flat, now).await?,
                 (false, None) => None,
             };
             match found {
@@ -248,25 +254,27 @@ impl Jobs {
         }
     }
 
-    /// The file of a name; or, where none has it, the one whose hash the name is, whatever its ending.
+    /// The file of a name; or, where none has it, the one whose hash the name is, whatever its ending. Where uploads are
+    /// flat, a folder before the name does not matter.
     async fn named(
         &self,
         account: &AccountId,
         path: &FilePath,
+        flat: bool,
         now: Timestamp,
     ) -> Result<Option<Asset>, JobsError> {
         let found = self.assets.by_path(account, path, now).await;
         if let Some(found) = found.map_err(JobsError::Assets)? {
             return Ok(Some(found));
         }
-        let stem = path.as_str().split('.').next().unwrap_or_default();
-        let Ok(hash) = BlobHash::from_hex(stem) else {
-            return Ok(None);
+        let name = if flat { path.name() } else { path.as_str() };
+        let stem = name.split('.').next().unwrap_or_default();
+        let query = match (BlobHash::from_hex(stem), name.parse()) {
+            (Ok(hash), _) => AssetQuery::Hash(hash),
+            (Err(_), Ok(name)) if flat => AssetQuery::Upload(name),
+            (Err(_), Ok(_) | Err(_)) => return Ok(None),
         };
-        let found = self
-            .assets
-            .find(account, &AssetQuery::Hash(hash), now)
-            .await;
+        let found = self.assets.find(account, &query, now).await;
         found.map_err(JobsError::Assets)
     }
 

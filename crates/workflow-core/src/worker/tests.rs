@@ -323,6 +323,7 @@ impl Bench {
             origin: Bytes::new(),
             targets: None,
             partial: false,
+            flat_uploads: false,
             extra_pnginfo: serde_json::Map::new(),
         };
         self.jobs

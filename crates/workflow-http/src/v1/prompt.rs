@@ -31,6 +31,7 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         origin: request.origin.to_bytes(),
         targets: request.targets,
         partial: true,
+        flat_uploads: true,
         extra_pnginfo: request.extra_pnginfo,
     };
     let submitted = call.service.jobs.submit(submission, call.now).await?;

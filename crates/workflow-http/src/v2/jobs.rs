@@ -42,6 +42,7 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         origin: bytes::Bytes::new(),
         targets: None,
         partial: false,
+        flat_uploads: false,
         extra_pnginfo: serde_json::Map::new(),
     };
     let jobs = &call.service.jobs;
