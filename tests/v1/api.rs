@@ -235,6 +235,20 @@ async fn lists_are_narrowed_sorted_and_paged() {
         listed("limit=1&offset=1").await,
         (vec![newest[1].clone()], json!(true))
     );
+    // A cursor goes on behind a page, and is one of this list.
+    let mut walked = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = get(&server, &format!("/api/jobs?limit=1&after={after}")).await;
+        walked.push(page["jobs"][0]["id"].as_str().unwrap().to_owned());
+        let next = page["pagination"]["next_cursor"].as_str();
+        assert_eq!(page["pagination"]["has_more"], json!(next.is_some()));
+        let Some(next) = next else { break };
+        after = next.to_owned();
+    }
+    assert_eq!(walked, newest);
+    let oldest = get(&server, "/api/jobs?limit=1&sort_order=asc").await;
+    assert_eq!(oldest["pagination"].get("next_cursor"), None);
     assert_eq!(listed("status=pending,in_progress,failed").await.0, [""; 0]);
     assert_eq!(listed("output_type=video").await.0, [""; 0]);
     for bad in [
@@ -244,6 +258,7 @@ async fn lists_are_narrowed_sorted_and_paged() {
         "offset=-1",
         "sort_by=size",
         "sort_order=up",
+        "after=x",
     ] {
         let answer = server
             .send(&Request::get(&format!("/api/jobs?{bad}")))
@@ -306,6 +321,8 @@ async fn what_a_page_asks_for_first_is_answered() {
         assert_eq!(flags["supports_preview_metadata"], true);
         let stats = get(&server, &format!("{prefix}/system_stats")).await;
         assert!(stats["system"]["comfyui_version"].is_string() && stats["devices"].is_array());
+        let memory = |name: &str| stats["system"][name].as_u64().unwrap();
+        assert!(memory("ram_total") > memory("ram_free") && memory("ram_free") > 0);
     }
     assert_eq!(get(&server, "/settings").await, json!({}));
     let one = server

@@ -6,7 +6,7 @@ use workflow_core::{Job, JobBody, JobOutput, JobStatus, OutputKind, RunReport};
 use crate::frames::{cached_data, error_data, interrupted_data, moment_data};
 use crate::origin::number;
 use crate::projector::millis;
-use crate::{JobWord, Origin};
+use crate::{JobWord, Origin, prompt_id};
 
 /// Most characters of a text that stands in an entry itself.
 const MOST_TEXT: usize = 1024;
@@ -67,7 +67,7 @@ impl JobRecord<'_> {
     fn tuple(&self, origin: &Origin) -> Value {
         json!([
             number(origin.number),
-            self.job.id.to_string(),
+            prompt_id(self.job).to_string(),
             self.prompt(),
             origin.extra_data,
             self.targets(),
@@ -93,26 +93,24 @@ impl JobRecord<'_> {
         let job = self.job;
         let empty = RunReport::default();
         let report = self.report.unwrap_or(&empty);
+        let id = prompt_id(job);
         let mut messages = Vec::new();
         if let Some(started) = job.started_at {
             let started = millis(started);
-            messages.push(json!(["execution_start", moment_data(job.id, started)]));
+            messages.push(json!(["execution_start", moment_data(id, started)]));
             let cached = report.cached.as_deref().unwrap_or_default();
-            let cached = cached_data(job.id, cached, started);
+            let cached = cached_data(id, cached, started);
             messages.push(json!(["execution_cached", cached]));
         }
         if let Some(ended) = job.completed_at {
             let ended = millis(ended);
             messages.push(match (job.status, error_data(job, report, ended)) {
                 (JobStatus::Succeeded, _) => {
-                    json!(["execution_success", moment_data(job.id, ended)])
+                    json!(["execution_success", moment_data(id, ended)])
                 }
                 (_, Some(error)) => json!(["execution_error", error]),
                 (_, None) => {
-                    json!([
-                        "execution_interrupted",
-                        interrupted_data(job.id, report, ended)
-                    ])
+                    json!(["execution_interrupted", interrupted_data(id, report, ended)])
                 }
             });
         }
@@ -141,7 +139,7 @@ pub fn history_entry(record: &JobRecord<'_>) -> Value {
 #[must_use]
 pub fn history_v2_item(record: &JobRecord<'_>) -> Value {
     let (origin, outputs) = (record.origin(), record.outputs());
-    let id = record.job.id.to_string();
+    let id = prompt_id(record.job).to_string();
     json!({
         "prompt_id": id,
         "create_time": millis(record.job.created_at),
@@ -164,7 +162,7 @@ pub fn history_v2_entry(record: &JobRecord<'_>) -> Value {
     json!({
         "prompt": {
             "priority": number(origin.number),
-            "prompt_id": record.job.id.to_string(),
+            "prompt_id": prompt_id(record.job).to_string(),
             "prompt": record.prompt(),
             "extra_data": origin.extra_data,
             "outputs_to_execute": record.targets(),
@@ -180,7 +178,7 @@ pub fn history_v2_entry(record: &JobRecord<'_>) -> Value {
 pub fn queue_item(record: &JobRecord<'_>, place: usize) -> Value {
     json!([
         place,
-        record.job.id.to_string(),
+        prompt_id(record.job).to_string(),
         record.prompt(),
         record.targets(),
         {"create_time": millis(record.job.created_at)},
@@ -197,7 +195,7 @@ pub fn job_entry(record: &JobRecord<'_>) -> Map<String, Value> {
             entry.insert(name.to_owned(), value);
         }
     };
-    put("id", job.id.to_string().into());
+    put("id", prompt_id(job).to_string().into());
     put("status", JobWord::of(job.status).name().into());
     put("priority", number(origin.number));
     put("create_time", millis(job.created_at).into());

@@ -6,7 +6,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 use workflow_core::{Job, JobId, NodeId, NodeReport, Preview, RunReport};
 
-use crate::exception_type;
+use crate::{exception_type, prompt_id};
 
 /// One message of the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ fn write_state(text: &mut String, job: JobId, id: &NodeId, node: &NodeReport) {
 /// What `execution_error` tells, and the history after it.
 pub(crate) fn error_data(job: &Job, report: &RunReport, at_ms: i64) -> Option<Value> {
     let error = job.error.as_ref()?;
-    let mut data = run_data(job.id, report);
+    let mut data = run_data(prompt_id(job), report);
     data["node_id"] = json!(error.node_id.as_ref().map_or("", NodeId::as_str));
     data["node_type"] = json!(error.class_type.as_deref().unwrap_or(""));
     // As clients know it: the message of an exception ends its line.

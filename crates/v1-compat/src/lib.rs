@@ -14,6 +14,7 @@ mod origin;
 mod problem;
 mod projector;
 mod prompt;
+mod prompt_id;
 mod status;
 mod user_files;
 mod view;
@@ -31,6 +32,7 @@ pub use origin::Origin;
 pub use problem::{PromptProblem, node_errors, validation_problem};
 pub use projector::Projector;
 pub use prompt::{PromptRefusal, PromptRequest};
+pub use prompt_id::{job_of, labels, prompt_id};
 pub use status::{JobWord, status_word};
 pub use user_files::{
     MemoryUserFiles, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError, Written,

@@ -11,8 +11,7 @@ use workflow_core::{
     AccountEvent, AccountNews, Job, JobId, JobStatus, NodeEvent, NodeId, RunReport,
 };
 
-use crate::Frame;
-use crate::frames;
+use crate::{Frame, frames, prompt_id};
 
 /// The class whose pictures clients expect between the two words of its progress.
 const HANDS_PICTURES_OVER: &str = "SaveImageWebsocket";
@@ -28,8 +27,12 @@ pub struct Projector {
 }
 
 /// A run that the client was told of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Run {
+    /// What the client calls the job.
+    called: JobId,
+    /// When it began, which every socket of the account is told alike.
+    started_ms: i64,
     report: RunReport,
     /// A word of progress that waits for its picture.
     held: Option<Frame>,
@@ -59,57 +62,60 @@ impl Projector {
         self.live = in_flight.iter().map(|job| job.id).collect();
         let mut told = vec![frames::status(self.live.len(), sid)];
         // What ended unseen has to end for the client, too.
-        let mut ended: Vec<JobId> = before.into_keys().collect();
-        ended.retain(|id| !self.live.contains(id));
-        ended.sort_unstable();
-        told.extend(ended.into_iter().map(frames::executing_nothing));
+        let mut ended: Vec<(JobId, Run)> = before.into_iter().collect();
+        ended.retain(|(id, _)| !self.live.contains(id));
+        ended.sort_unstable_by_key(|(id, _)| *id);
+        told.extend(
+            ended
+                .into_iter()
+                .map(|(_, run)| frames::executing_nothing(run.called)),
+        );
 
         let reports: HashMap<JobId, RunReport> = reports.into_iter().collect();
         let runs = in_flight.iter().filter(|job| runs(job.status));
         for job in runs {
             let report = reports.get(&job.id).cloned().unwrap_or_default();
-            let started = millis(job.started_at.unwrap_or(job.created_at));
-            told.push(frames::moment("execution_start", job.id, started));
+            let mut run = Run::of(job);
+            let (called, started_ms) = (run.called, run.started_ms);
+            told.push(frames::moment("execution_start", called, started_ms));
             if let Some(cached) = &report.cached {
-                let data = frames::cached_data(job.id, cached, started);
+                let data = frames::cached_data(called, cached, started_ms);
                 told.push(frames::text("execution_cached", &data));
             }
             if !report.nodes.is_empty() {
-                told.push(frames::progress_state(job.id, &report));
+                told.push(frames::progress_state(called, &report));
             }
             if let Some((node, _)) = report.current() {
-                told.push(frames::executing(job.id, node));
+                told.push(frames::executing(called, node));
             }
-            let run = Run { report, held: None };
+            run.report = report;
             self.runs.insert(job.id, run);
         }
         told
     }
 
     /// What the client is told of a piece of news.
-    pub fn news(&mut self, news: &AccountNews, now: Timestamp) -> Vec<Frame> {
-        let id = news.job;
+    pub fn news(&mut self, news: &AccountNews) -> Vec<Frame> {
         if let AccountEvent::Saved(job) = &news.event {
             return self.saved(job);
         }
         let metadata = self.metadata;
-        let Some(run) = self.runs.get_mut(&id) else {
+        let Some(run) = self.runs.get_mut(&news.job) else {
             // Of a run that began before the snapshot and ended with it.
             return Vec::new();
         };
-        let held = run.held.take();
+        let (called, held) = (run.called, run.held.take());
         match &news.event {
             AccountEvent::Saved(_) => Vec::new(),
-            AccountEvent::Node(event) => held
-                .into_iter()
-                .chain(run.tell(id, event, metadata, now))
-                .collect(),
+            AccountEvent::Node(event) => {
+                held.into_iter().chain(run.tell(event, metadata)).collect()
+            }
             AccountEvent::StoppedAt(node) => {
                 run.report.stopped_at = Some(node.clone());
                 held.into_iter().collect()
             }
             AccountEvent::Preview(preview) | AccountEvent::Frame(preview) => {
-                let picture = frames::picture(id, preview, metadata);
+                let picture = frames::picture(called, preview, metadata);
                 std::iter::once(picture).chain(held).collect()
             }
             AccountEvent::Text { node, line } => {
@@ -120,7 +126,7 @@ impl Projector {
     }
 
     fn saved(&mut self, job: &Job) -> Vec<Frame> {
-        let id = job.id;
+        let (id, called) = (job.id, prompt_id(job));
         if job.status.is_terminal() {
             return self.ended(job);
         }
@@ -133,16 +139,16 @@ impl Projector {
             (JobStatus::Queued, true) => {
                 // Its worker is gone, or its server leaves: it will begin again.
                 self.runs.remove(&id);
-                told.push(frames::executing_nothing(id));
-                told.push(notification(id, "The job waits to run again."));
+                told.push(frames::executing_nothing(called));
+                told.push(notification(called, "The job waits to run again."));
                 told.push(frames::status(self.live.len(), None));
             }
             (JobStatus::Queued, false) => {}
             (JobStatus::Running, false) => {
-                self.runs.insert(id, Run::default());
-                let started = millis(job.started_at.unwrap_or(job.updated_at));
+                let run = Run::of(job);
                 told.push(frames::status(self.live.len(), None));
-                told.push(frames::moment("execution_start", id, started));
+                told.push(frames::moment("execution_start", called, run.started_ms));
+                self.runs.insert(id, run);
             }
             // An output was committed, or it is to stop: the nodes themselves tell what clients want to know.
             (JobStatus::Running, true) | (JobStatus::Canceling, _) => {}
@@ -162,6 +168,7 @@ impl Projector {
             let status = frames::status(self.live.len(), None);
             return was_live.then_some(status).into_iter().collect();
         };
+        let id = run.called;
         let mut told: Vec<Frame> = run.held.into_iter().collect();
         if run.report.cached.is_none() {
             let data = frames::cached_data(id, &[], at);
@@ -186,12 +193,22 @@ impl Projector {
 }
 
 impl Run {
-    fn tell(&mut self, id: JobId, event: &NodeEvent, metadata: bool, now: Timestamp) -> Vec<Frame> {
+    fn of(job: &Job) -> Self {
+        Self {
+            called: prompt_id(job),
+            started_ms: millis(job.started_at.unwrap_or(job.updated_at)),
+            report: RunReport::default(),
+            held: None,
+        }
+    }
+
+    fn tell(&mut self, event: &NodeEvent, metadata: bool) -> Vec<Frame> {
+        let id = self.called;
         self.report.record(event);
         let state = |run: &Self| frames::progress_state(id, &run.report);
         match event {
             NodeEvent::Cached(nodes) => {
-                let data = frames::cached_data(id, nodes, millis(now));
+                let data = frames::cached_data(id, nodes, self.started_ms);
                 vec![frames::text("execution_cached", &data)]
             }
             NodeEvent::Started { node, .. } => vec![state(self), frames::executing(id, node)],

@@ -60,7 +60,7 @@ fn saved(projector: &mut Projector, job: &Job) -> Vec<Frame> {
 }
 
 fn told(projector: &mut Projector, job: JobId, event: AccountEvent) -> Vec<Frame> {
-    projector.news(&AccountNews { job, event }, at(2))
+    projector.news(&AccountNews { job, event })
 }
 
 fn started(node: &str, class: &str) -> AccountEvent {

@@ -9,7 +9,7 @@ use http::Response;
 use hyper_kit::Body;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use v1_compat::{history_entry, history_v2_entry, history_v2_item};
+use v1_compat::{history_entry, history_v2_entry, history_v2_item, prompt_id};
 use workflow_core::{Job, JobId, JobsError};
 
 use super::errors::{ApiError, field, object};
@@ -64,7 +64,8 @@ impl Hidden {
     pub(super) fn has(&self, job: &Job) -> bool {
         let ended = job.completed_at.map(Timestamp::as_millisecond);
         let cleared = ended.is_some_and(|ended| self.until_ms.is_some_and(|until| ended <= until));
-        cleared || (ended.is_some() && self.ids.contains(&job.id))
+        let named = || self.ids.contains(&job.id) || self.ids.contains(&prompt_id(job));
+        cleared || (ended.is_some() && named())
     }
 }
 
@@ -78,7 +79,10 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let jobs = jobs.into_iter().skip(from).take(most);
     let mut history = Map::new();
     for listed in call.all_listed(jobs).await? {
-        history.insert(listed.job.id.to_string(), history_entry(&listed.record()));
+        history.insert(
+            prompt_id(&listed.job).to_string(),
+            history_entry(&listed.record()),
+        );
     }
     Ok(reply::ok(&history.into()))
 }
@@ -87,7 +91,10 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let mut history = Map::new();
     if let Some(listed) = find(call).await? {
-        history.insert(listed.job.id.to_string(), history_entry(&listed.record()));
+        history.insert(
+            prompt_id(&listed.job).to_string(),
+            history_entry(&listed.record()),
+        );
     }
     Ok(reply::ok(&history.into()))
 }
@@ -110,8 +117,8 @@ pub(super) async fn list_v2(call: &Call<'_>) -> Result<Response<Body>, ApiError>
 pub(super) async fn get_v2(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let listed = find(call).await?.ok_or(ApiError::NotFound)?;
     let mut history = Map::new();
-    let entry = history_v2_entry(&listed.record());
-    history.insert(listed.job.id.to_string(), entry);
+    let id = prompt_id(&listed.job).to_string();
+    history.insert(id, history_v2_entry(&listed.record()));
     Ok(reply::ok(&history.into()))
 }
 
@@ -145,23 +152,16 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
 /// The jobs that are over and not hidden, newest first.
 async fn shown(call: &Call<'_>) -> Result<Vec<std::sync::Arc<Job>>, ApiError> {
     let hidden = Hidden::read(call).await?;
-    let mut jobs = call.newest(Some(true)).await?;
+    let (mut jobs, _) = call.newest(Some(true), None).await?;
     jobs.retain(|job| !hidden.has(job));
     Ok(jobs)
 }
 
 async fn find(call: &Call<'_>) -> Result<Option<super::listing::Listed>, ApiError> {
-    let Some(id) = call
-        .params
-        .as_ref()
-        .and_then(|params| job_id(&params["id"]))
-    else {
-        return Ok(None);
-    };
-    let view = match call.service.jobs.get(call.account(), id, call.now).await {
+    let view = match call.job().await {
         Ok(view) => view,
-        Err(JobsError::NotFound) => return Ok(None),
-        Err(error) => return Err(error.into()),
+        Err(ApiError::NotFound | ApiError::Jobs(JobsError::NotFound)) => return Ok(None),
+        Err(error) => return Err(error),
     };
     let hidden = Hidden::read(call).await?;
     if !view.job.status.is_terminal() || hidden.has(&view.job) {

@@ -5,13 +5,14 @@ use std::cmp::Reverse;
 use http::Response;
 use hyper_kit::Body;
 use serde_json::{Value, json};
-use v1_compat::{JobWord, job_detail, job_entry, status_word};
-use workflow_core::{JobsError, OutputKind};
+use v1_compat::{JobWord, job_detail, job_entry, prompt_id, status_word};
+use workflow_core::{Job, JobCursor, OutputKind};
 
 use super::errors::{ApiError, field, object};
 use super::listing::texts;
 use super::reply;
 use super::request::{Call, job_id};
+use crate::v2::cursor;
 
 /// Entries of a page that asks for no number of them, and most of any.
 const LIMIT: usize = 100;
@@ -29,15 +30,11 @@ enum SortBy {
 
 /// GET /job/{id}/status.
 pub(super) async fn status(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let view = call
-        .service
-        .jobs
-        .get(call.account(), call.job_id()?, call.now)
-        .await?;
+    let view = call.job().await?;
     let job = &view.job;
     let message = job.error.as_ref().map(|error| error.message.clone());
     Ok(reply::ok(&json!({
-        "id": job.id.to_string(),
+        "id": prompt_id(job).to_string(),
         "status": status_word(job),
         "created_at": job.created_at.to_string(),
         "updated_at": job.updated_at.to_string(),
@@ -102,7 +99,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         (false, _) => Some(false),
     };
     let hidden = super::history::Hidden::read(call).await?;
-    let mut jobs = call.newest(over).await?;
+    let after = get("after").map(|text| {
+        let after = cursor::read(text, call.account(), &[]);
+        after.ok_or_else(|| field("after", "the `next_cursor` of a page of this list"))
+    });
+    let (mut jobs, behind) = call.newest(over, after.transpose()?).await?;
     jobs.retain(|job| {
         let made = |kind| job.outputs.iter().any(|output| output.kind == kind);
         words.contains(&JobWord::of(job.status)) && kind.is_none_or(made) && !hidden.has(job)
@@ -125,28 +126,43 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         jobs = kept;
     }
     let total = jobs.len();
-    let page = call
-        .all_listed(jobs.into_iter().skip(offset).take(limit))
-        .await?;
+    let has_more = offset.saturating_add(limit) < total || behind.is_some();
+    jobs = jobs.into_iter().skip(offset).take(limit).collect();
+    // A position is one among all jobs, newest first, and in no other order.
+    let last = jobs.last().filter(|_| offset.saturating_add(limit) < total);
+    let last = last.map(|job| position(job)).or(behind);
+    let is_newest_first = !ascending && matches!(sort_by, SortBy::Created);
+    let next = last.filter(|_| is_newest_first);
+    let next = next.map(|next| cursor::write(&next, call.account(), &[]));
+    let page = call.all_listed(jobs).await?;
     let entries: Vec<Value> = page
         .iter()
         .map(|listed| Value::Object(job_entry(&listed.record())))
         .collect();
-    Ok(reply::ok(&json!({
-        "jobs": entries,
-        "pagination": {
-            "offset": offset,
-            "limit": limit,
-            "total": total,
-            "has_more": offset.saturating_add(limit) < total,
-        },
-    })))
+    let mut pagination = json!({
+        "offset": offset,
+        "limit": limit,
+        "total": total,
+        "has_more": has_more,
+    });
+    if let Some(next) = next {
+        pagination["next_cursor"] = next.into();
+    }
+    Ok(reply::ok(
+        &json!({"jobs": entries, "pagination": pagination}),
+    ))
+}
+
+fn position(job: &Job) -> JobCursor {
+    JobCursor {
+        created_at: job.created_at,
+        id: job.id,
+    }
 }
 
 /// GET /jobs/{id}.
 pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let id = call.job_id()?;
-    let view = call.service.jobs.get(call.account(), id, call.now).await?;
+    let view = call.job().await?;
     let listed = call.listed(view.job).await?;
     let detail = job_detail(&listed.record(), view.queue_position);
     Ok(reply::ok(&Value::Object(detail)))
@@ -154,7 +170,7 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 
 /// POST /jobs/{id}/cancel: 200 however often and late it is asked.
 pub(super) async fn cancel(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let canceled = call.stop(call.job_id()?).await?;
+    let canceled = call.stop(call.param("id")?).await?.is_some();
     Ok(reply::ok(&json!({"cancelled": canceled})))
 }
 
@@ -166,14 +182,9 @@ pub(super) async fn cancel_many(call: &Call<'_>, body: Body) -> Result<Response<
     if !(1..=MOST_CANCELED).contains(&ids.len()) {
         return Err(wrong());
     }
-    let ids: Option<Vec<_>> = ids.into_iter().map(job_id).collect();
-    let mut canceled = Vec::new();
-    for id in ids.ok_or_else(wrong)? {
-        match call.stop(id).await {
-            Ok(true) => canceled.push(Value::from(id.to_string())),
-            Ok(false) | Err(ApiError::Jobs(JobsError::NotFound)) => {}
-            Err(error) => return Err(error),
-        }
+    if ids.iter().any(|id| job_id(id).is_none()) {
+        return Err(wrong());
     }
+    let canceled = call.stop_all(ids).await?;
     Ok(reply::ok(&json!({"cancelled": canceled})))
 }

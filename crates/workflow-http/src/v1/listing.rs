@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use v1_compat::JobRecord;
-use workflow_core::{Job, JobBody, JobId, JobQuery, JobsError, RunReport};
+use v1_compat::{JobRecord, prompt_id};
+use workflow_core::{Job, JobBody, JobCursor, JobQuery, JobsError, RunReport};
 
 use super::errors::ApiError;
 use super::request::Call;
 
-/// Most jobs that a list looks at, newest first: as many as a person scrolls through, and as a store has at hand.
+/// Most jobs that a list looks at, newest first: as many as a person scrolls through, and as a store has at hand. Whoever
+/// wants what is behind them goes on with a cursor.
 const MOST_LISTED: usize = 2_000;
 
 /// A job with all that is shown of it.
@@ -30,17 +31,23 @@ impl Listed {
 }
 
 impl Call<'_> {
-    /// The newest jobs of the account, newest first: those that are over, those that are not, or both.
-    pub(super) async fn newest(&self, over: Option<bool>) -> Result<Vec<Arc<Job>>, ApiError> {
+    /// The newest jobs of the account behind a position, newest first: those that are over, those that are not, or both; and
+    /// where to go on, if these are not all.
+    pub(super) async fn newest(
+        &self,
+        over: Option<bool>,
+        after: Option<JobCursor>,
+    ) -> Result<(Vec<Arc<Job>>, Option<JobCursor>), ApiError> {
         let query = JobQuery {
             account: self.account().clone(),
             labels: Vec::new(),
             over,
-            after: None,
+            after,
             limit: MOST_LISTED,
         };
         let page = self.service.jobs.list(&query, self.now).await?;
-        Ok(page.jobs.into_iter().map(|view| view.job).collect())
+        let jobs = page.jobs.into_iter().map(|view| view.job);
+        Ok((jobs.collect(), page.next))
     }
 
     /// A job with what lies beside it.
@@ -74,15 +81,32 @@ impl Call<'_> {
         Ok(listed)
     }
 
-    /// Asks a job to stop; whether it was still under way.
-    pub(super) async fn stop(&self, id: JobId) -> Result<bool, ApiError> {
-        let jobs = &self.service.jobs;
-        let before = jobs.get(self.account(), id, self.now).await?;
-        if before.job.status.is_terminal() {
-            return Ok(false);
+    /// Asks the job of this id to stop; what the client calls it, if it was still under way.
+    pub(super) async fn stop(&self, id: &str) -> Result<Option<String>, ApiError> {
+        let job = self.job_called(id).await?.job;
+        if job.status.is_terminal() {
+            return Ok(None);
         }
-        jobs.cancel(self.account(), id, self.now).await?;
-        Ok(true)
+        let jobs = &self.service.jobs;
+        jobs.cancel(self.account(), job.id, self.now).await?;
+        Ok(Some(prompt_id(&job).to_string()))
+    }
+
+    /// Asks the jobs of these ids to stop; what the client calls those that were still under way. Ids that name nothing are
+    /// passed over.
+    pub(super) async fn stop_all(
+        &self,
+        ids: impl IntoIterator<Item = &str>,
+    ) -> Result<Vec<String>, ApiError> {
+        let mut stopped = Vec::new();
+        for id in ids {
+            match self.stop(id).await {
+                Ok(id) => stopped.extend(id),
+                Err(ApiError::NotFound | ApiError::Jobs(JobsError::NotFound)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(stopped)
     }
 }
 

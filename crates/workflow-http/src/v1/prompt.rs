@@ -4,7 +4,7 @@ use http::Response;
 use hyper_kit::Body;
 use serde_json::json;
 use uuid::Uuid;
-use v1_compat::{PromptRequest, node_errors};
+use v1_compat::{PromptRequest, job_of, labels, node_errors, prompt_id};
 use workflow_core::{JobId, Metadata, Submission};
 
 use super::errors::ApiError;
@@ -16,7 +16,10 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
     let bytes = call.read(body).await?;
     let mut request = PromptRequest::read(&bytes, call.now)?;
     drop(bytes);
-    let id = request.prompt_id.unwrap_or_else(|| JobId(Uuid::now_v7()));
+    let (id, metadata) = match request.prompt_id {
+        Some(chosen) => (job_of(call.account(), chosen), labels(chosen)),
+        None => (JobId(Uuid::now_v7()), Metadata::new()),
+    };
     // It grows with every submission and means nothing more: what a client asks for is told back to it.
     let number = request.number.unwrap_or(call.now.as_microsecond() as f64);
     request.origin.number = number;
@@ -25,7 +28,7 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         account: call.account().clone(),
         tier: call.standing.tier.clone(),
         workflow: request.workflow,
-        metadata: Metadata::new(),
+        metadata,
         secret: request.secret,
         key: None,
         origin: request.origin.to_bytes(),
@@ -40,7 +43,7 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         false => json!(number),
     };
     Ok(reply::ok(&json!({
-        "prompt_id": submitted.view.job.id.to_string(),
+        "prompt_id": prompt_id(&submitted.view.job).to_string(),
         "number": number,
         "node_errors": node_errors(&submitted.node_errors),
     })))

@@ -4,12 +4,12 @@ use http::Response;
 use hyper_kit::Body;
 use serde_json::{Value, json};
 use v1_compat::queue_item;
-use workflow_core::{JobStatus, JobsError};
+use workflow_core::JobStatus;
 
 use super::errors::{ApiError, field, object};
 use super::listing::texts;
 use super::reply;
-use super::request::{Call, done, job_id};
+use super::request::{Call, done};
 
 /// Most ids that one request deletes.
 const MOST_DELETED: usize = 1000;
@@ -73,7 +73,7 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
     if named.len() > MOST_DELETED {
         return Err(wrong());
     }
-    let mut wanted: Vec<_> = named.into_iter().filter_map(job_id).collect();
+    let mut wanted: Vec<String> = named.into_iter().map(str::to_owned).collect();
     if clear {
         let waiting = call
             .service
@@ -81,16 +81,9 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
             .in_flight(call.account(), call.now)
             .await?;
         let waiting = waiting.iter().filter(|job| job.status == JobStatus::Queued);
-        wanted.extend(waiting.map(|job| job.id));
+        wanted.extend(waiting.map(|job| job.id.to_string()));
     }
-    let mut deleted = Vec::new();
-    for id in wanted {
-        match call.stop(id).await {
-            Ok(true) => deleted.push(Value::from(id.to_string())),
-            Ok(false) | Err(ApiError::Jobs(JobsError::NotFound)) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let deleted = call.stop_all(wanted.iter().map(String::as_str)).await?;
     Ok(reply::ok(&json!({"deleted": deleted, "cleared": clear})))
 }
 
@@ -105,7 +98,7 @@ pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Bo
         .unwrap_or_default();
     let named = value.get("prompt_id").and_then(Value::as_str);
     if let Some(named) = named.filter(|named| !named.is_empty()) {
-        call.stop(job_id(named).ok_or(ApiError::NotFound)?).await?;
+        call.stop(named).await?;
         return Ok(done());
     }
     let jobs = call
@@ -115,11 +108,8 @@ pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Bo
         .await?;
     let running = jobs.iter().find(|job| job.status != JobStatus::Queued);
     if let Some(job) = running.or(jobs.first()) {
-        match call.stop(job.id).await {
-            // It ended meanwhile: nothing is left to be stopped.
-            Ok(_) | Err(ApiError::Jobs(JobsError::NotFound)) => {}
-            Err(error) => return Err(error),
-        }
+        // One that ended meanwhile leaves nothing to be stopped.
+        call.stop_all([job.id.to_string().as_str()]).await?;
     }
     Ok(done())
 }

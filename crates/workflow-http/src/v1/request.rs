@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use uuid::Uuid;
-use workflow_core::JobId;
+use v1_compat::job_of;
+use workflow_core::{JobId, JobView, JobsError};
 
 use super::errors::ApiError;
 use super::{Operation, V1Service, about, dispatch, reply, session};
@@ -181,9 +182,22 @@ impl Call<'_> {
         Ok(&params[name])
     }
 
-    /// The job that the path names. What is no id is a job that nobody has.
-    pub(super) fn job_id(&self) -> Result<JobId, ApiError> {
-        job_id(self.param("id")?).ok_or(ApiError::NotFound)
+    /// The job that the path names.
+    pub(super) async fn job(&self) -> Result<JobView, ApiError> {
+        self.job_called(self.param("id")?).await
+    }
+
+    /// The job that the client calls so: by the job's own id, or by the one that was chosen for it. What is no id is a job
+    /// that nobody has.
+    pub(super) async fn job_called(&self, text: &str) -> Result<JobView, ApiError> {
+        let id = job_id(text).ok_or(ApiError::NotFound)?;
+        let (jobs, account) = (&self.service.jobs, self.account());
+        match jobs.get(account, id, self.now).await {
+            Err(JobsError::NotFound) => {}
+            found => return Ok(found?),
+        }
+        let chosen = job_of(account, id);
+        Ok(jobs.get(account, chosen, self.now).await?)
     }
 
     /// A whole body within the bound of JSON.

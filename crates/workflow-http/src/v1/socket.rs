@@ -94,7 +94,7 @@ impl Conversation for Heard {
             match self.follower.next().await {
                 AccountTold::Snapshot(reports) => self.snapshot = Some(reports),
                 AccountTold::News(news) => {
-                    let frames = self.projector.news(&news, self.clock.now());
+                    let frames = self.projector.news(&news);
                     self.to_say.extend(frames.into_iter().map(outgoing));
                 }
             }

@@ -3,11 +3,11 @@
 //! The route table is here; each operation is a function that takes a [`Call`] and answers a response or an [`ApiError`].
 //! The body comes as an argument of those that read one: what is refused before reads none of it.
 
+pub(crate) mod cursor;
 pub(crate) mod errors;
 pub(crate) mod reply;
 
 mod assets;
-mod cursor;
 mod events;
 mod idempotency;
 mod jobs;
