@@ -1,5 +1,6 @@
 //! The older v1 API, its socket, and the web page of its users.
 
+mod accounts;
 mod api;
 mod document;
 mod files;

@@ -1,6 +1,6 @@
 //! What is known of a caller once the credential is verified.
 
-use crate::{AccountId, KeyId, Scope, Scopes, Tier};
+use crate::{AccountId, KeyId, Scopes, Tier};
 
 /// An account as one credential may use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,8 @@ pub struct Standing {
     pub scopes: Scopes,
     /// What the account may hold at once, and which models it may call.
     pub tier: Tier,
-    /// Whether the account's subscription is active: workflows and models run only then.
+    /// Whether the account's subscription is active: new workflows and models are taken in only then. Without it an account
+    /// still reads, stops and deletes what is its own.
     pub subscribed: bool,
     /// Whether the model router is enabled for the account.
     pub router: bool,
@@ -34,27 +35,5 @@ impl Standing {
             router: true,
             billed: false,
         }
-    }
-
-    /// Whether the credential allows `scope`; reading needs no subscription, running does.
-    #[must_use]
-    pub fn allows(&self, scope: Scope) -> bool {
-        let needs_subscription = matches!(scope, Scope::JobsWrite | Scope::RouterRun);
-        self.scopes.allow(scope) && (self.subscribed || !needs_subscription)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn running_needs_an_active_subscription_and_reading_does_not() {
-        let lapsed = Standing {
-            subscribed: false,
-            ..Standing::full(AccountId::local(), Tier::standard())
-        };
-        assert!(!lapsed.allows(Scope::JobsWrite) && !lapsed.allows(Scope::RouterRun));
-        assert!(lapsed.allows(Scope::JobsRead) && lapsed.allows(Scope::AssetsWrite));
     }
 }

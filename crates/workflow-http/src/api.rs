@@ -248,8 +248,11 @@ impl WorkflowApi {
         };
         let standing = service.identity.verify(&head.headers, context.now).await?;
         *account = Some(standing.account.clone());
-        if !standing.allows(scope) {
+        if !standing.scopes.allow(scope) {
             return Err(ApiError::MissingScope(scope));
+        }
+        if operation.runs() && !standing.subscribed {
+            return Err(ApiError::SubscriptionInactive);
         }
         let base = config
             .address

@@ -3,7 +3,7 @@
 //! Two shapes: what refuses a submission is a prompt error, everything else is a code and a message. What goes out is safe
 //! to read by anybody; the chain behind a fault of the service goes to the log, once, here.
 
-use accounts::Scope;
+use accounts::{AccountsError, Scope};
 use asset_store::AssetsError;
 use http::header::{ALLOW, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -27,9 +27,15 @@ pub(crate) enum ApiError {
     /// The caller may not do this.
     #[error("the credential does not allow this")]
     MissingScope(Scope),
-    /// The caller may run nothing.
+    /// The caller may run nothing new.
     #[error("the subscription is not active")]
     SubscriptionInactive,
+    /// The account has no credits left.
+    #[error("the account has no credits left")]
+    InsufficientCredits,
+    /// The credits of the account cannot be read.
+    #[error(transparent)]
+    Accounts(#[from] AccountsError),
     /// A page of another origin asks.
     #[error("the request comes from a page of another origin")]
     ForeignOrigin,
@@ -140,7 +146,7 @@ impl ApiError {
                 "the credentials are missing or invalid; send `X-API-Key: <key>`",
             )
             .with(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
-            Self::Identity(IdentityError::Accounts(_)) => fault(),
+            Self::Identity(IdentityError::Accounts(_)) | Self::Accounts(_) => fault(),
             Self::MissingScope(scope) => plain(
                 StatusCode::FORBIDDEN,
                 "FORBIDDEN",
@@ -152,7 +158,12 @@ impl ApiError {
             Self::SubscriptionInactive => plain(
                 StatusCode::TOO_MANY_REQUESTS,
                 "SUBSCRIPTION_INACTIVE",
-                "the subscription of this account is not active; nothing can be run until it is",
+                "the subscription of this account is not active; nothing new is taken in until it is",
+            ),
+            Self::InsufficientCredits => plain(
+                StatusCode::PAYMENT_REQUIRED,
+                "PAYMENT_REQUIRED",
+                "the account has no credits left; add credits and submit again",
             ),
             Self::ForeignOrigin => plain(
                 StatusCode::FORBIDDEN,

@@ -13,6 +13,9 @@ use super::request::Call;
 
 /// POST /prompt: 200 once what is valid of the graph is durably queued.
 pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    if !call.service.can_pay(&call.standing).await? {
+        return Err(ApiError::InsufficientCredits);
+    }
     let bytes = call.read(body).await?;
     let mut request = PromptRequest::read(&bytes, call.now)?;
     drop(bytes);

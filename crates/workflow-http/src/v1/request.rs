@@ -3,7 +3,7 @@
 //! A credential comes as `X-API-Key`, as a bearer token, as the cookie of the web page, or, for the socket alone, in the
 //! query. Whichever it is, it goes no further than here.
 
-use accounts::{AccountId, Scope, Standing};
+use accounts::{AccountId, Standing};
 use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper_kit::{Body, ConnectionInfo, OriginPolicy, Params, read_limited};
@@ -99,12 +99,11 @@ async fn try_answer(
     };
     let standing = verify(operation, service, v1, head, now).await?;
     *account = Some(standing.account.clone());
-    if !standing.allows(scope) {
-        let lapsed = standing.scopes.allow(scope) && !standing.subscribed;
-        return Err(match lapsed && scope == Scope::JobsWrite {
-            true => ApiError::SubscriptionInactive,
-            false => ApiError::MissingScope(scope),
-        });
+    if !standing.scopes.allow(scope) {
+        return Err(ApiError::MissingScope(scope));
+    }
+    if operation == Operation::Submit && !standing.subscribed {
+        return Err(ApiError::SubscriptionInactive);
     }
     let base = address.of_request(&head.uri, &head.headers, connection);
     let keys = std::sync::Arc::clone(&service.link_keys);

@@ -26,6 +26,9 @@ pub(crate) enum ApiError {
     /// The caller may not do this.
     #[error("the credential does not allow this")]
     MissingScope(Scope),
+    /// The caller may run nothing new.
+    #[error("the subscription is not active")]
+    SubscriptionInactive,
     /// Billing is on, and nothing is left.
     #[error("the account has no credits left")]
     InsufficientCredits,
@@ -151,9 +154,14 @@ impl ApiError {
                 StatusCode::FORBIDDEN,
                 "forbidden",
                 format!(
-                    "this needs the scope {} and, to run anything, an active subscription; use a key that has it",
+                    "this needs the scope {}; use a key that has it",
                     scope.name()
                 ),
+            ),
+            Self::SubscriptionInactive => plain(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "the subscription of this account is not active; nothing new is taken in until it is",
             ),
             Self::ForeignOrigin => plain(
                 StatusCode::FORBIDDEN,

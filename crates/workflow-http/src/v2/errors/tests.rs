@@ -22,6 +22,7 @@ fn samples() -> Vec<ApiError> {
         AccountsError("a path".into()).into(),
         ApiError::InsufficientCredits,
         ApiError::MissingScope(Scope::JobsRead),
+        ApiError::SubscriptionInactive,
         ApiError::ForeignOrigin,
         ApiError::BadLink,
         ApiError::NoRoute,
