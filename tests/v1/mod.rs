@@ -5,6 +5,7 @@ mod api;
 mod document;
 mod files;
 mod page;
+mod recorded;
 mod refusals;
 mod socket;
 
