@@ -7,6 +7,7 @@ pub mod http;
 pub mod multipart;
 pub mod partners;
 pub mod process;
+pub mod random;
 pub mod socket;
 
 pub use disk::Disk;
@@ -14,6 +15,7 @@ pub use goldens::{goldens, root};
 pub use http::{Answer, Connection, Request};
 pub use multipart::Form;
 pub use process::{Launch, Operated, Server, operate};
+pub use random::Random;
 pub use socket::{Message, Socket};
 
 use std::io::Write;
