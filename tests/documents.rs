@@ -18,11 +18,18 @@ struct Document {
 }
 
 /// Every document that is served.
-const DOCUMENTS: &[Document] = &[Document {
-    path: "/api/v2/openapi.json",
-    server: &[],
-    client: &[],
-}];
+const DOCUMENTS: &[Document] = &[
+    Document {
+        path: "/api/v2/openapi.json",
+        server: &[],
+        client: &[],
+    },
+    Document {
+        path: "/api/openapi.json",
+        server: &[],
+        client: &[],
+    },
+];
 
 /// Names the program.
 const VARIABLE: &str = "EASEL_SCHEMATHESIS";
