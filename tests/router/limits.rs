@@ -45,9 +45,17 @@ async fn a_key_is_printed_alone_and_counts_until_it_is_revoked() {
 }
 
 #[tokio::test]
-async fn usage_is_exported_and_totalled() {
+async fn usage_is_exported_and_totalled_with_and_without_a_server() {
     let mut rig = Rig::start().await;
-    assert_eq!(rig.keyed("k", AT_ONCE, &prompt("a")).await.status, 200);
+    for key in ["k", "k"] {
+        assert_eq!(rig.keyed(key, AT_ONCE, &prompt("a")).await.status, 200);
+    }
+    // A call is written down once its answer was delivered, which its caller cannot see: so it is looked for again.
+    let both = "acme,fal-sync/flux-schnell,2,2,1,1\n";
+    while !operate(&rig, &["usage", "totals"]).await.ends_with(both) {}
+    let lines = operate(&rig, &["usage", "export", "--format", "csv"]).await;
+    assert_eq!(lines.lines().count(), 1 + 2, "{lines}");
+    // The server goes on as if nobody had looked.
     assert_eq!(rig.keyed("k", AT_ONCE, &prompt("a")).await.status, 200);
     rig.end().await;
     let lines = operate(&rig, &["usage", "export"]).await;
@@ -55,7 +63,7 @@ async fn usage_is_exported_and_totalled() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
     assert_eq!(
         (&rows[0]["replayed"], &rows[0]["began"]),
         (&json!(false), &json!(true))
@@ -70,6 +78,6 @@ async fn usage_is_exported_and_totalled() {
     assert_eq!(
         totals,
         "workspace,model,calls,succeeded,generations,charge_cents\n\
-         acme,fal-sync/flux-schnell,2,2,1,1\n"
+         acme,fal-sync/flux-schnell,3,3,1,1\n"
     );
 }

@@ -26,6 +26,7 @@ use crate::database::{Database, DatabaseError, Durability, Transaction};
 use columns::{Replay, StoredOutcome};
 
 pub(crate) use replays::Replays;
+pub use usage::SqliteUsage;
 
 /// Keys, generations and calls in the database of a data directory. Clones share them.
 #[derive(Clone, Debug)]

@@ -16,10 +16,10 @@ use crate::OpenError;
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
-use readers::Readers;
 use writer::{Need, Writer};
 
 pub use migrations::MigrationError;
+pub(crate) use readers::Readers;
 pub(crate) use transaction::Transaction;
 pub(crate) use writer::Durability;
 
@@ -139,6 +139,11 @@ impl Database {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         self.0.readers.read(query).await
+    }
+
+    /// The connections that read, for whoever does nothing else.
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.0.readers
     }
 }
 

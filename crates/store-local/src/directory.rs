@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// Nobody but the user of the server has business in the directory: it holds other people's pictures and signing keys.
 const MODE: u32 = 0o700;
 
+/// The file of the rows.
+const DATABASE: &str = "main.db";
+
 /// A data directory that this process has.
 #[derive(Debug)]
 pub(crate) struct Directory {
@@ -34,6 +37,12 @@ pub enum DirectoryError {
         .0.display()
     )]
     InUse(PathBuf),
+    /// There is none.
+    #[error(
+        "there is no installation in {}; name the data directory that a server uses",
+        .0.display()
+    )]
+    Missing(PathBuf),
     /// It cannot be created or opened.
     #[error(
         "the data directory {} cannot be used; check that it can be created and written by this user",
@@ -75,6 +84,16 @@ impl Directory {
         Ok(Self { path, _lock: lock })
     }
 
+    /// The database of a directory that another process may have.
+    pub(crate) fn database_in(path: &Path) -> Result<PathBuf, DirectoryError> {
+        // SQLite refuses to follow links inside the directory; the way to it may well lead over one.
+        let database = fs::canonicalize(path).map(|path| path.join(DATABASE));
+        match database {
+            Ok(database) if database.is_file() => Ok(database),
+            Ok(_) | Err(_) => Err(DirectoryError::Missing(path.to_owned())),
+        }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -84,7 +103,7 @@ impl Directory {
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        self.path.join("main.db")
+        self.path.join(DATABASE)
     }
 
     pub(crate) fn blobs(&self) -> PathBuf {

@@ -25,7 +25,7 @@ mod user_files;
 pub use accounts::SqliteAccounts;
 pub use backup::{BackupError, Contents, InspectError, back_up, inspect};
 pub use blobs::FileBlobs;
-pub use calls::SqliteCalls;
+pub use calls::{SqliteCalls, SqliteUsage};
 pub use clock::Clock;
 pub use database::{DatabaseError, MigrationError};
 pub use directory::DirectoryError;

@@ -1,4 +1,6 @@
 //! `usage export` and `usage totals`: what was called, and what it cost.
+//!
+//! They only read the rows, so they work beside a running server and keep none from starting.
 
 use std::io::{self, BufWriter, Write};
 
@@ -10,7 +12,7 @@ use kit::config::ServerConfig;
 use kit::program::{self, Failure};
 use router_core::{Bucket, ModelTotal, Usage, UsageQuery, UsageRow};
 use serde_json::{Value, json};
-use store_local::Store;
+use store_local::SqliteUsage;
 
 /// The form of an export.
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +85,7 @@ pub(super) fn run(arguments: &ArgMatches, server: &ServerConfig) -> Result<(), F
         return Ok(());
     };
     let query = query(arguments)?;
-    let store = Store::open(&server.data_dir).map_err(|error| Failure::fault(&error))?;
-    let usage = store.calls();
+    let usage = SqliteUsage::open(&server.data_dir).map_err(|error| Failure::fault(&error))?;
     program::runtime()?.block_on(async {
         if name == "export" {
             let format = *arguments.get_one("format").expect("it has a default");

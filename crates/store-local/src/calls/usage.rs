@@ -1,6 +1,9 @@
 //! Reading what was called. An export reads page by page, so that it holds one of them at a time and no reader is long.
+//!
+//! It takes nothing but connections that read, so a command can do it beside the server that has the installation.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -13,9 +16,12 @@ use router_core::{
 use rusqlite::{Connection, Row, named_params};
 use uuid::Uuid;
 
-use super::SqliteCalls;
 use super::columns::bucket;
+use super::{SqliteCalls, unavailable};
+use crate::OpenError;
 use crate::columns::{Id, Micros, parse};
+use crate::database::Readers;
+use crate::directory::Directory;
 
 /// Rows that an export reads at once.
 const EXPORT_PAGE: usize = 500;
@@ -36,8 +42,60 @@ enum Order {
     OldestFirst,
 }
 
+/// The record of calls in a data directory, to be read and nothing else. Clones share it.
+#[derive(Clone, Debug)]
+pub struct SqliteUsage {
+    readers: Readers,
+}
+
+impl SqliteUsage {
+    /// Opens the record in a data directory, which a server may have at the same time. Nothing is taken or changed.
+    ///
+    /// # Errors
+    /// If there is no installation, or another version of the program wrote it.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let readers = Readers::open_alone(&Directory::database_in(path)?)?;
+        Ok(Self { readers })
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, CallsError> {
+        self.readers.read(query).await.map_err(unavailable)
+    }
+}
+
+impl SqliteCalls {
+    fn usage(&self) -> SqliteUsage {
+        SqliteUsage {
+            readers: self.database.readers().clone(),
+        }
+    }
+}
+
 #[async_trait]
 impl Usage for SqliteCalls {
+    async fn page(
+        &self,
+        query: &UsageQuery,
+        after: Option<UsageCursor>,
+        limit: usize,
+    ) -> Result<Vec<UsageRow>, CallsError> {
+        self.usage().page(query, after, limit).await
+    }
+
+    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
+        self.usage().totals(query).await
+    }
+
+    fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
+        self.usage().export(query)
+    }
+}
+
+#[async_trait]
+impl Usage for SqliteUsage {
     async fn page(
         &self,
         query: &UsageQuery,
@@ -56,7 +114,7 @@ impl Usage for SqliteCalls {
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
         let export = Export {
-            calls: self.clone(),
+            usage: self.clone(),
             query,
             after: None,
             page: VecDeque::new(),
@@ -72,7 +130,7 @@ impl Usage for SqliteCalls {
 
 /// An export under way.
 struct Export {
-    calls: SqliteCalls,
+    usage: SqliteUsage,
     query: UsageQuery,
     after: Option<UsageCursor>,
     page: VecDeque<UsageRow>,
@@ -84,7 +142,7 @@ impl Export {
         if self.page.is_empty() && !self.is_over {
             let (query, after) = (self.query.clone(), self.after);
             let read = self
-                .calls
+                .usage
                 .read(move |rows| page(rows, &query, after, Order::OldestFirst, EXPORT_PAGE));
             self.page = read.await?.into();
             self.is_over = self.page.len() < EXPORT_PAGE;

@@ -35,14 +35,22 @@ const AGGREGATES: &[(&str, &[&str])] = &[
 
 /// The database was written by another version of the program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the database was written by a newer version of this program ({aggregate} {number} is unknown to this one); start that version or a later one"
-)]
-pub struct MigrationError {
-    /// The part of the database that is newer.
-    pub aggregate: String,
-    /// Its newest change.
-    pub number: u32,
+pub enum MigrationError {
+    /// By a newer one.
+    #[error(
+        "the database was written by a newer version of this program ({aggregate} {number} is unknown to this one); start that version or a later one"
+    )]
+    Newer {
+        /// The part of the database that is newer.
+        aggregate: String,
+        /// Its newest change.
+        number: u32,
+    },
+    /// By an older one, where nothing may be changed.
+    #[error(
+        "the database was written by an older version of this program; start a server of this version once, which brings it up to date"
+    )]
+    Older,
 }
 
 /// Applies what is missing, all of it or nothing.
@@ -50,6 +58,15 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), OpenError> {
     let failed = |error: rusqlite::Error| OpenError::Database(error.into());
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(failed)?;
+    transaction
+        .execute_batch(
+            "CREATE TABLE IF NOT EXISTS migrations (
+                aggregate TEXT NOT NULL,
+                number INTEGER NOT NULL,
+                PRIMARY KEY (aggregate, number)
+            ) STRICT, WITHOUT ROWID",
+        )
         .map_err(failed)?;
     let applied = applied(&transaction).map_err(failed)?;
     refuse_newer(&applied)?;
@@ -70,15 +87,23 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), OpenError> {
     transaction.commit().map_err(failed)
 }
 
+/// Fails unless a database has every change that this version knows, and no other.
+pub(super) fn expect_current(connection: &Connection) -> Result<(), OpenError> {
+    let applied = applied(connection).map_err(|error| OpenError::Database(error.into()))?;
+    refuse_newer(&applied)?;
+    let has_all = |(aggregate, files): &(&str, &[&str])| {
+        let newest = applied.get(*aggregate).copied().unwrap_or(0);
+        newest as usize == files.len()
+    };
+    if AGGREGATES.iter().all(has_all) {
+        Ok(())
+    } else {
+        Err(MigrationError::Older.into())
+    }
+}
+
 /// The newest change of each aggregate that the database has.
 fn applied(connection: &Connection) -> rusqlite::Result<HashMap<String, u32>> {
-    connection.execute_batch(
-        "CREATE TABLE IF NOT EXISTS migrations (
-            aggregate TEXT NOT NULL,
-            number INTEGER NOT NULL,
-            PRIMARY KEY (aggregate, number)
-        ) STRICT, WITHOUT ROWID",
-    )?;
     let mut statement =
         connection.prepare("SELECT aggregate, max(number) FROM migrations GROUP BY aggregate")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -92,7 +117,7 @@ fn refuse_newer(applied: &HashMap<String, u32>) -> Result<(), MigrationError> {
             .find(|(name, _)| name == aggregate)
             .map_or(0, |(_, files)| files.len());
         if *number as usize > known {
-            return Err(MigrationError {
+            return Err(MigrationError::Newer {
                 aggregate: aggregate.clone(),
                 number: *number,
             });

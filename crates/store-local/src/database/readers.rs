@@ -7,13 +7,15 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 use tokio::task;
 
-use super::{DatabaseError, connection};
+use super::{DatabaseError, connection, migrations};
+use crate::OpenError;
 
 /// How many read at once: more would only wait for the processors.
 const READERS: usize = 4;
 
-/// The idle connections. Whoever waits for one waits in line, asynchronously.
-pub(super) struct Readers {
+/// The idle connections. Whoever waits for one waits in line, asynchronously. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Readers {
     turns: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
@@ -29,13 +31,25 @@ impl Readers {
         })
     }
 
+    /// Opens a database that another process may be writing, if this version of the program can read it.
+    pub(crate) fn open_alone(path: &Path) -> Result<Self, OpenError> {
+        let failed = |error: rusqlite::Error| OpenError::Database(error.into());
+        let connection = connection::open_reading(path).map_err(failed)?;
+        migrations::expect_current(&connection)?;
+        Ok(Self {
+            turns: Arc::new(Semaphore::new(1)),
+            idle: Arc::new(Mutex::new(vec![connection])),
+        })
+    }
+
     /// Closes what is idle; what is in use is closed when it comes back.
     pub(super) fn close(&self) {
         self.turns.close();
         lock(&self.idle).clear();
     }
 
-    pub(super) async fn read<T, F>(&self, query: F) -> Result<T, DatabaseError>
+    /// Runs `query` on one of them, within one snapshot.
+    pub(crate) async fn read<T, F>(&self, query: F) -> Result<T, DatabaseError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
