@@ -1,7 +1,7 @@
 //! Every bucket that a request can meet, with status, headers and body whole.
 //!
 //! `internal_error` is a defect or a store that fails for good, which nothing a client does brings about; it is shown where
-//! the rows can be made to fail.
+//! a provider can be made to panic: `bins/router-server/tests/broken.rs`.
 
 use accounts::AccountChange;
 use it::Request;
