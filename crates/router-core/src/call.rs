@@ -204,10 +204,12 @@ fn refused(router: &Arc<Inner>, record: CallRecord, error: RouterError) -> Refus
 }
 
 async fn write_down(router: &Inner, record: CallRecord) {
-    let request = record.request;
-    if let Err(error) = router.ports.calls.record(record).await {
-        tracing::warn!(request.id = %request, error = &error as &dyn std::error::Error, "a call is missing in the record");
-    }
+    let calls = &router.ports.calls;
+    let written = execution::insist(router, GenerationId::from(record.request), || {
+        calls.record(record.clone())
+    });
+    // A failure is logged there: nobody waits who could be told.
+    let _ = written.await;
 }
 
 fn is_json(content_type: &str) -> bool {

@@ -183,8 +183,8 @@ pub(super) async fn settle(
     }
 }
 
-/// Writes again and again, with growing pauses, while the store refuses.
-async fn insist<'a, T>(
+/// Writes again and again, with growing pauses, while the store refuses: of a generation, or of the call of its id.
+pub(super) async fn insist<'a, T>(
     router: &Inner,
     id: GenerationId,
     write: impl Fn() -> BoxFuture<'a, Result<T, CallsError>>,
@@ -193,15 +193,17 @@ async fn insist<'a, T>(
     for _ in 1..WRITE_ATTEMPTS {
         match write().await {
             Ok(written) => return Ok(written),
+            // Thousands of calls may end in one moment; there is room in the next.
+            Err(CallsError::Busy) => {}
             Err(error) => {
-                tracing::warn!(generation.id = %id, error = &error as &dyn std::error::Error, "a generation is not written down yet");
+                tracing::warn!(generation.id = %id, error = &error as &dyn std::error::Error, "a call is not written down yet");
             }
         }
         router.ports.timer.sleep(pause).await;
         pause = (pause * 2).min(WRITE_PAUSES.1);
     }
     write().await.inspect_err(|error| {
-        tracing::error!(generation.id = %id, error = error as &dyn std::error::Error, "a generation was not written down");
+        tracing::error!(generation.id = %id, error = error as &dyn std::error::Error, "a call was not written down");
     })
 }
 
