@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 use crate::catalog::{CatalogFaults, CatalogSource, PartnerError};
 use crate::config::RouterSettings;
 use crate::metrics::RouterMetrics;
-use crate::timer::TokioTimer;
+use crate::timer::{TokioThreads, TokioTimer};
 
 /// The pause between two sweeps of what is past its time.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -112,6 +112,7 @@ impl RouterStack {
             calls: Arc::clone(&calls),
             accounts,
             timer: Arc::clone(&timer),
+            threads: Arc::new(TokioThreads),
         };
         let config = RouterConfig {
             deadline: settings.deadline,

@@ -1,10 +1,10 @@
-//! The clock of requests and executions: the system's.
+//! The clock of requests and executions, and the threads for what takes long: the system's.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use router_core::Timer;
+use router_core::{Threads, Timer};
 
 /// Wall clock of the system, and waiting that goes by its monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -18,5 +18,16 @@ impl Timer for TokioTimer {
 
     async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
+    }
+}
+
+/// The runtime's threads for what blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokioThreads;
+
+impl Threads for TokioThreads {
+    fn run(&self, work: Box<dyn FnOnce() + Send>) {
+        // Whoever wants its outcome has a way of its own to it.
+        drop(tokio::task::spawn_blocking(work));
     }
 }

@@ -12,24 +12,19 @@ mod waiter;
 
 use std::sync::Arc;
 
-use accounts::{Fingerprint, IdempotencyKey, Standing};
+use accounts::{IdempotencyKey, Standing};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::router::{Inner, Purpose};
-use crate::{
-    CallRecord, GenerationId, KeyClaim, KeyDigest, Model, ModelId, RequestId, Router, RouterError,
-};
+use crate::{CallRecord, GenerationId, KeyDigest, Model, ModelId, RequestId, Router, RouterError};
 use prepare::Order;
 use waiter::{Attempt, Told};
 
 pub use waiter::{Answered, Delivery, Waiter};
-
-/// How long a key is kept from its first call on.
-const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 
 /// What must be run to its end, detached from the connection: the caller spawns it.
 pub type Execution = BoxFuture<'static, ()>;
@@ -148,18 +143,12 @@ impl OpenCall {
             router.config.deadline,
             self.record.key.is_some(),
         );
-        let claim = self.record.key.map(|key| KeyClaim {
-            account: self.record.account.clone(),
-            key,
-            fingerprint: fingerprint(self.model.id(), &self.query, &body),
-            generation: GenerationId::from(self.record.request),
-            expires_at: self.record.received_at + KEY_LIFETIME,
-        });
         let order = Order {
             generation: GenerationId::from(self.record.request),
             caller: self.caller,
             model: self.model,
-            claim,
+            query: self.query,
+            key: self.record.key,
             body,
             received_at: self.record.received_at,
         };
@@ -231,22 +220,6 @@ fn key_of(values: &[&[u8]]) -> Result<Option<KeyDigest>, RouterError> {
         malformed("Idempotency-Key must have 1 to 255 printable ASCII characters")
     })?;
     Ok(Some(KeyDigest(key.digest("router"))))
-}
-
-/// Method, decoded path without alias prefix, query and raw body: a changed space is another request.
-fn fingerprint(model: &ModelId, query: &str, body: &[u8]) -> Fingerprint {
-    let mut hasher = blake3::Hasher::new_derive_key("easel router request v1");
-    for part in [
-        "POST".as_bytes(),
-        model.as_str().as_bytes(),
-        query.as_bytes(),
-        body,
-    ] {
-        hasher
-            .update(&(part.len() as u64).to_be_bytes())
-            .update(part);
-    }
-    Fingerprint(hasher.finalize().into())
 }
 
 impl std::fmt::Debug for OpenCall {

@@ -22,6 +22,7 @@ mod price;
 mod provider;
 mod router;
 mod schema;
+mod threads;
 mod timer;
 mod usage;
 mod windows;
@@ -48,6 +49,7 @@ pub use provider::{
 };
 pub use router::{ListQuery, ModelPage, Router, RouterConfig, RouterPorts};
 pub use schema::{SchemaDocument, SchemaError};
+pub use threads::Threads;
 pub use timer::Timer;
 pub use usage::{
     CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,

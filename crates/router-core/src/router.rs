@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use crate::admission::{Admission, Load};
 use crate::call::running::Registry;
 use crate::catalog::is_visible;
-use crate::{Calls, CursorKey, LiveCatalog, Model, ModelId, RouterError, Timer, Windows, limit};
+use crate::{
+    Calls, CursorKey, LiveCatalog, Model, ModelId, RouterError, Threads, Timer, Windows, limit,
+};
 
 /// The model router. Clones are the same one.
 #[derive(Clone)]
@@ -24,6 +26,8 @@ pub struct RouterPorts {
     pub accounts: Arc<dyn Accounts>,
     /// Time for executions and their waiters.
     pub timer: Arc<dyn Timer>,
+    /// Where large bodies are judged.
+    pub threads: Arc<dyn Threads>,
 }
 
 /// How the router behaves.

@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use router_core::{
     Answer, Bucket, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection, Collected,
     CursorKey, Done, Failure, Handle, LiveCatalog, Model, ModelDefinition, Price, Provider,
-    RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted, Timer,
+    RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted, Threads,
+    Timer,
 };
 use serde_json::Value;
 use store_local::Store;
@@ -69,6 +70,12 @@ impl Provider for Partner {
 /// Polls at once, and never reaches a deadline.
 struct Impatient;
 
+impl Threads for Impatient {
+    fn run(&self, work: Box<dyn FnOnce() + Send>) {
+        work();
+    }
+}
+
 #[async_trait]
 impl Timer for Impatient {
     fn now(&self) -> Timestamp {
@@ -110,6 +117,7 @@ impl Process {
             calls: Arc::new(store.calls()),
             accounts: Arc::new(store.accounts()),
             timer: Arc::new(Impatient),
+            threads: Arc::new(Impatient),
         };
         let config = RouterConfig {
             deadline: Duration::from_secs(600),

@@ -6,10 +6,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Reservation, Standing};
+use accounts::{Fingerprint, Reservation, Standing};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -19,9 +19,15 @@ use super::verdict::told;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
-    Bucket, CallsError, Claimed, Ending, Generation, GenerationId, KeyClaim, Model, Outcome,
-    RouterError, body,
+    Bucket, CallsError, Claimed, Ending, Generation, GenerationId, KeyClaim, KeyDigest, Model,
+    ModelId, Outcome, RouterError, body,
 };
+
+/// How long a key is kept from its first call on.
+const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+
+/// From this size on a body is read aside: it takes a millisecond and more, in which nobody else would get on.
+const LARGE_BYTES: usize = 256 * 1024;
 
 /// When to ask again for a key whose call has not been dispatched yet.
 pub(super) const IN_FLIGHT_RETRY: Duration = Duration::from_secs(1);
@@ -31,9 +37,18 @@ pub(super) struct Order {
     pub(super) generation: GenerationId,
     pub(super) caller: Standing,
     pub(super) model: Arc<Model>,
-    pub(super) claim: Option<KeyClaim>,
+    /// The query, as it was sent.
+    pub(super) query: String,
+    pub(super) key: Option<KeyDigest>,
     pub(super) body: Bytes,
     pub(super) received_at: Timestamp,
+}
+
+/// What a body comes to.
+struct Judged {
+    hold_cents: u64,
+    /// Whether it can be dispatched.
+    verdict: Result<(), RouterError>,
 }
 
 /// How a call starts, by its key.
@@ -99,10 +114,22 @@ fn answer<T>(
 }
 
 async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start, RouterError> {
-    let Some(claim) = &order.claim else {
+    let Some(key) = order.key else {
         return Ok(Start::Fresh);
     };
-    let claimed = router.ports.calls.claim(claim.clone(), order.received_at);
+    let model = Arc::clone(&order.model);
+    let (query, body) = (order.query.clone(), order.body.clone());
+    let fingerprint = aside(router, order.body.len(), move || {
+        fingerprint(model.id(), &query, &body)
+    });
+    let claim = KeyClaim {
+        account: order.caller.account.clone(),
+        key,
+        fingerprint: fingerprint.await?,
+        generation: order.generation,
+        expires_at: order.received_at + KEY_LIFETIME,
+    };
+    let claimed = router.ports.calls.claim(claim, order.received_at);
     match claimed.await.map_err(unavailable)? {
         Claimed::Fresh => Ok(Start::Fresh),
         Claimed::InFlight => Err(RouterError::InFlight {
@@ -128,10 +155,12 @@ async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start
 /// From the credits to the durable row.
 async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Dispatch, RouterError> {
     still_wanted(attempt)?;
-    let view = body::view(&order.body);
-    // The price of a body that cannot be read is that of an unknown one: credits are judged before the body.
-    let priced = view.as_ref().unwrap_or(&Value::Null);
-    let hold_cents = order.model.provider().price(priced).hold_cents();
+    let (model, body) = (Arc::clone(&order.model), order.body.clone());
+    let judged = aside(router, order.body.len(), move || judge(&model, &body));
+    let Judged {
+        hold_cents,
+        verdict,
+    } = judged.await?;
     let hold = u32::try_from(hold_cents).unwrap_or(u32::MAX);
     let reserved = router
         .ports
@@ -143,12 +172,8 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
         Reservation::Held => {}
         Reservation::Insufficient { .. } => return Err(RouterError::InsufficientCredits),
     }
-    let view = view.map_err(RouterError::Malformed)?;
-    let violations = order.model.document().violations(&view);
-    if !violations.is_empty() {
-        return Err(RouterError::Schema(violations));
-    }
-    drop(view);
+    // Credits are judged before the body.
+    verdict?;
     let account = order.caller.account.clone();
     let limits = &order.caller.tier.router;
     let permit = router.admission.admit(&account, hold_cents, limits)?;
@@ -174,6 +199,56 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
     })
 }
 
+/// What a body costs, and whether it can be dispatched. The price of one that cannot be read is that of an unknown one.
+fn judge(model: &Model, body: &[u8]) -> Judged {
+    let view = body::view(body);
+    let priced = view.as_ref().unwrap_or(&Value::Null);
+    let hold_cents = model.provider().price(priced).hold_cents();
+    let violations = view.map(|view| model.document().violations(&view));
+    let verdict = match violations {
+        Err(reason) => Err(RouterError::Malformed(reason)),
+        Ok(violations) if violations.is_empty() => Ok(()),
+        Ok(violations) => Err(RouterError::Schema(violations)),
+    };
+    Judged {
+        hold_cents,
+        verdict,
+    }
+}
+
+/// Does work on so many bytes of a body: here while they are few, else on a thread where nobody waits for it.
+async fn aside<T: Send + 'static>(
+    router: &Inner,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RouterError> {
+    if bytes < LARGE_BYTES {
+        return Ok(work());
+    }
+    let (tell, told) = oneshot::channel();
+    router.ports.threads.run(Box::new(move || {
+        // Who has left needs no answer.
+        let _ = tell.send(work());
+    }));
+    told.await.map_err(|_| panicked())
+}
+
+/// Method, decoded path without alias prefix, query and raw body: a changed space is another request.
+fn fingerprint(model: &ModelId, query: &str, body: &[u8]) -> Fingerprint {
+    let mut hasher = blake3::Hasher::new_derive_key("easel router request v1");
+    for part in [
+        "POST".as_bytes(),
+        model.as_str().as_bytes(),
+        query.as_bytes(),
+        body,
+    ] {
+        hasher
+            .update(&(part.len() as u64).to_be_bytes())
+            .update(part);
+    }
+    Fingerprint(hasher.finalize().into())
+}
+
 /// Gives back what a call took that ends before the partner was asked.
 async fn give_back(router: &Inner, order: &Order, error: &RouterError) {
     release_hold(router, &order.caller.account, order.generation).await;
@@ -182,7 +257,7 @@ async fn give_back(router: &Inner, order: &Order, error: &RouterError) {
         error,
         RouterError::Disconnected | RouterError::Deadline { .. } | RouterError::Unavailable(_)
     );
-    if order.claim.is_some() || has_row {
+    if order.key.is_some() || has_row {
         let ending = Ending::Released(error.bucket());
         // A failure is logged there, and the claim is void at the next start.
         let _ = settle(router, order.generation, ending, None).await;

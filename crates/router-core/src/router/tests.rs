@@ -20,6 +20,12 @@ impl Timer for Idle {
     async fn sleep(&self, _: Duration) {}
 }
 
+impl Threads for Idle {
+    fn run(&self, work: Box<dyn FnOnce() + Send>) {
+        work();
+    }
+}
+
 fn catalog(ids: impl IntoIterator<Item = String>) -> Catalog {
     Catalog::new(ids.into_iter().map(|id| model(&id)).collect()).expect("different ids")
 }
@@ -31,6 +37,7 @@ fn router(models: usize) -> Router {
         calls: Arc::new(MemoryCalls::new(accounts.clone())),
         accounts,
         timer: Arc::new(Idle),
+        threads: Arc::new(Idle),
     };
     let config = RouterConfig {
         deadline: Duration::from_secs(600),

@@ -281,3 +281,54 @@ async fn the_committed_spend_is_what_calls_in_flight_may_cost() {
         crate::Load::default()
     );
 }
+
+/// A body of 300 KB under a key: its waiter and its execution run.
+async fn large(house: &House) -> UnderWay {
+    let open = house.open(keyed("")).await.expect("its head is right");
+    let filler = " ".repeat(300 * 1024);
+    let (execution, waiter) = open.run(format!("{{\"cents\":1{filler}}}").into());
+    UnderWay {
+        waiter: tokio::spawn(waiter.wait()),
+        execution: tokio::spawn(execution),
+    }
+}
+
+#[tokio::test]
+async fn a_large_body_is_hashed_and_judged_aside() {
+    let house = House::new().await;
+    let call = large(&house).await;
+    for _ in 0..2 {
+        assert_eq!(house.submits(), 0);
+        let work = house.aside.next().await;
+        work();
+    }
+    let (submission, answer) = house.submitted().await;
+    assert!(submission.body.len() > 300 * 1024);
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    call.answer().await.expect("a result");
+    assert_eq!(house.balance().await, (999, 0));
+}
+
+#[tokio::test]
+async fn a_panic_aside_fails_its_call_alone_and_frees_its_key() {
+    let house = House::new().await;
+    for pieces_done in [0, 1] {
+        let call = large(&house).await;
+        for _ in 0..pieces_done {
+            let work = house.aside.next().await;
+            work();
+        }
+        drop(house.aside.next().await);
+        let error = call.answer().await.expect_err("nobody judged it");
+        assert_eq!(error.bucket(), Bucket::InternalError);
+    }
+    assert_eq!((house.submits(), house.balance().await), (0, (1_000, 0)));
+    let call = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    call.answer().await.expect("the key was free");
+}

@@ -1,5 +1,6 @@
 //! A router over rows in memory, one model, and the two hands of the test: on the clock and on the provider.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::{
     Answer, Answered, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection, Collected,
     CursorKey, Done, Failure, Handle, LiveCatalog, MemoryCalls, Model, ModelDefinition, Price,
     Provider, RefusedCall, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission,
-    Submitted, Timer, Usage, UsageQuery, UsageRow, Waiter,
+    Submitted, Threads, Timer, Usage, UsageQuery, UsageRow, Waiter,
 };
 
 /// What the provider was asked, and where its answer goes.
@@ -117,6 +118,34 @@ impl Timer for Clock {
     }
 }
 
+/// Threads whose work the test does itself.
+#[derive(Default)]
+pub(super) struct Aside {
+    work: Mutex<VecDeque<Box<dyn FnOnce() + Send>>>,
+    /// Rung whenever there is more of it.
+    came: Notify,
+}
+
+impl Aside {
+    /// Waits for the next piece of work.
+    pub(super) async fn next(&self) -> Box<dyn FnOnce() + Send> {
+        loop {
+            let next = self.work.lock().expect("not poisoned").pop_front();
+            if let Some(work) = next {
+                return work;
+            }
+            self.came.notified().await;
+        }
+    }
+}
+
+impl Threads for Aside {
+    fn run(&self, work: Box<dyn FnOnce() + Send>) {
+        self.work.lock().expect("not poisoned").push_back(work);
+        self.came.notify_one();
+    }
+}
+
 pub(super) fn start() -> Timestamp {
     Timestamp::from_second(1_790_000_000).expect("in range")
 }
@@ -125,6 +154,7 @@ pub(super) fn start() -> Timestamp {
 pub(super) struct House {
     pub(super) router: Router,
     pub(super) clock: Arc<Clock>,
+    pub(super) aside: Arc<Aside>,
     pub(super) calls: Arc<MemoryCalls>,
     pub(super) accounts: Arc<MemoryAccounts>,
     pub(super) puppet: Arc<Puppet>,
@@ -209,10 +239,12 @@ impl House {
         let model = Arc::new(model.expect("a valid schema"));
         let catalog = Catalog::new(vec![model]).expect("one id");
         let clock = Arc::new(Clock::default());
+        let aside = Arc::new(Aside::default());
         let ports = RouterPorts {
             calls: port,
             accounts: accounts.clone(),
             timer: clock.clone(),
+            threads: aside.clone(),
         };
         let config = RouterConfig {
             deadline: DEADLINE,
@@ -222,6 +254,7 @@ impl House {
         Self {
             router: Router::new(ports, LiveCatalog::new(catalog), config),
             clock,
+            aside,
             calls,
             accounts,
             puppet,
