@@ -209,7 +209,7 @@ impl Calls for SqliteCalls {
     }
 
     async fn record(&self, call: CallRecord) -> Result<(), CallsError> {
-        self.write(Durability::Lazy, move |rows| rows::record(rows, &call))
+        self.write(Durability::Idle, move |rows| rows::record(rows, &call))
             .await
     }
 

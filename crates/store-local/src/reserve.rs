@@ -8,13 +8,18 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
 use crate::directory::Directory;
+
+/// A disk with this much more than is needed is not asked again for [`GOOD_FOR`]: nothing fills it up meanwhile.
+const PLENTY_BYTES: u64 = 1 << 30;
+const GOOD_FOR: Duration = Duration::from_millis(100);
 
 /// How much of the disk is kept free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +63,9 @@ struct Inner {
     in_place: AtomicBool,
     /// Held while the ballast is made or given up.
     changing: Mutex<()>,
+    opened: Instant,
+    /// Until when the disk has room for everything, in milliseconds since it was opened.
+    plenty_until_ms: AtomicU64,
 }
 
 /// A disk as it is now.
@@ -116,6 +124,8 @@ impl Reserve {
             disk: Box::new(disk),
             in_place: AtomicBool::new(there),
             changing: Mutex::new(()),
+            opened: Instant::now(),
+            plenty_until_ms: AtomicU64::new(0),
         }));
         if options == ReserveOptions::NONE {
             // A command that opens the directory for a moment leaves the ballast of the server alone.
@@ -144,12 +154,18 @@ impl Reserve {
 
     /// Whether anything may be taken in that makes rows or files grow.
     pub(crate) fn for_growth(&self) -> Result<(), NoRoom> {
+        if self.has_plenty() {
+            return Ok(());
+        }
         self.at_least(|options, _| options.ballast_bytes)
     }
 
     /// Sees to it that what must be written now finds room, if that can be had at all.
     pub(crate) fn for_the_end(&self) {
         let short = |disk: Disk| disk.free_bytes < self.0.options.ballast_bytes;
+        if self.has_plenty() {
+            return;
+        }
         if self.in_place() && self.disk().is_some_and(short) {
             self.give_up();
         }
@@ -175,12 +191,23 @@ impl Reserve {
             disk = self.disk().unwrap_or(disk);
         }
         if self.in_place() && disk.free_bytes >= needed_bytes {
+            if disk.free_bytes - needed_bytes >= PLENTY_BYTES {
+                let until = self.0.opened.elapsed() + GOOD_FOR;
+                let until = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
+                self.0.plenty_until_ms.store(until, Ordering::Relaxed);
+            }
             return Ok(());
         }
         Err(NoRoom {
             free_bytes: disk.free_bytes,
             needed_bytes,
         })
+    }
+
+    /// Whether a look a moment ago found far more than is needed.
+    fn has_plenty(&self) -> bool {
+        let now = self.0.opened.elapsed().as_millis();
+        now < u128::from(self.0.plenty_until_ms.load(Ordering::Relaxed))
     }
 
     fn in_place(&self) -> bool {

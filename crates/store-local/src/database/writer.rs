@@ -1,16 +1,18 @@
-//! The thread that writes: it takes what is waiting, commits it at once, then tells everybody.
+//! The thread that writes: it takes what is waiting, commits it, then tells everybody.
 //!
-//! It never waits for more to come, so a lone write is as fast as the disk; while one commit is under way the next group
-//! gathers by itself. A group in which nobody needs the disk is committed without waiting for it.
+//! It waits for nobody where few write, so a lone write is as fast as the disk. Where many do, a commit costs more than
+//! all that it commits, so the thread lets a group gather before it takes it. What nobody waits for goes with the next
+//! group. A group in which nobody needs the disk is committed without waiting for it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::transaction::{Effects, Transaction};
 use super::{DatabaseError, is_full};
@@ -23,6 +25,16 @@ const QUEUE: usize = 1024;
 /// How many operations share a commit: enough to hide the disk, few enough to keep the first of them from waiting long.
 const GROUP: usize = 64;
 
+/// From how many operations of a group on the next one is given time to gather: so many at once are many writers.
+const CROWD: usize = 4;
+
+/// That time, for each of them: together at most about what a commit takes.
+const GATHERING: Duration = Duration::from_micros(30);
+const MOST_GATHERED: u32 = 16;
+
+/// How long what nobody waits for is kept for a group to come.
+const LINGER: Duration = Duration::from_millis(5);
+
 /// The log is written back into the database when it has this many pages.
 const CHECKPOINT_PAGES: i32 = 1000;
 
@@ -33,6 +45,8 @@ pub(crate) enum Durability {
     Now,
     /// With a later one: losing it only means doing it again.
     Lazy,
+    /// The same, and nobody waits for it: it may be put off for a moment.
+    Idle,
 }
 
 /// What an operation is for.
@@ -46,7 +60,7 @@ pub(super) enum Need {
 
 pub(super) struct Writer {
     /// Taken away to let the thread end.
-    queue: Option<mpsc::Sender<Queued>>,
+    queue: Option<SyncSender<Queued>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,7 +88,7 @@ struct Pending<T, F> {
 /// What the thread owns.
 struct Thread {
     connection: Connection,
-    queue: mpsc::Receiver<Queued>,
+    queue: Receiver<Queued>,
     health: Health,
     reserve: Reserve,
     /// Whether a commit waits for the disk, as the connection is set now.
@@ -95,7 +109,7 @@ impl Writer {
             told.store(pages, Ordering::Relaxed);
             Ok(())
         }))?;
-        let (sender, queue) = mpsc::channel(QUEUE);
+        let (sender, queue) = mpsc::sync_channel(QUEUE);
         let state = Thread {
             connection,
             queue,
@@ -140,7 +154,7 @@ impl Writer {
         match queue.try_send(queued) {
             Ok(()) => Ok(answer),
             Err(TrySendError::Full(_)) => Err(DatabaseError::Busy),
-            Err(TrySendError::Closed(_)) => Err(DatabaseError::Abandoned),
+            Err(TrySendError::Disconnected(_)) => Err(DatabaseError::Abandoned),
         }
     }
 
@@ -159,13 +173,9 @@ impl Writer {
 
 impl Thread {
     fn run(mut self) {
-        while let Some(first) = self.queue.blocking_recv() {
-            let mut group = vec![first];
-            while group.len() < GROUP
-                && let Ok(next) = self.queue.try_recv()
-            {
-                group.push(next);
-            }
+        let mut before = 0;
+        while let Some(group) = self.next_group(before) {
+            before = group.len();
             // What is dropped here fails at its caller, who then asks after the health.
             if self.health.check().is_ok() {
                 self.commit(group);
@@ -175,6 +185,30 @@ impl Thread {
         if let Err(error) = self.write_back("TRUNCATE") {
             tracing::warn!(%error, "the log was not written back at the end; the next start does it");
         }
+    }
+
+    /// What is to be committed next; `None` once nobody can send any more. `before` is the size of the group before.
+    fn next_group(&self, before: usize) -> Option<Vec<Queued>> {
+        let first = self.queue.recv().ok()?;
+        let mut is_idle = first.durability == Durability::Idle;
+        let mut group = vec![first];
+        let until = Instant::now() + LINGER;
+        while is_idle && group.len() < GROUP {
+            let left = until.saturating_duration_since(Instant::now());
+            // At the end of the time, and of the program, it goes alone.
+            let Ok(next) = self.queue.recv_timeout(left) else {
+                break;
+            };
+            is_idle = next.durability == Durability::Idle;
+            group.push(next);
+        }
+        if before >= CROWD {
+            let crowd = u32::try_from(before).unwrap_or(MOST_GATHERED);
+            thread::sleep(GATHERING * crowd.min(MOST_GATHERED));
+        }
+        let room = GROUP.saturating_sub(group.len());
+        group.extend(self.queue.try_iter().take(room));
+        Some(group)
     }
 
     fn commit(&mut self, mut group: Vec<Queued>) {
@@ -261,7 +295,7 @@ impl Thread {
             // Takes effect while it is prepared, so a cached statement would do nothing.
             self.connection.execute_batch(match durability {
                 Durability::Now => "PRAGMA synchronous=FULL",
-                Durability::Lazy => "PRAGMA synchronous=NORMAL",
+                Durability::Lazy | Durability::Idle => "PRAGMA synchronous=NORMAL",
             })?;
             self.durability = durability;
         }
