@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use hyper_kit::{Body, BodyError, read_limited};
 use jiff::Timestamp;
 use router_core::{
-    Answered, Bucket, CallHead, ModelId, OpenCall, RefusedCall, RequestId, RouterError,
+    Answered, Bucket, CallHead, ModelId, OpenCall, RefusedCall, RequestId, RouterError, Waiter,
 };
 
 use crate::api::Asked;
@@ -77,16 +77,19 @@ fn written_down(service: &RouterService, refused: RefusedCall) -> RouterError {
     refused.error
 }
 
+/// Waits for the answer of a call; an error among the answers comes with its bucket.
+pub(crate) async fn answer(waiter: Waiter, request: RequestId) -> (Response<Body>, Option<Bucket>) {
+    let answered = waiter.wait().await;
+    let bucket = answered.result.as_ref().err().map(RouterError::bucket);
+    (respond(answered, request), bucket)
+}
+
 impl Opened<'_> {
-    /// Reads the body, starts the execution and waits for its answer; an error among the answers comes with its bucket.
+    /// Reads the body and starts the execution, whose answer is to be waited for.
     ///
     /// # Errors
     /// If the body cannot be read.
-    pub(crate) async fn run(
-        self,
-        body: Body,
-        request: RequestId,
-    ) -> Result<(Response<Body>, Option<Bucket>), BodyError> {
+    pub(crate) async fn run(self, body: Body) -> Result<Waiter, BodyError> {
         let service = self.service;
         let config = &service.config;
         let body = match read_limited(body, config.body_bytes, config.read_pace).await {
@@ -98,9 +101,7 @@ impl Opened<'_> {
         };
         let (execution, waiter) = self.take().run(body);
         service.executions.spawn(execution);
-        let answered = waiter.wait().await;
-        let bucket = answered.result.as_ref().err().map(RouterError::bucket);
-        Ok((respond(answered, request), bucket))
+        Ok(waiter)
     }
 
     /// The model that is called.
