@@ -28,6 +28,10 @@ pub use files::{Builtin, File, Source};
 pub use kind::{Kind, KindFolder, KindPartner};
 pub use watch::Watch;
 
+/// How many unused connections are kept for each host of a partner: one more would be made anew for nearly every call of a
+/// busy moment, while an unused one costs a descriptor and some KiB for a minute.
+const IDLE_PER_PARTNER: usize = 256;
+
 /// What loading depends on besides the files.
 #[derive(Clone)]
 pub struct Settings {
@@ -101,6 +105,7 @@ impl Settings {
             },
             extra_ca_pem,
             user_agent: Some(HeaderValue::from_static("easel")),
+            idle_per_host: IDLE_PER_PARTNER,
             ..ClientConfig::default()
         })?;
         Ok(Self {
