@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -56,8 +56,9 @@ pub(super) async fn run<A: Application>(
         info: ConnectionInfo { peer, local },
     });
     let ended = match protocol {
-        Protocol::Http1 => serve_http1(io, &served, &shared).await,
-        Protocol::Http2 => serve_http2(io, &served, &shared).await,
+        // Each on the heap, so that a connection does not take the room of what it does not speak.
+        Protocol::Http1 => Box::pin(serve_http1(io, &served, &shared)).await,
+        Protocol::Http2 => Box::pin(serve_http2(io, &served, &shared)).await,
     };
     if let Err(error) = ended {
         // Clients break off for reasons of their own, many a second under attack.
@@ -128,6 +129,7 @@ async fn serve_http1<A: Application>(
         .max_buf_size(limits.buffer_bytes.max(limits.max_header_bytes as usize))
         .serve_connection(TokioIo::new(io), service)
         .with_upgrades();
+    let connection = Box::pin(connection);
     drive(connection, |it| it.graceful_shutdown(), None, shared).await
 }
 
@@ -155,6 +157,7 @@ async fn serve_http2<A: Application>(
         .keep_alive_interval(limits.h2_keep_alive)
         .keep_alive_timeout(limits.h2_keep_alive)
         .serve_connection(TokioIo::new(io), service);
+    let connection = Box::pin(connection);
     let idle = Idle {
         activity: &served.activity,
         after: limits.h2_idle,
@@ -173,7 +176,7 @@ struct Idle<'a> {
 ///
 /// The connection is polled first, so a request whose bytes have arrived is served even when the drain has begun.
 async fn drive<C, A>(
-    connection: C,
+    mut connection: Pin<Box<C>>,
     tell: impl Fn(Pin<&mut C>),
     idle: Option<Idle<'_>>,
     shared: &Shared<A>,
@@ -181,7 +184,6 @@ async fn drive<C, A>(
 where
     C: Future<Output = hyper::Result<()>>,
 {
-    let mut connection = pin!(connection);
     let mut told = false;
     loop {
         tokio::select! {

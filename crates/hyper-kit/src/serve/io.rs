@@ -142,15 +142,25 @@ impl AsyncRead for ConnectionIo {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.prefix.has_remaining() {
+        let has_prefix = self.prefix.has_remaining();
+        if has_prefix {
             let n = self.prefix.len().min(buf.remaining());
             buf.put_slice(&self.prefix.split_to(n));
-            return Poll::Ready(Ok(()));
+            if buf.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            // What follows goes along: hyper would double its buffer to read it behind so few bytes.
         }
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        self.arrived(&buf.filled()[before..]);
-        Poll::Ready(Ok(()))
+        match Pin::new(&mut self.stream).poll_read(cx, buf) {
+            Poll::Ready(Ok(())) => {
+                self.arrived(&buf.filled()[before..]);
+                Poll::Ready(Ok(()))
+            }
+            // It is told again when the prefix is gone.
+            Poll::Ready(Err(_)) | Poll::Pending if has_prefix => Poll::Ready(Ok(())),
+            other @ (Poll::Ready(Err(_)) | Poll::Pending) => other,
+        }
     }
 }
 

@@ -71,8 +71,14 @@ impl HeadWatch {
                         self.keep(bytes);
                         break;
                     };
-                    self.keep(&bytes[..end]);
-                    bytes = &bytes[end + 1..];
+                    let (ended, rest) = (&bytes[..end], &bytes[end + 1..]);
+                    bytes = rest;
+                    // Most lines arrive whole and are looked at where they are.
+                    if self.line.is_empty() && ended.len() <= LONGEST_LINE {
+                        doubt = doubt.or(self.end_line(section, ended));
+                        continue;
+                    }
+                    self.keep(ended);
                     let line = std::mem::take(&mut self.line);
                     doubt = doubt.or(self.end_line(section, &line));
                 }
