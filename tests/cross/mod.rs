@@ -223,7 +223,7 @@ impl Ask<'_> {
         let (status, body) = match Socket::open(self.server.address, call.request.clone()).await {
             Ok(mut socket) => match socket.next().await? {
                 Message::Json(message) => (101, message.to_string()),
-                other => panic!("{other:?}"),
+                other @ (Message::Binary(_) | Message::Closed(_)) => panic!("{other:?}"),
             },
             Err(error) => (error.to_string().parse().expect("a status"), String::new()),
         };

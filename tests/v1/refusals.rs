@@ -7,12 +7,18 @@ use super::{post, tiny_graph};
 
 const TOKEN: [&str; 2] = ["--token", "s3cret-of-a-test"];
 
+/// What is wrong with an input: kind, name of the input, and the names of the fields that tell more.
+type InputError = (String, Value, Vec<String>);
+
+/// What is wrong with a node: its id, its class and the outputs that it takes with it, and the kind and input of its one error.
+type NodeError = (&'static str, Value, &'static str, Value);
+
 /// A refusal as far as it must be the recorded one: status, kind of the whole, and by node what is wrong with which input.
 #[derive(Debug, PartialEq)]
 struct Refusal {
     status: u64,
     kind: Value,
-    nodes: Vec<(String, Value, Vec<(String, Value, Vec<String>)>)>,
+    nodes: Vec<(String, Value, Vec<InputError>)>,
 }
 
 impl Refusal {
@@ -48,12 +54,7 @@ impl Refusal {
 /// What ours must say where it does not say what was recorded: kinds that are newer, what the recorded server answered with
 /// 500 or cut short, and what it let through although it cannot run. The nodes, each with its class and the outputs that it
 /// takes with it, and its one error.
-fn instead(
-    name: &str,
-) -> Option<(
-    &'static str,
-    Vec<(&'static str, Value, &'static str, Value)>,
-)> {
+fn instead(name: &str) -> Option<(&'static str, Vec<NodeError>)> {
     let failed = "prompt_outputs_failed_validation";
     Some(match name {
         "raw_empty_body" | "raw_not_json" => ("invalid_json", vec![]),
