@@ -5,12 +5,15 @@
 pub mod pixels;
 
 mod opaque;
+mod spare;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use opaque::Opaque;
 pub use pixels::{Frame, Image, Mask, ShapeError};
+pub use spare::release_spare_memory;
+pub(crate) use spare::unwritten;
 
 use crate::FileInput;
 

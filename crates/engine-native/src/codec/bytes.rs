@@ -11,7 +11,7 @@ pub fn to_bytes(frame: &Frame) -> Vec<u8> {
 }
 
 /// As [`to_bytes`], into a slice of the same length.
-pub(super) fn samples_to_bytes(samples: &[f32], bytes: &mut [u8]) {
+pub(crate) fn samples_to_bytes(samples: &[f32], bytes: &mut [u8]) {
     for (byte, &sample) in bytes.iter_mut().zip(samples) {
         *byte = to_byte(sample);
     }

@@ -40,19 +40,54 @@ pub fn blend(
     let image2 = each(image2, |frame| with_channels(frame, channels))?;
     let image2 = scale::common_upscale(image2, width, height, Method::Bicubic, Crop::Center)?;
     let pairs = broadcast(image1.into_frames(), image2.into_frames())?;
-    let (keep, mix) = ((1.0 - factor) as f32, factor as f32);
+    let shares = ((1.0 - factor) as f32, factor as f32);
     let frames = map_distinct(pairs, |(a, b)| {
-        let out = |a: f32, blended: f32| (a * keep + blended * mix).clamp(0.0, 1.0);
         Ok(match mode {
-            BlendMode::Normal => zip_samples(a, &b, out),
-            BlendMode::Multiply => zip_samples(a, &b, |a, b| out(a, a * b)),
-            BlendMode::Screen => zip_samples(a, &b, |a, b| out(a, 1.0 - (1.0 - a) * (1.0 - b))),
-            BlendMode::Overlay => zip_samples(a, &b, |a, b| out(a, overlay(a, b))),
-            BlendMode::SoftLight => zip_samples(a, &b, |a, b| out(a, soft_light(a, b))),
-            BlendMode::Difference => zip_samples(a, &b, |a, b| out(a, a - b)),
+            BlendMode::Normal => zip_samples(
+                a,
+                &b,
+                #[inline(always)]
+                |a, b| mixed(shares, a, b),
+            ),
+            BlendMode::Multiply => zip_samples(
+                a,
+                &b,
+                #[inline(always)]
+                |a, b| mixed(shares, a, a * b),
+            ),
+            BlendMode::Screen => zip_samples(
+                a,
+                &b,
+                #[inline(always)]
+                |a, b| mixed(shares, a, 1.0 - (1.0 - a) * (1.0 - b)),
+            ),
+            BlendMode::Overlay => zip_samples(
+                a,
+                &b,
+                #[inline(always)]
+                |a, b| mixed(shares, a, overlay(a, b)),
+            ),
+            BlendMode::SoftLight => zip_samples(
+                a,
+                &b,
+                #[inline(always)]
+                |a, b| mixed(shares, a, soft_light(a, b)),
+            ),
+            BlendMode::Difference => zip_samples(
+                a,
+                &b,
+                #[inline(always)]
+                |a, b| mixed(shares, a, a - b),
+            ),
         })
     })?;
     Ok(Image::new(frames)?)
+}
+
+/// So much of a sample and so much of what a mode made of it.
+#[inline(always)]
+fn mixed((keep, mix): (f32, f32), a: f32, blended: f32) -> f32 {
+    (a * keep + blended * mix).clamp(0.0, 1.0)
 }
 
 #[inline(always)]

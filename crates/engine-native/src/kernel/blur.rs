@@ -23,7 +23,12 @@ const EXACT_PRODUCTS: usize = 1 << 27;
 /// If the radius does not stay inside the picture.
 pub fn blur(image: Image, radius: usize, sigma: f64) -> Result<Image, KernelError> {
     convolve(image, radius, |frame, exact| match exact {
-        true => square::convolve(frame, &weights::gaussian(radius, sigma), |sum| sum),
+        true => square::convolve(
+            frame,
+            &weights::gaussian(radius, sigma),
+            #[inline(always)]
+            |sum| sum,
+        ),
         false => separable::convolve(
             frame,
             &weights::gaussian_line(radius, sigma),
@@ -42,6 +47,7 @@ pub fn sharpen(image: Image, radius: usize, sigma: f64, alpha: f64) -> Result<Im
         true => square::convolve(
             frame,
             &weights::sharpening(radius, sigma, strength),
+            #[inline(always)]
             |sum| sum.clamp(0.0, 1.0),
         ),
         false => separable::convolve(
@@ -79,6 +85,18 @@ fn reflected(position: usize, length: usize) -> usize {
         position
     } else {
         2 * (length - 1) - position
+    }
+}
+
+/// Fills the margins with the pixels next to them in reverse order; the outermost pixel is not repeated.
+fn mirror(padded: &mut [f32], radius: usize, channels: usize) {
+    let last = padded.len() / channels - radius - 1;
+    let mut copy = |from: usize, to: usize| {
+        padded.copy_within(from * channels..(from + 1) * channels, to * channels)
+    };
+    for distance in 1..=radius {
+        copy(radius + distance, radius - distance);
+        copy(last - distance, last + distance);
     }
 }
 

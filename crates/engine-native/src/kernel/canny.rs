@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::KernelError;
 use super::channel::mask_to_image;
-use super::frames::{blank, map_distinct};
+use super::frames::{map_distinct, unwritten};
 use super::rows::{fill_bands, fill_rows};
 use crate::value::{Frame, Image, Mask};
 
@@ -28,7 +28,7 @@ pub fn canny(image: Image, low: f64, high: f64) -> Result<Image, KernelError> {
 
 fn grey(frame: &Frame) -> Result<Frame, KernelError> {
     let (height, width, channels) = frame.shape();
-    let mut data = blank(height, width, 1)?;
+    let mut data = unwritten(height, width, 1)?;
     match channels {
         1 => data.copy_from_slice(frame.data()),
         2 => {
@@ -61,7 +61,7 @@ fn blurred(frame: &Frame) -> Result<Frame, KernelError> {
         });
     }
     let weights = gaussian();
-    let mut along = blank(height, width, 1)?;
+    let mut along = unwritten(height, width, 1)?;
     fill_bands(&mut along, width, |first, band| {
         let mut padded = vec![0.0; width + 2 * RADIUS];
         for (y, out) in band.chunks_exact_mut(width).enumerate() {
@@ -82,7 +82,7 @@ fn blurred(frame: &Frame) -> Result<Frame, KernelError> {
         }
     });
     let along = Frame::new(height, width, 1, along);
-    let mut across = blank(height, width, 1)?;
+    let mut across = unwritten(height, width, 1)?;
     fill_rows(&mut across, width, |y, out| {
         let row = |offset: isize| {
             let y = (y as isize + offset).unsigned_abs();
@@ -128,7 +128,7 @@ impl Slopes {
     /// By the Sobel operator, not normalised, the border repeated.
     fn of(frame: &Frame) -> Result<Self, KernelError> {
         let (height, width, _) = frame.shape();
-        let mut magnitude = blank(height, width, 1)?;
+        let mut magnitude = unwritten(height, width, 1)?;
         fill_rows(&mut magnitude, width, |y, out| {
             let slopes = RowSlopes::new(frame, y);
             for (x, out) in out.iter_mut().enumerate() {
@@ -151,7 +151,7 @@ impl Slopes {
 
     fn edges(&self, low: f32, high: f32) -> Result<Frame, KernelError> {
         let (height, width, _) = self.magnitude.shape();
-        let mut edges = blank(height, width, 1)?;
+        let mut edges = unwritten(height, width, 1)?;
         fill_rows(&mut edges, width, |y, out| {
             for (x, out) in out.iter_mut().enumerate() {
                 let here = self.magnitude.row(y)[x];

@@ -9,7 +9,7 @@ pub use porter_duff::{PorterDuffMode, porter_duff};
 use super::KernelError;
 use super::channel::with_channels;
 use super::frames::{Shared, cycle, each, map_distinct};
-use super::rows::fill_rows;
+use super::rows::change_chunks;
 use super::scale::{self, Crop, Method};
 use crate::value::{Frame, Image, Mask};
 
@@ -87,34 +87,29 @@ impl Shared for Layers {
 }
 
 impl Layers {
-    fn composed(mut self, x: usize, y: usize) -> Arc<Frame> {
+    fn composed(self, x: usize, y: usize) -> Arc<Frame> {
         let channels = self.destination.channels();
         let stride = self.destination.width() * channels;
         if x >= self.destination.width() || y >= self.destination.height() {
             return self.destination;
         }
-        fill_rows(
-            Arc::make_mut(&mut self.destination).data_mut(),
-            stride,
-            |row_y, row| {
-                let Some(from) = row_y
-                    .checked_sub(y)
-                    .filter(|&from| from < self.source.height())
-                else {
-                    return;
-                };
-                let covered = &mut row[x * channels..];
-                let source = self.source.row(from);
-                match &self.mask {
-                    None => {
-                        let length = covered.len().min(source.len());
-                        covered[..length].copy_from_slice(&source[..length]);
-                    }
-                    Some(mask) => mix(covered, source, mask.row(from), channels),
+        change_chunks(self.destination, stride, |row_y, row| {
+            let Some(from) = row_y
+                .checked_sub(y)
+                .filter(|&from| from < self.source.height())
+            else {
+                return;
+            };
+            let covered = &mut row[x * channels..];
+            let source = self.source.row(from);
+            match &self.mask {
+                None => {
+                    let length = covered.len().min(source.len());
+                    covered[..length].copy_from_slice(&source[..length]);
                 }
-            },
-        );
-        self.destination
+                Some(mask) => mix(covered, source, mask.row(from), channels),
+            }
+        })
     }
 }
 

@@ -4,7 +4,7 @@
 //! width. Beyond the border there is nothing: windows are cut there.
 
 use super::KernelError;
-use super::frames::blank;
+use super::frames::unwritten;
 use super::rows::fill_bands;
 use crate::value::Frame;
 
@@ -60,7 +60,7 @@ fn separable(
     let stride = width * channels;
     let columns = Window::new(reach, height);
     let strip = strip_width(height + columns.length);
-    let mut between = blank(height, stride.div_ceil(strip), strip)?;
+    let mut between = unwritten(height, stride.div_ceil(strip), strip)?;
     fill_bands(&mut between, height * strip, |first, band| {
         let mut line = Line::new(&columns, height, strip, none);
         for (i, out) in band.chunks_exact_mut(height * strip).enumerate() {
@@ -73,7 +73,7 @@ fn separable(
         }
     });
     let rows = Window::new(reach, width);
-    let mut out = blank(height, width, channels)?;
+    let mut out = unwritten(height, width, channels)?;
     fill_bands(&mut out, stride, |first, band| {
         let mut line = Line::new(&rows, width, channels, none);
         for (i, out) in band.chunks_exact_mut(stride).enumerate() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::KernelError;
-use crate::value::{Frame, Image, Mask};
+use crate::value::{self, Frame, Image, Mask};
 
 /// What one frame may hold: 16384 x 16384 RGBA, the largest size that the node definitions let anybody ask for.
 pub const MAX_FRAME_SAMPLES: usize = 16384 * 16384 * 4;
@@ -25,18 +25,22 @@ pub fn output_bytes(frames: usize, height: usize, width: usize, channels: usize)
         .fold(frames as u64, |bytes, &n| bytes.saturating_mul(n as u64))
 }
 
-/// Zeroed samples of a new frame.
+/// Samples of a new frame, of any value: the kernel writes all of them.
 ///
 /// # Errors
 /// If the frame would be empty or beyond [`MAX_FRAME_SAMPLES`].
-pub(super) fn blank(height: usize, width: usize, channels: usize) -> Result<Vec<f32>, KernelError> {
-    Ok(vec![0.0; samples(height, width, channels)?])
+pub(super) fn unwritten(
+    height: usize,
+    width: usize,
+    channels: usize,
+) -> Result<Vec<f32>, KernelError> {
+    Ok(value::unwritten(samples(height, width, channels)?))
 }
 
 /// The number of samples of a frame that may be made.
 ///
 /// # Errors
-/// As [`blank`].
+/// As [`unwritten`].
 pub(super) fn samples(height: usize, width: usize, channels: usize) -> Result<usize, KernelError> {
     if height == 0 || width == 0 {
         return Err(KernelError::EmptyResult { width, height });

@@ -7,8 +7,8 @@ use std::sync::Arc;
 pub use grow::grow;
 
 use super::KernelError;
-use super::frames::{blank, broadcast, each_mask, map_distinct};
-use super::rows::fill_rows;
+use super::frames::{broadcast, each_mask, map_distinct, unwritten};
+use super::rows::{change_chunks, fill_rows, zip_samples};
 use crate::value::{Frame, Mask};
 
 /// How the pixels of a source mask change those of a destination.
@@ -43,7 +43,7 @@ pub fn crop(
         let (left, top) = (x.min(frame.width()), y.min(frame.height()));
         let width = width.min(frame.width() - left);
         let height = height.min(frame.height() - top);
-        let mut data = blank(height, width, 1)?;
+        let mut data = unwritten(height, width, 1)?;
         fill_rows(&mut data, width, |row, out| {
             out.copy_from_slice(&frame.row(top + row)[left..left + width])
         });
@@ -70,17 +70,16 @@ pub fn feather(
         ramp(top, mask.first().height()),
         ramp(bottom, mask.first().height()),
     );
-    each_mask(mask, |mut frame| {
+    each_mask(mask, |frame| {
         let (height, width, _) = frame.shape();
-        fill_rows(Arc::make_mut(&mut frame).data_mut(), width, |y, row| {
+        Ok(change_chunks(frame, width, |y, row| {
             scale(row, &columns.0);
             scale_reversed(row, &columns.1);
             let factor = |ramp: &[f32], distance: usize| ramp.get(distance).copied().unwrap_or(1.0);
             let (upper, lower) = (factor(&rows.0, y), factor(&rows.1, height - 1 - y));
             row.iter_mut()
                 .for_each(|sample| *sample = *sample * upper * lower);
-        });
-        Ok(frame)
+        }))
     })
 }
 
@@ -123,40 +122,44 @@ pub fn composite(
     let on = |v: f32| v.abs() > 0.5;
     let number = |truth: bool| f32::from(u8::from(truth));
     let pairs = broadcast(destination.into_frames(), source.into_frames())?;
-    let frames = map_distinct(pairs, |(mut a, b)| {
-        let target = Arc::make_mut(&mut a);
-        match operation {
-            MaskOperation::Multiply => combine(target, &b, x, y, |a, b| a * b),
-            MaskOperation::Add => combine(target, &b, x, y, |a, b| a + b),
-            MaskOperation::Subtract => combine(target, &b, x, y, |a, b| a - b),
-            MaskOperation::And => combine(target, &b, x, y, |a, b| number(on(a) & on(b))),
-            MaskOperation::Or => combine(target, &b, x, y, |a, b| number(on(a) | on(b))),
-            MaskOperation::Xor => combine(target, &b, x, y, |a, b| number(on(a) ^ on(b))),
-        }
-        Ok(a)
+    let frames = map_distinct(pairs, |(a, b)| {
+        Ok(match operation {
+            MaskOperation::Multiply => combine(a, &b, x, y, |a, b| a * b),
+            MaskOperation::Add => combine(a, &b, x, y, |a, b| a + b),
+            MaskOperation::Subtract => combine(a, &b, x, y, |a, b| a - b),
+            MaskOperation::And => combine(a, &b, x, y, |a, b| number(on(a) & on(b))),
+            MaskOperation::Or => combine(a, &b, x, y, |a, b| number(on(a) | on(b))),
+            MaskOperation::Xor => combine(a, &b, x, y, |a, b| number(on(a) ^ on(b))),
+        })
     })?;
     Ok(Mask::new(frames)?)
 }
 
 fn combine(
-    target: &mut Frame,
+    target: Arc<Frame>,
     source: &Frame,
     x: usize,
     y: usize,
     f: impl Fn(f32, f32) -> f32 + Sync,
-) {
+) -> Arc<Frame> {
     let width = target.width();
-    fill_rows(target.data_mut(), width, |row_y, row| {
+    let f = |a: f32, b: f32| f(a, b).clamp(0.0, 1.0);
+    if (x, y) == (0, 0) && target.shape() == source.shape() {
+        return zip_samples(target, source, f);
+    }
+    change_chunks(target, width, |row_y, row| {
         let inside = row_y.checked_sub(y).filter(|&from| from < source.height());
-        if let (Some(from), Some(covered)) = (inside, row.get_mut(x..)) {
-            covered
-                .iter_mut()
-                .zip(source.row(from))
-                .for_each(|(a, &b)| *a = f(*a, b));
-        }
-        row.iter_mut()
+        let above = inside.map(|from| source.row(from)).unwrap_or_default();
+        let (left, covered) = row.split_at_mut(x.min(width));
+        let (covered, right) = covered.split_at_mut(above.len().min(covered.len()));
+        covered
+            .iter_mut()
+            .zip(above)
+            .for_each(|(a, &b)| *a = f(*a, b));
+        left.iter_mut()
+            .chain(right)
             .for_each(|sample| *sample = sample.clamp(0.0, 1.0));
-    });
+    })
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 //! Each pair of samples has a number, and its noise follows from that and the seed alone. Only sums, products, quotients and
 //! square roots are used, which are rounded alike everywhere: a logarithm or cosine of the platform is not.
 
-use std::sync::Arc;
-
 use rayon::prelude::*;
 
 use super::KernelError;
-use super::rows::fill_bands;
+use super::rows::change_chunks;
+use super::vector::widest;
 use crate::value::Image;
 
 /// Pairs that are made together, so that the arithmetic runs in vectors.
@@ -24,26 +23,32 @@ pub fn add_noise(image: Image, seed: u64, strength: f64) -> Result<Image, Kernel
         .into_frames()
         .into_par_iter()
         .enumerate()
-        .map(|(number, mut frame)| {
+        .map(|(number, frame)| {
             let blocks_before = number * frame.data().len().div_ceil(2 * BLOCK);
-            fill_bands(
-                Arc::make_mut(&mut frame).data_mut(),
-                2 * BLOCK,
-                |first, band| {
-                    for (block, samples) in band.chunks_mut(2 * BLOCK).enumerate() {
-                        let noise = normals(seed, (blocks_before + first + block) as u64);
-                        for (sample, noise) in samples.iter_mut().zip(noise.as_flattened()) {
-                            *sample = (*sample + strength * noise).clamp(0.0, 1.0);
-                        }
-                    }
-                },
-            );
-            frame
+            change_chunks(frame, 2 * BLOCK, |block, samples| {
+                let number = (blocks_before + block) as u64;
+                widest(
+                    samples,
+                    #[inline(always)]
+                    |samples| add_block(samples, seed, number, strength),
+                    #[inline(always)]
+                    |samples| add_block(samples, seed, number, strength),
+                );
+            })
         });
     Ok(Image::new(frames.collect())?)
 }
 
+#[inline(always)]
+fn add_block(samples: &mut [f32], seed: u64, block: u64, strength: f32) {
+    let noise = normals(seed, block);
+    for (sample, noise) in samples.iter_mut().zip(noise.as_flattened()) {
+        *sample = (*sample + strength * noise).clamp(0.0, 1.0);
+    }
+}
+
 /// Normal numbers of one block, after Box and Muller: a radius and an angle make two.
+#[inline(always)]
 fn normals(seed: u64, block: u64) -> [[f32; BLOCK]; 2] {
     let (mut radius, mut turn) = ([0.0; BLOCK], [0.0; BLOCK]);
     for i in 0..BLOCK {
@@ -66,6 +71,7 @@ fn normals(seed: u64, block: u64) -> [[f32; BLOCK]; 2] {
 }
 
 /// The finaliser of SplitMix64 over a counter that starts at the scrambled seed.
+#[inline(always)]
 fn scrambled(seed: u64, counter: u64) -> u64 {
     const GOLDEN_RATIO: u64 = 0x9E37_79B9_7F4A_7C15;
     let mix = |mut bits: u64| {

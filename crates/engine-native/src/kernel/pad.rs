@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::KernelError;
-use super::frames::{blank, each, samples};
+use super::frames::{each, samples, unwritten};
 use super::rows::fill_rows;
 use super::scale::{self, Crop, Method};
 use crate::value::{Frame, Image, Mask};
@@ -77,7 +77,7 @@ fn framed(frame: Arc<Frame>, margins: Margins, background: f32) -> Result<Arc<Fr
     let (height, width, channels) = frame.shape();
     let outer_width = width + margins.left + margins.right;
     let outer_height = height + margins.top + margins.bottom;
-    let mut data = blank(outer_height, outer_width, channels)?;
+    let mut data = unwritten(outer_height, outer_width, channels)?;
     fill_rows(&mut data, outer_width * channels, |y, out| {
         match y.checked_sub(margins.top).filter(|&y| y < height) {
             None => out.fill(background),
@@ -106,7 +106,7 @@ fn outpaint_mask(
 ) -> Result<Frame, KernelError> {
     let outer_width = width + margins.left + margins.right;
     let outer_height = height + margins.top + margins.bottom;
-    let mut data = blank(outer_height, outer_width, 1)?;
+    let mut data = unwritten(outer_height, outer_width, 1)?;
     let soft = feathering > 0 && feathering * 2 < height && feathering * 2 < width;
     // A side that was not extended is infinitely far away, and the far sides are one pixel farther than they look, as recorded.
     let distance =
@@ -124,7 +124,9 @@ fn outpaint_mask(
                 let (inner, right) = rest.split_at_mut(width);
                 left.fill(1.0);
                 right.fill(1.0);
-                if soft {
+                if !soft {
+                    inner.fill(0.0);
+                } else {
                     for (x, sample) in inner.iter_mut().enumerate() {
                         let horizontal = distance(margins.left, x, width).min(distance(
                             margins.right,

@@ -3,7 +3,8 @@
 use super::KernelError;
 use super::frames::{each, each_mask};
 use super::rows::{fill_bands, map_samples};
-use crate::value::{Frame, Image, Mask};
+use crate::codec;
+use crate::value::{Frame, Image, Mask, unwritten};
 
 /// Reads 8-bit samples: `level / 255`.
 ///
@@ -11,7 +12,7 @@ use crate::value::{Frame, Image, Mask};
 /// If `bytes` does not hold `height * width * channels` samples: that is a bug of the caller, never of its input.
 #[must_use]
 pub fn from_bytes(height: usize, width: usize, channels: usize, bytes: &[u8]) -> Frame {
-    let mut data = vec![0.0; bytes.len()];
+    let mut data = unwritten(bytes.len());
     fill_bands(&mut data, 1, |first, band| {
         band.iter_mut()
             .zip(&bytes[first..])
@@ -32,9 +33,7 @@ pub fn to_bytes(frame: &Frame) -> Vec<u8> {
 
 /// [`to_bytes`] of a slice.
 pub(super) fn to_levels(samples: &[f32], levels: &mut [u8]) {
-    for (level, &sample) in levels.iter_mut().zip(samples) {
-        *level = (255.0 * sample) as u8;
-    }
+    codec::samples_to_bytes(samples, levels);
 }
 
 /// ImageInvert: `1 - v`, alpha too.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::value::Frame;
+use super::vector::widest;
+use crate::value::{Frame, unwritten};
 
 /// Fewer samples than this are done before another thread has woken up.
 const SPLIT_SAMPLES: usize = 1 << 16;
@@ -54,24 +55,70 @@ pub(super) fn fill_rows<T: Send>(
     });
 }
 
-/// Fills a row of two outputs.
-type FillPair<'a> = dyn Fn(usize, &mut [f32], &mut [f32]) + Sync + 'a;
+/// Fills a row of several outputs.
+type FillRows<'a, const N: usize> = dyn Fn(usize, [&mut [f32]; N]) + Sync + 'a;
 
-/// Calls `fill(y, row of a, row of b)` for every row of two outputs of the same height.
-pub(super) fn fill_row_pairs(
-    (a, a_stride): (&mut [f32], usize),
-    (b, b_stride): (&mut [f32], usize),
-    fill: &FillPair<'_>,
-) {
-    if a_stride == 0 || b_stride == 0 {
+/// Calls `fill(y, row of each)` for every row of several outputs of the same height; each comes with its stride.
+pub(super) fn fill_rows_of<const N: usize>(outs: [(&mut [f32], usize); N], fill: &FillRows<'_, N>) {
+    let strides = outs.each_ref().map(|(_, stride)| *stride);
+    let widest = strides.iter().copied().max().unwrap_or(0);
+    if strides.contains(&0) {
         return;
     }
-    let rows_at_once = (SPLIT_SAMPLES / 2 / a_stride.max(b_stride)).max(1);
-    a.par_chunks_exact_mut(a_stride)
-        .zip(b.par_chunks_exact_mut(b_stride))
+    let height = outs.iter().map(|(out, stride)| out.len() / stride).max();
+    let height = height.unwrap_or(0);
+    let bands = rayon::current_num_threads() * 4;
+    let band_rows = height
+        .div_ceil(bands)
+        .max(SPLIT_SAMPLES / 2 / widest)
+        .max(1);
+    let mut parts = outs.map(|(out, stride)| out.chunks_mut(band_rows * stride));
+    let bands = (0..height.div_ceil(band_rows))
+        .map(|_| parts.each_mut().map(|part| part.next().unwrap_or_default()));
+    let bands: Vec<[&mut [f32]; N]> = bands.collect();
+    bands
+        .into_par_iter()
         .enumerate()
-        .with_min_len(rows_at_once)
-        .for_each(|(y, (a, b))| fill(y, a, b));
+        .for_each(|(band, mut outs)| {
+            let first = band * band_rows;
+            for y in first..height.min(first + band_rows) {
+                let mut at = 0;
+                let rows = outs.each_mut().map(|out| {
+                    let (row, rest) = std::mem::take(out).split_at_mut(strides[at]);
+                    at += 1;
+                    *out = rest;
+                    row
+                });
+                fill(y, rows);
+            }
+        });
+}
+
+/// Calls `change(number, samples)` for every `length` samples of a frame (fewer in the last call), in place where `frame` is
+/// the only owner, and elsewhere on a copy that is made while its samples are at hand.
+pub(super) fn change_chunks(
+    mut frame: Arc<Frame>,
+    length: usize,
+    change: impl Fn(usize, &mut [f32]) + Sync,
+) -> Arc<Frame> {
+    if let Some(owned) = Arc::get_mut(&mut frame) {
+        fill_bands(owned.data_mut(), length, |first, band| {
+            for (number, samples) in band.chunks_mut(length).enumerate() {
+                change(first + number, samples);
+            }
+        });
+        return frame;
+    }
+    let mut out = unwritten(frame.data().len());
+    fill_bands(&mut out, length, |first, band| {
+        let source = frame.data()[first * length..].chunks(length);
+        for (number, (samples, from)) in band.chunks_mut(length).zip(source).enumerate() {
+            samples.copy_from_slice(from);
+            change(first + number, samples);
+        }
+    });
+    let (height, width, channels) = frame.shape();
+    Arc::new(Frame::new(height, width, channels, out))
 }
 
 /// Applies `f` to every sample, in place where `frame` is the only owner and in one pass where it is not.
@@ -82,7 +129,7 @@ pub(super) fn map_samples(mut frame: Arc<Frame>, f: impl Fn(f32) -> f32 + Sync) 
         });
         return frame;
     }
-    let mut out = vec![0.0; frame.data().len()];
+    let mut out = unwritten(frame.data().len());
     fill_bands(&mut out, 1, |first, band| {
         let source = &frame.data()[first..first + band.len()];
         band.iter_mut()
@@ -104,22 +151,44 @@ pub(super) fn zip_samples(
     if let Some(owned) = Arc::get_mut(&mut frame) {
         fill_bands(owned.data_mut(), 1, |first, band| {
             let others = &other.data()[first..first + band.len()];
-            band.iter_mut()
-                .zip(others)
-                .for_each(|(sample, &b)| *sample = f(*sample, b));
+            widest(
+                band,
+                #[inline(always)]
+                |band| combine_into(band, others, &f),
+                #[inline(always)]
+                |band| combine_into(band, others, &f),
+            );
         });
         return frame;
     }
-    let mut out = vec![0.0; frame.data().len()];
+    let mut out = unwritten(frame.data().len());
     fill_bands(&mut out, 1, |first, band| {
         let source = &frame.data()[first..first + band.len()];
         let others = &other.data()[first..first + band.len()];
-        band.iter_mut()
-            .zip(source.iter().zip(others))
-            .for_each(|(sample, (&a, &b))| *sample = f(a, b));
+        widest(
+            band,
+            #[inline(always)]
+            |band| combine(band, source, others, &f),
+            #[inline(always)]
+            |band| combine(band, source, others, &f),
+        );
     });
     let (height, width, channels) = frame.shape();
     Arc::new(Frame::new(height, width, channels, out))
+}
+
+#[inline(always)]
+fn combine_into(out: &mut [f32], others: &[f32], f: impl Fn(f32, f32) -> f32) {
+    for (sample, &b) in out.iter_mut().zip(others) {
+        *sample = f(*sample, b);
+    }
+}
+
+#[inline(always)]
+fn combine(out: &mut [f32], source: &[f32], others: &[f32], f: impl Fn(f32, f32) -> f32) {
+    for ((sample, &a), &b) in out.iter_mut().zip(source).zip(others) {
+        *sample = f(a, b);
+    }
 }
 
 #[cfg(test)]
@@ -149,18 +218,39 @@ mod tests {
     }
 
     #[test]
-    fn two_outputs_are_filled_row_by_row() {
-        let (mut a, mut b) = (vec![0.0; 500 * 300], vec![0.0; 500 * 7]);
-        fill_row_pairs((&mut a, 300), (&mut b, 7), &|y, a, b| {
-            a.fill(y as f32);
-            b.fill(y as f32 * 2.0);
-        });
-        assert!(a.iter().enumerate().all(|(i, &v)| v == (i / 300) as f32));
+    fn several_outputs_are_filled_row_by_row() {
+        for height in [1, 3, 500] {
+            let (mut a, mut b) = (vec![0.0; height * 300], vec![0.0; height * 7]);
+            fill_rows_of([(&mut a, 300), (&mut b, 7)], &|y, [a, b]| {
+                a.fill(y as f32);
+                b.fill(y as f32 * 2.0);
+            });
+            let mut rows = a.chunks(300).zip(b.chunks(7)).zip(0..);
+            assert!(rows.all(|((a, b), y): (_, u16)| {
+                let y = f32::from(y);
+                a.iter().all(|&v| v == y) && b.iter().all(|&v| v == y * 2.0)
+            }));
+        }
+    }
+
+    #[test]
+    fn chunks_are_changed_in_place_or_on_a_copy() {
+        let frame = Arc::new(Frame::filled(300, 301, 1, 1.0));
+        let change = |number: usize, samples: &mut [f32]| {
+            samples.iter_mut().for_each(|v| *v += number as f32);
+        };
+        let copy = change_chunks(Arc::clone(&frame), 64, change);
+        assert!(frame.data().iter().all(|&v| v == 1.0));
+        let expected = |i: usize| 1.0 + (i / 64) as f32;
         assert!(
-            b.iter()
+            copy.data()
+                .iter()
                 .enumerate()
-                .all(|(i, &v)| v == (i / 7) as f32 * 2.0)
+                .all(|(i, &v)| v == expected(i))
         );
+        let address = frame.data().as_ptr();
+        let owned = change_chunks(frame, 64, change);
+        assert_eq!((owned.data().as_ptr(), &*owned), (address, &*copy));
     }
 
     #[test]

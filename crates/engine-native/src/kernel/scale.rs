@@ -4,10 +4,10 @@
 //! because a result is truncated to 8 bits later and the smallest difference then shows as a level.
 
 mod area;
-mod fused;
 mod interpolate;
 mod lanczos;
 mod nearest;
+mod position;
 mod size;
 mod taps;
 mod view;

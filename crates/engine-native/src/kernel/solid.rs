@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::KernelError;
-use super::frames::{batch_length, blank};
+use super::frames::{batch_length, unwritten};
 use crate::value::{Frame, Image, Mask};
 
 /// EmptyImage: `batch` frames of one colour, given as `0xRRGGBB`.
@@ -16,7 +16,7 @@ pub fn empty_image(
     batch: usize,
     color: u32,
 ) -> Result<Image, KernelError> {
-    let mut data = blank(height, width, 3)?;
+    let mut data = unwritten(height, width, 3)?;
     let [_, red, green, blue] = color.to_be_bytes();
     let pixel = [red, green, blue].map(|level| f32::from(level) / 255.0);
     data.as_chunks_mut().0.fill(pixel);
@@ -29,7 +29,7 @@ pub fn empty_image(
 /// # Errors
 /// If it has no pixels.
 pub fn solid_mask(value: f64, width: usize, height: usize) -> Result<Mask, KernelError> {
-    let mut data = blank(height, width, 1)?;
+    let mut data = unwritten(height, width, 1)?;
     data.fill(value as f32);
     Ok(Mask::new(vec![Arc::new(Frame::new(
         height, width, 1, data,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::KernelError;
-use super::frames::{blank, map_distinct};
+use super::frames::{map_distinct, unwritten};
 use super::rows::fill_rows;
 use super::scale::{self, Crop, Method};
 use crate::value::{Frame, Image};
@@ -173,7 +173,7 @@ fn joined(first: &Frame, second: &Frame, options: Stitch) -> Result<Frame, Kerne
         false => Boxed::new(frame, width, frame.height(), channels, padding),
     };
     let (before, after) = (boxed(first), boxed(second));
-    let mut data = blank(height, width, channels)?;
+    let mut data = unwritten(height, width, channels)?;
     fill_rows(&mut data, width * channels, |y, out| {
         if horizontal {
             let (left, rest) = out.split_at_mut(first.width() * channels);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::KernelError;
-use super::frames::{blank, each};
+use super::frames::{each, unwritten};
 use super::rows::{fill_bands, fill_rows};
 use crate::value::{Frame, Image};
 
@@ -52,7 +52,7 @@ pub fn crop(
         if (width, height) == (source_width, source_height) {
             return Ok(frame);
         }
-        let mut data = blank(height, width, channels)?;
+        let mut data = unwritten(height, width, channels)?;
         fill_rows(&mut data, width * channels, |row, out| {
             out.copy_from_slice(&frame.row(top + row)[left * channels..(left + width) * channels]);
         });
@@ -98,13 +98,10 @@ fn mirror_rows(mut frame: Arc<Frame>, direction: Flip) -> Result<Arc<Frame>, Ker
             fill_rows(owned.data_mut(), stride, |_, row| reverse(row, channels))
         }
         (None, _) => {
-            let mut data = blank(height, width, channels)?;
+            let mut data = unwritten(height, width, channels)?;
             fill_rows(&mut data, stride, |y, out| match direction {
                 Flip::Vertical => out.copy_from_slice(frame.row(height - 1 - y)),
-                Flip::Horizontal => {
-                    out.copy_from_slice(frame.row(y));
-                    reverse(out, channels);
-                }
+                Flip::Horizontal => copy_reversed(frame.row(y), channels, out),
             });
             return Ok(Arc::new(Frame::new(height, width, channels, data)));
         }
@@ -125,13 +122,35 @@ fn reverse(row: &mut [f32], channels: usize) {
     }
 }
 
+/// The pixels of a row in reverse order.
+fn copy_reversed(row: &[f32], channels: usize, out: &mut [f32]) {
+    match channels {
+        1 => out
+            .iter_mut()
+            .zip(row.iter().rev())
+            .for_each(|(out, &sample)| *out = sample),
+        3 => copy_pixels_reversed::<3>(row, out),
+        4 => copy_pixels_reversed::<4>(row, out),
+        _ => {
+            out.copy_from_slice(row);
+            reverse(out, channels);
+        }
+    }
+}
+
+fn copy_pixels_reversed<const C: usize>(row: &[f32], out: &mut [f32]) {
+    let pixels = row.as_chunks::<C>().0.iter().rev();
+    let out = out.as_chunks_mut::<C>().0.iter_mut();
+    out.zip(pixels).for_each(|(out, &pixel)| *out = pixel);
+}
+
 /// Rows of the result that are written together: their pixels lie side by side in each row that is read.
 const TILE: usize = 16;
 
 fn turn(frame: &Frame, clockwise: bool) -> Result<Arc<Frame>, KernelError> {
     let (height, width, channels) = frame.shape();
     let stride = height * channels;
-    let mut data = blank(width, height, channels)?;
+    let mut data = unwritten(width, height, channels)?;
     fill_bands(&mut data, stride, |first, band| {
         for (tile, rows) in band.chunks_mut(TILE * stride).enumerate() {
             let start = first + tile * TILE;

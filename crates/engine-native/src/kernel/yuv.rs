@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::KernelError;
 use super::channel::needs_channels;
-use super::frames::{Shared, blank, map_distinct};
-use super::rows::fill_bands;
+use super::frames::{Shared, map_distinct, unwritten};
+use super::rows::{fill_bands, fill_rows_of};
 use crate::value::{Frame, Image};
 
 /// The three planes of a picture, each as a picture of three equal channels.
@@ -24,32 +24,56 @@ pub struct Planes {
 /// # Errors
 /// If it has fewer than three channels.
 pub fn rgb_to_yuv(image: &Image) -> Result<Planes, KernelError> {
+    let frames = map_distinct(image.frames().to_vec(), |frame| planes(&frame))?;
+    let plane = |number: usize| {
+        Image::new(
+            frames
+                .iter()
+                .map(|planes| Arc::clone(&planes[number]))
+                .collect(),
+        )
+    };
     Ok(Planes {
-        y: plane(image, |_, y| y)?,
-        u: plane(image, |[_, _, blue], y| (blue - y) * 0.564 + 0.5)?,
-        v: plane(image, |[red, _, _], y| (red - y) * 0.713 + 0.5)?,
+        y: plane(0)?,
+        u: plane(1)?,
+        v: plane(2)?,
     })
 }
 
-fn plane(
-    image: &Image,
-    f: impl Fn([f32; 3], f32) -> f32 + Sync + Send,
-) -> Result<Image, KernelError> {
-    let frames = map_distinct(image.frames().to_vec(), |frame| {
-        needs_channels(&frame, 3)?;
-        let channels = frame.channels();
-        let mut data = blank(frame.height(), frame.width(), 3)?;
-        fill_bands(&mut data, 3, |first, band| {
-            let pixels = frame.data()[first * channels..].chunks_exact(channels);
-            for (out, pixel) in band.as_chunks_mut::<3>().0.iter_mut().zip(pixels) {
-                let colour = [pixel[0], pixel[1], pixel[2]];
-                let luma = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2];
-                *out = [f(colour, luma); 3];
+/// All three in one pass over the picture.
+fn planes(frame: &Frame) -> Result<[Arc<Frame>; 3], KernelError> {
+    needs_channels(frame, 3)?;
+    let (height, width, channels) = frame.shape();
+    let plane = || unwritten(height, width, 3);
+    let (mut y, mut u, mut v) = (plane()?, plane()?, plane()?);
+    let stride = 3 * width;
+    fill_rows_of(
+        [(&mut y, stride), (&mut u, stride), (&mut v, stride)],
+        &|row, out| {
+            let source = frame.row(row);
+            match channels {
+                3 => split(out, source.as_chunks::<3>().0),
+                _ => split(out, source.chunks_exact(channels)),
             }
-        });
-        Ok(Arc::new(Frame::new(frame.height(), frame.width(), 3, data)))
-    })?;
-    Ok(Image::new(frames)?)
+        },
+    );
+    Ok([y, u, v].map(|data| Arc::new(Frame::new(height, width, 3, data))))
+}
+
+#[inline(always)]
+fn split<'a, P: AsRef<[f32]> + ?Sized + 'a>(
+    [y, u, v]: [&mut [f32]; 3],
+    pixels: impl IntoIterator<Item = &'a P>,
+) {
+    let [y, u, v] = [y, u, v].map(|out| out.as_chunks_mut::<3>().0.iter_mut());
+    for (((y, u), v), pixel) in y.zip(u).zip(v).zip(pixels) {
+        let pixel = pixel.as_ref();
+        let (red, green, blue) = (pixel[0], pixel[1], pixel[2]);
+        let luma = 0.299 * red + 0.587 * green + 0.114 * blue;
+        *y = [luma; 3];
+        *u = [(blue - luma) * 0.564 + 0.5; 3];
+        *v = [(red - luma) * 0.713 + 0.5; 3];
+    }
 }
 
 /// Joins planes to a picture; of each the mean of its channels counts. The result is not clamped.
@@ -96,27 +120,53 @@ impl Shared for Triple {
 impl Triple {
     fn joined(self) -> Result<Arc<Frame>, KernelError> {
         let [y, u, v] = &self.0;
-        let mut data = blank(y.height(), y.width(), 3)?;
+        let mut data = unwritten(y.height(), y.width(), 3)?;
         fill_bands(&mut data, 3, |first, band| {
-            let planes = pixels_from(y, first)
-                .zip(pixels_from(u, first))
-                .zip(pixels_from(v, first));
-            for (out, ((y, u), v)) in band.as_chunks_mut::<3>().0.iter_mut().zip(planes) {
-                let (y, u, v) = (mean(y), mean(u) - 0.5, mean(v) - 0.5);
-                *out = [y + 1.403 * v, y - 0.714 * v - 0.344 * u, y + 1.773 * u];
+            let from = |frame: &Frame| first * frame.channels();
+            let (y_data, u_data, v_data) = (
+                &y.data()[from(y)..],
+                &u.data()[from(u)..],
+                &v.data()[from(v)..],
+            );
+            let out = band.as_chunks_mut::<3>().0;
+            match [y, u, v].map(|frame| frame.channels()) {
+                // Nearly always: sums of a known length stay in registers.
+                [3, 3, 3] => {
+                    let [y, u, v] = [y_data, u_data, v_data].map(|data| data.as_chunks::<3>().0);
+                    join(out, y, u, v);
+                }
+                [of_y, of_u, of_v] => join(
+                    out,
+                    y_data.chunks_exact(of_y),
+                    u_data.chunks_exact(of_u),
+                    v_data.chunks_exact(of_v),
+                ),
             }
         });
         Ok(Arc::new(Frame::new(y.height(), y.width(), 3, data)))
     }
 }
 
-fn pixels_from(frame: &Frame, first: usize) -> std::slice::ChunksExact<'_, f32> {
-    frame.data()[first * frame.channels()..].chunks_exact(frame.channels())
+#[inline(always)]
+fn join<'a, P: AsRef<[f32]> + ?Sized + 'a>(
+    out: &mut [[f32; 3]],
+    y: impl IntoIterator<Item = &'a P>,
+    u: impl IntoIterator<Item = &'a P>,
+    v: impl IntoIterator<Item = &'a P>,
+) {
+    for (((out, y), u), v) in out.iter_mut().zip(y).zip(u).zip(v) {
+        let (y, u, v) = (
+            mean(y.as_ref()),
+            mean(u.as_ref()) - 0.5,
+            mean(v.as_ref()) - 0.5,
+        );
+        *out = [y + 1.403 * v, y - 0.714 * v - 0.344 * u, y + 1.773 * u];
+    }
 }
 
+#[inline(always)]
 fn mean(pixel: &[f32]) -> f32 {
     match pixel {
-        // Nearly always: a sum of known length stays in registers.
         [a, b, c] => (a + b + c) / 3.0,
         _ => pixel.iter().sum::<f32>() / pixel.len() as f32,
     }

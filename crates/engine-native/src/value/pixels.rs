@@ -5,8 +5,12 @@
 
 use std::sync::Arc;
 
+use super::spare;
+
 /// One picture or mask: `height * width * channels` row-major floats, channels interleaved.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// A frame that is dropped leaves its memory to later ones.
+#[derive(Debug, PartialEq)]
 pub struct Frame {
     height: usize,
     width: usize,
@@ -65,12 +69,9 @@ impl Frame {
     /// A frame of one value.
     #[must_use]
     pub fn filled(height: usize, width: usize, channels: usize, value: f32) -> Self {
-        Self::new(
-            height,
-            width,
-            channels,
-            vec![value; height * width * channels],
-        )
+        let mut data = spare::unwritten(height * width * channels);
+        data.fill(value);
+        Self::new(height, width, channels, data)
     }
 
     /// Rows.
@@ -120,6 +121,20 @@ impl Frame {
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.data.len() * size_of::<f32>()
+    }
+}
+
+impl Clone for Frame {
+    fn clone(&self) -> Self {
+        let mut data = spare::unwritten(self.data.len());
+        data.copy_from_slice(&self.data);
+        Self { data, ..*self }
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        spare::leave(std::mem::take(&mut self.data));
     }
 }
 

@@ -4,7 +4,8 @@
 //! because LoadImage takes its mask from a real alpha band or a palette only, while LoadImageMask converts to RGBA first.
 
 use super::exif::Orientation;
-use crate::value::Frame;
+use crate::kernel::point;
+use crate::value::{Frame, unwritten};
 
 /// Row-major 8-bit samples, `channels` per pixel: grey, grey + alpha, RGB or RGBA.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,22 +52,17 @@ impl Raster {
     /// The colours as floats; alpha is dropped and nothing is premultiplied.
     pub(super) fn rgb(&self) -> Frame {
         if self.channels == 3 {
-            return Frame::new(
-                self.height,
-                self.width,
-                3,
-                self.data.iter().map(|&v| unit(v)).collect(),
-            );
+            return point::from_bytes(self.height, self.width, 3, &self.data);
         }
-        let mut floats = vec![0.0; self.width * self.height * 3];
-        for (rgb, pixel) in floats
-            .chunks_exact_mut(3)
-            .zip(self.data.chunks_exact(self.channels))
-        {
-            match pixel {
-                [r, g, b, _] => rgb.copy_from_slice(&[unit(*r), unit(*g), unit(*b)]),
-                _ => rgb.fill(unit(pixel[0])),
-            }
+        let mut floats = unwritten(self.width * self.height * 3);
+        let colours = floats.as_chunks_mut::<3>().0.iter_mut();
+        match self.channels {
+            4 => colours
+                .zip(self.data.as_chunks::<4>().0)
+                .for_each(|(rgb, &[r, g, b, _])| *rgb = [r, g, b].map(unit)),
+            _ => colours
+                .zip(self.data.chunks_exact(self.channels))
+                .for_each(|(rgb, pixel)| *rgb = [unit(pixel[0]); 3]),
         }
         Frame::new(self.height, self.width, 3, floats)
     }
@@ -94,11 +90,12 @@ impl Raster {
     }
 
     fn band(&self, offset: usize, value: impl Fn(u8) -> f32) -> Frame {
-        let floats = self.data[offset..]
-            .iter()
-            .step_by(self.channels)
-            .map(|&v| value(v))
-            .collect();
+        let mut floats = unwritten(self.width * self.height);
+        let samples = self.data[offset..].iter().step_by(self.channels);
+        floats
+            .iter_mut()
+            .zip(samples)
+            .for_each(|(float, &sample)| *float = value(sample));
         Frame::new(self.height, self.width, 1, floats)
     }
 

@@ -2,10 +2,11 @@
 //!
 //! Each pair of samples adds what it differs from the one between them, so that a flat area stays exactly as it is.
 
-use super::reflected;
+use super::{mirror, reflected};
 use crate::kernel::KernelError;
-use crate::kernel::frames::blank;
+use crate::kernel::frames::unwritten;
 use crate::kernel::rows::fill_bands;
+use crate::kernel::vector::widest;
 use crate::value::Frame;
 
 pub(super) fn convolve(
@@ -17,68 +18,95 @@ pub(super) fn convolve(
     let radius = weights.len();
     let stride = width * channels;
     let margin = radius * channels;
-    let mut out = blank(height, width, channels)?;
+    let mut out = unwritten(height, width, channels)?;
     fill_bands(&mut out, stride, |first, band| {
         let mut padded = vec![0.0; stride + 2 * margin];
         for (y, row) in band.chunks_exact_mut(stride).enumerate() {
-            let here = frame.row(first + y);
-            down(
-                frame,
-                first + y,
-                weights,
-                &mut padded[margin..margin + stride],
-            );
+            let y = first + y;
+            let down = weights.iter().zip(1..).map(|(&weight, distance)| Pair {
+                before: frame.row(y.abs_diff(distance)),
+                after: frame.row(reflected(y + distance, height)),
+                weight,
+            });
+            let down: Vec<_> = down.collect();
+            sums(frame.row(y), &down, &mut padded[margin..margin + stride]);
             mirror(&mut padded, radius, channels);
-            along(&padded, weights, channels, row);
+            let distances = (channels..).step_by(channels);
+            let along = weights
+                .iter()
+                .zip(distances)
+                .map(|(&weight, distance)| Pair {
+                    before: &padded[margin - distance..],
+                    after: &padded[margin + distance..],
+                    weight,
+                });
+            let along: Vec<_> = along.collect();
+            sums(&padded[margin..margin + stride], &along, row);
             row.iter_mut()
-                .zip(here)
+                .zip(frame.row(y))
                 .for_each(|(blurred, &sample)| *blurred = finish(sample, *blurred));
         }
     });
     Ok(Frame::new(height, width, channels, out))
 }
 
-/// The weighted sum of the rows around `y`.
-fn down(frame: &Frame, y: usize, weights: &[f32], sums: &mut [f32]) {
-    let here = frame.row(y);
-    sums.copy_from_slice(here);
-    for (&weight, distance) in weights.iter().zip(1..) {
-        let above = frame.row(y.abs_diff(distance));
-        let below = frame.row(reflected(y + distance, frame.height()));
-        add_pairs(sums, here, above, below, weight);
+/// Samples at one distance on both sides, and what they weigh.
+struct Pair<'a> {
+    before: &'a [f32],
+    after: &'a [f32],
+    weight: f32,
+}
+
+/// The samples that lie `here`, and what their pairs add.
+fn sums(here: &[f32], pairs: &[Pair<'_>], out: &mut [f32]) {
+    widest(
+        out,
+        #[inline(always)]
+        |out| add_pairs(here, pairs, out),
+        #[inline(always)]
+        |out| add_pairs(here, pairs, out),
+    );
+}
+
+/// Samples whose sums stay in registers until all pairs were added.
+const BLOCK: usize = 32;
+
+#[inline(always)]
+fn add_pairs(here: &[f32], pairs: &[Pair<'_>], out: &mut [f32]) {
+    let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
+    let (heres, here_rest) = here.as_chunks::<BLOCK>();
+    for (number, (sums, here)) in blocks.iter_mut().zip(heres).enumerate() {
+        *sums = *here;
+        for pair in pairs {
+            let (before, after) = (
+                &pair.before[number * BLOCK..],
+                &pair.after[number * BLOCK..],
+            );
+            if let (Some(before), Some(after)) = (before.first_chunk(), after.first_chunk()) {
+                add::<BLOCK>(sums, here, before, after, pair.weight);
+            }
+        }
+    }
+    let start = here.len() - here_rest.len();
+    for (at, (sum, here)) in rest.iter_mut().zip(here_rest).enumerate() {
+        let mut sums = [*here];
+        for pair in pairs {
+            let (before, after) = (pair.before[start + at], pair.after[start + at]);
+            add(&mut sums, &[*here], &[before], &[after], pair.weight);
+        }
+        [*sum] = sums;
     }
 }
 
-/// The weighted sum of the pixels around each pixel of a row that has a margin at both ends.
-fn along(padded: &[f32], weights: &[f32], channels: usize, sums: &mut [f32]) {
-    let margin = weights.len() * channels;
-    let here = &padded[margin..margin + sums.len()];
-    sums.copy_from_slice(here);
-    for (&weight, distance) in weights.iter().zip((channels..).step_by(channels)) {
-        add_pairs(
-            sums,
-            here,
-            &padded[margin - distance..],
-            &padded[margin + distance..],
-            weight,
-        );
-    }
-}
-
-fn add_pairs(sums: &mut [f32], here: &[f32], before: &[f32], after: &[f32], weight: f32) {
-    for (((sum, &here), &a), &b) in sums.iter_mut().zip(here).zip(before).zip(after) {
-        *sum += weight * ((a - here) + (b - here));
-    }
-}
-
-/// Fills the margins with the pixels next to them in reverse order; the outermost pixel is not repeated.
-fn mirror(padded: &mut [f32], radius: usize, channels: usize) {
-    let last = padded.len() / channels - radius - 1;
-    let mut copy = |from: usize, to: usize| {
-        padded.copy_within(from * channels..(from + 1) * channels, to * channels)
-    };
-    for distance in 1..=radius {
-        copy(radius + distance, radius - distance);
-        copy(last - distance, last + distance);
+#[inline(always)]
+fn add<const N: usize>(
+    sums: &mut [f32; N],
+    here: &[f32; N],
+    before: &[f32; N],
+    after: &[f32; N],
+    weight: f32,
+) {
+    for at in 0..N {
+        sums[at] += weight * ((before[at] - here[at]) + (after[at] - here[at]));
     }
 }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use super::{Crop, Frame, Image, KernelError, Mask, Method, Shared, scale};
-use crate::kernel::frames::{blank, map_distinct};
-use crate::kernel::rows::fill_row_pairs;
+use crate::kernel::frames::{map_distinct, unwritten};
+use crate::kernel::rows::fill_rows_of;
 
 /// How source and destination are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,45 +173,99 @@ impl Layers {
         value: impl Fn(Sample, Sample) -> f32 + Sync,
     ) -> Result<(Arc<Frame>, Arc<Frame>), KernelError> {
         let (height, width, channels) = self.destination.shape();
-        let mut colours = blank(height, width, channels)?;
-        let mut mask = blank(height, width, 1)?;
-        let row = |y: usize, colours: &mut [f32], mask: &mut [f32]| {
-            let masks = self
-                .source_mask
-                .row(y)
-                .iter()
-                .zip(self.destination_mask.row(y));
-            let sources = self.source.row(y).chunks_exact(channels);
-            let samples = sources.zip(self.destination.row(y).chunks_exact(channels));
-            let out = colours.chunks_exact_mut(channels).zip(mask);
-            for (((pixel, masked), (source, destination)), (s, d)) in out.zip(samples).zip(masks) {
-                let (s, d) = (1.0 - s, 1.0 - d);
-                let total = alpha(s, d);
-                for ((out, source), destination) in pixel.iter_mut().zip(source).zip(destination) {
-                    let sum = value(
-                        Sample {
-                            value: source * s,
-                            alpha: s,
-                        },
-                        Sample {
-                            value: destination * d,
-                            alpha: d,
-                        },
-                    );
-                    *out = if total > 1e-5 {
-                        (sum / total).clamp(0.0, 1.0)
-                    } else {
-                        0.0
-                    };
-                }
-                *masked = 1.0 - total;
-            }
+        let mut colours = unwritten(height, width, channels)?;
+        let mut mask = unwritten(height, width, 1)?;
+        let mixed = |source: f32, s: f32, destination: f32, d: f32, total: f32| {
+            let sum = value(
+                Sample {
+                    value: source * s,
+                    alpha: s,
+                },
+                Sample {
+                    value: destination * d,
+                    alpha: d,
+                },
+            );
+            // Divided before it is known to count, so that the loop has no branch.
+            let quotient = (sum / total).clamp(0.0, 1.0);
+            if total > 1e-5 { quotient } else { 0.0 }
         };
-        fill_row_pairs((&mut colours, width * channels), (&mut mask, width), &row);
+        fill_rows_of(
+            [(&mut colours, width * channels), (&mut mask, width)],
+            &|y, [colours, mask]| {
+                let rows = Rows {
+                    source: self.source.row(y),
+                    source_mask: self.source_mask.row(y),
+                    destination: self.destination.row(y),
+                    destination_mask: self.destination_mask.row(y),
+                };
+                match channels {
+                    3 => rows.each::<3>(&alpha, &mixed, colours, mask),
+                    4 => rows.each::<4>(&alpha, &mixed, colours, mask),
+                    _ => rows.each_sample(channels, &alpha, mixed, colours, mask),
+                }
+            },
+        );
         Ok((
             Arc::new(Frame::new(height, width, channels, colours)),
             Arc::new(Frame::new(height, width, 1, mask)),
         ))
+    }
+}
+
+/// One row of all four.
+struct Rows<'a> {
+    source: &'a [f32],
+    source_mask: &'a [f32],
+    destination: &'a [f32],
+    destination_mask: &'a [f32],
+}
+
+impl Rows<'_> {
+    #[inline(always)]
+    fn each<const C: usize>(
+        &self,
+        alpha: impl Fn(f32, f32) -> f32,
+        mixed: impl Fn(f32, f32, f32, f32, f32) -> f32,
+        colours: &mut [f32],
+        mask: &mut [f32],
+    ) {
+        let masks = self.source_mask.iter().zip(self.destination_mask);
+        let (sources, _) = self.source.as_chunks::<C>();
+        let (destinations, _) = self.destination.as_chunks::<C>();
+        let out = colours.as_chunks_mut::<C>().0.iter_mut().zip(mask);
+        let pixels = out.zip(sources).zip(destinations).zip(masks);
+        for ((((pixel, masked), source), destination), (s, d)) in pixels {
+            let (s, d) = (1.0 - s, 1.0 - d);
+            let total = alpha(s, d);
+            for c in 0..C {
+                pixel[c] = mixed(source[c], s, destination[c], d, total);
+            }
+            *masked = 1.0 - total;
+        }
+    }
+
+    /// The same for any number of channels.
+    fn each_sample(
+        &self,
+        channels: usize,
+        alpha: impl Fn(f32, f32) -> f32,
+        mixed: impl Fn(f32, f32, f32, f32, f32) -> f32,
+        colours: &mut [f32],
+        mask: &mut [f32],
+    ) {
+        for (x, masked) in mask.iter_mut().enumerate() {
+            let (s, d) = (1.0 - self.source_mask[x], 1.0 - self.destination_mask[x]);
+            let total = alpha(s, d);
+            let pixel = x * channels..(x + 1) * channels;
+            let samples = self.source[pixel.clone()]
+                .iter()
+                .zip(&self.destination[pixel.clone()]);
+            for (out, (source, destination)) in colours[pixel].iter_mut().zip(samples) {
+                *out = mixed(*source, s, *destination, d, total);
+            }
+            *masked = 1.0 - total;
+        }
     }
 }
 

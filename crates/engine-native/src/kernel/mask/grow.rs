@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::Mask;
 use crate::kernel::KernelError;
 use crate::kernel::extremes::{Extreme, Reach, greatest, least, square};
-use crate::kernel::frames::{blank, each_mask};
+use crate::kernel::frames::{each_mask, unwritten};
 use crate::kernel::rows::fill_rows;
 use crate::value::Frame;
 
@@ -65,7 +65,7 @@ fn cross(
     pick: impl Fn(f32, f32) -> f32 + Sync,
 ) -> Result<Frame, KernelError> {
     let (height, width, _) = frame.shape();
-    let mut out = blank(height, width, 1)?;
+    let mut out = unwritten(height, width, 1)?;
     let inner = shift.min(width);
     fill_rows(&mut out, width, |y, out| {
         let row = frame.row(y);

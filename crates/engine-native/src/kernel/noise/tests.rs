@@ -1,5 +1,7 @@
 //! Its distribution, and that a seed means the same everywhere.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::value::Frame;
 

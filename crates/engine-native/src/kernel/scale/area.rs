@@ -2,7 +2,7 @@
 
 use super::view::View;
 use crate::kernel::rows::fill_bands;
-use crate::value::Frame;
+use crate::value::{Frame, unwritten};
 
 /// From the first source position to the one after the last.
 type Window = (usize, usize);
@@ -19,11 +19,10 @@ pub(super) fn resize(view: View<'_>, width: usize, height: usize) -> Frame {
         .flat_map(|(left, right)| std::iter::repeat_n((right - left) as f32, channels))
         .collect();
     let stride = width * channels;
-    let mut out = vec![0.0; height * stride];
+    let mut out = unwritten(height * stride);
     fill_bands(&mut out, stride, |first, band| {
         for (y, sums) in band.chunks_exact_mut(stride).enumerate() {
             let (top, bottom) = rows[first + y];
-            // It is all zeros, but fresh memory that is read before it is written costs twice the page faults.
             sums.fill(0.0);
             for source in (top..bottom).map(|y| view.row(y)) {
                 add(source, &columns, channels, sums);

@@ -3,11 +3,12 @@
 //! A resampled source row serves several rows of the result, so a band keeps the last few. Small bilinear results and those of
 //! more than three channels are recorded with another order of the same sum, see [`direct`].
 
-use super::fused::{fused, position, position_in_steps};
+use super::position::{position, position_in_steps};
 use super::taps::{self, Taps};
 use super::view::View;
 use crate::kernel::rows::fill_bands;
-use crate::value::Frame;
+use crate::kernel::vector::{multiply_add, widest};
+use crate::value::{Frame, unwritten};
 
 /// Results whose sides add up to at most this are made by [`direct`].
 const SMALL: usize = 128;
@@ -39,7 +40,7 @@ pub(super) fn bicubic(view: View<'_>, width: usize, height: usize) -> Frame {
 fn separable<const N: usize>(view: View<'_>, columns: &[Taps<N>], rows: &[Taps<N>]) -> Frame {
     let (width, height, channels) = (columns.len(), rows.len(), view.channels());
     let stride = width * channels;
-    let mut out = vec![0.0; height * stride];
+    let mut out = unwritten(height * stride);
     fill_bands(&mut out, stride, |first, band| {
         // Rows of one window are neighbours, so each has a place of its own at its number modulo N.
         let mut kept: [(usize, Vec<f32>); N] =
@@ -48,71 +49,111 @@ fn separable<const N: usize>(view: View<'_>, columns: &[Taps<N>], rows: &[Taps<N
             for y in taps.index {
                 let (held, samples) = &mut kept[y % N];
                 if *held != y {
-                    along(view.row(y), columns, channels, samples);
+                    let source = view.row(y);
+                    widest(
+                        samples.as_mut_slice(),
+                        #[inline(always)]
+                        |samples| along::<true, N>(source, columns, channels, samples),
+                        #[inline(always)]
+                        |samples| along::<false, N>(source, columns, channels, samples),
+                    );
                     *held = y;
                 }
             }
-            across(
-                taps.index.map(|y| kept[y % N].1.as_slice()),
-                taps.weight,
+            let held = taps.index.map(|y| kept[y % N].1.as_slice());
+            widest(
                 row,
+                #[inline(always)]
+                |row| across::<true, N>(held, taps.weight, row),
+                #[inline(always)]
+                |row| across::<false, N>(held, taps.weight, row),
             );
         }
     });
     Frame::new(height, width, channels, out)
 }
 
-fn along<const N: usize>(source: &[f32], columns: &[Taps<N>], channels: usize, out: &mut [f32]) {
+#[inline(always)]
+fn along<const FUSED: bool, const N: usize>(
+    source: &[f32],
+    columns: &[Taps<N>],
+    channels: usize,
+    out: &mut [f32],
+) {
     match channels {
-        1 => along_pixels::<N, 1>(source, columns, out),
-        3 => along_pixels::<N, 3>(source, columns, out),
-        4 => along_pixels::<N, 4>(source, columns, out),
+        1 => along_pixels::<FUSED, N, 1>(source, columns, out),
+        3 => along_pixels::<FUSED, N, 3>(source, columns, out),
+        4 => along_pixels::<FUSED, N, 4>(source, columns, out),
         _ => {
             for (pixel, taps) in out.chunks_exact_mut(channels).zip(columns) {
                 for (c, sample) in pixel.iter_mut().enumerate() {
-                    *sample = weighted(taps.index.map(|x| source[x * channels + c]), taps.weight);
+                    *sample = weighted::<FUSED, N>(
+                        taps.index.map(|x| source[x * channels + c]),
+                        taps.weight,
+                    );
                 }
             }
         }
     }
 }
 
-fn along_pixels<const N: usize, const C: usize>(
+#[inline(always)]
+fn along_pixels<const FUSED: bool, const N: usize, const C: usize>(
     source: &[f32],
     columns: &[Taps<N>],
     out: &mut [f32],
 ) {
-    let (source, _) = source.as_chunks::<C>();
-    let (out, _) = out.as_chunks_mut::<C>();
-    for (pixel, taps) in out.iter_mut().zip(columns) {
+    for (x, taps) in columns.iter().enumerate() {
         let first = order::<N>(0);
-        let from = &source[taps.index[first]];
-        let mut sum = [0.0; C];
-        for c in 0..C {
-            sum[c] = from[c] * taps.weight[first];
+        let from = lanes(source, taps.index[first] * C);
+        let mut sum = [0.0; LANES];
+        for lane in 0..LANES {
+            sum[lane] = from[lane] * taps.weight[first];
         }
         for tap in 1..N {
             let tap = order::<N>(tap);
-            let from = &source[taps.index[tap]];
-            for c in 0..C {
-                sum[c] = fused(from[c], taps.weight[tap], sum[c]);
+            let from = lanes(source, taps.index[tap] * C);
+            for lane in 0..LANES {
+                sum[lane] = multiply_add::<FUSED>(from[lane], taps.weight[tap], sum[lane]);
             }
         }
-        *pixel = sum;
+        // What is too much belongs to the next pixel, which comes later.
+        match out[x * C..].first_chunk_mut::<LANES>() {
+            Some(pixel) => *pixel = sum,
+            None => out[x * C..(x + 1) * C].copy_from_slice(&sum[..C]),
+        }
     }
 }
 
-fn across<const N: usize>(rows: [&[f32]; N], weight: [f32; N], out: &mut [f32]) {
+/// Samples of a vector, of which a pixel takes the first.
+const LANES: usize = 4;
+
+/// The pixel at `start`, and what happens to follow it.
+#[inline(always)]
+fn lanes(source: &[f32], start: usize) -> [f32; LANES] {
+    match source[start..].first_chunk() {
+        Some(lanes) => *lanes,
+        None => {
+            let mut lanes = [0.0; LANES];
+            let last = &source[start..];
+            lanes[..last.len()].copy_from_slice(last);
+            lanes
+        }
+    }
+}
+
+#[inline(always)]
+fn across<const FUSED: bool, const N: usize>(rows: [&[f32]; N], weight: [f32; N], out: &mut [f32]) {
     let first = order::<N>(0);
-    out.iter_mut()
-        .zip(rows[first])
-        .for_each(|(sum, &sample)| *sum = sample * weight[first]);
+    for (sum, &sample) in out.iter_mut().zip(rows[first]) {
+        *sum = sample * weight[first];
+    }
     for tap in 1..N {
         let tap = order::<N>(tap);
         let weight = weight[tap];
-        out.iter_mut()
-            .zip(rows[tap])
-            .for_each(|(sum, &sample)| *sum = fused(sample, weight, *sum));
+        for (sum, &sample) in out.iter_mut().zip(rows[tap]) {
+            *sum = multiply_add::<FUSED>(sample, weight, *sum);
+        }
     }
 }
 
@@ -123,12 +164,12 @@ fn order<const N: usize>(tap: usize) -> usize {
 
 /// The weighted sum, in the recorded order: of two products the second is rounded first, of four the first.
 #[inline(always)]
-fn weighted<const N: usize>(sample: [f32; N], weight: [f32; N]) -> f32 {
+fn weighted<const FUSED: bool, const N: usize>(sample: [f32; N], weight: [f32; N]) -> f32 {
     let first = order::<N>(0);
     let mut sum = sample[first] * weight[first];
     for tap in 1..N {
         let tap = order::<N>(tap);
-        sum = fused(sample[tap], weight[tap], sum);
+        sum = multiply_add::<FUSED>(sample[tap], weight[tap], sum);
     }
     sum
 }
@@ -136,22 +177,38 @@ fn weighted<const N: usize>(sample: [f32; N], weight: [f32; N]) -> f32 {
 /// Bilinear as one sum over four pixels with four weights.
 fn direct(view: View<'_>, columns: &[Taps<2>], rows: &[Taps<2>]) -> Frame {
     let (width, height, channels) = (columns.len(), rows.len(), view.channels());
-    let mut out = vec![0.0; width * height * channels];
+    let mut out = unwritten(width * height * channels);
     fill_bands(&mut out, width * channels, |first, band| {
         for (row, taps) in band.chunks_exact_mut(width * channels).zip(&rows[first..]) {
-            let [upper, lower] = taps.index.map(|y| view.row(y));
-            for (pixel, column) in row.chunks_exact_mut(channels).zip(columns) {
-                let [[a, b], [c, d]] = taps
-                    .weight
-                    .map(|high| column.weight.map(|wide| high * wide));
-                let [left, right] = column.index.map(|x| x * channels..(x + 1) * channels);
-                let above = upper[left.clone()].iter().zip(&upper[right.clone()]);
-                let below = lower[left].iter().zip(&lower[right]);
-                for ((sample, (p, q)), (r, s)) in pixel.iter_mut().zip(above).zip(below) {
-                    *sample = fused(*s, d, fused(*r, c, fused(*p, a, q * b)));
-                }
-            }
+            let between = taps.index.map(|y| view.row(y));
+            widest(
+                row,
+                #[inline(always)]
+                |row| direct_row::<true>(between, taps.weight, columns, channels, row),
+                #[inline(always)]
+                |row| direct_row::<false>(between, taps.weight, columns, channels, row),
+            );
         }
     });
     Frame::new(height, width, channels, out)
+}
+
+#[inline(always)]
+fn direct_row<const FUSED: bool>(
+    [upper, lower]: [&[f32]; 2],
+    high: [f32; 2],
+    columns: &[Taps<2>],
+    channels: usize,
+    row: &mut [f32],
+) {
+    for (pixel, column) in row.chunks_exact_mut(channels).zip(columns) {
+        let [[a, b], [c, d]] = high.map(|high| column.weight.map(|wide| high * wide));
+        let [left, right] = column.index.map(|x| x * channels..(x + 1) * channels);
+        let above = upper[left.clone()].iter().zip(&upper[right.clone()]);
+        let below = lower[left].iter().zip(&lower[right]);
+        for ((sample, (p, q)), (r, s)) in pixel.iter_mut().zip(above).zip(below) {
+            let sum = multiply_add::<FUSED>(*p, a, q * b);
+            *sample = multiply_add::<FUSED>(*s, d, multiply_add::<FUSED>(*r, c, sum));
+        }
+    }
 }

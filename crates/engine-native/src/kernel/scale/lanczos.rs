@@ -6,6 +6,7 @@ use super::view::View;
 use crate::kernel::KernelError;
 use crate::kernel::point;
 use crate::kernel::rows::{fill_bands, fill_rows};
+use crate::kernel::vector::widest;
 use crate::value::Frame;
 
 const SUPPORT: f64 = 3.0;
@@ -74,35 +75,71 @@ fn quantized(view: View<'_>) -> Bytes {
     }
 }
 
+/// Rows that are resized along together, so that their sums make one vector.
+const ROWS: usize = 8;
+
 fn along(source: &Bytes, windows: &[Window]) -> Bytes {
-    let (width, channels) = (windows.len(), source.channels);
-    let mut data = vec![0; source.height * width * channels];
-    fill_rows(&mut data, width * channels, |y, row| {
-        let from = &source.data[y * source.width * channels..(y + 1) * source.width * channels];
-        match channels {
-            3 => along_row::<3>(from, windows, row),
-            _ => along_row::<4>(from, windows, row),
+    match source.channels {
+        3 => along_pixels::<3>(source, windows),
+        _ => along_pixels::<4>(source, windows),
+    }
+}
+
+fn along_pixels<const C: usize>(source: &Bytes, windows: &[Window]) -> Bytes {
+    let (from, stride) = (source.width * C, windows.len() * C);
+    let mut data = vec![0; source.height * stride];
+    fill_bands(&mut data, stride, |first, band| {
+        let mut samples = vec![[0; ROWS]; from];
+        for (block, rows) in band.chunks_mut(ROWS * stride).enumerate() {
+            let start = (first + block * ROWS) * from;
+            let end = start + rows.len() / stride * from;
+            widest(
+                (&mut samples, rows),
+                #[inline(always)]
+                |(samples, rows)| along_rows::<C>(&source.data[start..end], samples, windows, rows),
+                #[inline(always)]
+                |(samples, rows)| along_rows::<C>(&source.data[start..end], samples, windows, rows),
+            );
         }
     });
     Bytes {
-        width,
+        width: windows.len(),
         height: source.height,
-        channels,
+        channels: C,
         data,
     }
 }
 
-fn along_row<const C: usize>(source: &[u8], windows: &[Window], row: &mut [u8]) {
-    let (source, _) = source.as_chunks::<C>();
-    let (row, _) = row.as_chunks_mut::<C>();
-    for (pixel, window) in row.iter_mut().zip(windows) {
-        let mut sums = [1 << (PRECISION_BITS - 1); C];
-        for (from, &weight) in source[window.first..].iter().zip(&window.weights) {
-            for c in 0..C {
-                sums[c] += i32::from(from[c]) * weight;
+/// As many rows as `rows` has, [`ROWS`] at most; `samples` is room for what lies at one place in all of them.
+#[inline(always)]
+fn along_rows<const C: usize>(
+    source: &[u8],
+    samples: &mut [[u8; ROWS]],
+    windows: &[Window],
+    rows: &mut [u8],
+) {
+    for (number, row) in source.chunks_exact(samples.len()).enumerate() {
+        for (sample, &level) in samples.iter_mut().zip(row) {
+            sample[number] = level;
+        }
+    }
+    let (pixels, _) = samples.as_chunks::<C>();
+    let stride = windows.len() * C;
+    for (x, window) in windows.iter().enumerate() {
+        let mut sums = [[1 << (PRECISION_BITS - 1); ROWS]; C];
+        for (pixel, &weight) in pixels[window.first..].iter().zip(&window.weights) {
+            for (sums, samples) in sums.iter_mut().zip(pixel) {
+                for number in 0..ROWS {
+                    sums[number] += i32::from(samples[number]) * weight;
+                }
             }
         }
-        *pixel = sums.map(level);
+        for (number, row) in rows.chunks_exact_mut(stride).enumerate() {
+            let pixel = &mut row[x * C..(x + 1) * C];
+            for c in 0..C {
+                pixel[c] = level(sums[c][number % ROWS]);
+            }
+        }
     }
 }
 
@@ -112,16 +149,14 @@ fn across(source: &Bytes, windows: &[Window]) -> Bytes {
     fill_bands(&mut data, stride, |first, band| {
         let mut sums = vec![0; stride];
         for (row, window) in band.chunks_exact_mut(stride).zip(&windows[first..]) {
-            sums.fill(1 << (PRECISION_BITS - 1));
-            let rows = source.data[window.first * stride..].chunks_exact(stride);
-            for (from, &weight) in rows.zip(&window.weights) {
-                sums.iter_mut()
-                    .zip(from)
-                    .for_each(|(sum, &sample)| *sum += i32::from(sample) * weight);
-            }
-            row.iter_mut()
-                .zip(&sums)
-                .for_each(|(sample, &sum)| *sample = level(sum));
+            let rows = &source.data[window.first * stride..];
+            widest(
+                (&mut sums, row),
+                #[inline(always)]
+                |(sums, row)| across_rows(rows, window, sums, row),
+                #[inline(always)]
+                |(sums, row)| across_rows(rows, window, sums, row),
+            );
         }
     });
     Bytes {
@@ -132,6 +167,20 @@ fn across(source: &Bytes, windows: &[Window]) -> Bytes {
     }
 }
 
+#[inline(always)]
+fn across_rows(rows: &[u8], window: &Window, sums: &mut [i32], row: &mut [u8]) {
+    sums.fill(1 << (PRECISION_BITS - 1));
+    for (from, &weight) in rows.chunks_exact(row.len()).zip(&window.weights) {
+        for (sum, &sample) in sums.iter_mut().zip(from) {
+            *sum += i32::from(sample) * weight;
+        }
+    }
+    for (sample, &sum) in row.iter_mut().zip(&*sums) {
+        *sample = level(sum);
+    }
+}
+
+#[inline(always)]
 fn level(sum: i32) -> u8 {
     (sum >> PRECISION_BITS).clamp(0, 255) as u8
 }

@@ -1,15 +1,15 @@
 //! The source pixel under the centre of the result's pixel.
 
-use super::fused::position_in_steps;
+use super::position::position_in_steps;
 use super::view::View;
 use crate::kernel::rows::fill_rows;
-use crate::value::Frame;
+use crate::value::{Frame, unwritten};
 
 pub(super) fn resize(view: View<'_>, width: usize, height: usize) -> Frame {
     let channels = view.channels();
     let columns = indices(view.width(), width);
     let rows = indices(view.height(), height);
-    let mut out = vec![0.0; height * width * channels];
+    let mut out = unwritten(height * width * channels);
     fill_rows(&mut out, width * channels, |y, row| {
         let source = view.row(rows[y]);
         match channels {

@@ -1,6 +1,6 @@
 //! Which source samples make a sample of the result, and how much of each.
 
-use super::fused::position;
+use super::position::position;
 
 /// `N` source positions and their weights along one axis.
 #[derive(Clone, Copy)]
