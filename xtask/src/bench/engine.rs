@@ -1,10 +1,12 @@
 //! `cargo xtask bench engine`: nodes, codecs and graphs of the native engine against the same in PyTorch and Pillow, and
 //! against the speed of memory.
 //!
-//! One process is ours, one is Python, and they take turns within a run; every value is a median. Without PyTorch and Pillow
-//! the peers are left out, and the report says so.
+//! One process is ours, one is Python. They work on the same pictures, with as many threads, and take turns within a run;
+//! every value is a median. Before anything is timed their results are compared. Memory is looked at in a round of its own,
+//! which starts without memory kept from before. Without PyTorch and Pillow the peers are left out, and the report says so.
 
 mod scenarios;
+mod table;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Write};
@@ -37,6 +39,9 @@ pub struct Options {
     /// Numbers of threads; by default one, and one for each core.
     #[arg(long)]
     threads: Vec<u64>,
+    /// Write the table in Markdown.
+    #[arg(long)]
+    table: bool,
     /// A Python that has torch and pillow.
     #[arg(long, default_value = "target/peers/bin/python")]
     python: PathBuf,
@@ -64,6 +69,8 @@ struct Measured {
     /// What copying as many bytes would take; where memory is the bound.
     floor_ms: Option<f64>,
     peer_ms: Option<f64>,
+    /// How far apart the results are at most, of samples from 0 to 1; where they were compared.
+    difference: Option<f64>,
 }
 
 /// A process that is asked line by line.
@@ -82,15 +89,31 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
     let mut ours = Asked::start(&build(root)?, &[])?;
     let mut peers = start_peers(root, options, out)?;
     let (machine, build) = (machine::machine(), machine::build(root));
+    let folder = tempfile::tempdir()?;
     let mut all = Vec::new();
     for shape in shapes(options) {
+        if let Some(peers) = peers.as_mut() {
+            peers.ask(&json!({
+                "side": shape.side,
+                "batch": shape.batch,
+                "threads": shape.threads,
+                "pictures": folder.path(),
+            }))?;
+        }
         let wanted = ALL.iter().filter(|scenario| {
             let named =
                 options.only.is_empty() || options.only.iter().any(|name| name == scenario.name);
             named && (shape.batch == 1 || scenario.takes_batches())
         });
         for scenario in wanted {
-            let measured = measure(*scenario, shape, options.rounds, &mut ours, peers.as_mut())?;
+            let measured = measure(
+                *scenario,
+                shape,
+                options.rounds,
+                folder.path(),
+                &mut ours,
+                peers.as_mut(),
+            )?;
             let mut line = measured.line();
             line["machine"] = machine.clone();
             line["build"] = build.clone();
@@ -98,7 +121,10 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
             all.push(measured);
         }
     }
-    table(&all, out)?;
+    match options.table {
+        true => table::markdown(&all, out)?,
+        false => table::plain(&all, out)?,
+    }
     let gated = || all.iter().filter_map(Measured::passes);
     let missed = gated().filter(|passed| !passed).count();
     writeln!(
@@ -133,31 +159,46 @@ fn measure(
     scenario: Scenario,
     shape: Shape,
     rounds: usize,
+    folder: &Path,
     ours: &mut Asked,
     mut peers: Option<&mut Asked>,
 ) -> io::Result<Measured> {
-    let request = scenario.request(shape);
+    let mut request = scenario.request(shape);
+    if peers.is_some() {
+        request["pictures"] = json!(folder);
+    }
     let mut copy = request.clone();
     copy["class"] = json!("memcpy");
-    let (mut times, mut floors, mut peer_times, mut peaks) = (vec![], vec![], vec![], vec![]);
-    // The first round warms up.
-    for round in 0..=rounds {
-        let answer = ours.ask(&request)?;
-        let floor = match scenario.bound {
-            Bound::Memory(_) => Some(ours.ask(&copy)?),
-            Bound::Work | Bound::Encoder | Bound::Decoder | Bound::Graph => None,
-        };
-        let peer = peers
-            .as_mut()
-            .map(|peers| peers.ask(&request))
-            .transpose()?;
-        if round == 0 {
-            continue;
+    let bound_by_memory = matches!(scenario.bound, Bound::Memory(_));
+
+    // These two rounds also warm up.
+    let mut first = request.clone();
+    first["fresh"] = json!(true);
+    first["results"] = json!(folder);
+    let peak_bytes = ours.ask(&first)?["peak_bytes"].as_f64().unwrap_or(0.0);
+    // In the peers `pictures` asks for the pictures alone.
+    let peer_request = scenario.request(shape);
+    let difference = match (peers.as_mut(), scenario.agrees) {
+        (Some(peers), Some(tolerance)) => {
+            let mut first = peer_request.clone();
+            first["results"] = json!(folder);
+            Some(agreed(scenario.name, &peers.ask(&first)?, tolerance)?)
         }
-        times.extend(answer["ns"].as_f64());
-        peaks.extend(answer["peak_bytes"].as_f64());
-        floors.extend(floor.and_then(|floor| floor["ns"].as_f64()));
-        peer_times.extend(peer.and_then(|peer| peer["ns"].as_f64()));
+        (Some(peers), None) => {
+            peers.ask(&peer_request)?;
+            None
+        }
+        (None, _) => None,
+    };
+    let (mut times, mut floors, mut peer_times) = (vec![], vec![], vec![]);
+    for _ in 0..rounds.max(1) {
+        times.extend(ours.ask(&request)?["ns"].as_f64());
+        if bound_by_memory {
+            floors.extend(ours.ask(&copy)?["ns"].as_f64());
+        }
+        if let Some(peers) = peers.as_mut() {
+            peer_times.extend(peers.ask(&peer_request)?["ns"].as_f64());
+        }
     }
     // A copy of one picture reads and writes three floats a pixel.
     let floor_ms = match scenario.bound {
@@ -170,10 +211,25 @@ fn measure(
         scenario,
         shape,
         ms: median(times).ok_or_else(|| io::Error::other("nothing was measured"))? / 1e6,
-        peak_bytes: median(peaks).unwrap_or(0.0),
+        peak_bytes,
         floor_ms,
         peer_ms: median(peer_times).map(|ns| ns / 1e6),
+        difference,
     })
+}
+
+/// How far apart the results are.
+///
+/// # Errors
+/// When that is too far for the two to be the same operation: then there is nothing to measure.
+fn agreed(name: &str, answer: &Value, tolerance: f64) -> io::Result<f64> {
+    let difference = answer["difference"].as_f64().unwrap_or(f64::NAN);
+    if difference <= tolerance {
+        return Ok(difference);
+    }
+    let message =
+        format!("{name}: the results differ by {difference}, and may by {tolerance} at most");
+    Err(io::Error::other(message))
 }
 
 impl Measured {
@@ -188,6 +244,11 @@ impl Measured {
 
     fn pixels(&self) -> f64 {
         (self.shape.side * self.shape.side * self.shape.batch) as f64
+    }
+
+    /// In pictures of three channels, of which there are as many as the batch has.
+    fn peak_images(&self) -> f64 {
+        self.peak_bytes / (self.pixels() * 12.0)
     }
 
     fn gate_faster(&self) -> f64 {
@@ -219,14 +280,14 @@ impl Measured {
             "threads": self.shape.threads,
             "p50_ms": rounded(self.ms),
             "ns_per_pixel": rounded(self.ms * 1e6 / self.pixels()),
-            // In pictures of three channels, of which there are as many as the batch has.
-            "peak_images": rounded(self.peak_bytes / (self.pixels() * 12.0)),
+            "peak_images": rounded(self.peak_images()),
             "peer_ms": value(self.peer_ms),
             "times_faster": value(self.faster()),
             "gate_faster": self.gate_faster(),
             "aim_faster": AIM_FASTER,
             "copy_ms": value(self.floor_ms),
             "times_copy": value(self.of_floor()),
+            "difference": self.difference,
             "bound": self.bound(),
             "passed": self.passes(),
         })
@@ -241,51 +302,6 @@ impl Measured {
             Bound::Graph => "graph",
         }
     }
-}
-
-fn table(all: &[Measured], out: &mut dyn Write) -> io::Result<()> {
-    let cell = |number: Option<f64>| {
-        number.map_or_else(|| "-".to_owned(), |number| rounded(number).to_string())
-    };
-    writeln!(
-        out,
-        "\n{:<17} {:>5} {:>5} {:>3} {:>9} {:>9} {:>7} {:>9} {:>7} {:>7}  {:<12} verdict",
-        "scenario",
-        "side",
-        "batch",
-        "thr",
-        "ms",
-        "ns/pixel",
-        "images",
-        "peer ms",
-        "faster",
-        "copies",
-        "bound"
-    )?;
-    for measured in all {
-        let verdict = match (measured.passes(), measured.faster()) {
-            (None, _) => "-",
-            (Some(false), _) => "SHORT",
-            (Some(true), Some(faster)) if faster >= AIM_FASTER => "aim",
-            (Some(true), _) => "gate",
-        };
-        writeln!(
-            out,
-            "{:<17} {:>5} {:>5} {:>3} {:>9} {:>9} {:>7} {:>9} {:>7} {:>7}  {:<12} {verdict}",
-            measured.scenario.name,
-            measured.shape.side,
-            measured.shape.batch,
-            measured.shape.threads,
-            rounded(measured.ms),
-            rounded(measured.ms * 1e6 / measured.pixels()),
-            rounded(measured.peak_bytes / (measured.pixels() * 12.0)),
-            cell(measured.peer_ms),
-            cell(measured.faster()),
-            cell(measured.of_floor()),
-            measured.bound(),
-        )?;
-    }
-    Ok(())
 }
 
 /// Builds the program that is measured.

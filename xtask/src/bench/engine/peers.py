@@ -2,12 +2,15 @@
 
 Each is written as the nodes' semantics say, in the way that is usual in PyTorch: no loop over pixels, nothing compiled.
 Pictures are float32 [batch, height, width, channels], masks [batch, height, width].
+
+What both programs work on is made here and left in a folder; what the other program made of it is compared here.
 """
 
 import io
 import json
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -32,6 +35,14 @@ def make(side, batch):
     Image.fromarray((made["a"][0].numpy() * 255).astype(np.uint8)).save(file, "PNG", compress_level=4)
     made["png"] = file.getvalue()
     return made
+
+
+def write(made, folder):
+    for name, value in made.items():
+        if name == "png":
+            (folder / "photo.png").write_bytes(value)
+        else:
+            value.numpy().tofile(folder / f"{name}.f32")
 
 
 def nchw(image):
@@ -255,24 +266,40 @@ WORK = {
 }
 
 
+def difference(made, folder):
+    """How far apart the results are at most, in samples from 0 to 1; the other program's lie in the folder."""
+    worst = 0.0
+    for number, mine in enumerate([made] if isinstance(made, (bytes, torch.Tensor)) else made):
+        if isinstance(mine, bytes):
+            mine, theirs = decode(mine).numpy(), decode((folder / f"{number}.png").read_bytes()).numpy()
+        else:
+            mine, theirs = mine.numpy(), np.fromfile(folder / f"{number}.f32", dtype=np.float32)
+            theirs = theirs.reshape(mine.shape)
+        worst = max(worst, float(np.abs(mine - theirs).max()))
+    return worst
+
+
 def main():
     known = {}
     for line in sys.stdin:
         request = json.loads(line)
-        work = WORK.get(request["name"])
-        if work is None:
-            print(json.dumps({"ns": None}), flush=True)
-            continue
         key = (request["side"], request["batch"])
         if key not in known:
             known = {key: make(*key)}
         torch.set_num_threads(request["threads"])
+        if "pictures" in request:
+            write(known[key], Path(request["pictures"]))
+            print("{}", flush=True)
+            continue
+        work = WORK[request["name"]]
         with torch.inference_mode():
             started = time.perf_counter_ns()
             made = work(known[key], request["side"])
-            took = time.perf_counter_ns() - started
+            answer = {"ns": time.perf_counter_ns() - started}
+        if "results" in request:
+            answer["difference"] = difference(made, Path(request["results"]))
         del made
-        print(json.dumps({"ns": took}), flush=True)
+        print(json.dumps(answer), flush=True)
 
 
 main()
