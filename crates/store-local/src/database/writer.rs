@@ -204,7 +204,8 @@ impl Thread {
         }
         if before >= CROWD {
             let crowd = u32::try_from(before).unwrap_or(MOST_GATHERED);
-            thread::sleep(GATHERING * crowd.min(MOST_GATHERED));
+            // Away from the queue: there, every write that comes would wake this thread to add itself.
+            thread::park_timeout(GATHERING * crowd.min(MOST_GATHERED));
         }
         let room = GROUP.saturating_sub(group.len());
         group.extend(self.queue.try_iter().take(room));
