@@ -169,6 +169,7 @@ impl Stack {
     #[must_use]
     pub fn start(&self) -> Background {
         let config = WorkerConfig {
+            slots: self.limits.job_slots as usize,
             lease: LEASE,
             run_limit: self.limits.run_limit,
             queue_limit: self.limits.queue_limit,

@@ -298,6 +298,7 @@ async fn run(store: &Store) {
         worker: WorkerId(Uuid::nil()),
         classes: NodeCatalog::new([]),
         lease: Duration::from_secs(30),
+        waiting: std::collections::HashMap::new(),
     };
     let claim = jobs.claim(&request, now).await.expect("an answer");
     let job = claim.expect("a job is next").job;

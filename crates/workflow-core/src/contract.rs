@@ -7,6 +7,7 @@ mod commit;
 mod queue;
 mod submit;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -193,6 +194,7 @@ fn request(n: u128) -> ClaimRequest {
         worker: worker(n),
         classes: NodeCatalog::new([known]),
         lease: Duration::from_secs(30),
+        waiting: HashMap::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Epoch, JobError, JobId, JobOutput, NodeCatalog, NodeEvent, NodeId, OutputKind, OutputName,
-    Plan, Preview, ValidGraph,
+    Plan, Preview, Seat, ValidGraph,
 };
 
 /// What is to be run.
@@ -39,6 +39,9 @@ pub struct RunContext {
     pub fence: Epoch,
     /// Fires when the run is to stop.
     pub cancel: CancellationToken,
+    /// Its place among the runs of its worker: to be left while the run merely waits for somebody else, and to be taken
+    /// again before anything is computed.
+    pub seat: Seat,
     /// Takes what the run tells and makes.
     pub sink: Arc<dyn RunSink>,
 }

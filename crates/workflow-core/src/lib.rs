@@ -23,6 +23,7 @@ mod python;
 mod queue;
 mod references;
 mod report;
+mod seat;
 mod secrets;
 mod store;
 mod timer;
@@ -63,6 +64,7 @@ pub use python::{python_repr, python_str};
 pub use queue::{Claim, ClaimRequest, JobQueue, LeaseNews, QueueDepth};
 pub use references::Reference;
 pub use report::{NodeReport, RunReport};
+pub use seat::Seat;
 pub use secrets::Secrets;
 pub use store::{
     Durability, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery, JobStore,

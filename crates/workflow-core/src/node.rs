@@ -126,6 +126,12 @@ impl NodeDefinition {
     pub fn input(&self, name: &str) -> Option<&InputDefinition> {
         self.inputs.iter().find(|input| input.name == name)
     }
+
+    /// Whether its nodes call models of partners (`api_node`): they cost credits, and wait without computing anything.
+    #[must_use]
+    pub fn calls_partners(&self) -> bool {
+        self.extra.get("api_node") == Some(&Value::Bool(true))
+    }
 }
 
 impl InputDefinition {
@@ -176,6 +182,17 @@ impl NodeCatalog {
     /// All classes, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<NodeDefinition>> {
         self.classes.values()
+    }
+
+    /// The classes whose nodes compute and wait for nobody else.
+    #[must_use]
+    pub fn without_partners(&self) -> Self {
+        let classes = self.classes.iter();
+        let classes = classes.filter(|(_, definition)| !definition.calls_partners());
+        let classes = classes.map(|(class, definition)| (class.clone(), Arc::clone(definition)));
+        Self {
+            classes: Arc::new(classes.collect()),
+        }
     }
 
     /// How many classes there are.

@@ -1,5 +1,6 @@
 //! The port to the queue: who runs what, and for how long they may go on.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,17 @@ pub struct ClaimRequest {
     pub classes: NodeCatalog,
     /// How long the claim counts without being renewed.
     pub lease: Duration,
+    /// The worker's runs that merely wait for somebody else, by account: they take none of their account's room.
+    pub waiting: HashMap<AccountId, u32>,
+}
+
+impl ClaimRequest {
+    /// How much of an account's room is taken while it has so many jobs running.
+    #[must_use]
+    pub fn room_taken(&self, account: &AccountId, running: u32) -> u32 {
+        let waiting = self.waiting.get(account).copied().unwrap_or(0);
+        running.saturating_sub(waiting)
+    }
 }
 
 /// A job that was claimed.
@@ -52,7 +64,7 @@ pub struct QueueDepth {
 /// The jobs that wait, and the claims on those that run.
 ///
 /// **Contract.** First in, first out within an account; accounts take turns, and one whose running jobs fill its room
-/// ([`crate::Placement::account_room`]) is passed over. Transitions are those of [`Job::apply`]. A job has one claim that
+/// ([`crate::Placement::account_room`], [`ClaimRequest::room_taken`]) is passed over. Transitions are those of [`Job::apply`]. A job has one claim that
 /// counts; a claim need not be on disk, since losing it only means claiming again.
 #[async_trait]
 pub trait JobQueue: Send + Sync + 'static {

@@ -8,10 +8,16 @@ mod run;
 mod sink;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use accounts::AccountId;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use jiff::SignedDuration;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use asset_store::BlobStore;
@@ -19,13 +25,15 @@ use asset_store::BlobStore;
 use crate::jobs::JobPorts;
 use crate::pace::Pace;
 use crate::{
-    Availability, Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, StoreError, Timer,
-    WorkerId,
+    Availability, Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, Seat, StoreError,
+    Timer, WorkerId,
 };
 
 /// How a worker goes about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerConfig {
+    /// How many runs may compute at the same time.
+    pub slots: usize,
     /// How long a claim counts without being renewed; it is renewed three times as often.
     pub lease: Duration,
     /// How long a job may run.
@@ -42,16 +50,26 @@ pub struct Worker {
     timer: Arc<dyn Timer>,
     config: WorkerConfig,
     pace: Arc<Pace>,
+    /// One for each run that computes; runs that merely wait leave theirs.
+    seats: Arc<Semaphore>,
     running: Mutex<HashMap<JobId, Running>>,
 }
 
 /// A job that a slot is running.
 #[derive(Clone, Debug)]
 struct Running {
+    account: AccountId,
+    seat: Seat,
     epoch: Epoch,
     /// Stops the run; why is known to whoever fires it.
     cancel: CancellationToken,
 }
+
+/// How many jobs of a worker may merely wait for somebody else, each with its pictures in memory.
+const MOST_WAITING: usize = 256;
+
+/// How many of them may be one account's before they take its room, so that it leaves some to others.
+const MOST_WAITING_OF_ACCOUNT: u32 = 32;
 
 /// How long an idle slot waits for the bell before it looks at the queue anyway.
 const IDLE: Duration = Duration::from_secs(1);
@@ -75,36 +93,83 @@ impl Worker {
             ports,
             blobs,
             timer,
+            seats: Arc::new(Semaphore::new(config.slots)),
             config,
             pace,
             running: Mutex::default(),
         }
     }
 
-    /// Runs one job after the other until `draining` fires; then finishes the one at hand, or gives it back when `halt` fires.
+    /// Runs one job after the other until `draining` fires; then finishes what is at hand, or gives it back when `halt` fires.
+    /// While a job merely waits for somebody else, another one is run.
     pub async fn run_slot(&self, draining: &CancellationToken, halt: &CancellationToken) {
-        let mut backoff = Backoff::new();
-        while !draining.is_cancelled() {
-            match self.claim().await {
-                Ok(Some(claim)) => {
-                    backoff = Backoff::new();
-                    // There may be more where this came from, and another slot may be asleep.
-                    self.ports.feed.ring();
-                    self.run_claim(claim, halt).await;
+        let claimer = Arc::new(Semaphore::new(1));
+        let mut runs = FuturesUnordered::new();
+        loop {
+            // Never dropped half-way: a job that was claimed is run.
+            let mut next = pin!(self.next_claim(&claimer, draining));
+            let claimed = loop {
+                tokio::select! {
+                    claimed = &mut next => break claimed,
+                    Some(()) = runs.next() => {}
                 }
-                Ok(None) => tokio::select! {
-                    () = self.ports.feed.rung() => {}
-                    () = self.timer.sleep(IDLE) => {}
-                    () = draining.cancelled() => {}
-                },
-                Err(error) => {
-                    tracing::warn!(error = %error, "claiming a job failed; trying again");
-                    tokio::select! {
-                        () = self.timer.sleep(backoff.next()) => {}
-                        () = draining.cancelled() => {}
-                    }
+            };
+            let Some((claim, seat)) = claimed else { break };
+            runs.push(self.run_guarded(claim, seat, halt));
+        }
+        while runs.next().await.is_some() {}
+    }
+
+    /// The next job to run and its seat, once the run before it ended or waits; `None` when `draining` fires first.
+    async fn next_claim(
+        &self,
+        claimer: &Arc<Semaphore>,
+        draining: &CancellationToken,
+    ) -> Option<(Claim, Seat)> {
+        let permit = |of: &Arc<Semaphore>| {
+            let permit = Arc::clone(of).acquire_owned();
+            async move {
+                tokio::select! {
+                    biased;
+                    () = draining.cancelled() => None,
+                    // Nobody ever closes it.
+                    permit = permit => permit.ok(),
                 }
             }
+        };
+        let claimer = permit(claimer).await?;
+        let mut backoff = Backoff::new();
+        loop {
+            // Whoever idles has no seat: a run that waited may want one.
+            let seat = permit(&self.seats).await?;
+            let pause = match self.claim().await {
+                Ok(Some(claim)) => {
+                    // There may be more where this came from, and another slot may be asleep.
+                    self.ports.feed.ring();
+                    return Some((claim, Seat::new(&self.seats, seat, claimer)));
+                }
+                Ok(None) => None,
+                Err(error) => {
+                    tracing::warn!(error = %error, "claiming a job failed; trying again");
+                    Some(backoff.next())
+                }
+            };
+            drop(seat);
+            tokio::select! {
+                () = self.ports.feed.rung(), if pause.is_none() => {}
+                () = self.timer.sleep(pause.unwrap_or(IDLE)) => {}
+                () = draining.cancelled() => return None,
+            }
+        }
+    }
+
+    /// Runs a claimed job. A panic is a bug that must not cost the runs beside it: the job is claimed anew once its lease is
+    /// over.
+    async fn run_guarded(&self, claim: Claim, seat: Seat, halt: &CancellationToken) {
+        let id = claim.job.id;
+        let run = AssertUnwindSafe(self.run_claim(claim, seat, halt)).catch_unwind();
+        if run.await.is_err() {
+            tracing::error!(job.id = %id, "the run of a job panicked");
         }
     }
 
@@ -124,6 +189,18 @@ impl Worker {
         }
     }
 
+    /// How many runs of an account merely wait, as far as they take no room.
+    fn waiting(&self) -> HashMap<AccountId, u32> {
+        let mut waiting = HashMap::new();
+        for running in self.registry().values() {
+            if running.seat.is_left() {
+                let count: &mut u32 = waiting.entry(running.account.clone()).or_default();
+                *count = MOST_WAITING_OF_ACCOUNT.min(*count + 1);
+            }
+        }
+        waiting
+    }
+
     /// How many jobs run now.
     #[must_use]
     pub fn running(&self) -> usize {
@@ -135,10 +212,18 @@ impl Worker {
             Availability::Ready => {}
             Availability::NotReady | Availability::Stopped => return Ok(None),
         }
+        let classes = self.ports.engine.nodes();
+        // As many wait as may: what never waits still runs, also what they wait for.
+        let is_full = self.running() >= self.config.slots.saturating_add(MOST_WAITING);
         let request = ClaimRequest {
             worker: self.id,
-            classes: self.ports.engine.nodes(),
+            classes: if is_full {
+                classes.without_partners()
+            } else {
+                classes
+            },
             lease: self.config.lease,
+            waiting: self.waiting(),
         };
         self.ports.queue.claim(&request, self.timer.now()).await
     }

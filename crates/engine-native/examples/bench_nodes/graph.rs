@@ -13,7 +13,8 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use workflow_core::{
     CommitError, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeEvent, NodeId, OutputContent,
-    Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunOutput, RunSink, Ticket, validate,
+    Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunOutput, RunSink, Seat, Ticket,
+    validate,
 };
 
 /// An engine that caches nothing, with its runtime.
@@ -75,6 +76,7 @@ impl Engines {
             secret: None,
             fence: Epoch(1),
             cancel: CancellationToken::new(),
+            seat: Seat::default(),
             sink: Arc::clone(&sink) as _,
         };
         move || {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use workflow_core::{
     CommitError, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeEvent, NodeId, NodeInput,
     OutputContent, OutputName, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunError,
-    RunOutput, RunSink, Ticket, validate,
+    RunOutput, RunSink, Seat, Ticket, validate,
 };
 
 /// One installation: an engine, its blobs and an account's files.
@@ -139,6 +139,7 @@ impl Bench {
             secret: None,
             fence: Epoch(1),
             cancel,
+            seat: Seat::default(),
             sink,
         };
         let result = self.engine.run(ticket, context).await;

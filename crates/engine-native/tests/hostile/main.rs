@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use workflow_core::{
     CommitError, Engine, Epoch, FrameRefused, Graph, JobErrorCode, JobOutput, NodeEvent, NodeId,
     OutputContent, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunError, RunOutput,
-    RunSink, Ticket, validate,
+    RunSink, Seat, Ticket, validate,
 };
 
 /// A file and what it is called when it does harm.
@@ -143,6 +143,7 @@ async fn load(bytes: &[u8]) -> Result<(), RunError> {
         secret: None,
         fence: Epoch(1),
         cancel: CancellationToken::new(),
+        seat: Seat::default(),
         sink: Arc::new(Nobody::default()),
     };
     engine.run(ticket, context).await

@@ -164,7 +164,8 @@ impl Board {
         let fits = |id: JobId, running: u32| {
             live.get(&id).is_some_and(|live| {
                 let has = |class: &String| request.classes.get(class).is_some();
-                running < live.placement.account_room && live.placement.classes.iter().all(has)
+                let taken = request.room_taken(&live.newest.account, running);
+                taken < live.placement.account_room && live.placement.classes.iter().all(has)
             })
         };
         let id = self.lineup.next(fits)?;

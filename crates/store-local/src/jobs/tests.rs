@@ -83,6 +83,7 @@ async fn claim(jobs: &SqliteJobs, now: Timestamp) -> workflow_core::Claim {
         worker: WorkerId(Uuid::from_u128(1)),
         classes: NodeCatalog::new([]),
         lease: std::time::Duration::from_secs(30),
+        waiting: std::collections::HashMap::new(),
     };
     let claim = jobs.claim(&request, now).await.expect("an answer");
     claim.expect("a job is next")

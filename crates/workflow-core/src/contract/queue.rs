@@ -3,9 +3,10 @@
 use super::*;
 use crate::{JobErrorCode, LeaseNews, QueueDepth};
 
-pub(super) const RULES: [Rule; 7] = [
+pub(super) const RULES: [Rule; 8] = [
     |stores| Box::pin(accounts_take_turns_and_positions_say_so(stores)),
     |stores| Box::pin(an_account_without_room_is_passed_over(stores)),
+    |stores| Box::pin(runs_that_merely_wait_take_no_room(stores)),
     |stores| Box::pin(a_job_that_needs_another_class_is_left(stores)),
     |stores| Box::pin(a_job_is_claimed_once(stores)),
     |stores| {
@@ -86,6 +87,25 @@ async fn an_account_without_room_is_passed_over(stores: Stores) {
             .as_u128(),
         3
     );
+}
+
+async fn runs_that_merely_wait_take_no_room(stores: Stores) {
+    for n in 1..=4 {
+        submit(&stores, insert_of(n, "a")).await;
+    }
+    let claimed = async |waiting: u32| {
+        let request = ClaimRequest {
+            waiting: HashMap::from([(account("a"), waiting), (account("b"), 9)]),
+            ..request(1)
+        };
+        let claimed = stores.queue.claim(&request, at(10)).await;
+        claimed.expect("the queue answers").is_some()
+    };
+    assert!(claimed(0).await && claimed(0).await, "room for two");
+    assert!(!claimed(0).await);
+    assert!(claimed(1).await, "one of the two waits");
+    assert!(!claimed(1).await);
+    assert!(claimed(3).await, "none of the three does anything else");
 }
 
 async fn a_job_that_needs_another_class_is_left(stores: Stores) {

@@ -10,7 +10,7 @@ use super::sink::Sink;
 use super::{Backoff, Running, Worker};
 use crate::{
     Claim, Durability, Follower, Graph, Job, JobError, JobErrorCode, JobEvent, JobStatus, Plan,
-    RunContext, RunError, SaveJob, SaveOutcome, StoreError, Ticket, ValidGraph, validate,
+    RunContext, RunError, SaveJob, SaveOutcome, Seat, StoreError, Ticket, ValidGraph, validate,
 };
 
 /// How often progress that nobody committed is written down, so that a job that runs again does not show less.
@@ -39,13 +39,15 @@ impl Drop for Registered<'_> {
 
 impl Worker {
     /// Runs a claimed job to its end and saves how it ended.
-    pub(super) async fn run_claim(&self, claim: Claim, halt: &CancellationToken) {
+    pub(super) async fn run_claim(&self, claim: Claim, seat: Seat, halt: &CancellationToken) {
         let (id, epoch) = (claim.job.id, claim.job.epoch);
         let cancel = CancellationToken::new();
         let mut follower = self.ports.feed.follow(id);
         self.registry().insert(
             id,
             Running {
+                account: claim.job.account.clone(),
+                seat: seat.clone(),
                 epoch,
                 cancel: cancel.clone(),
             },
@@ -61,7 +63,7 @@ impl Worker {
         let sink = Sink::new(self, &claim);
         let mut stop = None;
         let result = {
-            let run = self.run_engine(&claim, &sink, cancel.clone());
+            let run = self.run_engine(&claim, &sink, seat, cancel.clone());
             let run_limit = self.timer.sleep(self.config.run_limit);
             let mut tick = self.timer.sleep(PROGRESS_EVERY);
             tokio::pin!(run, run_limit);
@@ -102,6 +104,7 @@ impl Worker {
         &self,
         claim: &Claim,
         sink: &Arc<Sink>,
+        seat: Seat,
         cancel: CancellationToken,
     ) -> Result<(), RunError> {
         let secret = self.ports.secrets.get(claim.job.id);
@@ -126,6 +129,7 @@ impl Worker {
             secret,
             fence: claim.job.epoch,
             cancel,
+            seat,
             sink: sink.clone(),
         };
         self.ports.engine.run(ticket, context).await

@@ -17,7 +17,7 @@ use super::*;
 use crate::{
     CommitError, Durability, Engine, Hub, JobErrorCode, JobEvent, JobOutput, JobStatus, JobStore,
     Jobs, JobsConfig, MemoryJobs, Metadata, NodeCatalog, NodeDefinition, NodeEvent, OutputContent,
-    OutputKind, OutputName, RunContext, RunError, RunOutput, SaveJob, SaveOutcome, Secrets,
+    OutputKind, OutputName, RunContext, RunError, RunOutput, SaveJob, SaveOutcome, Seat, Secrets,
     Submission, Ticket,
 };
 
@@ -75,6 +75,8 @@ enum Script {
     Commit(u32),
     /// Waits until it is told to stop.
     Hang,
+    /// Leaves its seat until it hears from the test, and finishes.
+    Rest(oneshot::Receiver<()>),
 }
 
 /// An engine that follows a script and tells when a run begins.
@@ -142,6 +144,12 @@ impl Engine for ScriptedEngine {
                 });
                 context.cancel.cancelled().await;
                 return Err(RunError::Canceled(Some("1".into())));
+            }
+            Script::Rest(rested) => {
+                context.seat.leave();
+                // Whoever drops the other end has let it go on, too.
+                let _ = rested.await;
+                context.seat.take().await;
             }
         }
         context
@@ -285,6 +293,7 @@ impl Bench {
         );
         let config = JobsConfig { queued_jobs: 10 };
         let worker_config = WorkerConfig {
+            slots: 1,
             lease: Duration::from_secs(30),
             run_limit: Duration::from_secs(600),
             queue_limit: SignedDuration::from_hours(1),
@@ -412,6 +421,68 @@ async fn a_job_runs_and_what_it_made_is_a_record() {
 }
 
 #[tokio::test]
+async fn a_run_that_merely_waits_leaves_its_slot_to_others() {
+    let (go_on, rested) = oneshot::channel();
+    let bench = Bench::new([Script::Rest(rested), Script::Finish]);
+    let waiting = bench.submit(1, None).await;
+    let other = bench.submit(2, None).await;
+    let job = bench
+        .while_running(async {
+            let other = bench.ended(other).await;
+            assert_eq!(bench.job(waiting).await.status, JobStatus::Running);
+            go_on.send(()).expect("the run is there");
+            bench.ended(waiting).await;
+            other
+        })
+        .await;
+    assert_eq!(job.status, JobStatus::Succeeded);
+    assert_eq!(bench.job(waiting).await.status, JobStatus::Succeeded);
+}
+
+#[tokio::test]
+async fn a_run_that_waited_goes_on_when_a_slot_is_free() {
+    let (go_on, rested) = oneshot::channel();
+    let bench = Bench::new([Script::Rest(rested), Script::Hang]);
+    let waiting = bench.submit(1, None).await;
+    let busy = bench.submit(2, None).await;
+    bench
+        .while_running(async {
+            bench.begun().await;
+            bench.begun().await;
+            go_on.send(()).expect("the run is there");
+            // It cannot have ended while the only slot is taken.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(bench.job(waiting).await.status, JobStatus::Running);
+            let now = bench.timer.now();
+            let canceled = bench.jobs.cancel(&AccountId::local(), busy, now).await;
+            canceled.expect("it runs");
+            bench.ended(waiting).await;
+        })
+        .await;
+    assert_eq!(bench.job(waiting).await.status, JobStatus::Succeeded);
+    assert_eq!(bench.job(busy).await.status, JobStatus::Canceled);
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_runs_that_merely_wait() {
+    let (_go_on, rested) = oneshot::channel();
+    let bench = Bench::new([Script::Rest(rested), Script::Finish]);
+    let waiting = bench.submit(1, None).await;
+    let other = bench.submit(2, None).await;
+    let slot = bench.worker.run_slot(&bench.draining, &bench.halt);
+    tokio::pin!(slot);
+    tokio::select! {
+        () = &mut slot => panic!("the slot ended too early"),
+        job = bench.ended(other) => assert_eq!(job.status, JobStatus::Succeeded),
+    }
+    bench.draining.cancel();
+    assert!((&mut slot).now_or_never().is_none(), "one still waits");
+    assert_eq!(bench.job(waiting).await.status, JobStatus::Running);
+}
+
+#[tokio::test]
 async fn jobs_wait_while_the_engine_is_not_available() {
     for availability in [Availability::NotReady, Availability::Stopped] {
         let bench = Bench::new([Script::Finish]);
@@ -487,7 +558,10 @@ async fn a_cancel_between_claim_and_run_is_not_lost() {
         .cancel(&AccountId::local(), id, bench.timer.now())
         .await
         .expect("it can be canceled");
-    bench.worker.run_claim(claim, &bench.halt).await;
+    bench
+        .worker
+        .run_claim(claim, Seat::default(), &bench.halt)
+        .await;
     assert_eq!(bench.job(id).await.status, JobStatus::Canceled);
 }
 
@@ -622,6 +696,7 @@ async fn a_zombie_can_neither_commit_nor_finish() {
         secret: None,
         fence: first.job.epoch,
         cancel: CancellationToken::new(),
+        seat: Seat::default(),
         sink: zombie,
     };
     assert!(matches!(

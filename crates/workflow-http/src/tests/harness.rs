@@ -317,6 +317,7 @@ impl Rig {
             worker: WorkerId(Uuid::nil()),
             classes: catalog(),
             lease: Duration::from_secs(30),
+            waiting: std::collections::HashMap::new(),
         };
         let claim = self.jobs.claim(&request, self.clock.now()).await;
         let claim = claim.expect("memory answers").expect("a job waits");

@@ -150,6 +150,7 @@ async fn answer<S: JobStore + JobQueue>(
                 worker,
                 classes,
                 lease,
+                waiting: std::collections::HashMap::new(),
             };
             format!("{:?}", store.claim(&request, now).await)
         }
