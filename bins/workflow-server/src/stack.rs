@@ -45,6 +45,8 @@ pub struct Stack {
     pub accounts: Arc<dyn Accounts>,
     /// What runs graphs.
     pub engine: Arc<dyn Engine>,
+    /// The same, for whoever offers classes of its own ([`NativeEngine::offer`]).
+    pub native: NativeEngine,
     /// Reads and rewrites pictures outside jobs.
     pub image_tools: Arc<dyn ImageTools>,
     /// Signs links.
@@ -132,8 +134,8 @@ impl Stack {
         };
         let image_tools =
             NativeTools::new(blobs.clone(), tools_config).map_err(StackError::Engine)?;
-        let engine = NativeEngine::new(blobs, engine_config).map_err(StackError::Engine)?;
-        let engine: Arc<dyn Engine> = Arc::new(engine);
+        let native = NativeEngine::new(blobs, engine_config).map_err(StackError::Engine)?;
+        let engine: Arc<dyn Engine> = Arc::new(native.clone());
 
         let metrics = JobMetrics::register(metrics);
         let rows = Arc::new(store.jobs());
@@ -152,6 +154,7 @@ impl Stack {
             jobs: Jobs::new(ports.clone(), assets.clone(), jobs_config, pace.clone()),
             assets,
             engine,
+            native,
             image_tools: Arc::new(image_tools),
             link_keys: Arc::new(link_keys),
             timer: Arc::new(timer),

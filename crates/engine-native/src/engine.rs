@@ -15,7 +15,7 @@ mod memory;
 mod run;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use asset_store::BlobStore;
 use async_trait::async_trait;
@@ -54,8 +54,10 @@ pub struct NativeEngine {
 }
 
 struct Inner {
-    classes: Classes,
-    catalog: NodeCatalog,
+    /// The classes that it was made with.
+    own: Vec<Arc<dyn Node>>,
+    /// Those and what is offered besides; a run keeps what it began with.
+    offer: RwLock<Arc<Offer>>,
     blobs: Arc<dyn BlobStore>,
     digests: Arc<Digests>,
     cache: Cache,
@@ -64,6 +66,30 @@ struct Inner {
     permits: Arc<Semaphore>,
     job_memory_bytes: u64,
     downloads: Option<Downloads>,
+}
+
+/// Classes, and what is told of them.
+struct Offer {
+    classes: Classes,
+    catalog: NodeCatalog,
+}
+
+impl Offer {
+    /// Of two classes with one name the later stands.
+    fn of<'a>(nodes: impl IntoIterator<Item = &'a Arc<dyn Node>>) -> Arc<Self> {
+        let defined: Vec<_> = nodes
+            .into_iter()
+            .map(|node| (node.definition(), Arc::clone(node)))
+            .collect();
+        let catalog = NodeCatalog::new(defined.iter().map(|(definition, _)| definition.clone()));
+        let classes = defined
+            .into_iter()
+            .map(|(definition, node)| (definition.class, node));
+        Arc::new(Self {
+            classes: classes.collect(),
+            catalog,
+        })
+    }
 }
 
 /// The stack of a thread: one that waits for its share of a picture may take up another node's call meanwhile.
@@ -96,17 +122,9 @@ impl NativeEngine {
             .panic_handler(|_| tracing::error!("the engine panicked outside a node"))
             .build()
             .map_err(io::Error::other)?;
-        let defined: Vec<_> = nodes
-            .into_iter()
-            .map(|node| (node.definition(), node))
-            .collect();
-        let catalog = NodeCatalog::new(defined.iter().map(|(definition, _)| definition.clone()));
-        let classes = defined
-            .into_iter()
-            .map(|(definition, node)| (definition.class, node));
         let inner = Inner {
-            classes: classes.collect(),
-            catalog,
+            offer: RwLock::new(Offer::of(&nodes)),
+            own: nodes,
             blobs,
             digests: Arc::default(),
             cache: Cache::new(config.cache_bytes),
@@ -119,6 +137,23 @@ impl NativeEngine {
             inner: Arc::new(inner),
         })
     }
+
+    /// Offers these classes besides those that it was made with, in place of whatever was offered before; of two with one
+    /// name the later stands. What runs goes on with what it began with.
+    pub fn offer(&self, nodes: &[Arc<dyn Node>]) {
+        let offer = Offer::of(self.inner.own.iter().chain(nodes));
+        *self
+            .inner
+            .offer
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = offer;
+    }
+}
+
+impl Inner {
+    fn offer(&self) -> Arc<Offer> {
+        Arc::clone(&self.offer.read().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 #[async_trait]
@@ -129,7 +164,7 @@ impl Engine for NativeEngine {
     }
 
     fn nodes(&self) -> NodeCatalog {
-        self.inner.catalog.clone()
+        self.inner.offer().catalog.clone()
     }
 
     async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError> {
@@ -147,7 +182,12 @@ impl Engine for NativeEngine {
         let for_thread = Arc::clone(&ticket);
         self.inner.pool.spawn(move || {
             // If nobody waits any more, the run was given up.
-            let _ = compiled.send(compile(&for_thread, &inner.classes, &files, &inner.cache));
+            let _ = compiled.send(compile(
+                &for_thread,
+                &inner.offer().classes,
+                &files,
+                &inner.cache,
+            ));
         });
         let compiled = ready.await.map_err(|_| {
             let message = "the engine failed while it prepared the run; submit the job again";
@@ -163,7 +203,7 @@ impl Engine for NativeEngine {
 impl std::fmt::Debug for NativeEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NativeEngine")
-            .field("classes", &self.inner.catalog.len())
+            .field("classes", &self.inner.offer().catalog.len())
             .field("threads", &self.inner.pool.current_num_threads())
             .finish_non_exhaustive()
     }

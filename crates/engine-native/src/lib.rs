@@ -57,7 +57,7 @@ mod tools;
 pub use engine::{Downloads, EngineConfig, NativeEngine};
 pub use node::{
     Changed, ExpandedInput, ExpandedNode, Expansion, FileInput, Inputs, Node, NodeContext,
-    NodeError, NodeOutput, OutputFile, Slot,
+    NodeError, NodeOutput, OutputFile, Slot, Wait,
 };
 pub use tools::{NativeTools, ToolsConfig};
 pub use value::Value;

@@ -9,6 +9,7 @@ mod expansion;
 mod file;
 mod inputs;
 mod output;
+mod wait;
 
 pub use context::NodeContext;
 pub(crate) use context::{Host, RunValues};
@@ -19,6 +20,8 @@ pub(crate) use file::{Digests, Files};
 pub(crate) use inputs::Argument;
 pub use inputs::Inputs;
 pub use output::{NodeOutput, OutputFile, Slot};
+pub(crate) use wait::Awaited;
+pub use wait::Wait;
 
 use workflow_core::NodeDefinition;
 
@@ -31,6 +34,16 @@ use workflow_core::NodeDefinition;
 pub trait Node: Send + Sync + 'static {
     /// What the class takes and gives.
     fn definition(&self) -> NodeDefinition;
+
+    /// Asks somebody else for what the node cannot run without, before each run of it. While the answer is on its way the
+    /// node has no thread, and a job that only waits leaves its slot to others. What is taken out of the inputs here is gone
+    /// when `run` gets them; the answer is there instead ([`Inputs::awaited`]).
+    ///
+    /// # Errors
+    /// As `run`.
+    fn ask(&self, _inputs: &mut Inputs, _context: &NodeContext) -> Result<Option<Wait>, NodeError> {
+        Ok(None)
+    }
 
     /// Runs the node once: with one value per input, or, when the definition says `takes_lists`, with all of them.
     ///

@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
-use workflow_core::NodeDefinition;
+use workflow_core::{NodeDefinition, NodeId};
 
-use crate::node::Argument;
-use crate::{Expansion, Inputs, Node, NodeContext, NodeError, NodeOutput, Slot, Value};
+use crate::node::{Argument, Awaited};
+use crate::{Expansion, Inputs, Node, NodeContext, NodeError, NodeOutput, Slot, Value, Wait};
 
 /// A node with all it needs to run.
 pub(super) struct Call {
@@ -22,6 +22,16 @@ pub(super) struct Call {
     pub(super) arguments: Vec<Option<Vec<Value>>>,
     /// Lazy inputs whose links were not followed yet.
     pub(super) unresolved: Vec<usize>,
+    /// What its calls gave so far.
+    pub(super) made: Made,
+}
+
+/// A node between two halves of a call: it has asked, and the answer is not there.
+pub(super) struct Asking {
+    call: Call,
+    inputs: Inputs,
+    /// How many calls there are in all.
+    calls: usize,
 }
 
 /// How a node's turn ended.
@@ -30,6 +40,8 @@ pub(super) enum Outcome {
     Done(Made),
     /// It needs these inputs first.
     Needs(Vec<usize>),
+    /// It goes on when an answer has come.
+    Waits(Box<Asking>, Wait),
     /// It failed.
     Failed(NodeError),
     /// It panicked.
@@ -54,16 +66,16 @@ pub(super) enum Part {
 impl Call {
     /// Runs the node.
     pub(super) fn run(self) -> Outcome {
-        let class = self.definition.class.clone();
-        let node = self.context.node().clone();
-        catch_unwind(AssertUnwindSafe(|| self.run_unguarded())).unwrap_or_else(|panic| {
-            // The text may hold anything, so it goes to the operator's log and not to the job.
-            tracing::error!(node.id = %node, node.class = class, panic = panic_text(&*panic), "a node panicked");
-            Outcome::Panicked
-        })
+        let (class, node) = self.name();
+        guarded(&class, &node, || self.run_unguarded())
     }
 
-    fn run_unguarded(mut self) -> Outcome {
+    fn name(&self) -> (String, NodeId) {
+        let node = self.context.node().clone();
+        (self.definition.class.clone(), node)
+    }
+
+    fn run_unguarded(self) -> Outcome {
         if let Err(error) = self.context.check() {
             return Outcome::Failed(error);
         }
@@ -74,36 +86,55 @@ impl Call {
                 Err(error) => return Outcome::Failed(error),
             }
         }
-        let mut made = Made::default();
-        let calls = match self.calls() {
-            Ok(calls) => calls,
-            Err(error) => return Outcome::Failed(error),
-        };
-        for index in 0..calls {
+        match self.calls() {
+            Ok(calls) => self.go_on(calls),
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
+    /// Makes the calls that are left.
+    fn go_on(mut self, calls: usize) -> Outcome {
+        for index in self.made.parts.len()..calls {
             if let Some(message) = self.blocker(index) {
-                made.blocked.extend(message);
-                made.parts.push(Part::Blocked);
+                self.made.blocked.extend(message);
+                self.made.parts.push(Part::Blocked);
                 continue;
             }
             let arguments = self.take(index, index + 1 == calls);
-            let inputs = Inputs::from_arguments(
+            let mut inputs = Inputs::from_arguments(
                 self.context.node().clone(),
                 Arc::clone(&self.definition),
                 arguments,
             );
-            let given = self
-                .context
-                .check()
-                .and_then(|()| self.class.run(inputs, &self.context));
-            match given.and_then(|given| self.complete(given)) {
-                Ok(given) => {
-                    merge_ui(&mut made.ui, given.ui);
-                    made.parts.push(Part::Given(given.slots, given.expansion));
+            let checked = self.context.check();
+            let asked = checked.and_then(|()| self.class.ask(&mut inputs, &self.context));
+            let given = match asked {
+                Ok(Some(wait)) => {
+                    let asking = Asking {
+                        call: self,
+                        inputs,
+                        calls,
+                    };
+                    return Outcome::Waits(Box::new(asking), wait);
                 }
-                Err(error) => return Outcome::Failed(error),
+                Ok(None) => self.call(inputs),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = given {
+                return Outcome::Failed(error);
             }
         }
-        Outcome::Done(made)
+        Outcome::Done(self.made)
+    }
+
+    /// Makes one call and keeps what it gives.
+    fn call(&mut self, inputs: Inputs) -> Result<(), NodeError> {
+        let given = self.class.run(inputs, &self.context)?;
+        let given = self.complete(given)?;
+        merge_ui(&mut self.made.ui, given.ui);
+        let part = Part::Given(given.slots, given.expansion);
+        self.made.parts.push(part);
+        Ok(())
     }
 
     /// How often the node is to be called.
@@ -229,6 +260,35 @@ impl Call {
         }
         Ok(given)
     }
+}
+
+impl Asking {
+    /// Goes on with the answer.
+    pub(super) fn answered(self, awaited: Awaited) -> Outcome {
+        let Self {
+            mut call,
+            mut inputs,
+            calls,
+        } = self;
+        let (class, node) = call.name();
+        guarded(&class, &node, || {
+            inputs.answer(awaited);
+            let checked = call.context.check();
+            match checked.and_then(|()| call.call(inputs)) {
+                Ok(()) => call.go_on(calls),
+                Err(error) => Outcome::Failed(error),
+            }
+        })
+    }
+}
+
+/// Contains the panics of a node.
+fn guarded(class: &str, node: &NodeId, run: impl FnOnce() -> Outcome) -> Outcome {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        // The text may hold anything, so it goes to the operator's log and not to the job.
+        tracing::error!(node.id = %node, node.class = class, panic = panic_text(&*panic), "a node panicked");
+        Outcome::Panicked
+    })
 }
 
 /// Joins what calls gave into one list per slot. `expanded` answers what a slot of an expansion's node gave.

@@ -10,14 +10,16 @@ mod fetch;
 mod plan;
 mod settle;
 mod start;
+mod wait;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value as Json};
 use tokio::sync::mpsc;
-use workflow_core::{NodeEvent, RunContext, RunError, RunSink, Ticket};
+use workflow_core::{NodeEvent, RunContext, RunError, RunSink, Seat, Ticket};
 
 use super::Inner;
 use super::announce::Announcer;
@@ -33,12 +35,14 @@ use deliver::Delivered;
 use expand::Expanding;
 use fetch::{Fetched, Fetching};
 use start::Next;
+use wait::{Answered, Waiting};
 
 /// A run under way.
 pub(super) struct Run {
     engine: Arc<Inner>,
     ticket: Arc<Ticket>,
     sink: Arc<dyn RunSink>,
+    seat: Seat,
     shared: Arc<Shared>,
     values: Arc<RunValues>,
     nodes: Vec<Running>,
@@ -56,6 +60,9 @@ pub(super) struct Run {
     delivers: mpsc::Sender<(usize, Delivery)>,
     delivering: Option<BoxFuture<'static, Delivered>>,
     fetching: Fetching,
+    waiting: Waiting,
+    /// Answers that came, in their order.
+    answers: VecDeque<Answered>,
 }
 
 /// A node of the run, with its result once it has one.
@@ -122,6 +129,8 @@ impl Run {
         };
         let values = RunValues {
             job: ticket.job,
+            account: ticket.account.to_string(),
+            secret: context.secret,
             prompt: compiled.prompt,
             extra_pnginfo: ticket.extra_pnginfo.clone(),
             metadata: OnceLock::new(),
@@ -132,6 +141,7 @@ impl Run {
             engine,
             ticket,
             sink: context.sink,
+            seat: context.seat,
             shared: Arc::new(shared),
             values: Arc::new(values),
             nodes: compiled
@@ -150,6 +160,8 @@ impl Run {
             delivers,
             delivering: None,
             fetching: Fetching::default(),
+            waiting: Waiting::default(),
+            answers: VecDeque::new(),
         }
     }
 
@@ -167,10 +179,15 @@ impl Run {
                 Next::Call(node) => Some(node),
                 Next::Wait => None,
             };
+            let may_call = next.is_some() || !self.answers.is_empty();
             let is_idle =
                 self.running == 0 && self.delivering.is_none() && self.fetching.is_empty();
-            if next.is_none() && is_idle {
-                return Err(self.never_ends());
+            if !may_call && is_idle {
+                if self.waiting.is_empty() {
+                    return Err(self.never_ends());
+                }
+                self.rest().await?;
+                continue;
             }
             let cancel = self.shared.cancel.clone();
             tokio::select! {
@@ -179,12 +196,15 @@ impl Run {
                 Some((node, outcome)) = self.finished.recv() => self.settle(node, outcome)?,
                 delivered = deliver::pending(&mut self.delivering) => self.delivered(delivered)?,
                 Some(fetched) = self.fetching.next() => self.fetched(fetched),
+                Some(answered) = self.waiting.next() => self.answered(answered),
                 Some((node, delivery)) = self.deliveries.recv(), if self.delivering.is_none() => {
                     self.take(node, delivery)?;
                 }
-                Ok(permit) = Arc::clone(&self.engine.permits).acquire_owned(), if next.is_some() => {
-                    if let Some(node) = next {
-                        self.start(node, permit);
+                Ok(permit) = Arc::clone(&self.engine.permits).acquire_owned(), if may_call => {
+                    match (self.answers.pop_front(), next) {
+                        (Some(answered), _) => self.go_on(answered, permit),
+                        (None, Some(node)) => self.start(node, permit),
+                        (None, None) => {}
                     }
                 }
             }

@@ -3,11 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use secrecy::SecretString;
 use serde_json::{Map, Value as Json};
 use workflow_core::{JobId, NodeId};
 
 use super::{NodeError, OutputFile};
-use crate::codec;
+use crate::codec::{self, Limits};
 use crate::value::Frame;
 
 /// The run of a job, as one call of a node sees it.
@@ -20,6 +21,8 @@ pub struct NodeContext {
 /// What is the same for all nodes of a run.
 pub(crate) struct RunValues {
     pub(crate) job: JobId,
+    pub(crate) account: String,
+    pub(crate) secret: Option<SecretString>,
     /// The submitted graph, with what [`super::Node::is_changed`] told.
     pub(crate) prompt: Arc<Map<String, Json>>,
     pub(crate) extra_pnginfo: Map<String, Json>,
@@ -50,6 +53,8 @@ impl NodeContext {
     pub fn detached() -> Self {
         let run = RunValues {
             job: NIL_JOB.parse().expect("the nil id is an id"),
+            account: String::new(),
+            secret: None,
             prompt: Arc::default(),
             extra_pnginfo: Map::new(),
             metadata: OnceLock::new(),
@@ -126,6 +131,27 @@ impl NodeContext {
         self.host.free_bytes()
     }
 
+    /// The usual limits for decoding a picture, within what the job may still use. What its header promises is reserved here,
+    /// before anything is decoded; a file that promises too little is held to the rest.
+    ///
+    /// # Errors
+    /// If the bytes are no picture, or there is no room for it.
+    pub fn limits_of(&self, picture: &[u8]) -> Result<Limits, NodeError> {
+        let usual = Limits::default();
+        let header = codec::probe(picture, &usual)?;
+        let pixels = (header.width as u64).saturating_mul(header.height as u64);
+        // Colour and mask of every frame as floats.
+        let promised = pixels
+            .saturating_mul(header.frames.unwrap_or(1) as u64)
+            .saturating_mul(16);
+        let promised = promised.min(usual.max_bytes);
+        self.reserve(promised)?;
+        let max_bytes = usual
+            .max_bytes
+            .min(promised.saturating_add(self.free_bytes()));
+        Ok(Limits { max_bytes, ..usual })
+    }
+
     /// The node's id, as the submission spells it (hidden `UNIQUE_ID`).
     #[must_use]
     pub fn node(&self) -> &NodeId {
@@ -136,6 +162,19 @@ impl NodeContext {
     #[must_use]
     pub fn job(&self) -> JobId {
         self.run.job
+    }
+
+    /// Whose job it is.
+    #[must_use]
+    pub fn account(&self) -> &str {
+        &self.run.account
+    }
+
+    /// The key for partners that came with the submission, where one did (hidden `API_KEY_COMFY_ORG`). It must get into
+    /// nothing that the node gives or tells.
+    #[must_use]
+    pub fn secret(&self) -> Option<&SecretString> {
+        self.run.secret.as_ref()
     }
 
     /// The submitted graph (hidden `PROMPT`).

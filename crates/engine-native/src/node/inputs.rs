@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use workflow_core::{NodeDefinition, NodeId};
 
-use super::{FileInput, NodeError};
+use super::{Awaited, FileInput, NodeError};
 use crate::Value;
 use crate::value::{Image, Mask};
 
@@ -18,6 +18,8 @@ pub struct Inputs {
     definition: Arc<NodeDefinition>,
     /// In the order of the definition; `None` where nothing is (or was taken).
     arguments: Vec<Option<Argument>>,
+    /// What the node asked for.
+    awaited: Option<Awaited>,
 }
 
 /// What one input of a call holds.
@@ -57,7 +59,26 @@ impl Inputs {
             node,
             definition,
             arguments,
+            awaited: None,
         }
+    }
+
+    pub(crate) fn answer(&mut self, awaited: Awaited) {
+        self.awaited = Some(awaited);
+    }
+
+    /// Takes what [`super::Node::ask`] waited for.
+    ///
+    /// # Errors
+    /// If it waited for nothing, or for something else.
+    pub fn awaited<T: Any>(&mut self) -> Result<T, NodeError> {
+        let awaited = self.awaited.take();
+        let answer = awaited.and_then(|awaited| awaited.0.downcast().ok());
+        answer.map(|answer| *answer).ok_or_else(|| {
+            let wanted = std::any::type_name::<T>();
+            let message = format!("node {} did not wait for a {wanted}", self.node);
+            NodeError::new("TypeError", message)
+        })
     }
 
     /// Whether there is a value.

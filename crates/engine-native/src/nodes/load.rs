@@ -124,23 +124,11 @@ fn changed_with_file(constants: &Inputs) -> Result<Changed, NodeError> {
     Ok(Changed::Key(constants.file("image")?.sha256()?.into()))
 }
 
-/// The file, and the usual limits within what the job may still use. What the header promises is reserved before anything is
-/// decoded; a file that promises too little is held to the rest.
+/// The file, and the limits within which it is decoded.
 fn read(inputs: &Inputs, context: &NodeContext) -> Result<(Bytes, Limits), NodeError> {
     let file = inputs.file("image")?;
     context.reserve(file.size_bytes())?;
     let bytes = file.read()?;
-    let usual = Limits::default();
-    let header = codec::probe(&bytes, &usual)?;
-    let pixels = (header.width as u64).saturating_mul(header.height as u64);
-    // Colour and mask of every frame as floats.
-    let promised = pixels
-        .saturating_mul(header.frames.unwrap_or(1) as u64)
-        .saturating_mul(16);
-    let promised = promised.min(usual.max_bytes);
-    context.reserve(promised)?;
-    let max_bytes = usual
-        .max_bytes
-        .min(promised.saturating_add(context.free_bytes()));
-    Ok((bytes, Limits { max_bytes, ..usual }))
+    let limits = context.limits_of(&bytes)?;
+    Ok((bytes, limits))
 }

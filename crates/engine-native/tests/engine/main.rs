@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot get on is to stop")]
 #![expect(clippy::print_stdout, reason = "a test says what it leaves out")]
 
+mod asking;
 mod bench;
 mod caching;
 mod conversations;

@@ -127,8 +127,9 @@ impl Run {
             .map(String::as_str)
             .zip(first..)
             .collect();
+        let offer = self.engine.offer();
         for (name, inner) in &expansion.nodes {
-            let class = self.engine.classes.get(&inner.class).ok_or_else(|| {
+            let class = offer.classes.get(&inner.class).ok_or_else(|| {
                 NodeError::new(
                     "Exception",
                     format!(
@@ -137,7 +138,7 @@ impl Run {
                     ),
                 )
             })?;
-            let definition = self.engine.catalog.get(&inner.class).cloned();
+            let definition = offer.catalog.get(&inner.class).cloned();
             let definition = definition.unwrap_or_else(|| Arc::new(class.definition()));
             let step = Step {
                 id: format!("{}.{call}.{name}", self.nodes[parent].step.id)

@@ -20,6 +20,10 @@ impl Run {
     /// If the run ends with it at once; most failures wait for their turn.
     pub(super) fn settle(&mut self, node: usize, outcome: Outcome) -> Result<(), RunError> {
         self.running -= 1;
+        if let Outcome::Waits(asking, wait) = outcome {
+            self.wait(node, asking, wait);
+            return Ok(());
+        }
         let Some(calling) = self.nodes[node].call.take() else {
             return Ok(());
         };
@@ -29,7 +33,8 @@ impl Run {
             Outcome::Needs(inputs) => self.follow_lazy(node, &inputs),
             Outcome::Done(made) => self.done(node, &calling, made)?,
             Outcome::Failed(error) => self.failed(node, &calling, &error),
-            Outcome::Panicked => {
+            // Only a call that is over gets here.
+            Outcome::Panicked | Outcome::Waits(..) => {
                 let message = "the node met an internal error; the server's log tells more";
                 self.failed(node, &calling, &NodeError::new("PanicError", message));
             }

@@ -8,7 +8,7 @@ use workflow_core::RunError;
 
 use super::{Calling, Run, Running};
 use crate::Value;
-use crate::engine::call::Call;
+use crate::engine::call::{Call, Made, Outcome};
 use crate::engine::compile::Source;
 use crate::engine::host::{CallHost, Delivery};
 use crate::engine::memory::{Parts, Reservation};
@@ -50,16 +50,21 @@ impl Run {
             alone, root, step, ..
         } = &self.nodes[node];
         let is_inner_output = root.is_some() && step.definition.output_node;
-        match (*alone || is_inner_output) && self.running > 0 {
+        match (*alone || is_inner_output) && !self.is_alone() {
             true => Ok(Next::Wait),
             false => Ok(Next::Call(node)),
         }
     }
 
+    /// Whether no call is under way, those that wait for an answer included.
+    fn is_alone(&self) -> bool {
+        self.running == 0 && self.waiting.is_empty() && self.answers.is_empty()
+    }
+
     /// Calls a node on the engine's threads.
     pub(super) fn start(&mut self, node: usize, permit: OwnedSemaphorePermit) {
         // A call beside others may have to be made again when memory runs short, so it must leave its arguments where they are.
-        let takes = self.running == 0 && self.machine.turn() == Some(node);
+        let takes = self.is_alone() && self.machine.turn() == Some(node);
         let (arguments, unresolved) = self.gather(node, takes);
         let takes = takes && unresolved.is_empty();
         let root = self.nodes[node].root.unwrap_or(node);
@@ -94,13 +99,25 @@ impl Run {
             ),
             arguments,
             unresolved,
+            made: Made::default(),
         };
+        self.machine.start(node);
+        self.spawn(node, permit, || call.run());
+    }
+
+    /// Has a node's turn made on one of the engine's threads.
+    pub(super) fn spawn(
+        &mut self,
+        node: usize,
+        permit: OwnedSemaphorePermit,
+        turn: impl FnOnce() -> Outcome + Send + 'static,
+    ) {
+        let is_output = self.nodes[node].step.definition.output_node;
         let finishes = self.finishes.clone();
         let delivers = self.delivers.clone();
-        self.machine.start(node);
         self.running += 1;
         self.engine.pool.spawn(move || {
-            let outcome = call.run();
+            let outcome = turn();
             drop(permit);
             // If nobody listens any more, the run is over. What an output node made must arrive before it is done.
             if is_output {
