@@ -11,6 +11,7 @@ mod composite;
 mod filter;
 mod load;
 mod mask;
+mod media;
 mod noise;
 mod primitive;
 mod quantize;
@@ -39,6 +40,7 @@ pub use composite::{ImageCompositeMasked, PorterDuffImageComposite};
 pub use filter::{ImageBlend, ImageBlur, ImageInvert, ImageSharpen};
 pub use load::{LoadImage, LoadImageMask, LoadImageOutput};
 pub use mask::{CropMask, FeatherMask, GrowMask, InvertMask, MaskComposite, ThresholdMask};
+pub use media::{Media, media};
 pub use noise::ImageAddNoise;
 pub use primitive::{
     PrimitiveBoolean, PrimitiveFloat, PrimitiveInt, PrimitiveString, PrimitiveStringMultiline,
