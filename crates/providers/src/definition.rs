@@ -21,7 +21,7 @@ pub use host::BaseUrl;
 pub(crate) use host::HostPattern;
 pub(crate) use model::{Charges, ModelFile};
 pub(crate) use partner::{Header, PartnerFile, Texts};
-pub(crate) use pointer::Pointer;
+pub use pointer::Pointer;
 pub(crate) use price::{Pricing, SettleOn};
 pub(crate) use rule::{Kind, Rule, Said, Step, Verdict, first_match};
 pub(crate) use state::State;

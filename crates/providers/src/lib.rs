@@ -17,7 +17,7 @@ mod talk;
 mod trial;
 
 pub use credential::Environment;
-pub use definition::BaseUrl;
+pub use definition::{BaseUrl, Pointer};
 pub use load::{
     Builtin, Fault, File, Kind, KindFolder, KindPartner, Loaded, LoadedModel, PartnerStatus,
     Relocation, Settings, Source, Watch, check, load,

@@ -222,6 +222,7 @@ fn assemble(
     let definition = ModelDefinition {
         id,
         charges_on_policy_rejection: model.file.charges_on_policy_rejection.into(),
+        form: model.file.node.form(&file.name),
         input_schema: model.schema.as_ref().map(|schema| schema.value.clone()),
         provider: Arc::new(runner.clone()),
     };

@@ -10,7 +10,7 @@ use accounts::Entitlements;
 
 use crate::{Model, ModelId};
 
-pub use live::LiveCatalog;
+pub use live::{CatalogFollower, LiveCatalog};
 
 /// Models by id and in the order of their ids. Never changes; looking up and listing cost the same in a large one.
 #[derive(Debug, Default)]

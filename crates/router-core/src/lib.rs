@@ -14,6 +14,7 @@ mod calls;
 mod catalog;
 mod cursor;
 mod error;
+mod form;
 mod id;
 mod limit;
 mod memory;
@@ -36,9 +37,10 @@ pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, RefusedCall, W
 pub use calls::{
     Calls, CallsError, Claimed, Ending, Generation, KeyClaim, KeyDigest, Settled, Unfinished,
 };
-pub use catalog::{Catalog, DuplicateModel, LiveCatalog, Page};
+pub use catalog::{Catalog, CatalogFollower, DuplicateModel, LiveCatalog, Page};
 pub use cursor::{CursorKey, InvalidCursor};
 pub use error::{RouterError, Violation, ViolationStep};
+pub use form::{ModelForm, PictureEncoding, ReturnKind, Returns};
 pub use id::{GenerationId, InvalidModelId, ModelId, RequestId};
 pub use memory::MemoryCalls;
 pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::schema::{SchemaDocument, SchemaError};
-use crate::{ModelId, Provider};
+use crate::{ModelForm, ModelId, Provider};
 
 /// Whether a call that the model rejects for content-policy reasons is still charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct ModelDefinition {
     /// The JSON Schema of its body. It may refer to its own `$defs`, `definitions` or `components/schemas` and to nothing
     /// else. `None` leaves the body an open object.
     pub input_schema: Option<Value>,
+    /// What people fill in and get.
+    pub form: ModelForm,
     /// What runs it.
     pub provider: Arc<dyn Provider>,
 }
@@ -38,6 +40,8 @@ pub struct Model {
     id: ModelId,
     charges_on_policy_rejection: ChargesOnPolicyRejection,
     document: SchemaDocument,
+    input_schema: Option<Value>,
+    form: ModelForm,
     provider: Arc<dyn Provider>,
 }
 
@@ -47,11 +51,13 @@ impl Model {
     /// # Errors
     /// If the input schema is none, refers to what is not in it, or has a pattern that cannot be matched in linear time.
     pub fn new(definition: ModelDefinition) -> Result<Self, SchemaError> {
-        let document = SchemaDocument::new(&definition.id, definition.input_schema)?;
+        let document = SchemaDocument::new(&definition.id, definition.input_schema.clone())?;
         Ok(Self {
             id: definition.id,
             charges_on_policy_rejection: definition.charges_on_policy_rejection,
             document,
+            input_schema: definition.input_schema,
+            form: definition.form,
             provider: definition.provider,
         })
     }
@@ -72,6 +78,18 @@ impl Model {
     #[must_use]
     pub fn document(&self) -> &SchemaDocument {
         &self.document
+    }
+
+    /// The JSON Schema of its body, as it was authored.
+    #[must_use]
+    pub fn input_schema(&self) -> Option<&Value> {
+        self.input_schema.as_ref()
+    }
+
+    /// What people fill in and get.
+    #[must_use]
+    pub fn form(&self) -> &ModelForm {
+        &self.form
     }
 
     /// What runs it.

@@ -109,6 +109,7 @@ impl Process {
         let model = Model::new(ModelDefinition {
             id: "bfl/flux-2".parse().expect("a valid id"),
             charges_on_policy_rejection: ChargesOnPolicyRejection::No,
+            form: router_core::ModelForm::default(),
             input_schema: None,
             provider: partner.clone(),
         });

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use providers::{Builtin, Fault, File, Kind, KindFolder, KindPartner};
-use router_core::{ChargesOnPolicyRejection, Model, ModelDefinition, ModelId};
+use router_core::{
+    ChargesOnPolicyRejection, Model, ModelDefinition, ModelForm, ModelId, PictureEncoding,
+    ReturnKind, Returns,
+};
 use serde_json::Value;
 
 use super::Workflows;
@@ -43,7 +46,13 @@ impl WorkflowKind {
         Self(Arc::new(workflows))
     }
 
-    fn model(&self, folder: KindFolder<'_>, name: &str, file: &File) -> Result<Model, Vec<Fault>> {
+    fn model(
+        &self,
+        folder: KindFolder<'_>,
+        partner: &str,
+        name: &str,
+        file: &File,
+    ) -> Result<Model, Vec<Fault>> {
         let one = |fault| vec![fault];
         let id = ModelId::new(folder.id, name)
             .map_err(|error| vec![Fault::at_start(&file.path, error.to_string())])?;
@@ -70,6 +79,7 @@ impl WorkflowKind {
             id,
             charges_on_policy_rejection: ChargesOnPolicyRejection::No,
             input_schema: Some(schema),
+            form: form(partner, &template),
             provider: Arc::new(WorkflowModel::new(template, Arc::clone(&self.0))),
         };
         Model::new(definition)
@@ -90,7 +100,7 @@ impl Kind for WorkflowKind {
         let partner: PartnerFile = folder.partner().toml().map_err(|fault| vec![fault])?;
         let (mut models, mut faults) = (Vec::new(), Vec::new());
         for (name, file) in folder.models() {
-            match self.model(folder, name, file) {
+            match self.model(folder, &partner.name, name, file) {
                 Ok(model) => models.push(Arc::new(model)),
                 Err(wrong) => faults.extend(wrong),
             }
@@ -101,6 +111,29 @@ impl Kind for WorkflowKind {
         } else {
             Err(faults)
         }
+    }
+}
+
+/// What people fill in and get: pictures go in and come out as they are, since a link would be one of this very server.
+fn form(partner: &str, template: &Template) -> ModelForm {
+    let ModelFile { fields, output, .. } = &template.file;
+    let pictures = fields.iter().filter(|(_, field)| field.picture);
+    let inline = output.inline.iter();
+    ModelForm {
+        partner: partner.to_owned(),
+        pictures: pictures
+            .map(|(name, _)| (name.clone(), PictureEncoding::DataUrl))
+            .collect(),
+        fixed: inline
+            .map(|name| (name.clone(), Value::Bool(true)))
+            .collect(),
+        returns: match output.inline {
+            Some(_) => Returns {
+                kind: ReturnKind::Image,
+                from: vec!["/outputs/*/url".to_owned()],
+            },
+            None => Returns::default(),
+        },
     }
 }
 

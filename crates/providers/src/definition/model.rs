@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use router_core::ChargesOnPolicyRejection;
+use router_core::{ChargesOnPolicyRejection, ModelForm, PictureEncoding, ReturnKind, Returns};
 use serde::Deserialize;
 
 use super::price::Pricing;
@@ -22,6 +22,76 @@ pub(crate) struct ModelFile {
     pub charges_on_policy_rejection: Charges,
     /// What it costs.
     pub price: Pricing,
+    /// What a workflow's node makes of it.
+    #[serde(default)]
+    pub node: NodeFile,
+}
+
+/// What is in bodies and answers besides plain values.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodeFile {
+    /// What a node of it gives.
+    #[serde(default)]
+    pub returns: Kind,
+    /// Where in an answer that is.
+    #[serde(default)]
+    pub from: Vec<String>,
+    /// The properties of the body that are pictures.
+    #[serde(default)]
+    pub pictures: BTreeMap<String, Encoding>,
+}
+
+/// A kind of result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// Words.
+    #[default]
+    Text,
+    /// Pictures.
+    Image,
+    /// Videos.
+    Video,
+    /// Sounds.
+    Audio,
+}
+
+/// How a body holds a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Encoding {
+    /// Its base64.
+    Base64,
+    /// A `data:` address.
+    DataUrl,
+}
+
+impl NodeFile {
+    /// The same for everybody, of a partner of this name.
+    pub(crate) fn form(&self, partner: &str) -> ModelForm {
+        let encoding = |encoding: &Encoding| match encoding {
+            Encoding::Base64 => PictureEncoding::Base64,
+            Encoding::DataUrl => PictureEncoding::DataUrl,
+        };
+        let pictures = self.pictures.iter();
+        ModelForm {
+            partner: partner.to_owned(),
+            pictures: pictures
+                .map(|(name, how)| (name.clone(), encoding(how)))
+                .collect(),
+            returns: Returns {
+                kind: match self.returns {
+                    Kind::Text => ReturnKind::Text,
+                    Kind::Image => ReturnKind::Image,
+                    Kind::Video => ReturnKind::Video,
+                    Kind::Audio => ReturnKind::Audio,
+                },
+                from: self.from.clone(),
+            },
+            ..ModelForm::default()
+        }
+    }
 }
 
 /// Whether a rejection on grounds of policy is charged.

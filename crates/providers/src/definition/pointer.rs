@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Names values inside a document (RFC 6901). The segment `*` names every item of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Pointer(Vec<String>);
+pub struct Pointer(Vec<String>);
 
 impl Pointer {
     /// The first value that it names, in document order.
@@ -17,7 +17,7 @@ impl Pointer {
 
     /// Every value that it names, in document order.
     #[must_use]
-    pub(crate) fn all<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
+    pub fn all<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
         let mut found = vec![document];
         for segment in &self.0 {
             found = found

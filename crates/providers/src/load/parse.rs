@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::fault::Fault;
 use super::files::File;
-use crate::definition::{Call, ModelFile, PartnerFile};
+use crate::definition::{Call, ModelFile, PartnerFile, Pointer};
 
 /// The file of a partner in its folder; any other TOML file there is a model.
 pub(super) const PARTNER_FILE: &str = "partner.toml";
@@ -120,6 +120,22 @@ fn model(
             Some(parse_schema(schema, faults)?)
         }
     };
+    for from in &parsed.node.from {
+        if let Err(reason) = Pointer::try_from(from.clone()) {
+            faults.push(mentioning(from, reason));
+        }
+    }
+    let properties = schema.as_ref().map(|schema| &schema.value["properties"]);
+    let is_property = |name: &str| properties.is_some_and(|known| known.get(name).is_some());
+    for unknown in parsed
+        .node
+        .pictures
+        .keys()
+        .filter(|name| !is_property(name))
+    {
+        let reason = format!("the schema has no property `{unknown}` to hold a picture");
+        faults.push(mentioning(unknown, reason));
+    }
     Some(ParsedModel {
         name: name.to_owned(),
         path: file.path.clone(),

@@ -410,6 +410,7 @@ impl super::Kind for Empty {
             let definition = router_core::ModelDefinition {
                 id,
                 charges_on_policy_rejection: router_core::ChargesOnPolicyRejection::No,
+                form: router_core::ModelForm::default(),
                 input_schema: None,
                 provider: Arc::clone(acme.expect("it is right").models[0].model.provider()),
             };

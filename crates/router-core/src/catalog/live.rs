@@ -1,9 +1,10 @@
 //! The catalog that is served now, and the models that the one before still had.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
 
 use super::Catalog;
 use crate::{Model, ModelId};
@@ -13,7 +14,11 @@ const GRACE: SignedDuration = SignedDuration::from_mins(10);
 
 /// Swaps snapshots of the catalog. A call keeps the model it found, whatever is swapped meanwhile.
 #[derive(Debug, Default)]
-pub struct LiveCatalog(RwLock<Arc<Snapshot>>);
+pub struct LiveCatalog(watch::Sender<Arc<Snapshot>>);
+
+/// Hears of every newer catalog; of several that came meanwhile only the last one is told.
+#[derive(Clone, Debug)]
+pub struct CatalogFollower(watch::Receiver<Arc<Snapshot>>);
 
 #[derive(Debug, Default)]
 struct Snapshot {
@@ -26,7 +31,7 @@ impl LiveCatalog {
     /// Serves a catalog.
     #[must_use]
     pub fn new(catalog: Catalog) -> Self {
-        Self(RwLock::new(Arc::new(Snapshot {
+        Self(watch::Sender::new(Arc::new(Snapshot {
             catalog: Arc::new(catalog),
             leaving: HashMap::new(),
         })))
@@ -34,19 +39,16 @@ impl LiveCatalog {
 
     /// Serves another one from now on.
     pub fn replace(&self, catalog: Catalog, now: Timestamp) {
-        let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let still_leaving = current.leaving.values().cloned();
-        let dropped = current.catalog.models().iter();
-        let dropped = dropped.map(|model| (Arc::clone(model), now + GRACE));
-        let leaving = still_leaving
-            .chain(dropped)
-            .filter(|(model, until)| catalog.get(model.id()).is_none() && *until > now)
-            .map(|(model, until)| (model.id().clone(), (model, until)))
-            .collect();
-        *current = Arc::new(Snapshot {
-            catalog: Arc::new(catalog),
-            leaving,
-        });
+        self.0
+            .send_modify(|current| *current = after(current, catalog, now));
+    }
+
+    /// Follows what is served, beginning with what is served now.
+    #[must_use]
+    pub fn follow(&self) -> CatalogFollower {
+        let mut follower = self.0.subscribe();
+        follower.mark_changed();
+        CatalogFollower(follower)
     }
 
     /// The catalog to list from.
@@ -67,6 +69,30 @@ impl LiveCatalog {
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.borrow())
     }
+}
+
+impl CatalogFollower {
+    /// The next catalog; `None` when there will be no other. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Arc<Catalog>> {
+        self.0.changed().await.ok()?;
+        Some(Arc::clone(&self.0.borrow_and_update().catalog))
+    }
+}
+
+/// What is served with `catalog` after `current`.
+fn after(current: &Snapshot, catalog: Catalog, now: Timestamp) -> Arc<Snapshot> {
+    let still_leaving = current.leaving.values().cloned();
+    let dropped = current.catalog.models().iter();
+    let dropped = dropped.map(|model| (Arc::clone(model), now + GRACE));
+    let leaving = still_leaving
+        .chain(dropped)
+        .filter(|(model, until)| catalog.get(model.id()).is_none() && *until > now)
+        .map(|(model, until)| (model.id().clone(), (model, until)))
+        .collect();
+    Arc::new(Snapshot {
+        catalog: Arc::new(catalog),
+        leaving,
+    })
 }

@@ -37,6 +37,7 @@ pub(crate) fn model(id: &str) -> Arc<Model> {
     let definition = ModelDefinition {
         id: id.parse().expect(id),
         charges_on_policy_rejection: ChargesOnPolicyRejection::Unknown,
+        form: crate::ModelForm::default(),
         input_schema: None,
         provider: Arc::new(Idle),
     };

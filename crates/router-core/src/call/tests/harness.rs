@@ -233,6 +233,7 @@ impl House {
         let model = Model::new(ModelDefinition {
             id: "bfl/flux-2".parse().expect("a valid id"),
             charges_on_policy_rejection: ChargesOnPolicyRejection::No,
+            form: crate::ModelForm::default(),
             input_schema: Some(schema),
             provider: puppet.clone(),
         });
