@@ -19,6 +19,8 @@ pub struct PromptProblem {
     pub details: String,
     /// `error.extra_info`.
     pub extra_info: Map<String, Value>,
+    /// `error.class_types`: what the caller may not run, where that is why.
+    pub class_types: Vec<String>,
     /// Errors by node.
     pub node_errors: Map<String, Value>,
 }
@@ -32,6 +34,7 @@ impl PromptProblem {
             message: message.into(),
             details: details.into(),
             extra_info: Map::new(),
+            class_types: Vec::new(),
             node_errors: Map::new(),
         }
     }
@@ -39,7 +42,7 @@ impl PromptProblem {
     /// The body.
     #[must_use]
     pub fn body(&self) -> Value {
-        json!({
+        let mut body = json!({
             "error": {
                 "type": self.kind,
                 "message": self.message,
@@ -47,7 +50,11 @@ impl PromptProblem {
                 "extra_info": self.extra_info,
             },
             "node_errors": self.node_errors,
-        })
+        });
+        if !self.class_types.is_empty() {
+            body["error"]["class_types"] = json!(self.class_types);
+        }
+        body
     }
 }
 
@@ -72,6 +79,7 @@ pub fn validation_problem(validation: &Validation) -> PromptProblem {
             message: error.message(),
             details: error.details(),
             extra_info,
+            class_types: Vec::new(),
             node_errors,
         };
     }
@@ -87,6 +95,7 @@ pub fn validation_problem(validation: &Validation) -> PromptProblem {
         message: "Prompt outputs failed validation".to_owned(),
         details: lines.join("\n"),
         extra_info: Map::new(),
+        class_types: Vec::new(),
         node_errors,
     }
 }

@@ -107,13 +107,7 @@ impl PromptRequest {
 }
 
 fn refused(kind: &'static str, message: &str, details: String) -> PromptRefusal {
-    let problem = PromptProblem {
-        kind,
-        message: message.to_owned(),
-        details,
-        extra_info: Map::new(),
-        node_errors: Map::new(),
-    };
+    let problem = PromptProblem::new(kind, message, details);
     PromptRefusal(Box::new(problem))
 }
 

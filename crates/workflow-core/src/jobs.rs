@@ -26,6 +26,8 @@ pub struct Jobs {
     assets: Assets,
     config: JobsConfig,
     pace: Arc<Pace>,
+    /// Whether jobs may call partners without a key of their own.
+    calls_partners: bool,
 }
 
 /// The ports behind jobs.
@@ -93,6 +95,12 @@ pub enum JobsError {
     /// No node of the graph is a reason to run it.
     #[error("the workflow has no output node; add one, such as SaveImage or PreviewImage")]
     NoOutputs,
+    /// The caller may not have its account pay for these classes, and sent no key that does.
+    #[error(
+        "nodes that call models of partners are not enabled for this account, or this credential does not allow them; \
+         use a key with `router:run`, or submit one as `api_key_service_org`"
+    )]
+    PartnersForbidden(Vec<String>),
     /// References to assets that the account does not have: node, field and what was written there.
     #[error("the workflow refers to an asset that does not exist")]
     MissingAsset(Vec<Reference>),
@@ -137,6 +145,16 @@ impl Jobs {
             assets,
             config,
             pace,
+            calls_partners: true,
+        }
+    }
+
+    /// The same jobs, for callers who may not have their account pay partners: what calls one needs a key of its own.
+    #[must_use]
+    pub fn without_partners(&self) -> Self {
+        Self {
+            calls_partners: false,
+            ..self.clone()
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Accounts, AccountsError, Standing};
+use accounts::{Accounts, AccountsError, Scope, Standing};
 use asset_store::{Assets, LinkKeys};
 use hyper_kit::{Origin, PublicAddress, ReadPace};
 use identity::Identity;
@@ -66,6 +66,16 @@ impl WorkflowConfig {
 }
 
 impl WorkflowService {
+    /// Jobs as a caller may submit them: an account that the router is not enabled for, and a credential that does not allow
+    /// it, call partners only by a key that is submitted.
+    pub(crate) fn jobs_of(&self, standing: &Standing) -> Jobs {
+        if standing.router && standing.scopes.allow(Scope::RouterRun) {
+            self.jobs.clone()
+        } else {
+            self.jobs.without_partners()
+        }
+    }
+
     /// Whether an account may run something more: without billing always, with it while anything of its credits is left.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Taking a graph in: parsed, validated, its files found, planned, and made durable.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use accounts::{AccountId, Fingerprint, Tier};
@@ -100,6 +101,16 @@ impl Jobs {
             return Err(JobsError::Invalid(Box::new(validation)));
         }
         let valid = validation.graph.take().ok_or(JobsError::NoOutputs)?;
+        if !self.calls_partners && submission.secret.is_none() {
+            let nodes = valid.nodes.values().map(|node| &node.definition);
+            let calling = nodes.filter(|definition| definition.calls_partners());
+            let classes: BTreeSet<String> =
+                calling.map(|definition| definition.class.clone()).collect();
+            if !classes.is_empty() {
+                let classes = classes.into_iter().collect();
+                return Err(JobsError::PartnersForbidden(classes));
+            }
+        }
         // What was valid now is what runs, whatever another validation might say later.
         let outputs = || valid.outputs.iter().map(ToString::to_string).collect();
         let targets = (submission.partial || submission.targets.is_some()).then(outputs);

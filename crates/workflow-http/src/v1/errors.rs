@@ -277,6 +277,13 @@ fn of_jobs(error: &JobsError) -> Answer {
         JobsError::Invalid(validation) => {
             of_problem(StatusCode::BAD_REQUEST, validation_problem(validation))
         }
+        JobsError::PartnersForbidden(classes) => {
+            let problem = PromptProblem {
+                class_types: classes.clone(),
+                ..PromptProblem::new("PARTNER_NODE_DISABLED", error.to_string(), "")
+            };
+            of_problem(StatusCode::FORBIDDEN, problem)
+        }
         JobsError::MissingAsset(references) => {
             of_problem(StatusCode::BAD_REQUEST, missing_assets(references))
         }

@@ -40,7 +40,11 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         flat_uploads: true,
         extra_pnginfo: request.extra_pnginfo,
     };
-    let submitted = call.service.jobs.submit(submission, call.now).await?;
+    let submitted = call
+        .service
+        .jobs_of(&call.standing)
+        .submit(submission, call.now)
+        .await?;
     let number = match number.fract() == 0.0 && number.abs() < 9e15 {
         true => json!(number as i64),
         false => json!(number),

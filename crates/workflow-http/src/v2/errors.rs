@@ -287,6 +287,9 @@ fn of_jobs(error: &JobsError) -> Answer {
             "invalid_workflow",
             JobsError::NoOutputs.to_string(),
         ),
+        JobsError::PartnersForbidden(_) => {
+            plain(StatusCode::FORBIDDEN, "forbidden", error.to_string())
+        }
         JobsError::MissingAsset(references) => {
             let (message, details) = problems::of_references(references);
             plain(unprocessable, "missing_asset", message).details(details)

@@ -45,7 +45,7 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         flat_uploads: false,
         extra_pnginfo: serde_json::Map::new(),
     };
-    let jobs = &call.service.jobs;
+    let jobs = call.service.jobs_of(&call.standing);
     let submitted = if pays {
         jobs.submit(submission, call.now).await.map(Some)
     } else {
