@@ -4,6 +4,7 @@
 //! beside its own.
 
 mod app;
+mod caller;
 mod catalog;
 mod commands;
 mod config;
@@ -13,6 +14,7 @@ mod stack;
 mod timer;
 
 pub use app::{App, AssembleError, assemble};
+pub use caller::{Caller, InnerCall};
 pub use catalog::{CatalogFaults, offer};
 pub use commands::{commands, run};
 pub use config::{Config, KEYS, PartnerConfig, ROUTER_KEYS, RouterSettings};

@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::caller::Caller;
 use crate::catalog::{CatalogFaults, CatalogSource, PartnerError};
 use crate::config::RouterSettings;
 use crate::metrics::RouterMetrics;
@@ -131,6 +132,17 @@ impl RouterStack {
             models,
             settings: settings.clone(),
         })
+    }
+
+    /// What calls models from within this process.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        Caller {
+            router: self.router.clone(),
+            executions: self.executions.clone(),
+            clock: Arc::clone(&self.timer),
+            body_bytes: self.settings.body_bytes,
+        }
     }
 
     /// The API, to be mounted for the callers that `identity` knows.

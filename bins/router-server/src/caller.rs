@@ -1,0 +1,85 @@
+//! Calls from within the process: the very calls that the API takes, without a connection.
+//!
+//! The same checks, keys, limits and rows hold for them.
+
+use std::sync::Arc;
+
+use accounts::Standing;
+use bytes::Bytes;
+use router_core::{Answer, CallHead, ModelId, RequestId, Router, RouterError, Timer};
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+/// Calls models. Clones are the same one.
+#[derive(Clone)]
+pub struct Caller {
+    pub(crate) router: Router,
+    pub(crate) executions: TaskTracker,
+    pub(crate) clock: Arc<dyn Timer>,
+    pub(crate) body_bytes: usize,
+}
+
+/// What is called.
+#[derive(Clone, Debug)]
+pub struct InnerCall {
+    /// The model.
+    pub model: ModelId,
+    /// Its idempotency key: what makes the call pay once, however often it is repeated.
+    pub key: String,
+    /// Its JSON body.
+    pub body: Bytes,
+}
+
+impl Caller {
+    /// Calls a model once, and waits for its answer. What was dispatched goes on when the future is dropped, and is picked up
+    /// by whoever calls again with the same key.
+    ///
+    /// # Errors
+    /// As the API answers.
+    pub async fn call(&self, caller: &Standing, call: InnerCall) -> Result<Answer, RouterError> {
+        let InnerCall { model, key, body } = call;
+        let head = CallHead {
+            request: RequestId(Uuid::new_v4()),
+            provider: model.provider(),
+            model: model.model(),
+            query: "",
+            content_type: None,
+            keys: &[key.as_bytes()],
+        };
+        let opened = match self.router.open(caller, head, self.clock.now()) {
+            Ok(opened) if body.len() <= self.body_bytes => opened,
+            Ok(opened) => {
+                let error = RouterError::TooLarge {
+                    limit_bytes: self.body_bytes as u64,
+                };
+                let refused = opened.refuse(error, self.clock.now());
+                self.executions.spawn(refused.record);
+                return Err(refused.error);
+            }
+            Err(refused) => {
+                self.executions.spawn(refused.record);
+                return Err(refused.error);
+            }
+        };
+        let (execution, waiter) = opened.run(body);
+        self.executions.spawn(execution);
+        let answered = waiter.wait().await;
+        answered.delivery.delivered();
+        answered.result
+    }
+
+    /// The clock that calls go by.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Timer> {
+        &self.clock
+    }
+}
+
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller")
+            .field("router", &self.router)
+            .field("body_bytes", &self.body_bytes)
+            .finish_non_exhaustive()
+    }
+}
