@@ -8,6 +8,7 @@
 mod cross;
 mod documents;
 mod models;
+mod nodes;
 mod partners;
 mod providers;
 mod router;

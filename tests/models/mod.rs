@@ -1,7 +1,7 @@
 //! Models that are workflows: calls of the router that run as jobs, in the real program and without any partner's key.
 
 mod catalog;
-mod png;
+pub(crate) mod png;
 
 use std::path::Path;
 

@@ -10,19 +10,19 @@ const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// A picture of red, green and blue, 8 bits each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Picture {
-    pub(super) width: usize,
-    pub(super) height: usize,
-    pub(super) rgb: Vec<u8>,
+pub(crate) struct Picture {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) rgb: Vec<u8>,
 }
 
 impl Picture {
-    pub(super) fn at(&self, x: usize, y: usize) -> [u8; 3] {
+    pub(crate) fn at(&self, x: usize, y: usize) -> [u8; 3] {
         let start = (y * self.width + x) * 3;
         self.rgb[start..start + 3].try_into().unwrap()
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut pixels = ZlibEncoder::new(Vec::new(), Compression::default());
         for row in self.rgb.chunks(self.width * 3) {
             pixels.write_all(&[0]).unwrap();
@@ -42,7 +42,7 @@ impl Picture {
 
     /// # Panics
     /// If it is no such picture.
-    pub(super) fn decode(bytes: &[u8]) -> Self {
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
         let mut rest = bytes.strip_prefix(SIGNATURE).unwrap();
         let (mut head, mut packed) = (Vec::new(), Vec::new());
         while let Some((length, after)) = rest.split_first_chunk() {

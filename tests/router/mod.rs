@@ -168,7 +168,7 @@ impl Rig {
 }
 
 /// The shipped catalog with partners that are asked more often, and one that is given little time.
-fn write_catalog(folder: &Path) {
+pub(crate) fn write_catalog(folder: &Path) {
     let shipped = root().join("crates/providers/catalog");
     let copy = |from: &str, to: &str, change: fn(String) -> String| {
         let text = std::fs::read_to_string(shipped.join(from)).unwrap();
@@ -189,14 +189,14 @@ fn write_catalog(folder: &Path) {
     }
 }
 
-async fn add_account(rows: &dyn AccountAdmin, name: &str, changes: Vec<AccountChange>) {
+pub(crate) async fn add_account(rows: &dyn AccountAdmin, name: &str, changes: Vec<AccountChange>) {
     let id = name.parse().unwrap();
     let account = Account::new(id, name.parse().unwrap(), Timestamp::now());
     rows.create(account.clone()).await.unwrap();
     rows.change(&account.id, changes).await.unwrap();
 }
 
-async fn add_key(rows: &dyn AccountAdmin, account: &str, name: &str, scopes: Scopes) {
+pub(crate) async fn add_key(rows: &dyn AccountAdmin, account: &str, name: &str, scopes: Scopes) {
     let minted = key_named(name);
     let key = ApiKey {
         id: minted.id.clone(),
@@ -211,7 +211,7 @@ async fn add_key(rows: &dyn AccountAdmin, account: &str, name: &str, scopes: Sco
 }
 
 /// The key of an account of the rig; the same one every time.
-fn key_named(name: &str) -> MintedKey {
+pub(crate) fn key_named(name: &str) -> MintedKey {
     let mut random = [0; MintedKey::RANDOM_BYTES];
     for (n, byte) in name.bytes().cycle().take(random.len()).enumerate() {
         random[n] = byte ^ n as u8;
@@ -220,7 +220,7 @@ fn key_named(name: &str) -> MintedKey {
 }
 
 /// The request as that of an account.
-fn of(account: &str, request: Request) -> Request {
+pub(crate) fn of(account: &str, request: Request) -> Request {
     let key = key_named(account);
     request.header(
         "Authorization",

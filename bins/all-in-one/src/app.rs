@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_kit::RouteError;
-use identity::JwtSetupError;
+use identity::{Identity, JwtSetupError};
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::config::Access;
 use kit::metrics::{HttpMetrics, Metrics};
@@ -13,6 +13,7 @@ use kit::{Front, ListenError, Listening, Server, installation, program};
 use router_server::{RouterStack, RouterStackError};
 use secrecy::SecretString;
 use store_local::OpenError;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_server::{Stack, StackError};
@@ -20,6 +21,7 @@ use workflow_server::{Stack, StackError};
 use crate::config::Config;
 use crate::families::Families;
 use crate::models::{WorkflowKind, Workflows};
+use crate::nodes::{Partners, ResultsError};
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub struct App {
     stack: Stack,
     server: Server<Families>,
     calls: router_server::Background,
+    /// Keeps the classes of partner nodes as the catalog is.
+    offering: JoinSet<()>,
     partners: Vec<(&'static str, String)>,
     development_token: Option<SecretString>,
     grace: Duration,
@@ -47,6 +51,9 @@ pub enum AssembleError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Results of partners cannot be fetched.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     /// Commands cannot reach it.
     #[error(transparent)]
     Admin(#[from] AdminSocketError),
@@ -80,7 +87,10 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         &store,
         accounts,
         &config.router,
-        vec![Arc::new(WorkflowKind::new(Workflows::of(&stack, base)))],
+        vec![Arc::new(WorkflowKind::new(Workflows::of(
+            &stack,
+            base.clone(),
+        )))],
         &mut metrics,
         &requests,
     );
@@ -95,6 +105,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         ..server.access.clone()
     };
     let identity = access.identity(stack.accounts.clone())?;
+    let offering = offer_nodes(&stack, &router, &identity, config, &base).await?;
     let front = Front {
         api: Families {
             router: router.api(server, identity.clone())?,
@@ -114,6 +125,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     Ok(App {
         partners: router.welcome(),
         calls: router.start().await?,
+        offering,
         server: Server {
             listening,
             front,
@@ -125,6 +137,29 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         development_token,
         grace: server.drain_grace,
     })
+}
+
+/// Makes every model of the catalog a class of nodes, and keeps it so while the catalog changes.
+async fn offer_nodes(
+    stack: &Stack,
+    router: &RouterStack,
+    identity: &Identity,
+    config: &Config,
+    base: &str,
+) -> Result<JoinSet<()>, ResultsError> {
+    let partners = Partners::new(
+        router.caller(),
+        stack.accounts.clone(),
+        identity.clone(),
+        &config.router.partners,
+        base,
+    );
+    let partners = Arc::new(partners.await?);
+    let catalog = router.router.catalog();
+    stack.native.offer(&partners.classes(&catalog.current()));
+    let mut offering = JoinSet::new();
+    offering.spawn(partners.keep_offered(stack.native.clone(), catalog.follow()));
+    Ok(offering)
 }
 
 /// The router is never anonymous: where everything else is, on loopback, whoever starts the program gets a token for it.
@@ -157,9 +192,11 @@ impl App {
     /// then requests, jobs and calls have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let (jobs, calls, grace) = (self.stack.start(), self.calls, self.grace);
+        let mut offering = self.offering;
         let working = async |drain: CancellationToken| {
             drain.cancelled().await;
             tokio::join!(jobs.drain(grace), calls.drain(grace));
+            offering.shutdown().await;
         };
         self.server.run(shutdown, working).await;
     }

@@ -9,8 +9,10 @@ mod catalog;
 mod config;
 mod families;
 pub mod models;
+mod nodes;
 pub mod program;
 pub mod run;
 
 pub use app::{App, AssembleError, assemble};
 pub use config::{Config, KEYS};
+pub use nodes::ResultsError;

@@ -141,6 +141,7 @@ pub const LAYERS: &[Layer] = &[
         &[
             "accounts",
             "asset-store",
+            "engine-native",
             "hyper-kit",
             "identity",
             "kit",

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, Standing};
+use accounts::{AccountId, Standing, Tier};
 use async_trait::async_trait;
 use bytes::Bytes;
 use router_core::{
@@ -124,7 +124,11 @@ impl Provider for WorkflowModel {
         let submission = workflow_core::Submission {
             id,
             account: account.clone(),
-            tier: caller.tier,
+            tier: Tier {
+                // The router counts its calls; and a job that waits for this one must not keep it from running.
+                concurrent_jobs: u32::MAX,
+                ..caller.tier
+            },
             workflow: filled.workflow,
             metadata: Metadata::from([(MODEL_LABEL.to_owned(), model.to_string())]),
             secret: None,

@@ -11,6 +11,7 @@ use workflow_core::{
 };
 
 use super::definition::{Field, ModelFile, Place};
+use crate::nodes::is_partner_class;
 
 /// A graph that can run once its gaps are filled in.
 #[derive(Clone, Debug)]
@@ -35,9 +36,12 @@ impl Template {
             return Err(vec![Fault::at_start(&graph.path, reason)]);
         };
         let template = Self { file, nodes };
-        let mut faults = template.misplaced(model, classes);
-        faults.extend(template.invalid(graph, classes));
-        faults.extend(template.calls_models(graph, classes));
+        // Whether a class of a model is known by now says nothing about it.
+        let mut faults = template.calls_models(graph);
+        if faults.is_empty() {
+            faults = template.misplaced(model, classes);
+            faults.extend(template.invalid(graph, classes));
+        }
         if faults.is_empty() {
             Ok(template)
         } else {
@@ -189,11 +193,10 @@ impl Template {
     }
 
     /// Nodes that call models of the catalog: a model made of them could come to call itself, so there is none.
-    fn calls_models(&self, graph: &File, classes: &NodeCatalog) -> Vec<Fault> {
+    fn calls_models(&self, graph: &File) -> Vec<Fault> {
         let calls = |node: &str| {
-            let class = self.class(node, classes)?;
-            let calls = class.extra.get("api_node") == Some(&Value::Bool(true));
-            calls.then(|| class.class.clone())
+            let class = self.nodes.get(node)?.get("class_type")?.as_str()?;
+            is_partner_class(class).then(|| class.to_owned())
         };
         let found = self.nodes.keys().filter_map(|node| {
             let reason = format!(

@@ -1,0 +1,29 @@
+//! What classes of partner nodes are called: `partner:` and both segments of the model's id.
+
+use router_core::ModelId;
+
+const PREFIX: &str = "partner:";
+
+/// The class of a model's nodes. It stays the same for as long as the id does; no other class has a colon.
+pub(super) fn class_of(model: &ModelId) -> String {
+    format!("{PREFIX}{}:{}", model.provider(), model.model())
+}
+
+/// Whether a class is that of some model, listed now or not.
+pub(crate) fn is_partner_class(class: &str) -> bool {
+    class.starts_with(PREFIX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_model_has_a_class_of_its_own() {
+        let id = |provider, model| ModelId::new(provider, model).expect("it is one");
+        assert_eq!(class_of(&id("bfl", "flux-2-pro")), "partner:bfl:flux-2-pro");
+        assert_ne!(class_of(&id("a.b", "c")), class_of(&id("a", "b.c")));
+        assert!(is_partner_class(&class_of(&id("a", "b"))));
+        assert!(!is_partner_class("LoadImage"));
+    }
+}
