@@ -53,7 +53,7 @@ pub enum Room {
 /// Bytes by their hash.
 ///
 /// **Contract.** A blob is there whole or not at all: it appears when [`BlobWriter::commit`] returns, durable, and its bytes
-/// never change. Putting bytes that are there already is no error and costs no room. A store knows of no asset: who may
+/// never change; with [`BlobWriter::commit_with_rows`] the rows that name it bring its durability. Putting bytes that are there already is no error and costs no room. A store knows of no asset: who may
 /// read what is decided above it. It may keep room back, and then refuses ([`BlobError::Full`]) those whose bytes can come
 /// later before it refuses those who are at work.
 #[async_trait]
@@ -87,6 +87,10 @@ pub trait BlobWriter: Send {
 
     /// Makes the finished blob durable and visible under its hash.
     async fn commit(self: Box<Self>) -> Result<Blob, BlobError>;
+
+    /// As [`BlobWriter::commit`], for a blob that nobody is told of before rows that name it are saved: visible when this
+    /// returns, and durable at the latest with the next rows that the installation saves durably.
+    async fn commit_with_rows(self: Box<Self>) -> Result<Blob, BlobError>;
 }
 
 /// Reads a whole blob into memory.

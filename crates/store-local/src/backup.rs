@@ -74,13 +74,19 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Contents, BackupError> {
     create(&to.join("blobs")).map_err(at(to))?;
     let (rows, new) = (to.join("main.db"), to.join("main.db.new"));
     remove(&new).map_err(at(&new))?;
-    let hashes = copy_rows(&database, &new).map_err(BackupError::Rows)?;
+    let (hashes, journaled) = copy_rows(&database, &new).map_err(BackupError::Rows)?;
     let mut contents = Contents::default();
     let mut folders = BTreeSet::new();
     for hash in hashes {
         let place = place(hash);
         let target = to.join(&place);
-        let (bytes, kept) = copy_blob(&from.join(&place), &target).map_err(at(&target))?;
+        let (bytes, kept) = match copy_blob(&from.join(&place), &target) {
+            // A power cut took the file, and no server was started since. The rows have its bytes.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && journaled.contains(&hash) => {
+                continue;
+            }
+            copied => copied.map_err(at(&target))?,
+        };
         contents.blobs += 1;
         contents.bytes += bytes;
         contents.kept += u64::from(kept);
@@ -120,7 +126,12 @@ pub fn inspect(path: &Path) -> Result<(Contents, Vec<String>), InspectError> {
     .map_err(InspectError::Rows)?;
     let mut faults = complaints(&rows).map_err(InspectError::Rows)?;
     let mut contents = Contents::default();
+    let journaled = journaled(&rows).map_err(InspectError::Rows)?;
     for hash in hashes(&rows).map_err(InspectError::Rows)? {
+        if journaled.contains(&hash) {
+            // The next start makes the file what it was.
+            continue;
+        }
         match hash_of(&path.join(place(hash))) {
             Ok((found, bytes)) => {
                 contents.blobs += 1;
@@ -135,17 +146,27 @@ pub fn inspect(path: &Path) -> Result<(Contents, Vec<String>), InspectError> {
     Ok((contents, faults))
 }
 
-/// Copies one moment of the rows into a database of its own, and answers the blobs that they name.
-fn copy_rows(from: &Path, to: &Path) -> rusqlite::Result<Vec<BlobHash>> {
+/// Copies one moment of the rows into a database of its own, and answers the blobs that they name and those whose bytes they
+/// have.
+fn copy_rows(from: &Path, to: &Path) -> rusqlite::Result<(Vec<BlobHash>, BTreeSet<BlobHash>)> {
     // Reading alone: whoever writes goes on meanwhile.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let rows = Connection::open_with_flags(fs::canonicalize(from).unwrap_or_default(), flags)?;
     let target = to.to_string_lossy();
     rows.execute("VACUUM INTO ?1", [&target])?;
-    hashes(&Connection::open_with_flags(
-        to,
-        OpenFlags::SQLITE_OPEN_READ_ONLY,
-    )?)
+    let copy = Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    Ok((hashes(&copy)?, journaled(&copy)?))
+}
+
+/// The blobs whose bytes are in the rows; none in those of an earlier version.
+fn journaled(rows: &Connection) -> rusqlite::Result<BTreeSet<BlobHash>> {
+    let table = "SELECT 1 FROM sqlite_schema WHERE name = 'blob_journal'";
+    if !rows.prepare(table)?.exists([])? {
+        return Ok(BTreeSet::new());
+    }
+    let mut statement = rows.prepare("SELECT hash FROM blob_journal")?;
+    let hashes = statement.query_map([], |row| row.get::<_, Hash>(0))?;
+    hashes.map(|hash| Ok(hash?.0)).collect()
 }
 
 fn hashes(rows: &Connection) -> rusqlite::Result<Vec<BlobHash>> {

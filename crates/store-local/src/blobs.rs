@@ -3,6 +3,7 @@
 //! A blob's bytes are on the disk before its name is, and its name is before anybody is told. No name made of a caller's text
 //! is ever joined to a path.
 
+pub(crate) mod journal;
 mod reader;
 mod shelves;
 mod temporary;
@@ -22,10 +23,12 @@ use crate::clock::Clock;
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
+use journal::Entry;
 use reader::ReadAhead;
 use shelves::Shelves;
 use writer::FileWriter;
 
+pub(crate) use journal::Journal;
 pub(crate) use temporary::TemporaryFile;
 
 /// How many blobs may be written at once, each with a file and about a MiB of memory. More wait for their turn.
@@ -45,13 +48,22 @@ impl FileBlobs {
         directory: Arc<Directory>,
         health: Health,
         reserve: Reserve,
+        journal: Journal,
         clock: Clock,
     ) -> io::Result<Self> {
+        let shelves = Shelves::open(directory, health, reserve, journal, clock)?;
         Ok(Self {
-            shelves: Arc::new(Shelves::open(directory, health, reserve, clock)?),
+            shelves: Arc::new(shelves),
             turns: Arc::new(Semaphore::new(WRITERS)),
             read_ahead: ReadAhead::new(),
         })
+    }
+
+    /// Writes again what a power cut took of the files of journaled blobs.
+    pub(crate) fn restore(&self, entries: &[Entry]) -> io::Result<()> {
+        entries
+            .iter()
+            .try_for_each(|entry| self.shelves.restore(entry))
     }
 
     /// Runs file operations on a thread that may wait for the disk.

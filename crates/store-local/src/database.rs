@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, ErrorCode};
 
 use crate::OpenError;
+use crate::blobs::Journal;
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
@@ -62,6 +63,7 @@ impl Database {
         directory: Arc<Directory>,
         health: Health,
         reserve: Reserve,
+        journal: Journal,
         first: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<(Self, T), OpenError> {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
@@ -72,7 +74,8 @@ impl Database {
         let done = first(&transaction).map_err(failed)?;
         transaction.commit().map_err(failed)?;
         let readers = Readers::open(&path).map_err(failed)?;
-        let writer = Writer::start(connection, health.clone(), reserve.clone()).map_err(failed)?;
+        let writer = Writer::start(connection, health.clone(), reserve.clone(), journal);
+        let writer = writer.map_err(failed)?;
         let database = Self(Arc::new(Inner {
             readers,
             writer,

@@ -1,8 +1,8 @@
 //! One directory, one installation: rows in SQLite, blobs in files.
 //!
 //! Implements the ports of the domain crates and decides nothing for them. One process has the directory at a time. Rows go
-//! through one writing thread that commits in groups; a blob is durable before any row may name it, and the only way to a
-//! blob is through a row. Start at [`Store`].
+//! through one writing thread that commits in groups; a blob is durable no later than any row that names it, and the only way
+//! to a blob is through a row. Start at [`Store`].
 
 mod accounts;
 mod backup;

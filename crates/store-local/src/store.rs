@@ -8,7 +8,7 @@ use asset_store::LinkKeys;
 use v1_compat::UserFilesBounds;
 
 use crate::accounts::SqliteAccounts;
-use crate::blobs::FileBlobs;
+use crate::blobs::{FileBlobs, Journal, journal};
 use crate::calls::{Replays, SqliteCalls};
 use crate::clock::Clock;
 use crate::database::{Database, DatabaseError, Durability, MigrationError};
@@ -93,19 +93,27 @@ impl Store {
         let health = Health::default();
         // First of all: on a full disk it makes the room that opening takes.
         let reserve = Reserve::open(&directory, options.reserve);
+        let journal = Journal::new(Arc::clone(&directory), health.clone());
         let now = options.clock.now();
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
             let shelf = account_rows::load(rows, options.tier)?;
-            Ok((jobs::take_up(rows, now)?, shelf, calls::take_up(rows)?))
+            let keyed = calls::take_up(rows)?;
+            Ok((
+                jobs::take_up(rows, now)?,
+                shelf,
+                keyed,
+                journal::load(rows)?,
+            ))
         };
         let opened = Database::open(
             Arc::clone(&directory),
             health.clone(),
             reserve.clone(),
+            journal.clone(),
             first,
         )?;
-        let (database, (board, shelf, keyed)) = opened;
+        let (database, (board, shelf, keyed, (newest, journaled))) = opened;
         let replays = Replays::new(
             Arc::clone(&directory),
             health.clone(),
@@ -118,9 +126,12 @@ impl Store {
             Arc::clone(&directory),
             health.clone(),
             reserve.clone(),
+            journal.clone(),
             options.clock,
         )
         .map_err(OpenError::Blobs)?;
+        blobs.restore(&journaled).map_err(OpenError::Blobs)?;
+        journal.resume(newest, &journaled);
         directory.sync().map_err(|source| DirectoryError::Io {
             path: path.to_owned(),
             source,

@@ -13,6 +13,7 @@ pub(super) const POINTS: &[&str] = &[
     "blob-delete",
     "blob-folder-open",
     "blob-folder-sync",
+    "blob-journaled",
     "blob-placed",
     "blob-rename",
     "blob-sync",

@@ -8,7 +8,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use jiff::SignedDuration;
 
 use super::{TestClock, start};
-use crate::{Blob, BlobError, BlobHash, BlobStore, Room, read_all};
+use crate::{Blob, BlobError, BlobHash, BlobStore, BlobWriter, Room, read_all};
 
 /// Runs every rule on a fresh store, which must tell the time by the clock it is given.
 ///
@@ -19,6 +19,7 @@ pub async fn blob_store(fresh: impl Fn(TestClock) -> Arc<dyn BlobStore>) {
     let fresh = || fresh(clock.clone());
     a_committed_blob_reads_back(&*fresh()).await;
     empty_chunks_are_nothing(&*fresh()).await;
+    a_blob_that_goes_with_rows_reads_back(&*fresh()).await;
     put_twice_is_one_blob(&*fresh()).await;
     puts_of_the_same_bytes_at_once_are_one_blob(&*fresh()).await;
     nothing_is_visible_before_the_commit(&*fresh()).await;
@@ -43,12 +44,7 @@ fn pattern(length: u32) -> Vec<u8> {
 }
 
 async fn put(blobs: &dyn BlobStore, bytes: &[u8]) -> Blob {
-    let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
-    for chunk in bytes.chunks(100_003) {
-        let chunk = Bytes::copy_from_slice(chunk);
-        writer.write(chunk).await.expect("room for a chunk");
-    }
-    let finished = writer.finish().await.expect("an end");
+    let (writer, finished) = finished(blobs, bytes).await;
     let committed = writer.commit().await.expect("a commit");
     assert_eq!(finished, committed);
     let expected = Blob {
@@ -57,6 +53,16 @@ async fn put(blobs: &dyn BlobStore, bytes: &[u8]) -> Blob {
     };
     assert_eq!(committed, expected);
     committed
+}
+
+async fn finished(blobs: &dyn BlobStore, bytes: &[u8]) -> (Box<dyn BlobWriter>, Blob) {
+    let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
+    for chunk in bytes.chunks(100_003) {
+        let chunk = Bytes::copy_from_slice(chunk);
+        writer.write(chunk).await.expect("room for a chunk");
+    }
+    let finished = writer.finish().await.expect("an end");
+    (writer, finished)
 }
 
 async fn listed(blobs: &dyn BlobStore) -> Vec<Blob> {
@@ -71,6 +77,22 @@ async fn a_committed_blob_reads_back(blobs: &dyn BlobStore) {
         assert_eq!(read_all(blobs, &blob).await.expect("the bytes"), bytes);
         let size = blobs.touch(&blob.hash).await.expect("an answer");
         assert_eq!(size, Some(u64::from(length)));
+    }
+}
+
+async fn a_blob_that_goes_with_rows_reads_back(blobs: &dyn BlobStore) {
+    for length in [0, 1, 65_535, 65_536, 65_537, 3_000_001] {
+        let bytes = pattern(length);
+        for _ in 0..2 {
+            let (writer, finished) = finished(blobs, &bytes).await;
+            let committed = writer.commit_with_rows().await.expect("a commit");
+            assert_eq!(finished, committed);
+        }
+        // Those who put it for good find it there, too.
+        let blob = put(blobs, &bytes).await;
+        assert_eq!(read_all(blobs, &blob).await.expect("the bytes"), bytes);
+        let same = listed(blobs).await;
+        assert_eq!(same.iter().filter(|listed| **listed == blob).count(), 1);
     }
 }
 

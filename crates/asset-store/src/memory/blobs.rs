@@ -123,6 +123,10 @@ impl BlobWriter for MemoryWriter {
         })
     }
 
+    async fn commit_with_rows(self: Box<Self>) -> Result<Blob, BlobError> {
+        self.commit().await
+    }
+
     async fn commit(mut self: Box<Self>) -> Result<Blob, BlobError> {
         let blob = self.finish().await?;
         let touched_at = (self.inner.clock)();

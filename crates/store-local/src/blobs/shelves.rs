@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use asset_store::{Blob, BlobError, BlobHash, Room};
+use bytes::Bytes;
 use jiff::Timestamp;
 
+use super::journal::{Entry, Journal};
 use super::temporary::TemporaryFile;
 use super::{failed, is_full};
 use crate::clock::Clock;
@@ -27,6 +29,7 @@ pub(super) struct Shelves {
     temporary: PathBuf,
     health: Health,
     reserve: Reserve,
+    journal: Journal,
     clock: Clock,
     /// By the first byte of the hashes.
     shelves: Vec<Mutex<Shelf>>,
@@ -48,6 +51,7 @@ impl Shelves {
         directory: Arc<Directory>,
         health: Health,
         reserve: Reserve,
+        journal: Journal,
         clock: Clock,
     ) -> io::Result<Self> {
         let (root, temporary) = (directory.blobs(), directory.tmp());
@@ -62,6 +66,7 @@ impl Shelves {
             temporary,
             health,
             reserve,
+            journal,
             clock,
             shelves: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
         })
@@ -119,6 +124,35 @@ impl Shelves {
         self.sync_way(&mut shelf, &blob.hash)?;
         fail::fail_point!("blob-placed");
         Ok(())
+    }
+
+    /// Gives bytes their name now, and has the next transaction of the database make them durable.
+    pub(super) fn put_with_rows(&self, blob: &Blob, bytes: Bytes) -> Result<(), BlobError> {
+        self.check()?;
+        // Held to the end: whoever meets the file finds its bytes waiting for the very next transaction.
+        let mut shelf = self.shelf(&blob.hash);
+        let [_, second, ..] = *blob.hash.as_bytes();
+        match self.refresh(&blob.hash).map_err(failed)? {
+            Some(size) if size == blob.size_bytes && shelf.has(second) => return Ok(()),
+            Some(size) if size == blob.size_bytes => {}
+            Some(_) | None => self.place(&mut shelf, &blob.hash, &bytes).map_err(failed)?,
+        }
+        self.journal.add(Entry {
+            hash: blob.hash,
+            bytes,
+        });
+        fail::fail_point!("blob-journaled");
+        Ok(())
+    }
+
+    /// Makes the file of a journaled blob what it was.
+    pub(super) fn restore(&self, entry: &Entry) -> io::Result<()> {
+        let kept = if_there(fs::read(self.path(&entry.hash)))?;
+        if kept.is_some_and(|kept| kept == entry.bytes) {
+            return Ok(());
+        }
+        let mut shelf = self.shelf(&entry.hash);
+        self.place(&mut shelf, &entry.hash, &entry.bytes)
     }
 
     /// If the blob is there already, makes it as durable and as fresh as if it had just been put.
@@ -220,6 +254,18 @@ impl Shelves {
             file.set_modified(now)?;
         }
         Ok(Some(metadata.len()))
+    }
+
+    /// Gives bytes their name, and nobody knows when the disk will have them.
+    fn place(&self, shelf: &mut Shelf, hash: &BlobHash, bytes: &Bytes) -> io::Result<()> {
+        let mut file = TemporaryFile::create(&self.temporary)?;
+        if !bytes.is_empty() {
+            // Writing nothing would look like a disk that takes nothing.
+            file.append(std::slice::from_ref(bytes))?;
+        }
+        self.make_folders(shelf, hash)?;
+        shelf.unmark(hash.as_bytes()[1]);
+        file.place(&self.path(hash), self.now())
     }
 
     /// Makes the two folders of a hash where they are missing.

@@ -16,8 +16,9 @@ use crate::reserve::ReserveOptions;
 fn blobs_in(path: &Path, clock: Clock) -> FileBlobs {
     let directory = Directory::take(path).expect("the directory is free");
     let reserve = Reserve::open(&directory, ReserveOptions::NONE);
-    FileBlobs::open(Arc::new(directory), Health::default(), reserve, clock)
-        .expect("it can be opened")
+    let (directory, health) = (Arc::new(directory), Health::default());
+    let journal = Journal::new(Arc::clone(&directory), health.clone());
+    FileBlobs::open(directory, health, reserve, journal, clock).expect("it can be opened")
 }
 
 fn blobs(root: &TempDir) -> FileBlobs {

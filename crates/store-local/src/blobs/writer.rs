@@ -13,6 +13,7 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{self, JoinHandle};
 
+use super::journal::MOST_BYTES;
 use super::shelves::Shelves;
 use super::temporary::TemporaryFile;
 use super::{failed, joined};
@@ -175,6 +176,24 @@ impl BlobWriter for FileWriter {
         };
         self.state = State::Finished(blob, content);
         Ok(blob)
+    }
+
+    async fn commit_with_rows(mut self: Box<Self>) -> Result<Blob, BlobError> {
+        let blob = self.finish().await?;
+        let is_small = blob.size_bytes <= MOST_BYTES as u64;
+        let State::Finished(_, Content::Chunks(chunks)) = &mut self.state else {
+            return self.commit().await;
+        };
+        if !is_small {
+            return self.commit().await;
+        }
+        let chunks = mem::take(chunks);
+        let shelves = Arc::clone(&self.shelves);
+        joined(&mut task::spawn_blocking(move || {
+            shelves.put_with_rows(&blob, chunks.concat().into())?;
+            Ok(blob)
+        }))
+        .await
     }
 
     async fn commit(mut self: Box<Self>) -> Result<Blob, BlobError> {

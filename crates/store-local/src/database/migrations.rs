@@ -15,6 +15,7 @@ const AGGREGATES: &[(&str, &[&str])] = &[
         "assets",
         &[include_str!("../../migrations/assets/0001.sql")],
     ),
+    ("blobs", &[include_str!("../../migrations/blobs/0001.sql")]),
     (
         "accounts",
         &[include_str!("../../migrations/accounts/0001.sql")],

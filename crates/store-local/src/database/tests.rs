@@ -18,7 +18,9 @@ fn directory() -> (TempDir, Arc<Directory>) {
 
 fn open(directory: Arc<Directory>) -> Result<Database, OpenError> {
     let reserve = Reserve::open(&directory, ReserveOptions::NONE);
-    let (database, ()) = Database::open(directory, Health::default(), reserve, |_| Ok(()))?;
+    let health = Health::default();
+    let journal = Journal::new(Arc::clone(&directory), health.clone());
+    let (database, ()) = Database::open(directory, health, reserve, journal, |_| Ok(()))?;
     Ok(database)
 }
 

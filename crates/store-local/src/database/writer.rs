@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::transaction::{Effects, Transaction};
 use super::{DatabaseError, is_full};
+use crate::blobs::Journal;
 use crate::health::Health;
 use crate::reserve::Reserve;
 
@@ -91,6 +92,8 @@ struct Thread {
     queue: Receiver<Queued>,
     health: Health,
     reserve: Reserve,
+    /// Bytes of blobs that go with the rows that name them.
+    journal: Journal,
     /// Whether a commit waits for the disk, as the connection is set now.
     durability: Durability,
     /// Pages in the log, as SQLite told after the latest commit.
@@ -102,6 +105,7 @@ impl Writer {
         mut connection: Connection,
         health: Health,
         reserve: Reserve,
+        journal: Journal,
     ) -> rusqlite::Result<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&log_pages);
@@ -115,6 +119,7 @@ impl Writer {
             queue,
             health,
             reserve,
+            journal,
             durability: Durability::Now,
             log_pages,
         };
@@ -182,6 +187,7 @@ impl Thread {
                 self.checkpoint();
             }
         }
+        self.end_journal();
         if let Err(error) = self.write_back("TRUNCATE") {
             tracing::warn!(%error, "the log was not written back at the end; the next start does it");
         }
@@ -245,14 +251,40 @@ impl Thread {
             Durability::Lazy
         })?;
         self.execute("BEGIN IMMEDIATE")?;
-        let done = group
-            .iter_mut()
-            .try_for_each(|queued| self.run_one(&mut *queued.operation, effects))
+        let journaled = self.journal.write(&self.connection);
+        let done = journaled
+            .as_ref()
+            .map_err(|error| DatabaseError::from(Arc::clone(error)))
+            .and_then(|_| {
+                group
+                    .iter_mut()
+                    .try_for_each(|queued| self.run_one(&mut *queued.operation, effects))
+            })
             .and_then(|()| self.finish());
-        if done.is_err() && !self.connection.is_autocommit() {
-            self.execute("ROLLBACK")?;
+        let rolled_back = match done.is_err() && !self.connection.is_autocommit() {
+            true => self.execute("ROLLBACK"),
+            false => Ok(()),
+        };
+        if let Ok(journaled) = journaled {
+            match &done {
+                Ok(()) => self.journal.committed(&journaled),
+                Err(_) => self.journal.rolled_back(journaled),
+            }
         }
-        done
+        rolled_back.and(done)
+    }
+
+    /// Leaves nothing in the journal for the next start to look through, if the disk lets it.
+    fn end_journal(&mut self) {
+        if self.health.check().is_err() {
+            return;
+        }
+        self.journal.sync_all();
+        if self.health.check().is_ok()
+            && let Err(error) = self.transact(&mut [], &mut Effects::default())
+        {
+            tracing::warn!(%error, "the next start looks through the journal of small blobs");
+        }
     }
 
     /// Runs one operation so that its failure undoes nothing else; an error says that the whole transaction is undone.

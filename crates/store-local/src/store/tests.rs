@@ -1,6 +1,8 @@
 //! Opening, locking and reopening an installation.
 
-use asset_store::{BlobHash, Link};
+use asset_store::{
+    Asset, AssetId, AssetRecords, BlobHash, BlobStore, InsertAsset, InsertRule, Link, Room,
+};
 use jiff::Timestamp;
 
 use super::*;
@@ -88,4 +90,98 @@ async fn a_sound_database_shows_no_damage_and_a_damaged_one_does() {
     let store = Store::open(root.path()).expect("opening looks at other pages");
     let found = store.quick_check().await.expect("an answer");
     assert!(!found.is_empty());
+}
+
+/// A directory as a power cut leaves it: what the database brought to the disk, and of this file nothing.
+fn after_a_power_cut(of: &Path, blob: &str) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a temporary directory");
+    for file in ["main.db", "main.db-wal"] {
+        std::fs::copy(of.join(file), copy.path().join(file)).expect("the rows");
+    }
+    let lost = copy.path().join(blob);
+    std::fs::create_dir_all(lost.parent().expect("a folder")).expect("a folder");
+    std::fs::write(lost, "").expect("an empty file");
+    copy
+}
+
+async fn put_with_rows(store: &Store, bytes: &'static [u8]) -> asset_store::Blob {
+    let blobs = store.blobs();
+    let mut writer = blobs.begin(Room::Kept).await.expect("a writer");
+    writer.write(bytes.into()).await.expect("room");
+    writer.commit_with_rows().await.expect("a commit")
+}
+
+fn found_by_inspection(path: &Path) -> Vec<String> {
+    let (_, faults) = crate::inspect(path).expect("it can be looked over");
+    faults
+}
+
+fn journaled(path: &Path) -> i64 {
+    let rows = rusqlite::Connection::open(path.join("main.db")).expect("the file");
+    let count = rows.query_row("SELECT count(*) FROM blob_journal", [], |row| row.get(0));
+    count.expect("a number")
+}
+
+#[tokio::test]
+async fn a_small_blob_outlives_a_power_cut_with_the_rows_after_it() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::open(root.path()).expect("a fresh store");
+    let blob = put_with_rows(&store, b"a small picture").await;
+    let asset = Asset {
+        id: AssetId(uuid::Uuid::from_u128(1)),
+        account: "acme".parse().expect("a valid name"),
+        hash: blob.hash,
+        size_bytes: blob.size_bytes,
+        content_type: "image/png".to_owned(),
+        file_path: None,
+        tags: Vec::new(),
+        created_at: Timestamp::UNIX_EPOCH,
+        expires_at: None,
+        job_id: None,
+    };
+    let insert = InsertAsset {
+        asset,
+        rule: InsertRule::Upload,
+        claim: None,
+    };
+    let inserted = store.records().insert(insert, Timestamp::UNIX_EPOCH).await;
+    inserted.expect("a row that names it");
+    let hex = blob.hash.to_hex();
+    let place = format!("blobs/{}/{}/{hex}", &hex[..2], &hex[2..4]);
+    let cut = after_a_power_cut(root.path(), &place);
+
+    // Neither a look over it nor a copy of it takes the file for damage.
+    assert_eq!(found_by_inspection(cut.path()), [""; 0]);
+    let copy = tempfile::tempdir().expect("a temporary directory");
+    std::fs::remove_file(cut.path().join(&place)).expect("an empty file");
+    crate::back_up(cut.path(), copy.path()).expect("a copy");
+    let again = Store::open(copy.path()).expect("it recovers, too");
+    let bytes = asset_store::read_all(&again.blobs(), &blob).await;
+    assert_eq!(bytes.expect("the bytes"), "a small picture");
+
+    let again = Store::open(cut.path()).expect("it recovers");
+    let bytes = asset_store::read_all(&again.blobs(), &blob).await;
+    assert_eq!(bytes.expect("the bytes"), "a small picture");
+    drop(again);
+    // The clean end brought the file to the disk, so that the next start has nothing to look through.
+    assert_eq!(journaled(cut.path()), 0);
+    let bytes = std::fs::read(cut.path().join(&place)).expect("the file");
+    assert_eq!(bytes, b"a small picture");
+}
+
+#[tokio::test]
+async fn what_is_journaled_goes_with_the_next_rows_even_after_some_that_failed() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::open(root.path()).expect("a fresh store");
+    put_with_rows(&store, b"one").await;
+    let refused = store.database.write(Durability::Now, |rows| {
+        // As a full disk does.
+        rows.execute_batch("ROLLBACK")?;
+        Err::<(), _>(rusqlite::Error::QueryReturnedNoRows)
+    });
+    refused.await.expect_err("it fails");
+    assert_eq!(journaled(root.path()), 0);
+    put_with_rows(&store, b"another").await;
+    store.rotate_link_keys().await.expect("rows");
+    assert_eq!(journaled(root.path()), 2);
 }

@@ -163,7 +163,8 @@ impl Sink {
                 let mut writer = self.blobs.begin(Room::Kept).await.map_err(blob_failed)?;
                 writer.write(bytes).await.map_err(blob_failed)?;
                 writer.finish().await.map_err(blob_failed)?;
-                writer.commit().await.map_err(blob_failed)
+                // Nobody is told of it before the job's row names it.
+                writer.commit_with_rows().await.map_err(blob_failed)
             }
             OutputContent::Blob(blob) => {
                 match self.blobs.touch(&blob.hash).await.map_err(blob_failed)? {
