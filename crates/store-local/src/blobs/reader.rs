@@ -20,8 +20,8 @@ use super::{failed, joined};
 /// What is read at once, however the reader keeps up.
 const SMALL: u64 = 256 * 1024;
 
-/// Bytes of one chunk: what a stalled reader holds.
-const CHUNK: u64 = 64 * 1024;
+/// Bytes of one chunk: a stalled reader holds one, and its connection another.
+const CHUNK: u64 = 32 * 1024;
 
 /// How many readers may hold a second chunk.
 const AHEAD: usize = 64;
