@@ -25,7 +25,7 @@ use workflow_core::{
 
 use crate::database::{self, Database, DatabaseError, Transaction};
 use crate::records::rows as records;
-use board::{Board, Live};
+use board::{Board, Live, PutOff};
 
 pub(crate) use board::SharedBoard;
 
@@ -47,7 +47,7 @@ pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
             job = rows::as_it_reads_back(job);
             job.revision += 1;
             fail::fail_point!("job-take-up");
-            rows::update(rows, &job)?;
+            rows::update(rows, &job, 0)?;
             tracing::info!(job.id = %job.id, job.status = job.status.name(), "took up a job that was running");
         }
         if job.status.is_terminal() {
@@ -62,6 +62,7 @@ pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
             placement,
             body: None,
             lease_until: now,
+            put_off: PutOff::default(),
         });
     }
     Ok(board.into())
@@ -118,12 +119,19 @@ pub(crate) fn change(
 ) -> rusqlite::Result<Option<Arc<Job>>> {
     fault(&save);
     let mut job = rows::as_it_reads_back(save.job);
+    let put_off = board.lock().put_off(job.id);
+    if is_behind(board, &job) {
+        return Ok(None);
+    }
     job.revision += 1;
-    let Some(seq) = rows::update(rows, &job)? else {
+    let Some(seq) = rows::update(rows, &job, put_off.saves)? else {
         return Ok(None);
     };
+    outputs::put_again(rows, seq, &job, put_off.outputs)?;
     for output in save.outputs {
-        outputs::commit(rows, seq, &mut job, output)?;
+        if let Some(output) = outputs::named(rows, &job, output)? {
+            outputs::put_next(rows, seq, &mut job, output)?;
+        }
     }
     if let Some(log) = &save.log {
         beside::put_log(rows, seq, log)?;
@@ -133,15 +141,82 @@ pub(crate) fn change(
     }
 
     let job = Arc::new(job);
-    if let Some(before) = board.lock().stage(Arc::clone(&job)) {
-        let board = board.clone();
-        rows.on_rollback(move || {
-            board.lock().stage(before);
-        });
-    }
+    stage(rows, board, &job, PutOff::default());
     let (board, committed) = (board.clone(), Arc::clone(&job));
     rows.after_commit(move || board.lock().publish(committed));
     Ok(Some(job))
+}
+
+/// Takes the next revision of a live job in and leaves its row as it is; `None` if another one came since it was loaded.
+fn put_off(
+    rows: &mut Transaction<'_>,
+    board: &SharedBoard,
+    save: SaveJob,
+) -> rusqlite::Result<Option<Arc<Job>>> {
+    let mut put_off = board.lock().put_off(save.job.id);
+    let is_live = board.lock().newest(save.job.id).is_some();
+    if !is_live || save.log.is_some() || save.job.status.is_terminal() {
+        return change(rows, board, save);
+    }
+    fault(&save);
+    let mut job = rows::as_it_reads_back(save.job);
+    if is_behind(board, &job) {
+        return Ok(None);
+    }
+    job.revision += 1;
+    let first = match put_off.outputs.is_empty() {
+        true => job.outputs.len(),
+        false => put_off.outputs.start,
+    };
+    for output in save.outputs {
+        let output = outputs::named(rows, &job, output)?;
+        job.outputs.extend(output);
+    }
+    put_off.saves += 1;
+    put_off.outputs = first..job.outputs.len();
+    let job = Arc::new(job);
+    stage(rows, board, &job, put_off);
+    Ok(Some(job))
+}
+
+/// Writes the newest state of a job into its row, if anything of it was put off.
+fn write_put_off(
+    rows: &mut Transaction<'_>,
+    board: &SharedBoard,
+    id: JobId,
+) -> rusqlite::Result<()> {
+    let (put_off, newest) = {
+        let board = board.lock();
+        (board.put_off(id), board.newest(id).cloned())
+    };
+    let Some(job) = newest.filter(|_| put_off.saves > 0) else {
+        return Ok(());
+    };
+    if let Some(seq) = rows::update(rows, &job, put_off.saves - 1)? {
+        outputs::put_again(rows, seq, &job, put_off.outputs)?;
+    }
+    stage(rows, board, &job, PutOff::default());
+    let board = board.clone();
+    rows.after_commit(move || board.lock().publish(job));
+    Ok(())
+}
+
+/// Whether a live job has a newer revision than the one that a save began with.
+fn is_behind(board: &SharedBoard, job: &Job) -> bool {
+    let board = board.lock();
+    let newest = board.newest(job.id);
+    newest.is_some_and(|newest| newest.revision != job.revision)
+}
+
+/// Makes a state the newest, until this is rolled back.
+fn stage(rows: &mut Transaction<'_>, board: &SharedBoard, job: &Arc<Job>, put_off: PutOff) {
+    let before = board.lock().stage(Arc::clone(job), put_off);
+    if let Some((before, put_off)) = before {
+        let board = board.clone();
+        rows.on_rollback(move || {
+            board.lock().stage(before, put_off);
+        });
+    }
 }
 
 /// The fault points of the steps of a job after its submission and its claim.
@@ -244,6 +319,7 @@ fn insert(
         placement: body.placement.clone(),
         body: Some(Arc::new(body)),
         lease_until: now,
+        put_off: PutOff::default(),
     });
     let (undone, id) = (board.clone(), job.id);
     rows.on_rollback(move || undone.lock().take_back(id));
@@ -284,14 +360,30 @@ impl JobStore for SqliteJobs {
     }
 
     async fn save(&self, save: SaveJob) -> Result<SaveOutcome, StoreError> {
-        let durability = match save.durability {
+        let (id, durability) = (save.job.id, save.durability);
+        let on_disk = match durability {
             Durability::Now => database::Durability::Now,
-            Durability::Lazy => database::Durability::Lazy,
+            // Readers will see what was put off as well.
+            Durability::Lazy if self.board.lock().put_off(id).saves > 0 => {
+                database::Durability::Now
+            }
+            Durability::WithNext | Durability::Lazy => database::Durability::Lazy,
         };
-        let saved = self.write_end(durability, move |rows, board| change(rows, board, save));
-        Ok(saved
-            .await?
-            .map_or(SaveOutcome::Conflict, SaveOutcome::Saved))
+        let saved = self.write_end(on_disk, move |rows, board| match durability {
+            Durability::WithNext => put_off(rows, board, save),
+            Durability::Now | Durability::Lazy => change(rows, board, save),
+        });
+        if let Some(job) = saved.await? {
+            return Ok(SaveOutcome::Saved(job));
+        }
+        if self.board.lock().put_off(id).saves > 0 {
+            // Whoever lost looks again, and has to find what it lost to.
+            let written = self.write_end(database::Durability::Now, move |rows, board| {
+                write_put_off(rows, board, id)
+            });
+            written.await?;
+        }
+        Ok(SaveOutcome::Conflict)
     }
 
     async fn list(&self, query: &JobQuery, now: Timestamp) -> Result<Vec<Arc<Job>>, StoreError> {

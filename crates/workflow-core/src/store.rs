@@ -85,6 +85,8 @@ pub enum InsertJobOutcome {
 pub enum Durability {
     /// It is told to somebody: it must survive.
     Now,
+    /// The run that saves it goes on to save what comes next, and nobody else is told of this one before that.
+    WithNext,
     /// Losing it only means doing it again.
     Lazy,
 }
@@ -166,8 +168,10 @@ pub enum StoreError {
 
 /// Jobs, their bodies and their logs.
 ///
-/// **Contract.** Every method is one transaction. What returns with [`Durability::Now`], and every insert, is on disk. A
-/// store never judges a transition: it keeps what [`Job::apply`] made. Another account's job is absent; so is a terminal one
+/// **Contract.** Every method is one transaction. What returns with [`Durability::Now`], and every insert, is on disk. What
+/// is saved with [`Durability::WithNext`] is the newest revision for every later save; a store may keep it to itself until
+/// the job is next saved, which is then on disk whole. A save that conflicts with it brings it to disk, so that a load
+/// finds it. A store never judges a transition: it keeps what [`Job::apply`] made. Another account's job is absent; so is a terminal one
 /// past its `expires_at`, swept or not.
 ///
 /// A job that is saved in a terminal state releases the holds on its inputs; its outputs are held until it is expired, and

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use accounts::AccountId;
@@ -45,6 +46,17 @@ pub(crate) struct Live {
     pub(crate) body: Option<Arc<JobBody>>,
     /// Until when its claim counts; of no meaning while it is queued.
     pub(crate) lease_until: Timestamp,
+    /// What `newest` has and the rows have not.
+    pub(crate) put_off: PutOff,
+}
+
+/// Saves that go into the rows with the next one of their job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PutOff {
+    /// How many.
+    pub(crate) saves: u64,
+    /// The outputs among them, by their place in the job.
+    pub(crate) outputs: Range<usize>,
 }
 
 /// Jobs that are over: of two generations the older one goes when the younger is full.
@@ -127,13 +139,22 @@ impl Board {
         }
     }
 
-    /// Takes note of a live job's newest state; answers the one before.
-    pub(crate) fn stage(&mut self, job: Arc<Job>) -> Option<Arc<Job>> {
+    /// Takes note of a live job's newest state, and what of it is put off; answers those before.
+    pub(crate) fn stage(&mut self, job: Arc<Job>, put_off: PutOff) -> Option<(Arc<Job>, PutOff)> {
         let live = self.live.get_mut(&job.id)?;
         let before = mem::replace(&mut live.newest, job);
+        let put_off = mem::replace(&mut live.put_off, put_off);
         self.lineup
             .note(Some(before.status), &live.newest, order(live.seq));
-        Some(before)
+        Some((before, put_off))
+    }
+
+    /// What the rows lack of a live job's newest state.
+    pub(crate) fn put_off(&self, id: JobId) -> PutOff {
+        self.live
+            .get(&id)
+            .map(|live| live.put_off.clone())
+            .unwrap_or_default()
     }
 
     /// Lets readers see a state, once it is committed.

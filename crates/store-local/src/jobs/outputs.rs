@@ -1,5 +1,7 @@
 //! What jobs make: a row of the job, a record of the account and a hold, in one transaction.
 
+use std::ops::Range;
+
 use asset_store::{Asset, AssetId, AssetQuery, FilePath, Hold};
 use rusqlite::{Connection, params};
 use workflow_core::{Job, JobOutput, NewOutput, OutputKind, OutputName};
@@ -7,20 +9,53 @@ use workflow_core::{Job, JobOutput, NewOutput, OutputKind, OutputName};
 use crate::columns::{Hash, Id, Micros, parse};
 use crate::records::rows as records;
 
-/// Commits an output of a job as its next one, unless it is committed already.
-pub(super) fn commit(
+/// An output with its name; `None` if the job has it already.
+pub(super) fn named(
+    rows: &Connection,
+    job: &Job,
+    output: NewOutput,
+) -> rusqlite::Result<Option<JobOutput>> {
+    let same = |known: &JobOutput| known.node_id == output.node_id && known.index == output.index;
+    if job.outputs.iter().any(same) {
+        return Ok(None);
+    }
+    let path = settle_name(rows, job, &output.name)?;
+    Ok(Some(output.committed(path)))
+}
+
+/// Commits an output of a job as its next one.
+pub(super) fn put_next(
     rows: &Connection,
     seq: i64,
     job: &mut Job,
-    output: NewOutput,
+    output: JobOutput,
 ) -> rusqlite::Result<()> {
-    let same = |known: &JobOutput| known.node_id == output.node_id && known.index == output.index;
-    if job.outputs.iter().any(same) {
-        return Ok(());
+    commit(rows, seq, job, job.outputs.len(), &output)?;
+    job.outputs.push(output);
+    Ok(())
+}
+
+/// Commits outputs that a job has and its rows have not.
+pub(super) fn put_again(
+    rows: &Connection,
+    seq: i64,
+    job: &Job,
+    places: Range<usize>,
+) -> rusqlite::Result<()> {
+    for place in places {
+        commit(rows, seq, job, place, &job.outputs[place])?;
     }
-    let path = settle_name(rows, job, &output.name)?;
-    let output = output.committed(path);
-    put(rows, seq, job.outputs.len(), &output)?;
+    Ok(())
+}
+
+fn commit(
+    rows: &Connection,
+    seq: i64,
+    job: &Job,
+    place: usize,
+    output: &JobOutput,
+) -> rusqlite::Result<()> {
+    put(rows, seq, place, output)?;
     records::put(
         rows,
         &Asset {
@@ -37,9 +72,7 @@ pub(super) fn commit(
             job_id: Some(job.id.0),
         },
     )?;
-    records::add_hold(rows, output.asset, Hold::Output(job.id.0))?;
-    job.outputs.push(output);
-    Ok(())
+    records::add_hold(rows, output.asset, Hold::Output(job.id.0))
 }
 
 /// Lets go of a job's inputs, and lets its outputs expire with it, once it has ended.

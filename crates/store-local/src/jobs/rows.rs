@@ -55,7 +55,8 @@ pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::
 }
 
 /// Writes the state of a job over the revision before it and answers its number; `None` if that is not the one in the row.
-pub(super) fn update(rows: &Connection, job: &Job) -> rusqlite::Result<Option<i64>> {
+/// Between the two, `skipped` revisions were in no row.
+pub(super) fn update(rows: &Connection, job: &Job, skipped: u64) -> rusqlite::Result<Option<i64>> {
     let progress = &job.progress;
     let mut update = rows.prepare_cached(
         "UPDATE jobs SET revision = :revision, status = :status, epoch = :epoch, worker = :worker,
@@ -63,11 +64,12 @@ pub(super) fn update(rows: &Connection, job: &Job) -> rusqlite::Result<Option<i6
             completed_at = :completed_at, expires_at = :expires_at, progress_value = :value, nodes_done = :nodes_done,
             nodes_total = :nodes_total, current_node = :current_node, current_node_class = :current_node_class,
             step = :step, steps = :steps, message = :message, error = :error
-         WHERE id = :id AND revision = :revision - 1 RETURNING seq",
+         WHERE id = :id AND revision = :before RETURNING seq",
     )?;
     let state = named_params! {
         ":id": Id(job.id.0),
         ":revision": job.revision.cast_signed(),
+        ":before": (job.revision - 1 - skipped).cast_signed(),
         ":status": job.status.name(),
         ":epoch": job.epoch.0,
         ":worker": job.worker.map(|worker| Id(worker.0)),

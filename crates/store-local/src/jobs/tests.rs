@@ -180,6 +180,50 @@ async fn queued_jobs_wait_in_the_same_order_after_a_restart() {
     }
 }
 
+/// Saves an output that may wait for the next save of its job.
+async fn put_off(jobs: &SqliteJobs, job: &Job, output: NewOutput) -> SaveOutcome {
+    let mut next = job.clone();
+    let (epoch, progress) = (job.epoch, job.progress.clone());
+    next.apply(JobEvent::Advanced { epoch, progress }, at(1))
+        .expect("it runs");
+    let save = SaveJob {
+        outputs: vec![output],
+        durability: Durability::WithNext,
+        ..plain(next)
+    };
+    jobs.save(save).await.expect("an answer")
+}
+
+#[tokio::test]
+async fn an_output_that_waits_for_the_next_save_is_seen_by_nobody_and_goes_with_the_process() {
+    let root = root();
+    let before = store(&root, 0);
+    let jobs = before.jobs();
+    submit(&jobs, 1).await;
+    let claimed = claim(&jobs, at(1)).await.job;
+    let SaveOutcome::Saved(newest) = put_off(&jobs, &claimed, output(1)).await else {
+        panic!("nobody else saved it");
+    };
+    assert_eq!(newest.outputs.len(), 1);
+    assert_eq!(load(&jobs, claimed.id).await, claimed);
+    let asset = newest.outputs[0].asset;
+    let record = before.records().get(&acme(), asset, at(1)).await;
+    assert_eq!(record.expect("an answer"), None);
+    drop((before, jobs));
+
+    let after = store(&root, 10);
+    let again = claim(&after.jobs(), at(11)).await.job;
+    assert_eq!((again.id, again.outputs.len()), (claimed.id, 0));
+    assert!(matches!(
+        put_off(&after.jobs(), &claimed, output(1)).await,
+        SaveOutcome::Conflict
+    ));
+    let epoch = again.epoch;
+    let end = JobEvent::Finished { epoch };
+    let ended = apply_with(&after.jobs(), &again, end, vec![output(1)]).await;
+    assert_eq!(ended.outputs[0].asset, asset);
+}
+
 #[tokio::test]
 async fn jobs_of_the_process_before_are_taken_up_as_lost_claims() {
     let root = root();

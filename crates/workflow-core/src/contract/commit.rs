@@ -4,10 +4,12 @@ use super::*;
 use crate::JobOutput;
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 7] = [
+pub(super) const RULES: [Rule; 9] = [
     |stores| Box::pin(of_two_saves_of_one_revision_one_conflicts(stores)),
     |stores| Box::pin(a_committed_output_is_a_record_with_its_counted_name(stores)),
     |stores| Box::pin(an_output_committed_again_is_the_same_one(stores)),
+    |stores| Box::pin(outputs_saved_with_the_next_are_there_with_it(stores)),
+    |stores| Box::pin(a_save_that_meets_one_put_off_conflicts_and_finds_it(stores)),
     |stores| Box::pin(no_two_outputs_of_an_account_share_a_name(stores)),
     |stores| Box::pin(outputs_are_held_and_expire_with_their_job(stores)),
     |stores| Box::pin(a_job_past_its_time_is_absent_and_then_swept(stores)),
@@ -102,6 +104,66 @@ async fn an_output_committed_again_is_the_same_one(stores: Stores) {
         paths(&next.outputs),
         ["art/pic_00001_.png", "art/pic_00002_.png"]
     );
+}
+
+/// Saves outputs that may wait for the next save of their job.
+async fn put_off(stores: &Stores, job: &Job, outputs: Vec<NewOutput>) -> Arc<Job> {
+    let mut next = job.clone();
+    next.apply(advanced(job), at(11)).expect("the job runs");
+    let save = SaveJob {
+        job: next,
+        outputs,
+        log: None,
+        durability: Durability::WithNext,
+    };
+    match stores.jobs.save(save).await.expect("the store takes it") {
+        SaveOutcome::Saved(job) => job,
+        SaveOutcome::Conflict => panic!("nobody else saved this job"),
+    }
+}
+
+async fn outputs_saved_with_the_next_are_there_with_it(stores: Stores) {
+    let job = running(&stores, 1).await;
+    let first = put_off(&stores, &job, vec![picture("9", 0, 1)]).await;
+    let again = vec![picture("9", 0, 1), picture("9", 1, 2)];
+    let second = put_off(&stores, &first, again).await;
+    let names = ["art/pic_00001_.png", "art/pic_00002_.png"];
+    assert_eq!(paths(&second.outputs), names);
+    assert!(second.revision > first.revision && first.revision > job.revision);
+
+    let epoch = job.epoch;
+    let end = JobEvent::Finished { epoch };
+    let last = vec![picture("9", 2, 3)];
+    let ended = apply(&stores, &second, end, last, at(12)).await;
+    assert_eq!(paths(&ended.outputs)[..2], names);
+    assert_eq!(load(&stores, &job, at(13)).await.as_deref(), Some(&*ended));
+    for output in &ended.outputs {
+        let record = stores.records.get(&job.account, output.asset, at(13)).await;
+        let record = record.expect("an answer").expect("a record");
+        assert_eq!(record.file_path.as_ref(), Some(&output.path));
+        assert_eq!(record.expires_at, Some(ended.expires_at));
+    }
+}
+
+async fn a_save_that_meets_one_put_off_conflicts_and_finds_it(stores: Stores) {
+    let job = running(&stores, 1).await;
+    let newest = put_off(&stores, &job, vec![picture("9", 0, 1)]).await;
+    let mut canceled = Job::clone(&job);
+    canceled
+        .apply(JobEvent::CancelRequested, at(12))
+        .expect("a running job can be canceled");
+    let save = SaveJob {
+        job: canceled,
+        outputs: Vec::new(),
+        log: None,
+        durability: Durability::Now,
+    };
+    let met = stores.jobs.save(save).await.expect("the store answers");
+    assert_eq!(met, SaveOutcome::Conflict);
+    assert_eq!(load(&stores, &job, at(12)).await, Some(newest.clone()));
+    let wish = JobEvent::CancelRequested;
+    let canceling = apply(&stores, &newest, wish, Vec::new(), at(12)).await;
+    assert_eq!(canceling.outputs, newest.outputs);
 }
 
 async fn no_two_outputs_of_an_account_share_a_name(stores: Stores) {

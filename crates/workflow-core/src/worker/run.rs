@@ -66,7 +66,8 @@ impl Worker {
             let run = self.run_engine(&claim, &sink, seat, cancel.clone());
             let run_limit = self.timer.sleep(self.config.run_limit);
             let mut tick = self.timer.sleep(PROGRESS_EVERY);
-            tokio::pin!(run, run_limit);
+            let overdue = sink.overdue();
+            tokio::pin!(run, run_limit, overdue);
             loop {
                 tokio::select! {
                     result = &mut run => break result,
@@ -81,6 +82,10 @@ impl Worker {
                     }
                     () = &mut tick => {
                         tick = self.timer.sleep(PROGRESS_EVERY);
+                        sink.save_progress().await;
+                    }
+                    () = &mut overdue => {
+                        overdue.set(sink.overdue());
                         sink.save_progress().await;
                     }
                 }
@@ -173,17 +178,19 @@ impl Worker {
     }
 
     async fn try_end(&self, sink: &Sink, event: &JobEvent) -> Result<(), StoreError> {
-        // What the run saw of its job may be behind: a cancel is saved by whoever asked for it.
-        let Some(mut current) = sink.reload().await? else {
-            return Ok(());
-        };
+        let mut current = sink.current().await;
         loop {
             let now = self.timer.now();
             let mut job = Job::clone(&current);
             job.progress = sink.progress_now();
             if job.apply(event.clone(), now).is_err() {
-                // The claim was lost meanwhile: the job goes on elsewhere, or is over.
-                return Ok(());
+                // Either a cancel was saved by whoever asked for it, or the claim was lost meanwhile: the job then goes on
+                // elsewhere, or is over.
+                match sink.reload().await? {
+                    Some(newer) if newer.revision > current.revision => current = newer,
+                    Some(_) | None => return Ok(()),
+                }
+                continue;
             }
             let log = Some(sink.log(now, job.status.is_terminal()));
             let save = SaveJob {
@@ -193,6 +200,7 @@ impl Worker {
                 durability: Durability::Now,
             };
             if let SaveOutcome::Saved(job) = self.ports.store.save(save).await? {
+                sink.release();
                 self.publish(&job);
                 if !job.status.is_terminal() {
                     self.ports.feed.ring();

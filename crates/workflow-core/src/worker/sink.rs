@@ -1,11 +1,16 @@
 //! Takes what a run tells and makes: saved first, told after.
+//!
+//! An output is saved together with what the run saves next, which for the last one is the end of its job: so the disk is
+//! waited for once. Until then the run goes on, and whatever it tells is held back.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use asset_store::{AssetId, Blob, BlobError, BlobStore, Room};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
+use tokio::sync::Notify;
 
 use super::Worker;
 use crate::jobs::JobPorts;
@@ -14,6 +19,12 @@ use crate::{
     JobOutput, NewOutput, NodeEvent, NodeId, OutputContent, Plan, Preview, Progress,
     ProgressTracker, RunOutput, RunReport, RunSink, SaveJob, SaveOutcome, StoreError, Timer,
 };
+
+/// How long an output waits for the end of its job before it is saved by itself.
+const TOGETHER: Duration = Duration::from_millis(2);
+
+/// How much is held back at most; what is only looked at in passing is left out beyond.
+const MOST_HELD: usize = 4096;
 
 /// Most bytes of text that a run may leave; earlier lines make room for later ones.
 const LOG_BYTES: usize = 64 * 1024;
@@ -28,6 +39,8 @@ pub(super) struct Sink {
     /// The job as last saved here. Held across a save, so that the commits of parallel nodes go one after the other.
     job: tokio::sync::Mutex<Arc<Job>>,
     told: Mutex<Told>,
+    /// Rung when an output begins to wait for the next save.
+    put_off: Notify,
 }
 
 /// What the run told so far.
@@ -38,6 +51,8 @@ struct Told {
     log_truncated: bool,
     /// Whether the tracker holds progress that no save has carried yet.
     unsaved: bool,
+    /// What is told once the outputs before it are on disk; `None` while none waits for that.
+    held: Option<Vec<JobChange>>,
 }
 
 impl Sink {
@@ -56,7 +71,9 @@ impl Sink {
                 log: String::new(),
                 log_truncated: false,
                 unsaved: false,
+                held: None,
             }),
+            put_off: Notify::new(),
         })
     }
 
@@ -81,10 +98,47 @@ impl Sink {
         Ok(found)
     }
 
+    /// The job as last saved here.
+    pub(super) async fn current(&self) -> Arc<Job> {
+        self.job.lock().await.clone()
+    }
+
     /// Takes down that the run was stopped before this node.
     pub(super) fn stopped_at(&self, node: NodeId) {
         self.told().report.stopped_at = Some(node.clone());
-        self.ports.feed.publish(self.id, JobChange::StoppedAt(node));
+        self.tell(JobChange::StoppedAt(node));
+    }
+
+    /// Completes when an output has waited long enough for the end of its job. Cancel-safe.
+    pub(super) async fn overdue(&self) {
+        self.put_off.notified().await;
+        self.timer.sleep(TOGETHER).await;
+    }
+
+    /// Tells what was held back: everything that was put off is on disk.
+    pub(super) fn release(&self) {
+        // Told with the lock held, so that nothing overtakes it.
+        let mut told = self.told();
+        for change in told.held.take().into_iter().flatten() {
+            self.ports.feed.publish(self.id, change);
+        }
+    }
+
+    /// Tells a change now, or once the outputs before it are on disk.
+    fn tell(&self, change: JobChange) {
+        let mut told = self.told();
+        match &mut told.held {
+            Some(held) => {
+                let is_passing = match &change {
+                    JobChange::Progress(_) | JobChange::Preview(_) | JobChange::Text { .. } => true,
+                    JobChange::Saved(_) | JobChange::Node(_) | JobChange::StoppedAt(_) => false,
+                };
+                if held.len() < MOST_HELD || !is_passing {
+                    held.push(change);
+                }
+            }
+            None => self.ports.feed.publish(self.id, change),
+        }
     }
 
     pub(super) fn progress_now(&self) -> Progress {
@@ -102,18 +156,30 @@ impl Sink {
         }
     }
 
-    /// Writes progress down without waiting for the disk; losing it only makes a job that runs again show less.
+    /// Saves what was put off, and tells it; otherwise writes progress down without waiting for the disk, since losing it
+    /// only makes a job that runs again show less.
     pub(super) async fn save_progress(&self) {
         // A commit under way carries the progress itself. Waiting for it here would wait for ever: the run that must finish
         // the commit is polled by the same loop as this.
         let Ok(mut held) = self.job.try_lock() else {
             return;
         };
-        if !std::mem::take(&mut self.told().unsaved) {
+        let (unsaved, put_off) = {
+            let mut told = self.told();
+            (std::mem::take(&mut told.unsaved), told.held.is_some())
+        };
+        if !unsaved && !put_off {
             return;
         }
-        if let Err(error) = self.save(&mut held, Vec::new(), Durability::Lazy).await {
-            tracing::debug!(error = %error, job.id = %self.id, "progress was not written down");
+        let durability = match put_off {
+            true => Durability::Now,
+            false => Durability::Lazy,
+        };
+        match self.save(&mut held, Vec::new(), durability).await {
+            Ok(_) => self.release(),
+            Err(error) => {
+                tracing::debug!(error = %error, job.id = %self.id, "progress was not written down");
+            }
         }
     }
 
@@ -194,25 +260,20 @@ impl RunSink for Sink {
             }
             got_on.then(|| told.tracker.latest().clone())
         };
-        let feed = &self.ports.feed;
-        feed.publish(self.id, JobChange::Node(event));
+        self.tell(JobChange::Node(event));
         if let Some(progress) = progress {
-            feed.publish(self.id, JobChange::Progress(progress));
+            self.tell(JobChange::Progress(progress));
         }
     }
 
     fn preview(&self, preview: Preview) {
-        self.ports
-            .feed
-            .publish(self.id, JobChange::Preview(preview));
+        self.tell(JobChange::Preview(preview));
     }
 
     fn text(&self, node: &NodeId, line: &str) {
         self.told().write(&format!("node {node}: {line}"));
         let (node, line) = (node.clone(), line.to_owned());
-        self.ports
-            .feed
-            .publish(self.id, JobChange::Text { node, line });
+        self.tell(JobChange::Text { node, line });
     }
 
     async fn frame(&self, node: &NodeId, png: Bytes) -> Result<(), FrameRefused> {
@@ -221,6 +282,11 @@ impl RunSink for Sink {
             content_type: "image/png",
             bytes: png,
         };
+        let has_held = self.told().held.is_some();
+        if has_held {
+            // It is shown directly, and must not overtake what was told before.
+            self.save_progress().await;
+        }
         self.ports.feed.frame(self.id, preview).await;
         Ok(())
     }
@@ -241,12 +307,16 @@ impl RunSink for Sink {
             asset: asset_of(self.id, &node_id, index),
             hash: blob.hash,
         };
-        let job = self
-            .save(&mut *self.job.lock().await, vec![new], Durability::Now)
-            .await?;
-        self.ports
-            .feed
-            .publish(self.id, JobChange::Saved(job.clone()));
+        let job = {
+            let mut held = self.job.lock().await;
+            let job = self
+                .save(&mut held, vec![new], Durability::WithNext)
+                .await?;
+            let saved = JobChange::Saved(job.clone());
+            self.told().held.get_or_insert_default().push(saved);
+            job
+        };
+        self.put_off.notify_one();
         let committed = job
             .outputs
             .iter()
@@ -318,6 +388,7 @@ mod tests {
             log: String::new(),
             log_truncated: false,
             unsaved: false,
+            held: None,
         };
         for line in 0..20_000 {
             told.write(&format!("line {line} é"));
