@@ -18,7 +18,8 @@ use kit::metrics::{HttpMetrics, Metrics};
 use providers::{Builtin, Fault, Kind, KindFolder, KindPartner};
 use router_core::{
     Answer, Charge, ChargesOnPolicyRejection, Collected, Done, Failure, Handle, Model,
-    ModelDefinition, ModelId, Price, Provider, Submission, Submitted, Usage, UsageQuery, UsageRow,
+    ModelDefinition, ModelForm, ModelId, Price, Provider, Submission, Submitted, Usage, UsageQuery,
+    UsageRow,
 };
 use router_server::{Background, Config, KEYS, RouterStack};
 use serde_json::Value;
@@ -94,6 +95,7 @@ impl Kind for BrokenKind {
                 id: ModelId::new("broken", place).expect("a model's id"),
                 charges_on_policy_rejection: ChargesOnPolicyRejection::No,
                 input_schema: None,
+                form: ModelForm::default(),
                 provider: Arc::new(Broken { place }),
             };
             Arc::new(Model::new(definition).expect("a model without a schema"))
