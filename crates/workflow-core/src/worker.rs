@@ -52,6 +52,8 @@ pub struct Worker {
     pace: Arc<Pace>,
     /// One for each run that computes; runs that merely wait leave theirs.
     seats: Arc<Semaphore>,
+    /// One for each run that is over, gave its seat back and waits for the store.
+    unsaved: Semaphore,
     running: Mutex<HashMap<JobId, Running>>,
 }
 
@@ -70,6 +72,10 @@ const MOST_WAITING: usize = 256;
 
 /// How many of them may be one account's before they take its room, so that it leaves some to others.
 const MOST_WAITING_OF_ACCOUNT: u32 = 32;
+
+/// How many runs may be over without being saved while others compute. Their ends share the store's transactions; more would
+/// be run again after a crash.
+const MOST_UNSAVED: usize = 16;
 
 /// How long an idle slot waits for the bell before it looks at the queue anyway.
 const IDLE: Duration = Duration::from_secs(1);
@@ -94,6 +100,7 @@ impl Worker {
             blobs,
             timer,
             seats: Arc::new(Semaphore::new(config.slots)),
+            unsaved: Semaphore::new(MOST_UNSAVED),
             config,
             pace,
             running: Mutex::default(),
@@ -101,7 +108,7 @@ impl Worker {
     }
 
     /// Runs one job after the other until `draining` fires; then finishes what is at hand, or gives it back when `halt` fires.
-    /// While a job merely waits for somebody else, another one is run.
+    /// While a job merely waits for somebody else, or for its end to be saved, another one is run.
     pub async fn run_slot(&self, draining: &CancellationToken, halt: &CancellationToken) {
         let claimer = Arc::new(Semaphore::new(1));
         let mut runs = FuturesUnordered::new();

@@ -101,8 +101,20 @@ impl Worker {
             (Err(RunError::Canceled(_)), Some(Stop::Halted)) => JobEvent::GivenBack { epoch },
             (Err(RunError::Canceled(_)), None) => JobEvent::Stopped { epoch },
         };
+        let unsaved = self.unsaved.try_acquire();
+        if unsaved.is_ok() {
+            self.give_seat_back(id);
+        }
         self.save_end(&sink, event, halt).await;
-        drop(registered);
+        drop((unsaved, registered));
+    }
+
+    /// Lets another job compute from now on. This one still counts as one of its account's that runs: its seat is not one
+    /// that was left to wait.
+    fn give_seat_back(&self, job: crate::JobId) {
+        if let Some(running) = self.registry().get_mut(&job) {
+            running.seat = Seat::default();
+        }
     }
 
     async fn run_engine(
@@ -202,9 +214,8 @@ impl Worker {
             if let SaveOutcome::Saved(job) = self.ports.store.save(save).await? {
                 sink.release();
                 self.publish(&job);
-                if !job.status.is_terminal() {
-                    self.ports.feed.ring();
-                }
+                // Its account may have lacked the room for another one, or the job itself is to be claimed again.
+                self.ports.feed.ring();
                 return Ok(());
             }
             match sink.reload().await? {

@@ -291,7 +291,7 @@ impl Bench {
             Arc::new(records.clone()),
             Retention::default(),
         );
-        let config = JobsConfig { queued_jobs: 10 };
+        let config = JobsConfig { queued_jobs: 50 };
         let worker_config = WorkerConfig {
             slots: 1,
             lease: Duration::from_secs(30),
@@ -324,7 +324,10 @@ impl Bench {
         let submission = Submission {
             id: JobId(Uuid::from_u128(n)),
             account: AccountId::local(),
-            tier: Tier::standard(),
+            tier: Tier {
+                concurrent_jobs: 100,
+                ..Tier::standard()
+            },
             workflow: Bytes::from_static(br#"{"1": {"class_type": "Known", "inputs": {}}}"#),
             metadata: Metadata::new(),
             secret: secret.map(SecretString::from),
@@ -385,6 +388,54 @@ impl Bench {
             .recv()
             .await
             .expect("the engine is there")
+    }
+}
+
+#[tokio::test]
+async fn the_next_job_runs_while_the_end_of_the_last_is_saved() {
+    let bench = Bench::new([Script::Finish, Script::Finish]);
+    let (first, second) = (bench.submit(1, None).await, bench.submit(2, None).await);
+    // The end of the first one; it is tried again when the clock moves.
+    bench.store.failures.store(1, Ordering::SeqCst);
+    bench
+        .while_running(async {
+            bench.ended(second).await;
+            assert_eq!(bench.job(first).await.status, JobStatus::Running);
+            bench.timer.advance(RETRY.0);
+            bench.ended(first).await;
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn no_more_runs_begin_than_ends_may_wait() {
+    let bench = Bench::new([]);
+    bench.store.failures.store(usize::MAX, Ordering::SeqCst);
+    for n in 0..=MOST_UNSAVED as u128 {
+        bench.submit(n + 1, None).await;
+    }
+    let late = bench.submit(1000, None).await;
+    bench
+        .while_running(async {
+            for _ in 0..=MOST_UNSAVED {
+                bench.begun().await;
+            }
+            // The last run that began keeps its seat until its end is saved.
+            tokio::select! {
+                _ = bench.begun() => panic!("too many runs wait for the store"),
+                () = idle() => {}
+            }
+            bench.store.failures.store(0, Ordering::SeqCst);
+            bench.timer.advance(RETRY.0);
+            bench.ended(late).await;
+        })
+        .await;
+}
+
+/// Completes when everybody else has had many turns.
+async fn idle() {
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
     }
 }
 
