@@ -4,6 +4,7 @@
 pub mod disk;
 pub mod goldens;
 pub mod http;
+pub mod log;
 pub mod multipart;
 pub mod partners;
 pub mod process;
@@ -13,6 +14,7 @@ pub mod socket;
 pub use disk::Disk;
 pub use goldens::{goldens, root};
 pub use http::{Answer, Connection, Request};
+pub use log::Log;
 pub use multipart::Form;
 pub use process::{Launch, Operated, Server, operate};
 pub use random::Random;

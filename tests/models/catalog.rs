@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{data_url, get, inline, run, small, start};
 
-const MODEL: &str = r#"graph = "invert.graph.json"
+pub(super) const MODEL: &str = r#"graph = "invert.graph.json"
 schema = "invert.schema.json"
 price_cents = 0
 
@@ -37,7 +37,7 @@ const SCHEMA: &str = r#"{
 "#;
 
 /// A catalog of one model, with one file changed.
-fn write(catalog: &Path, changed: Option<(&str, &str)>) {
+pub(super) fn write(catalog: &Path, changed: Option<(&str, &str)>) {
     let folder = catalog.join("mine");
     fs::create_dir_all(&folder).unwrap();
     let files = [

@@ -1,11 +1,9 @@
 //! The folder of a catalog is read again while the router runs.
 
 use std::fs;
-use std::process::Stdio;
 
+use it::Log;
 use it::partners::Partner;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
 
 use super::*;
 
@@ -14,41 +12,6 @@ const ADDED: &str = "bfl/second";
 
 const READ_AGAIN: &str = "the catalog changed and was read again";
 const REFUSED: &str = "the changed catalog is refused; the one before stays";
-
-/// The log of a rig, line by line as it grows.
-struct Log {
-    lines: Lines<BufReader<ChildStdout>>,
-    _tail: Child,
-}
-
-impl Log {
-    fn of(rig: &Rig) -> Self {
-        let mut tail = Command::new("tail")
-            .args(["-n", "+1", "-F"])
-            .arg(rig.folder.path().join("log"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let stdout = tail.stdout.take().unwrap();
-        Self {
-            lines: BufReader::new(stdout).lines(),
-            _tail: tail,
-        }
-    }
-
-    /// The next entry with this message.
-    async fn next(&mut self, message: &str) -> Value {
-        while let Some(line) = self.lines.next_line().await.unwrap() {
-            let entry: Value = serde_json::from_str(&line).unwrap();
-            if line.contains(message) {
-                return entry;
-            }
-        }
-        panic!("the log ended before it told `{message}`");
-    }
-}
 
 async fn listed(rig: &Rig) -> Vec<String> {
     let page = rig.get("/v1/models?limit=100").await;
@@ -64,7 +27,7 @@ async fn listed(rig: &Rig) -> Vec<String> {
 #[tokio::test]
 async fn the_folder_is_read_again_and_a_broken_one_changes_nothing() {
     let rig = Rig::start().await;
-    let mut log = Log::of(&rig);
+    let mut log = Log::of(&rig.folder.path().join("log"));
     let before = listed(&rig).await;
     assert!(!before.iter().any(|id| id == ADDED));
     assert_eq!(rig.call(ADDED, &prompt("a")).await.status, 404);
