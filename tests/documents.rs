@@ -1,6 +1,7 @@
 //! The documents of the APIs against the real binary: schemathesis makes requests from each, good and bad, and every answer
 //! must be one that the document has.
 
+use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -15,6 +16,8 @@ struct Document {
     server: &'static [&'static str],
     /// Further arguments of schemathesis, such as a header with a key.
     client: &'static [&'static str],
+    /// Models that run here, by path and text below the folder of a catalog.
+    catalog: &'static [(&'static str, &'static str)],
 }
 
 /// Every document that is served.
@@ -23,12 +26,41 @@ const DOCUMENTS: &[Document] = &[
         path: "/api/v2/openapi.json",
         server: &[],
         client: &[],
+        catalog: &[],
     },
     Document {
         path: "/api/openapi.json",
         server: &[],
         client: &[],
+        catalog: &[],
     },
+    Document {
+        path: "/v1/openapi.json",
+        server: &["--token", "the-token-of-this-test"],
+        client: &["-H", "Authorization: Bearer the-token-of-this-test"],
+        catalog: NOUGHT,
+    },
+];
+
+/// A model named by the first names that anybody makes up who knows no more than their pattern, so that calls meet one.
+const NOUGHT: &[(&str, &str)] = &[
+    ("0/partner.toml", "name = \"Nought\"\nkind = \"workflow\"\n"),
+    (
+        "0/0.toml",
+        "graph = \"0.graph.json\"\nschema = \"0.schema.json\"\nprice_cents = 0\n\n[output]\nnode = \"2\"\n\n\
+         [fields.width]\ninto = [{ node = \"1\", input = \"width\" }]\n",
+    ),
+    (
+        "0/0.graph.json",
+        r#"{
+          "1": {"class_type": "EmptyImage", "inputs": {"width": 16, "height": 16, "batch_size": 1, "color": 0}},
+          "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "0"}}
+        }"#,
+    ),
+    (
+        "0/0.schema.json",
+        r#"{"type": "object", "properties": {"width": {"type": "integer", "minimum": 1, "maximum": 64}}}"#,
+    ),
 ];
 
 /// Names the program.
@@ -56,7 +88,17 @@ async fn no_answer_is_outside_its_document() {
     };
     for document in DOCUMENTS {
         let data = tempfile::tempdir().unwrap();
-        let server = Server::start_with(data.path(), document.server)
+        let catalog = data.path().join("catalog");
+        for (path, text) in document.catalog {
+            let path = catalog.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut arguments = document.server.to_vec();
+        if !document.catalog.is_empty() {
+            arguments.extend(["--catalog", catalog.to_str().unwrap()]);
+        }
+        let server = Server::start_with(&data.path().join("data"), arguments)
             .await
             .unwrap();
         let url = format!("http://{}{}", server.address, document.path);
