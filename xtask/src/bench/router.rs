@@ -149,10 +149,11 @@ impl Bench {
         let chosen = Scenario::value_variants()
             .iter()
             .filter(|scenario| only.is_empty() || only.contains(scenario));
+        let disk = setting.disk;
         let mut report = Report::new(setting, out);
         for scenario in chosen {
             say(&format!("{scenario:?}"));
-            report.take(scenario, self.one(*scenario).await)?;
+            report.take(scenario, self.one(*scenario, disk).await)?;
         }
         if subjects::nginx().is_none() {
             let note = "nginx is not installed: nothing stands beside it, and what is measured against it has no verdict";
@@ -161,9 +162,9 @@ impl Bench {
         report.close()
     }
 
-    async fn one(&self, scenario: Scenario) -> io::Result<Vec<Figure>> {
+    async fn one(&self, scenario: Scenario, disk: disk::Disk) -> io::Result<Vec<Figure>> {
         match scenario {
-            Scenario::Latency => requests::latency(self).await,
+            Scenario::Latency => requests::latency(self, disk).await,
             Scenario::Cpu => requests::cpu(self).await,
             Scenario::Held => held::held(self).await,
             Scenario::Catalog => catalog::catalog(self).await,

@@ -5,7 +5,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::requests::{CONNECTIONS, figure};
-use super::subjects::{router, write_catalog};
+use super::subjects::{Router, write_catalog};
 use super::{Bench, Tally};
 use crate::bench::claim::{Better, Claim};
 use crate::bench::client::Work;
@@ -37,9 +37,15 @@ pub(super) async fn catalog(bench: &Bench) -> io::Result<Vec<Figure>> {
     let peers = bench.peers("catalog").await?;
     let partner = peers.direct.address;
     let models = write_catalog(bench, "catalog-small", partner, FEW)?;
-    let (few, _few) = router(bench, "catalog-few", &models, partner, true).await?;
+    let over = |models| Router {
+        folder: bench.folder.path(),
+        models,
+        partner,
+        checked: true,
+    };
+    let (few, _few) = over(&models).start(bench, "catalog-few").await?;
     let models = write_catalog(bench, "catalog-large", partner, bench.models)?;
-    let (many, _many) = router(bench, "catalog-many", &models, partner, true).await?;
+    let (many, _many) = over(&models).start(bench, "catalog-many").await?;
     let call = |subject: &super::Subject| Work::Post(subject.call());
     let list = |subject: &super::Subject| Work::Post(subject.list(PAGE));
     let loads = [

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::sleep;
@@ -21,6 +22,8 @@ use crate::usage::Usage;
 const BODY_BYTES: usize = 900;
 /// How often it is looked whether nginx listens, and how many times.
 const READY: (Duration, u32) = (Duration::from_millis(20), 250);
+/// A folder in memory.
+const MEMORY: &str = "/dev/shm";
 /// The token of the router whose checks are as few as there can be.
 const PLAIN_TOKEN: &str = "a-token-of-a-bench";
 
@@ -46,12 +49,15 @@ pub(super) struct Peers {
     pub(super) proxy: Subject,
     /// With every check: tokens, schema, prices, windows.
     pub(super) router: Subject,
+    /// The same with its rows in memory, where a sync takes no time; on the disk, too, where the system has no such folder.
+    pub(super) in_memory: Subject,
     /// With a fixed token and a model without schema and price. The rows of calls are written all the same.
     pub(super) unchecked: Subject,
     partner: Partner,
     _nginx: Option<Nginx>,
     _processes: Vec<Child>,
     _servers: Vec<Server>,
+    _memory: Option<TempDir>,
 }
 
 /// The master of nginx. Dropping it asks it to end, for it has to end its workers: killed on the spot it would leave them
@@ -144,19 +150,37 @@ impl Peers {
             }
         };
         let models = write_catalog(bench, name, address, 10)?;
-        let router = router(bench, &format!("{name}-checked"), &models, address, true).await?;
-        let unchecked = router_without_checks(bench, name, &models, address).await?;
-        let servers = vec![router.1, unchecked.1];
+        let disk = bench.folder.path();
+        let memory = TempDir::with_prefix_in("bench-", MEMORY).ok();
+        let in_memory = memory.as_ref().map_or(disk, TempDir::path);
+        let checked = |folder| Router {
+            folder,
+            models: &models,
+            partner: address,
+            checked: true,
+        };
+        let router = checked(disk);
+        let router = router.start(bench, &format!("{name}-checked")).await?;
+        let in_memory = checked(in_memory);
+        let in_memory = in_memory.start(bench, &format!("{name}-memory")).await?;
+        let unchecked = Router {
+            checked: false,
+            ..checked(disk)
+        };
+        let unchecked = unchecked.start(bench, &format!("{name}-unchecked")).await?;
+        let servers = vec![router.1, in_memory.1, unchecked.1];
         Ok(Self {
             direct,
             nginx,
             proxy,
             router: router.0,
+            in_memory: in_memory.0,
             unchecked: unchecked.0,
             partner,
             _nginx: master,
             _processes: processes,
             _servers: servers,
+            _memory: memory,
         })
     }
 
@@ -173,74 +197,71 @@ impl Peers {
     }
 }
 
-/// A router over `models`, and the subject that it is.
-pub(super) async fn router(
-    bench: &Bench,
-    name: &str,
-    models: &Path,
-    partner: SocketAddr,
-    checked: bool,
-) -> io::Result<(Subject, Server)> {
-    let folder = bench.folder.path();
-    let models = models.to_str().unwrap_or_default();
-    let partner = partner.to_string();
-    let mut arguments = vec![
-        "--catalog",
-        models,
-        "--plain-partners",
-        &partner,
-        "--concurrent-calls",
-        "1000000",
-        "--committed-spend-cents",
-        "1000000000",
-        "--log-level",
-        "warn",
-    ];
-    if checked {
-        arguments.extend(["--rate-windows", "100000000/1h"]);
-    }
-    let with = bench.with.iter().map(String::as_str);
-    let secret = match checked {
-        true => ("EASEL_JWT_SECRET", SECRET),
-        false => ("EASEL_TOKEN", PLAIN_TOKEN),
-    };
-    let launch = Launch {
-        program: bench.program.clone(),
-        data_dir: folder.join(name),
-        log: folder.join(format!("{name}.log")),
-        arguments: arguments
-            .into_iter()
-            .chain(with)
-            .map(str::to_owned)
-            .collect(),
-        variables: vec![(secret.0.to_owned(), secret.1.to_owned())],
-    };
-    let server = Server::start(&launch).await?;
-    let bearer = match checked {
-        true => token("local"),
-        false => PLAIN_TOKEN.to_owned(),
-    };
-    let headers = format!("Authorization: Bearer {bearer}\r\n");
-    let model = |name: &str| {
-        let kind = if checked { "" } else { "open-" };
-        (format!("/v1/models/bench/{kind}{name}"), headers.clone())
-    };
-    let subject = Subject {
-        address: server.address,
-        pid: server.pid,
-        at_once: model("now"),
-        held: model("hold"),
-    };
-    Ok((subject, server))
+/// A router that is to be started.
+pub(super) struct Router<'a> {
+    /// Where its data directory is made.
+    pub(super) folder: &'a Path,
+    pub(super) models: &'a Path,
+    pub(super) partner: SocketAddr,
+    /// With every check, or with as few as there can be.
+    pub(super) checked: bool,
 }
 
-async fn router_without_checks(
-    bench: &Bench,
-    name: &str,
-    models: &Path,
-    partner: SocketAddr,
-) -> io::Result<(Subject, Server)> {
-    router(bench, &format!("{name}-unchecked"), models, partner, false).await
+impl Router<'_> {
+    /// Starts it; the subject that it is.
+    pub(super) async fn start(&self, bench: &Bench, name: &str) -> io::Result<(Subject, Server)> {
+        let (folder, checked) = (self.folder, self.checked);
+        let models = self.models.to_str().unwrap_or_default();
+        let partner = self.partner.to_string();
+        let mut arguments = vec![
+            "--catalog",
+            models,
+            "--plain-partners",
+            &partner,
+            "--concurrent-calls",
+            "1000000",
+            "--committed-spend-cents",
+            "1000000000",
+            "--log-level",
+            "warn",
+        ];
+        if checked {
+            arguments.extend(["--rate-windows", "100000000/1h"]);
+        }
+        let with = bench.with.iter().map(String::as_str);
+        let secret = match checked {
+            true => ("EASEL_JWT_SECRET", SECRET),
+            false => ("EASEL_TOKEN", PLAIN_TOKEN),
+        };
+        let launch = Launch {
+            program: bench.program.clone(),
+            data_dir: folder.join(name),
+            log: folder.join(format!("{name}.log")),
+            arguments: arguments
+                .into_iter()
+                .chain(with)
+                .map(str::to_owned)
+                .collect(),
+            variables: vec![(secret.0.to_owned(), secret.1.to_owned())],
+        };
+        let server = Server::start(&launch).await?;
+        let bearer = match checked {
+            true => token("local"),
+            false => PLAIN_TOKEN.to_owned(),
+        };
+        let headers = format!("Authorization: Bearer {bearer}\r\n");
+        let model = |name: &str| {
+            let kind = if checked { "" } else { "open-" };
+            (format!("/v1/models/bench/{kind}{name}"), headers.clone())
+        };
+        let subject = Subject {
+            address: server.address,
+            pid: server.pid,
+            at_once: model("now"),
+            held: model("hold"),
+        };
+        Ok((subject, server))
+    }
 }
 
 /// Writes a catalog of one partner with this many models; `now` and `hold` are the first of them.
