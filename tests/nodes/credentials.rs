@@ -97,6 +97,7 @@ async fn whoever_may_not_call_models_cannot_even_submit() {
     let error = &answer.json()["error"];
     assert_eq!(error["type"], "PARTNER_NODE_DISABLED");
     assert_eq!(error["class_types"], json!([AT_ONCE]));
+    assert_eq!(error["providers"], json!([AT_ONCE.split(':').nth(1)]));
 
     let rig = Rig::with(&[], &[AccountChange::Router(false)]).await;
     let answer = rig

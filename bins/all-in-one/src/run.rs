@@ -149,7 +149,7 @@ fn refused(error: &JobsError) -> Failure {
         JobsError::Graph(_) | JobsError::NoOutputs => Failure::usage(error),
         JobsError::KeyReused(_)
         | JobsError::IdTaken
-        | JobsError::PartnersForbidden(_)
+        | JobsError::PartnersForbidden { .. }
         | JobsError::QueueFull { .. }
         | JobsError::NotReady { .. }
         | JobsError::Stopped

@@ -19,8 +19,8 @@ pub struct PromptProblem {
     pub details: String,
     /// `error.extra_info`.
     pub extra_info: Map<String, Value>,
-    /// `error.class_types`: what the caller may not run, where that is why.
-    pub class_types: Vec<String>,
+    /// Further fields of `error`, such as `class_types`.
+    pub more: Map<String, Value>,
     /// Errors by node.
     pub node_errors: Map<String, Value>,
 }
@@ -34,7 +34,7 @@ impl PromptProblem {
             message: message.into(),
             details: details.into(),
             extra_info: Map::new(),
-            class_types: Vec::new(),
+            more: Map::new(),
             node_errors: Map::new(),
         }
     }
@@ -51,8 +51,8 @@ impl PromptProblem {
             },
             "node_errors": self.node_errors,
         });
-        if !self.class_types.is_empty() {
-            body["error"]["class_types"] = json!(self.class_types);
+        for (field, value) in &self.more {
+            body["error"][field] = value.clone();
         }
         body
     }
@@ -79,7 +79,7 @@ pub fn validation_problem(validation: &Validation) -> PromptProblem {
             message: error.message(),
             details: error.details(),
             extra_info,
-            class_types: Vec::new(),
+            more: Map::new(),
             node_errors,
         };
     }
@@ -95,7 +95,7 @@ pub fn validation_problem(validation: &Validation) -> PromptProblem {
         message: "Prompt outputs failed validation".to_owned(),
         details: lines.join("\n"),
         extra_info: Map::new(),
-        class_types: Vec::new(),
+        more: Map::new(),
         node_errors,
     }
 }

@@ -2,6 +2,7 @@
 
 mod submit;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use accounts::AccountId;
@@ -100,7 +101,12 @@ pub enum JobsError {
         "nodes that call models of partners are not enabled for this account, or this credential does not allow them; \
          use a key with `router:run`, or submit one as `api_key_service_org`"
     )]
-    PartnersForbidden(Vec<String>),
+    PartnersForbidden {
+        /// In order, each once.
+        classes: BTreeSet<String>,
+        /// Whose models they call.
+        providers: BTreeSet<String>,
+    },
     /// References to assets that the account does not have: node, field and what was written there.
     #[error("the workflow refers to an asset that does not exist")]
     MissingAsset(Vec<Reference>),

@@ -132,6 +132,12 @@ impl NodeDefinition {
     pub fn calls_partners(&self) -> bool {
         self.extra.get("api_node") == Some(&Value::Bool(true))
     }
+
+    /// Whose models those are, as the module of the class tells (`comfy_api_nodes.{provider}`).
+    #[must_use]
+    pub fn provider(&self) -> Option<&str> {
+        self.python_module.strip_prefix("comfy_api_nodes.")
+    }
 }
 
 impl InputDefinition {

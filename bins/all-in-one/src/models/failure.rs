@@ -85,7 +85,7 @@ pub(super) fn of_submission(error: &JobsError, template: &Template) -> Failure {
         // The template was checked when it was loaded, and the key is the generation's own.
         JobsError::Graph(_)
         | JobsError::NoOutputs
-        | JobsError::PartnersForbidden(_)
+        | JobsError::PartnersForbidden { .. }
         | JobsError::KeyReused(_)
         | JobsError::IdTaken
         | JobsError::NotFound => failed(Ran::Nothing, "the model cannot be run"),

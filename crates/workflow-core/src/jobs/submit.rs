@@ -103,12 +103,13 @@ impl Jobs {
         let valid = validation.graph.take().ok_or(JobsError::NoOutputs)?;
         if !self.calls_partners && submission.secret.is_none() {
             let nodes = valid.nodes.values().map(|node| &node.definition);
-            let calling = nodes.filter(|definition| definition.calls_partners());
-            let classes: BTreeSet<String> =
-                calling.map(|definition| definition.class.clone()).collect();
+            let (mut classes, mut providers) = (BTreeSet::new(), BTreeSet::new());
+            for definition in nodes.filter(|definition| definition.calls_partners()) {
+                classes.insert(definition.class.clone());
+                providers.extend(definition.provider().map(str::to_owned));
+            }
             if !classes.is_empty() {
-                let classes = classes.into_iter().collect();
-                return Err(JobsError::PartnersForbidden(classes));
+                return Err(JobsError::PartnersForbidden { classes, providers });
             }
         }
         // What was valid now is what runs, whatever another validation might say later.

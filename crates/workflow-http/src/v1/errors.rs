@@ -277,11 +277,10 @@ fn of_jobs(error: &JobsError) -> Answer {
         JobsError::Invalid(validation) => {
             of_problem(StatusCode::BAD_REQUEST, validation_problem(validation))
         }
-        JobsError::PartnersForbidden(classes) => {
-            let problem = PromptProblem {
-                class_types: classes.clone(),
-                ..PromptProblem::new("PARTNER_NODE_DISABLED", error.to_string(), "")
-            };
+        JobsError::PartnersForbidden { classes, providers } => {
+            let mut problem = PromptProblem::new("PARTNER_NODE_DISABLED", error.to_string(), "");
+            problem.more.insert("class_types".to_owned(), json!(classes));
+            problem.more.insert("providers".to_owned(), json!(providers));
             of_problem(StatusCode::FORBIDDEN, problem)
         }
         JobsError::MissingAsset(references) => {

@@ -287,7 +287,7 @@ fn of_jobs(error: &JobsError) -> Answer {
             "invalid_workflow",
             JobsError::NoOutputs.to_string(),
         ),
-        JobsError::PartnersForbidden(_) => {
+        JobsError::PartnersForbidden { .. } => {
             plain(StatusCode::FORBIDDEN, "forbidden", error.to_string())
         }
         JobsError::MissingAsset(references) => {
