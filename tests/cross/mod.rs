@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
-use it::{Answer, Message, Random, Server, Socket};
+use it::{Answer, Message, Random, Request, Server, Socket};
 
 use calls::{Call, Maker, Owner};
 use routes::{Route, routes};
@@ -23,6 +23,9 @@ fn wanted() -> usize {
 
 /// Where the walk begins.
 const SEED: u64 = 20_261_122;
+
+/// Where signed links live.
+const SIGNED: &str = "/signed/";
 
 /// Far longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -203,6 +206,12 @@ impl Ask<'_> {
         for (name, value) in &answer.headers {
             text.push_str(&format!("\n{name}: {value}"));
         }
+        // Whoever has a link may follow it, so what it leads to is part of the answer.
+        if let Some(link) = link(&answer) {
+            let file = self.server.send(&Request::get(link)).await.unwrap();
+            assert_eq!(file.status, 200, "{}: {link}", place());
+            text.push_str(&file.text());
+        }
         seen.told.extend(call.named.iter().cloned());
         let known = seen.told.iter().filter(|_| self.is_own);
         for name in longest_first(call.named.iter().chain(known)) {
@@ -270,6 +279,13 @@ fn credential(
     }
 }
 
+/// Where an answer leads: the path of a signed link.
+fn link(answer: &Answer) -> Option<&str> {
+    let location = answer.header("location")?;
+    let path = location.find(SIGNED)?;
+    Some(&location[path..])
+}
+
 /// Status, headers and body, with the names of the first call replaced by those of the second, without what differs from
 /// request to request: ids and hashes that were made for it, and times.
 fn told(answer: &Answer, call: &Call, twin: &Call) -> (u16, Vec<String>, String) {
@@ -294,7 +310,12 @@ fn told(answer: &Answer, call: &Call, twin: &Call) -> (u16, Vec<String>, String)
         // A list of one's own may have grown meanwhile.
         return (answer.status, Vec::new(), String::new());
     }
-    let headers = headers.map(|(name, value)| format!("{name}: {}", renamed(value)));
+    // A link to a file of the caller's own is as good under either name; `send` has looked behind both.
+    let token = link(answer).and_then(|link| link.split('/').nth(2));
+    let headers = headers.map(|(name, value)| {
+        let value = token.map_or(value.clone(), |token| value.replace(token, "<token>"));
+        format!("{name}: {}", renamed(&value))
+    });
     (
         answer.status,
         headers.collect(),
