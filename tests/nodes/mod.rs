@@ -20,10 +20,11 @@ use uuid::Uuid;
 use crate::models::png::Picture;
 use crate::router::{add_account, add_key, of, write_catalog};
 
-/// A model that edits a picture and is polled, one that answers at once, and one that answers with sound.
+/// A model that edits a picture and is polled, one that answers at once, one that answers with sound, and one with a video.
 const EDIT: &str = "partner:bfl:flux-kontext-pro";
 const AT_ONCE: &str = "partner:openai:gpt-image-1";
 const SOUND: &str = "partner:elevenlabs:sound-generation";
+const VIDEO: &str = "partner:luma:ray-2";
 
 /// What an edit costs, in cents.
 const PRICE: i64 = 4;
@@ -83,6 +84,7 @@ impl Rig {
             ("BFL_API_KEY", Partner::Bfl),
             ("OPENAI_API_KEY", Partner::OpenaiImages),
             ("ELEVENLABS_API_KEY", Partner::Elevenlabs),
+            ("LUMAAI_API_KEY", Partner::Luma),
         ];
         let secrets = secrets.map(|(name, partner)| (name.to_owned(), partner.secret()));
         let launch = Launch {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use it::partners::{Outcome, Plan};
+use it::{Message, Socket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -101,8 +102,61 @@ async fn sounds_are_saved_as_they_came() {
     );
 }
 
-/// A server of one picture; answers its port and counts who asks.
-async fn site(picture: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
+#[tokio::test]
+async fn a_video_is_saved_as_it_came_and_heard_of_at_the_socket() {
+    let video = b"\0\0\0\x20ftypisom not much of a film".to_vec();
+    let (port, asked) = site(video.clone()).await;
+    let host = format!("127.0.0.1:{port}");
+    let rig = Rig::with(&["--plain-partners", &host], &[]).await;
+    let done = json!({"id": "t", "state": "completed", "assets": {"video": format!("http://{host}/v.mp4")}});
+    rig.partners
+        .answer_with(Partner::Luma, "application/json", done.to_string());
+    let server = rig.server.as_ref().unwrap();
+    let socket = of("acme", Request::get("/ws?clientId=c"));
+    let mut socket = Socket::open(server.address, socket).await.unwrap();
+    socket.next().await.unwrap();
+    let graph = json!({
+        "1": {"class_type": VIDEO, "inputs": {"prompt": "a sea", "model": "ray-2"}},
+        "2": {"class_type": "SaveVideo",
+            "inputs": {"video": ["1", 0], "filename_prefix": "video/sea", "format": "auto", "codec": "auto"}},
+    });
+    let prompt = json!({"prompt": graph, "client_id": "c"});
+    let answer = rig.send(Request::post_json("/api/prompt", &prompt)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let id = answer.json()["prompt_id"].as_str().unwrap().to_owned();
+    let is_end =
+        |message: &Message| message.kind() == "executing" && message.data()["node"].is_null();
+    let heard = socket.until(is_end).await.unwrap();
+
+    let job = rig.ended(&id).await;
+    assert_eq!(rig.output(&job).await, video);
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let output = &job["outputs"][0];
+    assert_eq!(
+        (&output["type"], &output["content_type"]),
+        (&json!("video"), &json!("video/mp4"))
+    );
+    let executed: Vec<&Message> = heard
+        .iter()
+        .filter(|message| message.kind() == "executed")
+        .collect();
+    assert_eq!(executed.len(), 1, "{heard:#?}");
+    let shown = &executed[0].data()["output"];
+    assert_eq!(shown["animated"], json!([true]));
+    let file = &shown["images"][0];
+    assert_eq!(file["type"], "output");
+    let name = file["filename"].as_str().unwrap();
+    assert!(name.ends_with(".mp4"), "{file}");
+    let view = format!(
+        "/api/view?filename={name}&subfolder={}&type=output",
+        file["subfolder"].as_str().unwrap()
+    );
+    let redirect = rig.send(Request::get(&view)).await;
+    assert_eq!(redirect.status, 302, "{view}: {}", redirect.text());
+}
+
+/// A server of one file; answers its port and counts who asks.
+async fn site(file: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let asked = Arc::<AtomicUsize>::default();
@@ -113,11 +167,11 @@ async fn site(picture: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
             let mut head = [0; 4096];
             let _ = stream.read(&mut head).await;
             let answer = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                picture.len()
+                "HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                file.len()
             );
             let _ = stream.write_all(answer.as_bytes()).await;
-            let _ = stream.write_all(&picture).await;
+            let _ = stream.write_all(&file).await;
         }
     });
     (port, asked)

@@ -180,6 +180,9 @@ pub(crate) fn write_catalog(folder: &Path) {
         let quick = text.replace("max_interval_ms = 5000", "max_interval_ms = 50");
         quick.replace("interval_ms = 500", "interval_ms = 50")
     });
+    copy("luma/partner.toml", "luma/partner.toml", |text| {
+        text.replace("interval_ms = 3000", "interval_ms = 50")
+    });
     copy("fal-sync/partner.toml", "impatient/partner.toml", |text| {
         text.replace("submit_ms = 300000", "submit_ms = 200")
     });
