@@ -143,9 +143,13 @@ fn combine(
     f: impl Fn(f32, f32) -> f32 + Sync,
 ) -> Arc<Frame> {
     let width = target.width();
-    let f = |a: f32, b: f32| f(a, b).clamp(0.0, 1.0);
     if (x, y) == (0, 0) && target.shape() == source.shape() {
-        return zip_samples(target, source, f);
+        return zip_samples(
+            target,
+            source,
+            #[inline(always)]
+            |a, b| f(a, b).clamp(0.0, 1.0),
+        );
     }
     change_chunks(target, width, |row_y, row| {
         let inside = row_y.checked_sub(y).filter(|&from| from < source.height());
@@ -155,7 +159,7 @@ fn combine(
         covered
             .iter_mut()
             .zip(above)
-            .for_each(|(a, &b)| *a = f(*a, b));
+            .for_each(|(a, &b)| *a = f(*a, b).clamp(0.0, 1.0));
         left.iter_mut()
             .chain(right)
             .for_each(|sample| *sample = sample.clamp(0.0, 1.0));

@@ -125,16 +125,26 @@ pub(super) fn change_chunks(
 pub(super) fn map_samples(mut frame: Arc<Frame>, f: impl Fn(f32) -> f32 + Sync) -> Arc<Frame> {
     if let Some(owned) = Arc::get_mut(&mut frame) {
         fill_bands(owned.data_mut(), 1, |_, band| {
-            band.iter_mut().for_each(|sample| *sample = f(*sample))
+            widest(
+                band,
+                #[inline(always)]
+                |band| map_into(band, &f),
+                #[inline(always)]
+                |band| map_into(band, &f),
+            );
         });
         return frame;
     }
     let mut out = unwritten(frame.data().len());
     fill_bands(&mut out, 1, |first, band| {
         let source = &frame.data()[first..first + band.len()];
-        band.iter_mut()
-            .zip(source)
-            .for_each(|(sample, &from)| *sample = f(from));
+        widest(
+            band,
+            #[inline(always)]
+            |band| map(band, source, &f),
+            #[inline(always)]
+            |band| map(band, source, &f),
+        );
     });
     let (height, width, channels) = frame.shape();
     Arc::new(Frame::new(height, width, channels, out))
@@ -178,16 +188,33 @@ pub(super) fn zip_samples(
 }
 
 #[inline(always)]
-fn combine_into(out: &mut [f32], others: &[f32], f: impl Fn(f32, f32) -> f32) {
-    for (sample, &b) in out.iter_mut().zip(others) {
-        *sample = f(*sample, b);
+fn map_into(out: &mut [f32], f: &impl Fn(f32) -> f32) {
+    for sample in out.iter_mut() {
+        *sample = f(*sample);
     }
 }
 
 #[inline(always)]
-fn combine(out: &mut [f32], source: &[f32], others: &[f32], f: impl Fn(f32, f32) -> f32) {
-    for ((sample, &a), &b) in out.iter_mut().zip(source).zip(others) {
-        *sample = f(a, b);
+fn map(out: &mut [f32], source: &[f32], f: &impl Fn(f32) -> f32) {
+    let source = &source[..out.len()];
+    for at in 0..out.len() {
+        out[at] = f(source[at]);
+    }
+}
+
+#[inline(always)]
+fn combine_into(out: &mut [f32], others: &[f32], f: &impl Fn(f32, f32) -> f32) {
+    let others = &others[..out.len()];
+    for at in 0..out.len() {
+        out[at] = f(out[at], others[at]);
+    }
+}
+
+#[inline(always)]
+fn combine(out: &mut [f32], source: &[f32], others: &[f32], f: &impl Fn(f32, f32) -> f32) {
+    let (source, others) = (&source[..out.len()], &others[..out.len()]);
+    for at in 0..out.len() {
+        out[at] = f(source[at], others[at]);
     }
 }
 

@@ -6,8 +6,9 @@
 /// Runs `fused` over `out` where the machine adds products with one rounding, compiled for such machines, and `plain` elsewhere.
 ///
 /// Both are closures with `#[inline(always)]` that call one function with `#[inline(always)]`, with [`multiply_add`] of `true`
-/// and of `false` in it, and that function has plain loops: whatever is not inlined, such as the closures of iterators, stays
-/// as it is compiled for any machine, where a fused multiply-add is a library call.
+/// and of `false` in it, and that function has plain loops over indices: whatever is not inlined, such as iterators that are
+/// zipped, their closures, and a function that is called through two references, stays as it is compiled for any machine. It is
+/// then called for each sample, and a fused multiply-add in it is a library call.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn widest<A, R>(out: A, fused: impl FnOnce(A) -> R, plain: impl FnOnce(A) -> R) -> R {

@@ -97,63 +97,80 @@ fn along<const FUSED: bool, const N: usize>(
     }
 }
 
+/// Samples of a vector, of which a pixel takes the first.
+const LANES: usize = 4;
+
 #[inline(always)]
 fn along_pixels<const FUSED: bool, const N: usize, const C: usize>(
     source: &[f32],
     columns: &[Taps<N>],
     out: &mut [f32],
 ) {
-    for (x, taps) in columns.iter().enumerate() {
+    // Those whose vectors lie inside. Nothing else is in their loop, so that a sum never leaves its register.
+    let mut whole = columns.len().saturating_sub(LANES.div_ceil(C));
+    while whole > 0 && columns[whole - 1].index[N - 1] * C + LANES > source.len() {
+        whole -= 1;
+    }
+    for x in 0..whole {
+        let Taps { index, weight } = &columns[x];
         let first = order::<N>(0);
-        let from = lanes(source, taps.index[first] * C);
+        let Some(from) = source[index[first] * C..].first_chunk::<LANES>() else {
+            continue;
+        };
         let mut sum = [0.0; LANES];
         for lane in 0..LANES {
-            sum[lane] = from[lane] * taps.weight[first];
+            sum[lane] = from[lane] * weight[first];
         }
         for tap in 1..N {
             let tap = order::<N>(tap);
-            let from = lanes(source, taps.index[tap] * C);
+            let Some(from) = source[index[tap] * C..].first_chunk::<LANES>() else {
+                continue;
+            };
             for lane in 0..LANES {
-                sum[lane] = multiply_add::<FUSED>(from[lane], taps.weight[tap], sum[lane]);
+                sum[lane] = multiply_add::<FUSED>(from[lane], weight[tap], sum[lane]);
             }
         }
         // What is too much belongs to the next pixel, which comes later.
-        match out[x * C..].first_chunk_mut::<LANES>() {
-            Some(pixel) => *pixel = sum,
-            None => out[x * C..(x + 1) * C].copy_from_slice(&sum[..C]),
+        if let Some(pixel) = out[x * C..].first_chunk_mut::<LANES>() {
+            *pixel = sum;
+        }
+    }
+    for x in whole..columns.len() {
+        let Taps { index, weight } = &columns[x];
+        for c in 0..C {
+            out[x * C + c] = weighted::<FUSED, N>(index.map(|x| source[x * C + c]), *weight);
         }
     }
 }
 
-/// Samples of a vector, of which a pixel takes the first.
-const LANES: usize = 4;
-
-/// The pixel at `start`, and what happens to follow it.
-#[inline(always)]
-fn lanes(source: &[f32], start: usize) -> [f32; LANES] {
-    match source[start..].first_chunk() {
-        Some(lanes) => *lanes,
-        None => {
-            let mut lanes = [0.0; LANES];
-            let last = &source[start..];
-            lanes[..last.len()].copy_from_slice(last);
-            lanes
-        }
-    }
-}
+/// Samples of a row whose sums stay in registers until all rows were added.
+const BLOCK: usize = 32;
 
 #[inline(always)]
 fn across<const FUSED: bool, const N: usize>(rows: [&[f32]; N], weight: [f32; N], out: &mut [f32]) {
-    let first = order::<N>(0);
-    for (sum, &sample) in out.iter_mut().zip(rows[first]) {
-        *sum = sample * weight[first];
-    }
-    for tap in 1..N {
-        let tap = order::<N>(tap);
-        let weight = weight[tap];
-        for (sum, &sample) in out.iter_mut().zip(rows[tap]) {
-            *sum = multiply_add::<FUSED>(sample, weight, *sum);
+    let mut start = 0;
+    while let Some(block) = out[start..].first_chunk_mut::<BLOCK>() {
+        let mut sums = [0.0; BLOCK];
+        for tap in 0..N {
+            let tap = order::<N>(tap);
+            let Some(from) = rows[tap][start..].first_chunk::<BLOCK>() else {
+                continue;
+            };
+            if tap == order::<N>(0) {
+                for at in 0..BLOCK {
+                    sums[at] = from[at] * weight[tap];
+                }
+            } else {
+                for at in 0..BLOCK {
+                    sums[at] = multiply_add::<FUSED>(from[at], weight[tap], sums[at]);
+                }
+            }
         }
+        *block = sums;
+        start += BLOCK;
+    }
+    for at in start..out.len() {
+        out[at] = weighted::<FUSED, N>(rows.map(|row| row[at]), weight);
     }
 }
 

@@ -118,26 +118,36 @@ fn along_rows<const C: usize>(
     windows: &[Window],
     rows: &mut [u8],
 ) {
-    for (number, row) in source.chunks_exact(samples.len()).enumerate() {
-        for (sample, &level) in samples.iter_mut().zip(row) {
-            sample[number] = level;
+    let (from, stride) = (samples.len(), windows.len() * C);
+    let count = (rows.len() / stride).min(ROWS);
+    for number in 0..count {
+        let row = &source[number * from..][..from];
+        for at in 0..from {
+            samples[at][number] = row[at];
         }
     }
     let (pixels, _) = samples.as_chunks::<C>();
-    let stride = windows.len() * C;
-    for (x, window) in windows.iter().enumerate() {
+    for x in 0..windows.len() {
+        let weights = windows[x].weights.as_slice();
+        let pixels = &pixels[windows[x].first..][..weights.len()];
         let mut sums = [[1 << (PRECISION_BITS - 1); ROWS]; C];
-        for (pixel, &weight) in pixels[window.first..].iter().zip(&window.weights) {
-            for (sums, samples) in sums.iter_mut().zip(pixel) {
+        for tap in 0..weights.len() {
+            for c in 0..C {
                 for number in 0..ROWS {
-                    sums[number] += i32::from(samples[number]) * weight;
+                    sums[c][number] += i32::from(pixels[tap][c][number]) * weights[tap];
                 }
             }
         }
-        for (number, row) in rows.chunks_exact_mut(stride).enumerate() {
-            let pixel = &mut row[x * C..(x + 1) * C];
+        let mut levels = [[0; ROWS]; C];
+        for c in 0..C {
+            for number in 0..ROWS {
+                levels[c][number] = level(sums[c][number]);
+            }
+        }
+        for number in 0..count {
+            let pixel = &mut rows[number * stride + x * C..][..C];
             for c in 0..C {
-                pixel[c] = level(sums[c][number % ROWS]);
+                pixel[c] = levels[c][number];
             }
         }
     }
@@ -147,15 +157,14 @@ fn across(source: &Bytes, windows: &[Window]) -> Bytes {
     let stride = source.width * source.channels;
     let mut data = vec![0; windows.len() * stride];
     fill_bands(&mut data, stride, |first, band| {
-        let mut sums = vec![0; stride];
         for (row, window) in band.chunks_exact_mut(stride).zip(&windows[first..]) {
             let rows = &source.data[window.first * stride..];
             widest(
-                (&mut sums, row),
+                row,
                 #[inline(always)]
-                |(sums, row)| across_rows(rows, window, sums, row),
+                |row| across_rows(rows, &window.weights, row),
                 #[inline(always)]
-                |(sums, row)| across_rows(rows, window, sums, row),
+                |row| across_rows(rows, &window.weights, row),
             );
         }
     });
@@ -167,16 +176,37 @@ fn across(source: &Bytes, windows: &[Window]) -> Bytes {
     }
 }
 
+/// Samples of a row whose sums stay in registers until all rows were added.
+const BLOCK: usize = 32;
+
+/// One row of the result from as many rows as there are weights.
 #[inline(always)]
-fn across_rows(rows: &[u8], window: &Window, sums: &mut [i32], row: &mut [u8]) {
-    sums.fill(1 << (PRECISION_BITS - 1));
-    for (from, &weight) in rows.chunks_exact(row.len()).zip(&window.weights) {
-        for (sum, &sample) in sums.iter_mut().zip(from) {
-            *sum += i32::from(sample) * weight;
+fn across_rows(rows: &[u8], weights: &[i32], row: &mut [u8]) {
+    let stride = row.len();
+    let mut start = 0;
+    while start < stride {
+        // The last block is another look at samples of the one before it.
+        start = start.min(stride.saturating_sub(BLOCK));
+        let length = BLOCK.min(stride);
+        let mut sums = [1 << (PRECISION_BITS - 1); BLOCK];
+        for tap in 0..weights.len() {
+            let from = &rows[tap * stride + start..];
+            if let Some(from) = from.first_chunk::<BLOCK>() {
+                for at in 0..BLOCK {
+                    sums[at] += i32::from(from[at]) * weights[tap];
+                }
+            } else {
+                for at in 0..length {
+                    sums[at] += i32::from(from[at]) * weights[tap];
+                }
+            }
         }
-    }
-    for (sample, &sum) in row.iter_mut().zip(&*sums) {
-        *sample = level(sum);
+        let mut levels = [0; BLOCK];
+        for at in 0..BLOCK {
+            levels[at] = level(sums[at]);
+        }
+        row[start..start + length].copy_from_slice(&levels[..length]);
+        start += BLOCK;
     }
 }
 
