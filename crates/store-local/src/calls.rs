@@ -151,9 +151,15 @@ impl Calls for SqliteCalls {
     }
 
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
-        let has_key = self.keyed.set().contains(&generation.id);
+        if !self.keyed.set().contains(&generation.id) {
+            let dispatched = self.database.write_one(Durability::Now, move |rows| {
+                rows::dispatch(rows, &generation)
+            });
+            return dispatched.await.map_err(unavailable);
+        }
         self.write(Durability::Now, move |rows| {
-            rows::dispatch(rows, &generation, has_key)
+            rows::dispatch(rows, &generation)?;
+            rows::dispatch_key(rows, generation.id)
         })
         .await
     }
@@ -209,8 +215,10 @@ impl Calls for SqliteCalls {
     }
 
     async fn record(&self, call: CallRecord) -> Result<(), CallsError> {
-        self.write(Durability::Idle, move |rows| rows::record(rows, &call))
-            .await
+        let recorded = self
+            .database
+            .write_one(Durability::Idle, move |rows| rows::record(rows, &call));
+        recorded.await.map_err(unavailable)
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {

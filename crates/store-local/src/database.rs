@@ -17,7 +17,7 @@ use crate::blobs::Journal;
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
-use writer::{Need, Writer};
+use writer::{Need, Steps, Writer};
 
 pub use migrations::MigrationError;
 pub(crate) use readers::Readers;
@@ -99,7 +99,23 @@ impl Database {
         F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         self.0.reserve.for_growth()?;
-        self.send(durability, Need::Growth, operation).await
+        let steps = Steps::Several;
+        self.send(durability, Need::Growth, steps, operation).await
+    }
+
+    /// As [`Database::write`], for an operation of one statement, which needs nothing around it to be undone alone.
+    pub(crate) async fn write_one<T, F>(
+        &self,
+        durability: Durability,
+        operation: F,
+    ) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.0.reserve.for_growth()?;
+        let steps = Steps::One;
+        self.send(durability, Need::Growth, steps, operation).await
     }
 
     /// As [`Database::write`], for what must be written even when the disk is full: the ends of what is under way, and
@@ -113,13 +129,15 @@ impl Database {
         T: Send + 'static,
         F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.send(durability, Need::End, operation).await
+        let steps = Steps::Several;
+        self.send(durability, Need::End, steps, operation).await
     }
 
     async fn send<T, F>(
         &self,
         durability: Durability,
         need: Need,
+        steps: Steps,
         operation: F,
     ) -> Result<T, DatabaseError>
     where
@@ -127,7 +145,7 @@ impl Database {
         F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         self.0.health.check()?;
-        let answer = self.0.writer.send(durability, need, operation)?;
+        let answer = self.0.writer.send(durability, need, steps, operation)?;
         let Ok(answer) = answer.await else {
             self.0.health.check()?;
             return Err(DatabaseError::Abandoned);

@@ -26,26 +26,29 @@ pub(super) fn post(
     now: Timestamp,
 ) -> rusqlite::Result<LedgerEntry> {
     let of_account = account.clone();
-    if let Some(entry) = of_cause(rows, account, cause)? {
-        shelf.later(rows, move |roster| {
-            if let Some(purse) = roster.purse(&of_account) {
-                purse.release(cause);
-            }
-        });
-        return Ok(entry);
-    }
     let (why, id) = spell(cause);
-    let seq = rows
+    let added = rows
         .prepare_cached(
-            "INSERT INTO ledger (account, why, cause, amount_cents, at) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO ledger (account, why, cause, amount_cents, at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (account, why, cause) DO NOTHING",
         )?
-        .insert(params![
+        .execute(params![
             account.as_str(),
             why,
             id,
             amount_cents,
             Micros(now)
         ])?;
+    if added == 0 {
+        shelf.later(rows, move |roster| {
+            if let Some(purse) = roster.purse(&of_account) {
+                purse.release(cause);
+            }
+        });
+        let entry = of_cause(rows, account, cause)?;
+        return entry.ok_or(rusqlite::Error::QueryReturnedNoRows);
+    }
+    let seq = rows.last_insert_rowid();
     rows.prepare_cached("UPDATE accounts SET balance_cents = balance_cents + ?2 WHERE id = ?1")?
         .execute(params![account.as_str(), amount_cents])?;
     shelf.later(rows, move |roster| {

@@ -106,12 +106,8 @@ fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, Claim)> {
     Ok((Fingerprint(row.get("fingerprint")?), expires_at, claim))
 }
 
-/// Writes down that a generation is about to be dispatched, and with it that its key is, if it has one.
-pub(super) fn dispatch(
-    rows: &Connection,
-    generation: &Generation,
-    has_key: bool,
-) -> rusqlite::Result<()> {
+/// Writes down that a generation is about to be dispatched, in one statement.
+pub(super) fn dispatch(rows: &Connection, generation: &Generation) -> rusqlite::Result<()> {
     rows.prepare_cached(
         "INSERT INTO generations (id, account, model, hold_cents, dispatched_at) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO NOTHING",
@@ -123,10 +119,13 @@ pub(super) fn dispatch(
         cents(generation.hold_cents),
         Micros(generation.dispatched_at),
     ])?;
-    if has_key {
-        rows.prepare_cached("UPDATE call_keys SET dispatched = 1 WHERE generation = ?1")?
-            .execute([Id(generation.id.0)])?;
-    }
+    Ok(())
+}
+
+/// Writes down that the key of a generation is dispatched with it.
+pub(super) fn dispatch_key(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
+    rows.prepare_cached("UPDATE call_keys SET dispatched = 1 WHERE generation = ?1")?
+        .execute([Id(id.0)])?;
     Ok(())
 }
 
@@ -216,7 +215,7 @@ fn is_dispatched(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> 
         .exists([Id(id.0)])
 }
 
-/// Writes one HTTP request down.
+/// Writes one HTTP request down, in one statement.
 pub(super) fn record(rows: &Connection, call: &CallRecord) -> rusqlite::Result<()> {
     rows.prepare_cached(
         "INSERT INTO calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at, delivered)

@@ -121,6 +121,39 @@ async fn a_failing_operation_takes_none_of_its_neighbours_with_it() {
 }
 
 #[tokio::test]
+async fn an_operation_of_one_statement_fails_alone_and_a_defect_in_it_is_not_committed() {
+    let (_root, database) = database().await;
+    let (release, holding) = hold_writer(&database).await;
+    let writes = [1, 1, 2].map(|number| {
+        let database = database.clone();
+        let write = async move {
+            let write = database.write_one(Durability::Now, move |rows| put(rows, number));
+            write.await
+        };
+        tokio::spawn(write)
+    });
+    tokio::task::yield_now().await;
+    drop(release);
+    holding.await.expect("no panic");
+    let answers = join_all(writes).await;
+    let answers: Vec<bool> = answers
+        .into_iter()
+        .map(|answer| answer.expect("no panic outside the writing thread").is_ok())
+        .collect();
+    assert_eq!(answers, [true, false, true]);
+
+    let defect = database.write_one(Durability::Now, |rows| {
+        put(rows, 3)?;
+        panic!("a defect")
+    });
+    let defect: Result<(), _> = defect.await;
+    assert!(matches!(defect, Err(DatabaseError::Abandoned)));
+    let later = database.write_one(Durability::Now, |rows| put(rows, 4));
+    later.await.expect("a row");
+    assert_eq!(numbers(&database).await, [1, 2, 4]);
+}
+
+#[tokio::test]
 async fn effects_run_after_the_commit_in_order_and_before_the_answers() {
     let (_root, database) = database().await;
     let log = Arc::new(Mutex::new(Vec::new()));

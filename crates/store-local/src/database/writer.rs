@@ -59,6 +59,15 @@ pub(super) enum Need {
     End,
 }
 
+/// What an operation is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steps {
+    /// One statement, which undoes itself if it fails.
+    One,
+    /// Several, which are undone together.
+    Several,
+}
+
 pub(super) struct Writer {
     /// Taken away to let the thread end.
     queue: Option<SyncSender<Queued>>,
@@ -68,6 +77,7 @@ pub(super) struct Writer {
 struct Queued {
     durability: Durability,
     need: Need,
+    steps: Steps,
     operation: Box<dyn Operation>,
 }
 
@@ -138,6 +148,7 @@ impl Writer {
         &self,
         durability: Durability,
         need: Need,
+        steps: Steps,
         operation: F,
     ) -> Result<oneshot::Receiver<Result<T, DatabaseError>>, DatabaseError>
     where
@@ -153,6 +164,7 @@ impl Writer {
         let queued = Queued {
             durability,
             need,
+            steps,
             operation,
         };
         let queue = self.queue.as_ref().ok_or(DatabaseError::Abandoned)?;
@@ -258,7 +270,7 @@ impl Thread {
             .and_then(|_| {
                 group
                     .iter_mut()
-                    .try_for_each(|queued| self.run_one(&mut *queued.operation, effects))
+                    .try_for_each(|queued| self.run_one(queued, effects))
             })
             .and_then(|()| self.finish());
         let rolled_back = match done.is_err() && !self.connection.is_autocommit() {
@@ -288,29 +300,35 @@ impl Thread {
     }
 
     /// Runs one operation so that its failure undoes nothing else; an error says that the whole transaction is undone.
-    fn run_one(
-        &self,
-        operation: &mut dyn Operation,
-        effects: &mut Effects,
-    ) -> Result<(), DatabaseError> {
-        self.execute("SAVEPOINT operation")?;
+    fn run_one(&self, queued: &mut Queued, effects: &mut Effects) -> Result<(), DatabaseError> {
+        let is_guarded = queued.steps == Steps::Several;
+        if is_guarded {
+            self.execute("SAVEPOINT operation")?;
+        }
         let mut transaction = Transaction::new(&self.connection);
-        let ran = catch_unwind(AssertUnwindSafe(|| operation.run(&mut transaction)));
-        let failure = match ran {
+        let ran = catch_unwind(AssertUnwindSafe(|| queued.operation.run(&mut transaction)));
+        let (failure, is_undone_alone) = match ran {
             Ok(Ok(())) => {
                 effects.append(transaction.effects);
-                return self.execute("RELEASE operation");
+                if is_guarded {
+                    self.execute("RELEASE operation")?;
+                }
+                return Ok(());
             }
-            Ok(Err(error)) => error,
-            Err(_) => DatabaseError::Abandoned,
+            Ok(Err(error)) => (error, true),
+            // Without a savepoint nobody knows how far it came.
+            Err(_) => (DatabaseError::Abandoned, is_guarded),
         };
         transaction.effects.rolled_back();
-        if self.connection.is_autocommit() {
-            // A full disk and the like make SQLite undo everything by itself.
+        // A full disk and the like make SQLite undo everything by itself.
+        if self.connection.is_autocommit() || !is_undone_alone {
             return Err(failure);
         }
-        self.execute("ROLLBACK TO operation")?;
-        self.execute("RELEASE operation")
+        if is_guarded {
+            self.execute("ROLLBACK TO operation")?;
+            self.execute("RELEASE operation")?;
+        }
+        Ok(())
     }
 
     fn finish(&self) -> Result<(), DatabaseError> {
