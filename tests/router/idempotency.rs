@@ -152,6 +152,31 @@ async fn a_retry_picks_up_a_synchronous_generation() {
 }
 
 #[tokio::test]
+async fn a_task_without_a_name_is_no_pick_up_yet_and_its_retry_waits_for_it() {
+    let rig = Rig::with(&["--deadline", "1s"], &[]).await;
+    rig.partners.fault(Partner::Bfl, Step::Submit, Fault::Stall);
+    let late = rig.keyed("k", POLLED, &prompt("a")).await;
+    let detail = late.json()["detail"].as_str().unwrap().to_owned();
+    assert_error(&late, 504, "deadline_exceeded", &detail, &[]);
+    rig.partners.release();
+    let answer = rig.keyed("k", POLLED, &prompt("a")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(rig.submits(Partner::Bfl), 1);
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_a_model_however_its_path_is_written() {
+    let rig = Rig::start().await;
+    let first = rig.keyed("k", AT_ONCE, &prompt("a")).await;
+    assert_eq!((first.status, replayed(&first)), (200, None));
+    let spelled = AT_ONCE.replacen('-', "%2D", 1);
+    assert_ne!(spelled, AT_ONCE);
+    let again = rig.keyed("k", &spelled, &prompt("a")).await;
+    assert_eq!((again.status, replayed(&again)), (200, Some("true")));
+    assert_eq!(rig.submits(Partner::FalSync), 1);
+}
+
+#[tokio::test]
 async fn a_failure_after_dispatch_consumes_the_key() {
     let rig = Rig::start().await;
     rig.partners.plan(Partner::Bfl, Plan::of(Outcome::Fail));

@@ -97,12 +97,14 @@ impl PartnerModel {
                 })?
             }
         };
+        // Of a task only its name can be asked after, which comes with the answer.
+        let is_all_there_is = self.dialect.call.polled.is_none();
         Ok(Outgoing {
-            method: http::Method::POST,
+            method: submit.method.into(),
             url: format!("{}{path}", self.base_url),
             headers,
             body: Some(body),
-            written: Some(submission.written),
+            written: is_all_there_is.then_some(submission.written),
             timeout: Duration::from_millis(self.dialect.call.timeouts.submit_ms),
             max_answer_bytes: self.dialect.call.max_answer_bytes,
         })

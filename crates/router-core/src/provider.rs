@@ -25,11 +25,12 @@ pub struct Submission {
     pub model: ModelId,
     /// The body, byte for byte as it was received. To be dropped as soon as it is sent.
     pub body: Bytes,
-    /// To be told once the whole request has been written to the partner.
+    /// To be told once the whole request has been written to a partner whose answer is the result.
     pub written: Written,
 }
 
-/// Remembers that the whole request has been written to the partner.
+/// Remembers that the whole request has been written to a partner that answers with the result: it has accepted the work. One
+/// that answers with a task has accepted it once the task has a name.
 #[derive(Clone, Debug, Default)]
 pub struct Written(Arc<AtomicBool>);
 

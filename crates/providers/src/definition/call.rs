@@ -43,6 +43,9 @@ pub(crate) struct Call {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Submit {
+    /// How it is sent.
+    #[serde(default)]
+    pub method: SubmitMethod,
     /// Where to.
     pub path: Template,
     /// What becomes of the body.
@@ -51,6 +54,26 @@ pub(crate) struct Submit {
     /// Headers of this call alone.
     #[serde(default)]
     pub headers: BTreeMap<Header, Template>,
+}
+
+/// The methods that carry a body to a partner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum SubmitMethod {
+    /// `POST`.
+    #[default]
+    Post,
+    /// `PUT`.
+    Put,
+}
+
+impl From<SubmitMethod> for Method {
+    fn from(method: SubmitMethod) -> Self {
+        match method {
+            SubmitMethod::Post => Self::POST,
+            SubmitMethod::Put => Self::PUT,
+        }
+    }
 }
 
 /// What becomes of the body on its way to the partner.

@@ -31,6 +31,17 @@ fn what_is_left_out_has_a_usual_value() {
 }
 
 #[test]
+fn a_submission_is_sent_in_a_way_that_carries_a_body() {
+    let method = |submit: &str| {
+        let text = format!("style = \"sync\"\nsubmit = {{ {submit} path = \"/\" }}");
+        toml::from_str::<Call>(&text).map(|call| http::Method::from(call.submit.method))
+    };
+    assert_eq!(method("").ok(), Some(http::Method::POST));
+    assert_eq!(method("method = \"PUT\",").ok(), Some(http::Method::PUT));
+    assert!(method("method = \"GET\",").is_err());
+}
+
+#[test]
 fn a_model_fills_what_nothing_else_does() {
     let open = |text: &str| {
         let call: Call = toml::from_str(text).expect("it is well written");
