@@ -45,6 +45,31 @@ async fn a_key_is_printed_alone_and_counts_until_it_is_revoked() {
 }
 
 #[tokio::test]
+async fn a_token_calls_models_if_its_scopes_say_so() {
+    let secret = "--jwt-secret=a secret of more than 32 bytes, for tests alone";
+    let rig = Rig::with(&[secret], &[]).await;
+    for (scopes, status) in [("router:run", 200), ("jobs:read", 403)] {
+        let issue = [
+            "token",
+            "issue",
+            "--workspace",
+            "acme",
+            "--scopes",
+            scopes,
+            secret,
+        ];
+        let token = operate(&rig, &issue).await;
+        let bearer = format!("Bearer {}", token.trim_end());
+        let list = Request::get("/v1/models").header("Authorization", &bearer);
+        assert_eq!(rig.send(list).await.status, status, "{scopes}");
+        let call = Request::post_json(&path_of(AT_ONCE), &prompt("a"));
+        let call = call.header("Authorization", &bearer);
+        assert_eq!(rig.send(call).await.status, status, "{scopes}");
+    }
+    assert_eq!(rig.submits(Partner::FalSync), 1);
+}
+
+#[tokio::test]
 async fn usage_is_exported_and_totalled_with_and_without_a_server() {
     let mut rig = Rig::start().await;
     for key in ["k", "k"] {

@@ -35,6 +35,16 @@ async fn a_body_is_bounded_while_it_is_read() {
     let fits = rig.call(AT_ONCE, &prompt(&"x".repeat(1_000))).await;
     assert_eq!(fits.status, 200);
     assert_eq!(rig.submits(Partner::FalSync), 1);
+
+    // Before its key is looked up: neither a used nor a fresh one has heard of it.
+    assert_eq!(rig.keyed("used", AT_ONCE, &prompt("a")).await.status, 200);
+    for key in ["used", "fresh"] {
+        let large = rig.keyed(key, AT_ONCE, &prompt(&"x".repeat(1_024))).await;
+        assert_error(&large, 413, "invalid_input", detail, &[]);
+    }
+    let fresh = rig.keyed("fresh", AT_ONCE, &prompt("a")).await;
+    let replayed = fresh.header("idempotent-replayed");
+    assert_eq!((fresh.status, replayed), (200, None));
 }
 
 #[tokio::test]

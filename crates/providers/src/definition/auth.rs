@@ -56,12 +56,28 @@ pub(crate) enum Auth {
 
 /// Where a secret is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(try_from = "toml::Value")]
 pub(crate) enum SecretRef {
     /// In a variable of the environment.
     Env(String),
     /// In a file, whose last line end does not count.
     File(PathBuf),
+}
+
+impl TryFrom<toml::Value> for SecretRef {
+    type Error = &'static str;
+
+    /// By hand, because what serde says of a text in the wrong place repeats it.
+    fn try_from(written: toml::Value) -> Result<Self, &'static str> {
+        const PLACES: &str = "a secret is { env = \"NAME\" } or { file = \"/path\" }, and never stands in the catalog itself";
+        let place = written.as_table().filter(|table| table.len() == 1);
+        let (place, name) = place.and_then(|table| table.iter().next()).ok_or(PLACES)?;
+        match (place.as_str(), name.as_str()) {
+            ("env", Some(name)) => Ok(Self::Env(name.to_owned())),
+            ("file", Some(path)) => Ok(Self::File(path.into())),
+            _ => Err(PLACES),
+        }
+    }
 }
 
 fn half_an_hour() -> u32 {
@@ -88,6 +104,31 @@ impl std::fmt::Display for SecretRef {
         match self {
             Self::Env(name) => f.write_str(name),
             Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_stands_elsewhere_and_a_refusal_does_not_repeat_it() {
+        let auth = |secret: &str| {
+            let text = format!("kind = \"bearer\"\nsecret = {secret}");
+            toml::from_str::<Auth>(&text)
+        };
+        assert!(auth("{ env = \"KEY\" }").is_ok());
+        assert!(auth("{ file = \"/run/key\" }").is_ok());
+        let refused = auth("\"hunter2-hunter2\"").expect_err("it is written out");
+        assert!(!refused.message().contains("hunter2"), "{refused}");
+        for other in [
+            "{ value = \"hunter2\" }",
+            "{ env = \"A\", file = \"B\" }",
+            "{}",
+            "7",
+        ] {
+            assert!(auth(other).is_err(), "{other}");
         }
     }
 }
