@@ -313,7 +313,7 @@ fn told(answer: &Answer, call: &Call, twin: &Call) -> (u16, Vec<String>, String)
     // A link to a file of the caller's own is as good under either name; `send` has looked behind both.
     let token = link(answer).and_then(|link| link.split('/').nth(2));
     let headers = headers.map(|(name, value)| {
-        let value = token.map_or(value.clone(), |token| value.replace(token, "<token>"));
+        let value = token.map_or_else(|| value.clone(), |token| value.replace(token, "<token>"));
         format!("{name}: {}", renamed(&value))
     });
     (

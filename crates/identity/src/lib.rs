@@ -4,6 +4,8 @@
 //! account, and no credential is ever kept in the clear. Start at [`Identity::verify`].
 
 mod credential;
+#[cfg(test)]
+mod forged;
 mod identity;
 mod jwt;
 mod sessions;

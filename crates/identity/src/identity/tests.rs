@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue};
 use jiff::SignedDuration;
 
 use super::*;
+use crate::forged::forgeries;
 use crate::{JwtConfig, JwtKey, issue};
 
 const SECRET: &str = "a secret of more than 32 bytes, for tests alone";
@@ -162,12 +163,6 @@ async fn a_key_is_taken_from_either_header_and_x_api_key_wins() {
     assert_eq!(account_of(&identity, &headers).await, None);
 }
 
-/// How many forgeries are tried; the whole campaign is 1,000,000 of them.
-fn forgeries() -> u32 {
-    let wanted = std::env::var("EASEL_FORGERIES").ok();
-    wanted.and_then(|text| text.parse().ok()).unwrap_or(100_000)
-}
-
 #[tokio::test]
 async fn no_forged_key_is_taken() {
     let accounts = local_and(&["acme"]);
@@ -176,29 +171,9 @@ async fn no_forged_key_is_taken() {
     let identity = Identity::new(accounts, Credentials::default());
     let bearer = |key: &str| bearing(&format!("Bearer {key}"));
     assert!(account_of(&identity, &bearer(good)).await.is_some());
-    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    let mut next = |below: usize| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        usize::try_from(random % below as u64).expect("it is below a usize")
-    };
-    for n in 0..forgeries() {
-        let mut forged = good.as_bytes().to_vec();
-        for _ in 0..1 + next(3) {
-            let place = next(forged.len());
-            match next(4) {
-                0 => drop(forged.remove(place)),
-                1 => forged.insert(place, alphabet[next(alphabet.len())]),
-                _ => forged[place] = alphabet[next(alphabet.len())],
-            }
-        }
-        let forged = String::from_utf8(forged).expect("ASCII");
-        if forged != good {
-            let taken = account_of(&identity, &bearer(&forged)).await;
-            assert_eq!(taken, None, "{n}: {forged}");
-        }
+    for (n, forged) in forgeries(good).enumerate() {
+        let taken = account_of(&identity, &bearer(&forged)).await;
+        assert_eq!(taken, None, "{n}: {forged}");
     }
 }
 
