@@ -248,7 +248,7 @@ pub(super) fn submission_answered(
         201 => {
             let job = body(answer)?;
             let mut oracle = oracle.lock();
-            oracle.submitted(key, job["id"].as_str().unwrap_or_default())?;
+            oracle.submitted(key, job["id"].as_str().unwrap_or_default(), asked)?;
             oracle.job_seen(key, &job, asked)
         }
         429 => Ok(()),

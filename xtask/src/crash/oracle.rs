@@ -35,7 +35,7 @@ pub(super) struct Oracle {
 #[derive(Debug, Clone)]
 pub(super) struct Submission {
     pub(super) body: String,
-    /// When it was sent first; its job was made then or later.
+    /// When it was sent for its job, or sent first while there is none; that job was made then or later.
     sent: Instant,
     /// Its job, once it was acknowledged.
     pub(super) job: Option<String>,
@@ -79,12 +79,15 @@ pub(super) struct JobEnd {
     pub(super) outputs: BTreeMap<String, String>,
 }
 
-/// A moment in the order in which ends of jobs became known.
+/// A moment in time, and in the order in which ends of jobs became known.
 ///
 /// Clients work beside each other, so an answer may be read after another that was given later. What an answer says is
 /// held against what was known when it was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(usize);
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    known: usize,
+    at: Instant,
+}
 
 /// The statuses that a job does not leave.
 const TERMINAL: [&str; 4] = ["succeeded", "canceled", "failed", "expired"];
@@ -138,7 +141,14 @@ impl Oracle {
     }
 
     /// A submission was answered with a job: always the same one for a key, and of no other key.
-    pub(super) fn submitted(&mut self, key: &str, job: &str) -> Result<(), Violation> {
+    ///
+    /// `asked` is when it was sent this time.
+    pub(super) fn submitted(
+        &mut self,
+        key: &str,
+        job: &str,
+        asked: Moment,
+    ) -> Result<(), Violation> {
         self.note(&json!({"acknowledged": "submission", "key": key, "job": job}));
         let owner = self
             .keys
@@ -156,7 +166,7 @@ impl Oracle {
             // A key goes with its job.
             Some(first) if first != job && may_be_gone => {
                 submission.job = Some(job.to_owned());
-                submission.sent = Instant::now();
+                submission.sent = asked.at;
                 Ok(())
             }
             Some(first) if first != job => {
@@ -185,7 +195,10 @@ impl Oracle {
 
     /// The moment until which everything is known; to be taken before the server is asked.
     pub(super) fn moment(&self) -> Moment {
-        Moment(self.known.len())
+        Moment {
+            known: self.known.len(),
+            at: Instant::now(),
+        }
     }
 
     /// The server, asked at `asked`, shows a job of `key`: it bears its key, and once it is over it stays as it was.
@@ -201,7 +214,10 @@ impl Oracle {
             return Err(Violation::new(Kind::Lost, what));
         }
         let Some(now) = JobEnd::of(job) else {
-            let was_known = self.known.get(id).is_some_and(|known| *known < asked);
+            let was_known = self
+                .known
+                .get(id)
+                .is_some_and(|end| end.known < asked.known);
             return match self.ends.get(id).filter(|_| was_known) {
                 Some(end) => {
                     let what = format!("job {id} was {} and is {}", end.status, job["status"]);

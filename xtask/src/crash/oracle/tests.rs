@@ -41,10 +41,15 @@ fn a_key_has_one_job_and_a_job_one_key() {
     let mut oracle = oracle();
     oracle.submitting("a", "{}");
     oracle.submitting("b", "{}");
-    assert_eq!(kind(oracle.submitted("a", "1")), None);
-    assert_eq!(kind(oracle.submitted("a", "1")), None);
-    assert_eq!(kind(oracle.submitted("a", "2")), Some(Kind::Duplicated));
-    assert_eq!(kind(oracle.submitted("b", "1")), Some(Kind::Lost));
+    for (key, job, expected) in [
+        ("a", "1", None),
+        ("a", "1", None),
+        ("a", "2", Some(Kind::Duplicated)),
+        ("b", "1", Some(Kind::Lost)),
+    ] {
+        let asked = oracle.moment();
+        assert_eq!(kind(oracle.submitted(key, job, asked)), expected);
+    }
     assert_eq!(oracle.acknowledged(), (1, 0, 0));
 }
 
@@ -157,13 +162,40 @@ fn a_key_has_another_job_only_where_the_first_may_be_gone() {
     ] {
         let mut oracle = Oracle::new(life, Box::new(std::io::sink()));
         oracle.submitting("k", "{}");
+        let asked = oracle.moment();
         oracle
-            .submitted("k", "one")
+            .submitted("k", "one", asked)
             .expect("the first job of a key");
         assert_eq!(oracle.job_may_be_gone("k"), violations == 0);
         assert_eq!(
-            usize::from(oracle.submitted("k", "two").is_err()),
+            usize::from(oracle.submitted("k", "two", asked).is_err()),
             violations
         );
     }
+}
+
+#[test]
+fn the_next_job_of_a_key_lives_from_when_it_was_asked_for() {
+    let life = Duration::from_secs(60);
+    let mut oracle = Oracle::new(Some(life), Box::new(std::io::sink()));
+    oracle.submitting("k", "{}");
+    let long_ago = |moment: Moment, ages: u32| Moment {
+        at: moment
+            .at
+            .checked_sub(life * ages)
+            .expect("a clock that runs"),
+        ..moment
+    };
+    let asked = oracle.moment();
+    let first = oracle.submissions.get_mut("k").expect("it was sent");
+    first.sent = long_ago(asked, 2).at;
+    oracle.submitted("k", "one", asked).expect("its first job");
+    assert!(oracle.job_may_be_gone("k"));
+    // The answer to the next one took as long as that job was to live.
+    oracle
+        .submitted("k", "two", long_ago(asked, 1))
+        .expect("its next job");
+    assert!(oracle.job_may_be_gone("k"));
+    oracle.submitted("k", "three", asked).expect("and one more");
+    assert!(!oracle.job_may_be_gone("k"));
 }
