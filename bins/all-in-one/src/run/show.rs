@@ -13,7 +13,7 @@ const STEPS: u64 = 1000;
 pub(super) enum Display {
     /// For a terminal.
     Bar(ProgressBar),
-    /// For a file or a pipe: one line whenever another node is at work.
+    /// For a file or a pipe: one line whenever another node is seen at work, and one at the end.
     Lines { last: String },
 }
 
@@ -69,7 +69,8 @@ impl Display {
                     progress.nodes_done, progress.nodes_total
                 ));
             }
-            Self::Lines { .. } => {}
+            // Nodes that were quick have no line of their own.
+            Self::Lines { .. } => line(&words(progress)),
         }
     }
 }
