@@ -16,8 +16,8 @@ mod text;
 
 pub(crate) use animated::raster_webp;
 pub use animated::{WebpOptions, encode_apng, encode_webp};
-pub(crate) use bytes::samples_to_bytes;
 pub use bytes::to_bytes;
+pub(crate) use bytes::{bytes_to_samples, samples_to_bytes};
 pub use decode::{Channel, Decoded, Format, Probe, decode, decode_channel, probe};
 pub(crate) use decode::{Raster, decode_first};
 pub use error::CodecError;

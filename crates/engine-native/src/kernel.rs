@@ -24,7 +24,6 @@ pub mod scale;
 pub mod solid;
 pub mod stitch;
 pub mod transform;
-mod vector;
 pub mod yuv;
 
 pub use error::KernelError;

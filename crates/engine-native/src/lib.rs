@@ -53,6 +53,7 @@ pub mod value;
 mod engine;
 mod node;
 mod tools;
+mod vector;
 
 pub use engine::{Downloads, EngineConfig, NativeEngine};
 pub use node::{

@@ -1,6 +1,8 @@
-//! Floats to 8-bit samples as every writer needs them: `trunc(clip(255 v, 0, 255))`, so 0.5 becomes 127.
+//! Between floats and 8-bit samples: `trunc(clip(255 v, 0, 255))` as every writer needs it, so 0.5 becomes 127, and `level / 255`
+//! as every reader does.
 
 use crate::value::Frame;
+use crate::vector::widest;
 
 /// Every sample of a frame as a byte, in the same order; NaN becomes 0.
 #[must_use]
@@ -12,14 +14,47 @@ pub fn to_bytes(frame: &Frame) -> Vec<u8> {
 
 /// As [`to_bytes`], into a slice of the same length.
 pub(crate) fn samples_to_bytes(samples: &[f32], bytes: &mut [u8]) {
-    for (byte, &sample) in bytes.iter_mut().zip(samples) {
-        *byte = to_byte(sample);
+    widest(
+        bytes,
+        #[inline(always)]
+        |bytes| each_to_byte(samples, bytes),
+        #[inline(always)]
+        |bytes| each_to_byte(samples, bytes),
+    );
+}
+
+/// Samples that are 8-bit levels, `level / 255`.
+pub(crate) fn bytes_to_samples(bytes: &[u8], samples: &mut [f32]) {
+    widest(
+        samples,
+        #[inline(always)]
+        |samples| each_to_sample(bytes, samples),
+        #[inline(always)]
+        |samples| each_to_sample(bytes, samples),
+    );
+}
+
+#[inline(always)]
+fn each_to_byte(samples: &[f32], bytes: &mut [u8]) {
+    let length = bytes.len().min(samples.len());
+    let (samples, bytes) = (&samples[..length], &mut bytes[..length]);
+    for i in 0..length {
+        bytes[i] = to_byte(samples[i]);
+    }
+}
+
+#[inline(always)]
+fn each_to_sample(bytes: &[u8], samples: &mut [f32]) {
+    let length = samples.len().min(bytes.len());
+    let (bytes, samples) = (&bytes[..length], &mut samples[..length]);
+    for i in 0..length {
+        samples[i] = f32::from(bytes[i]) / 255.0;
     }
 }
 
 /// The truncation avoids float-to-integer casts, whose saturation keeps the loop from being vectorised: adding 2^23 leaves the
 /// value rounded to the nearest integer in the low bits, and where that was upwards, one is taken away.
-#[inline]
+#[inline(always)]
 fn to_byte(sample: f32) -> u8 {
     const TWO_TO_23: f32 = 8_388_608.0;
     let scaled = sample * 255.0;

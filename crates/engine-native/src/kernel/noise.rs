@@ -7,8 +7,8 @@ use rayon::prelude::*;
 
 use super::KernelError;
 use super::rows::change_chunks;
-use super::vector::widest;
 use crate::value::Image;
+use crate::vector::widest;
 
 /// Pairs that are made together, so that the arithmetic runs in vectors.
 const BLOCK: usize = 64;

@@ -14,9 +14,7 @@ use crate::value::{Frame, Image, Mask, unwritten};
 pub fn from_bytes(height: usize, width: usize, channels: usize, bytes: &[u8]) -> Frame {
     let mut data = unwritten(bytes.len());
     fill_bands(&mut data, 1, |first, band| {
-        band.iter_mut()
-            .zip(&bytes[first..])
-            .for_each(|(sample, &level)| *sample = f32::from(level) / 255.0);
+        codec::bytes_to_samples(&bytes[first..], band)
     });
     Frame::new(height, width, channels, data)
 }

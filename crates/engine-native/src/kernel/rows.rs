@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::vector::widest;
 use crate::value::{Frame, unwritten};
+use crate::vector::widest;
 
 /// Fewer samples than this are done before another thread has woken up.
 const SPLIT_SAMPLES: usize = 1 << 16;

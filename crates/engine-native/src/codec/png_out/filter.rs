@@ -3,6 +3,8 @@
 //! Every row's filter works on samples that are all known, so the loops have no dependencies and vectorise. The choice is made
 //! on one row and kept for a few, because neighbours look alike and trying costs as much as filtering.
 
+use crate::vector::widest;
+
 /// Rows that share a choice.
 const GROUP: usize = 8;
 
@@ -57,11 +59,21 @@ impl RowFilter {
     fn cost(&mut self, filter: u8) -> u64 {
         let filtered = &mut self.filtered[1..];
         apply(filter, &self.row, &self.above, self.pixel, filtered);
-        filtered
-            .iter()
-            .map(|&value| u64::from((value as i8).unsigned_abs()))
-            .sum()
+        widest(&*filtered, distance, distance)
     }
+}
+
+#[inline(always)]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "a sum of iterators is not inlined there"
+)]
+fn distance(filtered: &[u8]) -> u64 {
+    let mut sum = 0;
+    for at in 0..filtered.len() {
+        sum += u64::from((filtered[at] as i8).unsigned_abs());
+    }
+    sum
 }
 
 fn apply(filter: u8, row: &[u8], above: &[u8], pixel: usize, out: &mut [u8]) {
@@ -76,23 +88,52 @@ fn apply(filter: u8, row: &[u8], above: &[u8], pixel: usize, out: &mut [u8]) {
     }
     let (left, corner) = (&row[..row.len() - pixel], &above[..row.len() - pixel]);
     let (row, above, out) = (&row[pixel..], &above[pixel..], &mut out[pixel..]);
-    let columns = out.iter_mut().zip(row).zip(left).zip(above).zip(corner);
+    widest(
+        out,
+        #[inline(always)]
+        |out| predict(filter, row, [left, above, corner], out),
+        #[inline(always)]
+        |out| predict(filter, row, [left, above, corner], out),
+    );
+}
+
+/// What is left of each byte of `row` without what its neighbours at the left, above and at the corner let expect.
+#[inline(always)]
+fn predict(filter: u8, row: &[u8], neighbours: [&[u8]; 3], out: &mut [u8]) {
+    let length = out.len();
+    let (row, [left, above, corner]) = (&row[..length], neighbours.map(|side| &side[..length]));
     match filter {
-        1 => columns.for_each(|((((out, &v), &a), _), _)| *out = v.wrapping_sub(a)),
-        2 => columns.for_each(|((((out, &v), _), &b), _)| *out = v.wrapping_sub(b)),
-        3 => columns.for_each(|((((out, &v), &a), &b), _)| *out = v.wrapping_sub(average(a, b))),
-        _ => columns.for_each(|((((out, &v), &a), &b), &c)| *out = v.wrapping_sub(paeth(a, b, c))),
+        1 => {
+            for at in 0..length {
+                out[at] = row[at].wrapping_sub(left[at]);
+            }
+        }
+        2 => {
+            for at in 0..length {
+                out[at] = row[at].wrapping_sub(above[at]);
+            }
+        }
+        3 => {
+            for at in 0..length {
+                out[at] = row[at].wrapping_sub(average(left[at], above[at]));
+            }
+        }
+        _ => {
+            for at in 0..length {
+                out[at] = row[at].wrapping_sub(paeth(left[at], above[at], corner[at]));
+            }
+        }
     }
 }
 
-#[inline]
+#[inline(always)]
 fn average(left: u8, above: u8) -> u8 {
     // Half the sum without leaving a byte.
     (left & above) + ((left ^ above) >> 1)
 }
 
 /// Whichever of left, above and corner is nearest to `left + above - corner`.
-#[inline]
+#[inline(always)]
 fn paeth(left: u8, above: u8, corner: u8) -> u8 {
     let (a, b, c) = (i16::from(left), i16::from(above), i16::from(corner));
     let (to_left, to_above, to_corner) = ((b - c).abs(), (a - c).abs(), (a + b - 2 * c).abs());

@@ -6,8 +6,8 @@ use super::{mirror, reflected};
 use crate::kernel::KernelError;
 use crate::kernel::frames::unwritten;
 use crate::kernel::rows::fill_bands;
-use crate::kernel::vector::widest;
 use crate::value::Frame;
+use crate::vector::widest;
 
 pub(super) fn convolve(
     frame: &Frame,

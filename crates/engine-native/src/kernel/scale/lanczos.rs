@@ -6,8 +6,8 @@ use super::view::View;
 use crate::kernel::KernelError;
 use crate::kernel::point;
 use crate::kernel::rows::{fill_bands, fill_rows};
-use crate::kernel::vector::widest;
 use crate::value::Frame;
+use crate::vector::widest;
 
 const SUPPORT: f64 = 3.0;
 

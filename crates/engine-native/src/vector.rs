@@ -11,7 +11,7 @@
 /// then called for each sample, and a fused multiply-add in it is a library call.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) fn widest<A, R>(out: A, fused: impl FnOnce(A) -> R, plain: impl FnOnce(A) -> R) -> R {
+pub(crate) fn widest<A, R>(out: A, fused: impl FnOnce(A) -> R, plain: impl FnOnce(A) -> R) -> R {
     match pulp::x86::V3::try_new() {
         Some(machine) => machine.vectorize(
             #[inline(always)]
@@ -24,13 +24,13 @@ pub(super) fn widest<A, R>(out: A, fused: impl FnOnce(A) -> R, plain: impl FnOnc
 /// The same where every machine has what the program is compiled for.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(super) fn widest<A, R>(out: A, fused: impl FnOnce(A) -> R, _plain: impl FnOnce(A) -> R) -> R {
+pub(crate) fn widest<A, R>(out: A, fused: impl FnOnce(A) -> R, _plain: impl FnOnce(A) -> R) -> R {
     fused(out)
 }
 
 /// `a * b + c`, rounded once; by the instruction for it if there is one.
 #[inline(always)]
-pub(super) fn multiply_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
+pub(crate) fn multiply_add<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FUSED {
         a.mul_add(b, c)
     } else {
