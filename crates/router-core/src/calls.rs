@@ -131,11 +131,12 @@ pub trait Calls: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<(), CallsError>;
 
-    /// Ends a generation, once; later endings change nothing. An ending of what was claimed and never dispatched only
+    /// Ends a generation of an account, once; later endings change nothing. An ending of what was claimed and never dispatched only
     /// frees the key. A body over the replay cap is not kept, and its key answers [`Claimed::NotReplayable`].
     async fn settle(
         &self,
         generation: GenerationId,
+        account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
         now: Timestamp,

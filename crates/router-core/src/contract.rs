@@ -142,7 +142,14 @@ impl Stores {
     }
 
     async fn settle(&self, n: u128, ending: Ending) -> Settled {
-        let settled = self.calls.settle(id(n), ending, None, at(60)).await;
+        self.settle_of("acme", n, ending).await
+    }
+
+    async fn settle_of(&self, name: &str, n: u128, ending: Ending) -> Settled {
+        let settled = self
+            .calls
+            .settle(id(n), &account(name), ending, None, at(60))
+            .await;
         settled.expect("the store answers")
     }
 

@@ -71,18 +71,18 @@ impl Rows {
             .is_some_and(|row| row.end.is_none())
     }
 
-    /// Ends a generation; what is to be billed to whom, if the ending counts.
+    /// Ends a generation of an account; what is to be billed, if the ending counts.
     fn end(
         &mut self,
-        id: GenerationId,
+        (id, account): (GenerationId, &AccountId),
         ending: Ending,
         task_id: Option<&str>,
         now: Timestamp,
-    ) -> Option<(AccountId, u64)> {
+    ) -> Option<u64> {
         let row = self
             .generations
             .get_mut(&id)
-            .filter(|row| row.end.is_none());
+            .filter(|row| row.end.is_none() && row.generation.account == *account);
         let was_released = matches!(ending, Ending::Released(_));
         let (bucket, charge_cents, outcome) = match ending {
             Ending::Released(bucket) => (Some(bucket), 0, None),
@@ -99,7 +99,7 @@ impl Rows {
                 charge_cents,
                 outcome: outcome.filter(|outcome| outcome.stored_bytes() <= REPLAY_CAP_BYTES),
             });
-            (row.generation.account.clone(), charge_cents)
+            charge_cents
         });
         let frees = match &ended {
             Some(_) => was_released,
@@ -181,12 +181,14 @@ impl Calls for MemoryCalls {
     async fn settle(
         &self,
         generation: GenerationId,
+        account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
         let was_kept = matches!(ending, Ending::Kept { .. });
-        let Some((account, charge)) = self.rows().end(generation, ending, task_id, now) else {
+        let of = (generation, account);
+        let Some(charge) = self.rows().end(of, ending, task_id, now) else {
             return Ok(Settled::Before);
         };
         if was_kept {
@@ -194,11 +196,11 @@ impl Calls for MemoryCalls {
             let charge = u32::try_from(charge).unwrap_or(u32::MAX);
             let billed = if charge > 0 {
                 self.accounts
-                    .settle(&account, cause, charge, now)
+                    .settle(account, cause, charge, now)
                     .await
                     .map(|_| ())
             } else {
-                self.accounts.release(&account, cause).await
+                self.accounts.release(account, cause).await
             };
             billed.map_err(|error| CallsError::Unavailable(Box::new(error)))?;
         }

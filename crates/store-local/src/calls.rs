@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use accounts::AccountId;
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -22,7 +23,7 @@ use router_core::{
 use rusqlite::Connection;
 
 use crate::accounts::Shelf;
-use crate::database::{Database, DatabaseError, Durability, Transaction};
+use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
 
 pub(crate) use replays::Replays;
@@ -67,20 +68,10 @@ impl SqliteCalls {
 
     async fn write<T: Send + 'static>(
         &self,
-        durability: Durability,
+        how: impl Into<Write>,
         operation: impl FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, CallsError> {
-        let written = self.database.write(durability, operation);
-        written.await.map_err(unavailable)
-    }
-
-    /// As [`SqliteCalls::write`], for what ends something or is known of it: it is written on a full disk, too.
-    async fn write_end<T: Send + 'static>(
-        &self,
-        durability: Durability,
-        operation: impl FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, CallsError> {
-        let written = self.database.write_end(durability, operation);
+        let written = self.database.write(how, operation);
         written.await.map_err(unavailable)
     }
 
@@ -151,15 +142,13 @@ impl Calls for SqliteCalls {
     }
 
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
-        if !self.keyed.set().contains(&generation.id) {
-            let dispatched = self.database.write_one(Durability::Now, move |rows| {
-                rows::dispatch(rows, &generation)
-            });
-            return dispatched.await.map_err(unavailable);
-        }
-        self.write(Durability::Now, move |rows| {
+        let has_key = self.keyed.set().contains(&generation.id);
+        self.write(Durability::Now.sure(), move |rows| {
             rows::dispatch(rows, &generation)?;
-            rows::dispatch_key(rows, generation.id)
+            if has_key {
+                rows::dispatch_key(rows, generation.id)?;
+            }
+            Ok(())
         })
         .await
     }
@@ -173,7 +162,7 @@ impl Calls for SqliteCalls {
         now: Timestamp,
     ) -> Result<(), CallsError> {
         let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
-        self.write_end(Durability::Now, move |rows| {
+        self.write(Durability::Now.end().sure(), move |rows| {
             rows::accepted(
                 rows,
                 generation,
@@ -189,18 +178,19 @@ impl Calls for SqliteCalls {
     async fn settle(
         &self,
         generation: GenerationId,
+        account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
         let replay = self.keep(generation, &ending).await?;
         let (keyed, accounts) = (self.keyed.clone(), self.accounts.clone());
-        let task_id = task_id.map(str::to_owned);
-        self.write_end(Durability::Now, move |rows| {
+        let (account, task_id) = (account.clone(), task_id.map(str::to_owned));
+        self.write(Durability::Now.end().sure(), move |rows| {
             let settled = rows::settle(
                 rows,
                 &accounts,
-                generation,
+                (generation, &account),
                 &ending,
                 replay,
                 task_id.as_deref(),
@@ -215,10 +205,8 @@ impl Calls for SqliteCalls {
     }
 
     async fn record(&self, call: CallRecord) -> Result<(), CallsError> {
-        let recorded = self
-            .database
-            .write_one(Durability::Idle, move |rows| rows::record(rows, &call));
-        recorded.await.map_err(unavailable)
+        let how = Durability::Idle.sure();
+        self.write(how, move |rows| rows::record(rows, &call)).await
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
@@ -231,7 +219,7 @@ impl Calls for SqliteCalls {
         keep_from: Timestamp,
         limit: usize,
     ) -> Result<usize, CallsError> {
-        let expired = self.write_end(Durability::Lazy, move |rows| {
+        let expired = self.write(Durability::Lazy.end(), move |rows| {
             rows::expire(rows, now, keep_from, limit)
         });
         let expired = expired.await?;

@@ -17,12 +17,12 @@ use crate::blobs::Journal;
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
-use writer::{Need, Steps, Writer};
+use writer::{Need, Writer};
 
 pub use migrations::MigrationError;
 pub(crate) use readers::Readers;
 pub(crate) use transaction::Transaction;
-pub(crate) use writer::Durability;
+pub(crate) use writer::{Durability, Write};
 
 /// The rows cannot be read or written now.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -87,65 +87,23 @@ impl Database {
     }
 
     /// Runs `operation` in the next transaction of the writing thread and answers once it is committed. An error undoes this
-    /// operation alone. It runs to its end even if the caller stops waiting. Refused while the disk is so full that nothing
-    /// may grow.
+    /// operation alone (but see [`Write::sure`]). It runs to its end even if the caller stops waiting. Refused while the disk is so full that nothing
+    /// may grow, unless it ends something.
     pub(crate) async fn write<T, F>(
         &self,
-        durability: Durability,
+        how: impl Into<Write>,
         operation: F,
     ) -> Result<T, DatabaseError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.0.reserve.for_growth()?;
-        let steps = Steps::Several;
-        self.send(durability, Need::Growth, steps, operation).await
-    }
-
-    /// As [`Database::write`], for an operation of one statement, which needs nothing around it to be undone alone.
-    pub(crate) async fn write_one<T, F>(
-        &self,
-        durability: Durability,
-        operation: F,
-    ) -> Result<T, DatabaseError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
-    {
-        self.0.reserve.for_growth()?;
-        let steps = Steps::One;
-        self.send(durability, Need::Growth, steps, operation).await
-    }
-
-    /// As [`Database::write`], for what must be written even when the disk is full: the ends of what is under way, and
-    /// deletions. The ballast is given up for it.
-    pub(crate) async fn write_end<T, F>(
-        &self,
-        durability: Durability,
-        operation: F,
-    ) -> Result<T, DatabaseError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
-    {
-        let steps = Steps::Several;
-        self.send(durability, Need::End, steps, operation).await
-    }
-
-    async fn send<T, F>(
-        &self,
-        durability: Durability,
-        need: Need,
-        steps: Steps,
-        operation: F,
-    ) -> Result<T, DatabaseError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
-    {
+        let how = how.into();
+        if how.need == Need::Growth {
+            self.0.reserve.for_growth()?;
+        }
         self.0.health.check()?;
-        let answer = self.0.writer.send(durability, need, steps, operation)?;
+        let answer = self.0.writer.send(how, operation)?;
         let Ok(answer) = answer.await else {
             self.0.health.check()?;
             return Err(DatabaseError::Abandoned);

@@ -23,7 +23,7 @@ use workflow_core::{
     JobStatus, JobStore, SaveJob, SaveOutcome, StoreError,
 };
 
-use crate::database::{self, Database, DatabaseError, Transaction};
+use crate::database::{self, Database, DatabaseError, Transaction, Write};
 use crate::records::rows as records;
 use board::{Board, Live, PutOff};
 
@@ -76,7 +76,7 @@ impl SqliteJobs {
     /// Runs an operation over rows and board in a transaction of the writing thread.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        durability: database::Durability,
+        how: impl Into<Write>,
         operation: impl FnOnce(&mut Transaction<'_>, &SharedBoard) -> rusqlite::Result<T>
         + Send
         + 'static,
@@ -84,22 +84,7 @@ impl SqliteJobs {
         let board = self.board.clone();
         let written = self
             .database
-            .write(durability, move |rows| operation(rows, &board));
-        written.await.map_err(unavailable)
-    }
-
-    /// As [`SqliteJobs::write`], for what ends something or lets it go on: it is written on a full disk, too.
-    pub(crate) async fn write_end<T: Send + 'static>(
-        &self,
-        durability: database::Durability,
-        operation: impl FnOnce(&mut Transaction<'_>, &SharedBoard) -> rusqlite::Result<T>
-        + Send
-        + 'static,
-    ) -> Result<T, StoreError> {
-        let board = self.board.clone();
-        let written = self
-            .database
-            .write_end(durability, move |rows| operation(rows, &board));
+            .write(how, move |rows| operation(rows, &board));
         written.await.map_err(unavailable)
     }
 
@@ -331,7 +316,8 @@ fn insert(
 #[async_trait]
 impl JobStore for SqliteJobs {
     async fn insert(&self, new: InsertJob, now: Timestamp) -> Result<InsertJobOutcome, StoreError> {
-        self.write(database::Durability::Now, move |rows, board| {
+        // It looks at everything before it writes anything.
+        self.write(database::Durability::Now.sure(), move |rows, board| {
             insert(rows, board, new, now)
         })
         .await
@@ -369,7 +355,8 @@ impl JobStore for SqliteJobs {
             }
             Durability::WithNext | Durability::Lazy => database::Durability::Lazy,
         };
-        let saved = self.write_end(on_disk, move |rows, board| match durability {
+        // Only another revision can be in its way, and that shows in its first statement.
+        let saved = self.write(on_disk.end().sure(), move |rows, board| match durability {
             Durability::WithNext => put_off(rows, board, save),
             Durability::Now | Durability::Lazy => change(rows, board, save),
         });
@@ -378,7 +365,7 @@ impl JobStore for SqliteJobs {
         }
         if self.board.lock().put_off(id).saves > 0 {
             // Whoever lost looks again, and has to find what it lost to.
-            let written = self.write_end(database::Durability::Now, move |rows, board| {
+            let written = self.write(database::Durability::Now.end(), move |rows, board| {
                 write_put_off(rows, board, id)
             });
             written.await?;
@@ -436,7 +423,7 @@ impl JobStore for SqliteJobs {
     }
 
     async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.write_end(database::Durability::Now, move |rows, board| {
+        self.write(database::Durability::Now.end(), move |rows, board| {
             let ids = rows::expire(rows, now, limit)?;
             let (board, count) = (board.clone(), ids.len());
             rows.after_commit(move || board.lock().forget(&ids));

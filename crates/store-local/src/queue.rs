@@ -31,11 +31,11 @@ fn claim(
     job.apply(JobEvent::Claimed { worker }, now)
         .expect("a job in the line-up is queued");
     fail::fail_point!("job-claim");
-    let claimed = jobs::change(rows, board, jobs::plain(job))?;
+    // The body first: a row without one is a defect, of which nobody else is to hear.
     let body = jobs::take_body(rows, board, next.id)?;
-    let (Some(job), Some(body)) = (claimed, body) else {
-        return Err(rusqlite::Error::QueryReturnedNoRows);
-    };
+    let body = body.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let claimed = jobs::change(rows, board, jobs::plain(job))?;
+    let job = claimed.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     fail::fail_point!("job-claimed");
     board.lock().lease(job.id, after(now, request.lease));
     Ok(Some(Claim { job, body }))
@@ -77,7 +77,8 @@ impl JobQueue for SqliteJobs {
         }
         // On a full disk jobs rather wait than run and fail.
         let request = request.clone();
-        self.write(Durability::Lazy, move |rows, board| {
+        // What is claimed is picked from the board, which knows each row; whatever else is wrong shows before a row changes.
+        self.write(Durability::Lazy.sure(), move |rows, board| {
             claim(rows, board, &request, now)
         })
         .await
@@ -111,7 +112,7 @@ impl JobQueue for SqliteJobs {
         if pick(&self.board).is_empty() {
             return Ok(Vec::new());
         }
-        self.write_end(Durability::Now, move |rows, board| {
+        self.write(Durability::Now.end(), move |rows, board| {
             let mut changed = Vec::new();
             for (job, event) in pick(board) {
                 let mut job = Job::clone(&job);

@@ -80,7 +80,7 @@ impl AssetRecords for SqliteRecords {
     ) -> Result<Removal, RecordsError> {
         let account = account.clone();
         self.database
-            .write_end(Durability::Now, move |rows| {
+            .write(Durability::Now.end(), move |rows| {
                 rows::remove(rows, &account, id, now)
             })
             .await
@@ -89,7 +89,9 @@ impl AssetRecords for SqliteRecords {
 
     async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, RecordsError> {
         self.database
-            .write_end(Durability::Now, move |rows| rows::expire(rows, now, limit))
+            .write(Durability::Now.end(), move |rows| {
+                rows::expire(rows, now, limit)
+            })
             .await
             .map_err(unavailable)
     }

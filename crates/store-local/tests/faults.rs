@@ -237,7 +237,9 @@ async fn a_full_disk_leaves_a_generation_running_until_its_end_is_written_with_i
             outcome: outcome.clone(),
             charge_cents: 5,
         };
-        calls.settle(claim.generation, ending, None, now).await
+        calls
+            .settle(claim.generation, &claim.account, ending, None, now)
+            .await
     };
     let points = [
         "blob-create",
@@ -282,7 +284,9 @@ async fn a_crash_before_the_end_is_written_finds_the_generation_running() {
         .expect("an answer");
     fault("database-commit", "return(broken)");
     let ending = Ending::Released(Bucket::ServiceUnavailable);
-    let lost = calls.settle(claim.generation, ending, None, now).await;
+    let lost = calls
+        .settle(claim.generation, &claim.account, ending, None, now)
+        .await;
     assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
     fail::remove("database-commit");
     drop((calls, store));

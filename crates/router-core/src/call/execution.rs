@@ -155,7 +155,14 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, verdict: Verdict)
     if matches!(ending, Ending::Released(_)) {
         release_hold(router, &generation.account, generation.id).await;
     }
-    let settled = settle(router, generation.id, ending, verdict.task_id()).await;
+    let settled = settle(
+        router,
+        generation.id,
+        &generation.account,
+        ending,
+        verdict.task_id(),
+    );
+    let settled = settled.await;
     // The room is free before the caller hears of the end, so that its next call finds it.
     drop(permit);
     registered.end(Reply {
@@ -169,13 +176,14 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, verdict: Verdict)
 pub(super) async fn settle(
     router: &Inner,
     id: GenerationId,
+    account: &AccountId,
     ending: Ending,
     task_id: Option<&str>,
 ) -> Result<(), RouterError> {
     let now = router.ports.timer.now();
     let calls = &router.ports.calls;
     let settled = insist(router, id, || {
-        calls.settle(id, ending.clone(), task_id, now)
+        calls.settle(id, account, ending.clone(), task_id, now)
     });
     match settled.await {
         Ok(Settled::Now | Settled::Before) => Ok(()),

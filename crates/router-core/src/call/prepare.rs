@@ -260,7 +260,8 @@ async fn give_back(router: &Inner, order: &Order, error: &RouterError) {
     if order.key.is_some() || has_row {
         let ending = Ending::Released(error.bucket());
         // A failure is logged there, and the claim is void at the next start.
-        let _ = settle(router, order.generation, ending, None).await;
+        let account = &order.caller.account;
+        let _ = settle(router, order.generation, account, ending, None).await;
     }
 }
 

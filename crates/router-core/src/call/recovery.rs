@@ -10,7 +10,7 @@ use super::Execution;
 use super::execution::{self, Dispatch};
 use super::verdict::Verdict;
 use crate::router::Inner;
-use crate::{CallsError, Handle, Router, Unfinished};
+use crate::{CallsError, Generation, Handle, Router, Unfinished};
 
 impl Router {
     /// Takes up what was dispatched and had not ended: to be called once, before the first request. What the partner is
@@ -37,9 +37,9 @@ impl Router {
                 None => {
                     tracing::warn!(generation.id = %unfinished.generation.id, "a generation ends with an unknown outcome");
                     let ending = Verdict::unknown().ending();
-                    let id = unfinished.generation.id;
+                    let Generation { id, account, .. } = unfinished.generation;
                     // A failure is logged there; the next start tries again.
-                    let _ = execution::settle(&self.0, id, ending, None).await;
+                    let _ = execution::settle(&self.0, id, &account, ending, None).await;
                 }
             }
         }

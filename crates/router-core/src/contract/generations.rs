@@ -8,9 +8,10 @@ use super::{
 };
 use crate::{Unfinished, UsageQuery};
 
-pub(super) const RULES: [Rule; 6] = [
+pub(super) const RULES: [Rule; 7] = [
     |stores| Box::pin(a_generation_is_settled_and_billed_once(stores)),
     |stores| Box::pin(of_settlements_at_once_one_counts(stores)),
+    |stores| Box::pin(a_generation_is_settled_for_its_own_account_alone(stores)),
     |stores| Box::pin(a_charge_ends_the_hold_whatever_it_is(stores)),
     |stores| Box::pin(nothing_is_billed_for_what_never_ran(stores)),
     |stores| Box::pin(what_is_unknown_is_not_settled(stores)),
@@ -45,6 +46,21 @@ async fn of_settlements_at_once_one_counts(stores: Stores) {
     let counted = settled.iter().filter(|one| **one == Settled::Now).count();
     assert_eq!(counted, 1);
     assert_eq!(stores.credits().await.balance_cents, -3);
+}
+
+async fn a_generation_is_settled_for_its_own_account_alone(stores: Stores) {
+    stores.open_account().await;
+    stores.claim(claim(1, 1), 0).await;
+    stores.dispatch(1, 7).await;
+    for ending in [answered(b"{}", 5), Ending::Released(Bucket::ProviderError)] {
+        let settled = stores.settle_of("else", 1, ending).await;
+        assert_eq!(settled, Settled::Before);
+    }
+    assert_eq!(stores.credits().await.balance_cents, 0);
+    let retried = stores.claim(claim(1, 2), 1).await;
+    assert_eq!(retried, super::Claimed::PickUp(id(1)));
+    assert_eq!(stores.settle(1, answered(b"{}", 5)).await, Settled::Now);
+    assert_eq!(stores.credits().await.balance_cents, -5);
 }
 
 async fn a_charge_ends_the_hold_whatever_it_is(stores: Stores) {

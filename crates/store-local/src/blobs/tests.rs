@@ -87,6 +87,8 @@ async fn a_dropped_writer_leaves_no_file() {
     unfinished.write(large.clone()).await.expect("room");
     // Still being written while it is dropped.
     drop(unfinished);
+    all_writers_gone(&blobs).await;
+    assert_eq!(files(&root.path().join("tmp")), Vec::<PathBuf>::new());
     let mut finished = blobs.begin(Room::Spare).await.expect("a writer");
     finished.write(large).await.expect("room");
     finished.finish().await.expect("an end");

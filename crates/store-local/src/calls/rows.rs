@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use router_core::{
     CallRecord, Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished,
 };
-use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{OutcomeColumns, Replay, StoredOutcome};
 use crate::accounts::{self, Shelf};
@@ -157,7 +157,7 @@ pub(super) fn accepted(
 pub(super) fn settle(
     rows: &mut Transaction<'_>,
     shelf: &Shelf,
-    id: GenerationId,
+    (id, account): (GenerationId, &AccountId),
     ending: &Ending,
     replay: Replay,
     task_id: Option<&str>,
@@ -168,44 +168,41 @@ pub(super) fn settle(
         Ending::Released(_) => 0,
         Ending::Kept { charge_cents, .. } => *charge_cents,
     };
-    let account: Option<String> = rows
+    let ended = rows
         .prepare_cached(
-            "UPDATE generations SET settled_at = :now, charge_cents = :charge, bucket = :bucket, outcome = :outcome,
-                code = :code, message = :message, content_type = :content_type, replay = :replay,
-                task_id = coalesce(:task_id, task_id), handle = NULL
-             WHERE id = :id AND settled_at IS NULL RETURNING account",
+            "UPDATE generations SET settled_at = ?1, charge_cents = ?2, bucket = ?3, outcome = ?4, code = ?5, message = ?6,
+                content_type = ?7, replay = ?8, task_id = coalesce(?9, task_id), handle = NULL
+             WHERE id = ?10 AND account = ?11 AND settled_at IS NULL",
         )?
-        .query_row(
-            named_params! {
-                ":id": Id(id.0),
-                ":now": Micros(now),
-                ":charge": cents(charge_cents),
-                ":bucket": columns.bucket,
-                ":outcome": columns.outcome,
-                ":code": columns.code,
-                ":message": columns.message,
-                ":content_type": columns.content_type,
-                ":replay": replay,
-                ":task_id": task_id,
-            },
-            |row| row.get(0),
-        )
-        .optional()?;
-    let frees = match &account {
-        Some(_) => matches!(ending, Ending::Released(_)),
-        None => !is_dispatched(rows, id)?,
+        .execute(params![
+            Micros(now),
+            cents(charge_cents),
+            columns.bucket,
+            columns.outcome,
+            columns.code,
+            columns.message,
+            columns.content_type,
+            replay,
+            task_id,
+            Id(id.0),
+            account.as_str(),
+        ])?;
+    let has_ended = ended > 0;
+    let frees = if has_ended {
+        matches!(ending, Ending::Released(_))
+    } else {
+        !is_dispatched(rows, id)?
     };
     if frees {
         rows.prepare_cached("DELETE FROM call_keys WHERE generation = ?1")?
             .execute([Id(id.0)])?;
     }
-    let Some(account) = account else {
+    if !has_ended {
         return Ok(Settled::Before);
-    };
+    }
     if matches!(ending, Ending::Kept { .. }) {
-        let account: AccountId = parse(&account)?;
         let cause = Cause::Generation(id.0);
-        accounts::bill(rows, shelf, &account, cause, charge_cents, now)?;
+        accounts::bill(rows, shelf, account, cause, charge_cents, now)?;
     }
     Ok(Settled::Now)
 }

@@ -91,7 +91,9 @@ async fn complete(store: &Store, n: u128, body: &'static [u8]) {
         .dispatch(generation(n))
         .await
         .expect("the store answers");
-    let settled = calls.settle(id(n), ending(body), None, at(1)).await;
+    let settled = calls
+        .settle(id(n), &acme(), ending(body), None, at(1))
+        .await;
     assert_eq!(settled.expect("the store answers"), Settled::Now);
 }
 
@@ -136,7 +138,7 @@ async fn what_a_key_answers_outlives_the_process_and_is_billed_once() {
     assert_eq!(again.expect("the store answers"), expected);
     let settled = store
         .calls()
-        .settle(id(1), ending(b"{}"), None, at(61))
+        .settle(id(1), &acme(), ending(b"{}"), None, at(61))
         .await;
     assert_eq!(settled.expect("the store answers"), Settled::Before);
     let credits = store.accounts().credits(&acme()).await;
@@ -177,7 +179,7 @@ async fn a_generation_that_is_taken_up_still_keeps_its_result_for_its_key() {
     let unfinished = calls.unfinished().await.expect("the store answers");
     assert_eq!(unfinished.len(), 1);
     calls
-        .settle(id(1), ending(b"{}"), None, at(2))
+        .settle(id(1), &acme(), ending(b"{}"), None, at(2))
         .await
         .expect("the store answers");
     let again = calls
@@ -196,7 +198,7 @@ async fn only_results_with_a_key_have_a_file() {
         .await
         .expect("the store answers");
     calls
-        .settle(id(1), ending(b"{}"), None, at(1))
+        .settle(id(1), &acme(), ending(b"{}"), None, at(1))
         .await
         .expect("the store answers");
     assert_eq!(files(root.path()), 0);
@@ -231,7 +233,7 @@ async fn an_expired_key_takes_its_file_with_it() {
         .expect("the store answers");
     store
         .calls()
-        .settle(id(2), ending(b"{}"), None, at(day))
+        .settle(id(2), &acme(), ending(b"{}"), None, at(day))
         .await
         .expect("the store answers");
     assert_eq!(files(root.path()), 1);
@@ -331,7 +333,7 @@ async fn an_unknown_outcome_is_settled_without_a_bill() {
         charge_cents: 0,
     };
     calls
-        .settle(id(1), unknown, None, at(1))
+        .settle(id(1), &acme(), unknown, None, at(1))
         .await
         .expect("the store answers");
     let entries = store.accounts().entries(&acme(), None, 10).await;

@@ -127,7 +127,7 @@ async fn an_operation_of_one_statement_fails_alone_and_a_defect_in_it_is_not_com
     let writes = [1, 1, 2].map(|number| {
         let database = database.clone();
         let write = async move {
-            let write = database.write_one(Durability::Now, move |rows| put(rows, number));
+            let write = database.write(Durability::Now.sure(), move |rows| put(rows, number));
             write.await
         };
         tokio::spawn(write)
@@ -142,15 +142,49 @@ async fn an_operation_of_one_statement_fails_alone_and_a_defect_in_it_is_not_com
         .collect();
     assert_eq!(answers, [true, false, true]);
 
-    let defect = database.write_one(Durability::Now, |rows| {
+    let defect = database.write(Durability::Now.sure(), |rows| {
         put(rows, 3)?;
         panic!("a defect")
     });
     let defect: Result<(), _> = defect.await;
     assert!(matches!(defect, Err(DatabaseError::Abandoned)));
-    let later = database.write_one(Durability::Now, |rows| put(rows, 4));
+    let later = database.write(Durability::Now.sure(), |rows| put(rows, 4));
     later.await.expect("a row");
     assert_eq!(numbers(&database).await, [1, 2, 4]);
+}
+
+#[tokio::test]
+async fn an_operation_without_a_savepoint_that_fails_half_way_takes_its_group_along() {
+    let (_root, database) = database().await;
+    let undone = Arc::new(Mutex::new(Vec::new()));
+    let (release, holding) = hold_writer(&database).await;
+    let writes = (0..3).map(|number| {
+        let (database, undone) = (database.clone(), Arc::clone(&undone));
+        tokio::spawn(async move {
+            let write = database.write(Durability::Now.sure(), move |rows| {
+                rows.on_rollback(move || undone.lock().expect("no panic").push(number));
+                put(rows, number)?;
+                if number == 1 { put(rows, 0) } else { Ok(()) }
+            });
+            write.await
+        })
+    });
+    let writes: Vec<_> = writes.collect();
+    tokio::task::yield_now().await;
+    drop(release);
+    holding.await.expect("no panic");
+    for answer in join_all(writes).await {
+        let answer = answer.expect("no panic outside the writing thread");
+        assert!(
+            matches!(answer, Err(DatabaseError::Failed(_))),
+            "{answer:?}"
+        );
+    }
+    assert!(numbers(&database).await.is_empty());
+    // The third never began.
+    assert_eq!(*undone.lock().expect("no panic"), [1, 0]);
+    let again = database.write(Durability::Now.sure(), |rows| put(rows, 0));
+    again.await.expect("a row");
 }
 
 #[tokio::test]

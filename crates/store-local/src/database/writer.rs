@@ -50,6 +50,14 @@ pub(crate) enum Durability {
     Idle,
 }
 
+/// How an operation is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
+    durability: Durability,
+    pub(super) need: Need,
+    undo: Undo,
+}
+
 /// What an operation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
@@ -59,13 +67,51 @@ pub(super) enum Need {
     End,
 }
 
-/// What an operation is made of.
+/// What becomes of an operation that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Steps {
-    /// One statement, which undoes itself if it fails.
-    One,
-    /// Several, which are undone together.
-    Several,
+enum Undo {
+    /// It is undone by itself, to a savepoint.
+    Alone,
+    /// It has changed nothing. If it has after all, because the disk failed between two of its statements, its whole group is
+    /// undone.
+    Nothing,
+}
+
+impl Durability {
+    /// For what must be written even when the disk is full: the ends of what is under way, and deletions. The ballast is given
+    /// up for it.
+    pub(crate) fn end(self) -> Write {
+        Write {
+            need: Need::End,
+            ..self.into()
+        }
+    }
+
+    /// As [`Write::sure`].
+    pub(crate) fn sure(self) -> Write {
+        Write::from(self).sure()
+    }
+}
+
+impl Write {
+    /// For an operation that is one statement, or several of which only the first can fail while the disk does not. It needs no
+    /// savepoint, which costs as much as a statement and makes the others keep copies of the pages that they change.
+    pub(crate) fn sure(self) -> Self {
+        Self {
+            undo: Undo::Nothing,
+            ..self
+        }
+    }
+}
+
+impl From<Durability> for Write {
+    fn from(durability: Durability) -> Self {
+        Self {
+            durability,
+            need: Need::Growth,
+            undo: Undo::Alone,
+        }
+    }
 }
 
 pub(super) struct Writer {
@@ -75,9 +121,7 @@ pub(super) struct Writer {
 }
 
 struct Queued {
-    durability: Durability,
-    need: Need,
-    steps: Steps,
+    how: Write,
     operation: Box<dyn Operation>,
 }
 
@@ -146,9 +190,7 @@ impl Writer {
     /// Puts an operation in the queue; its answer comes through the receiver, which fails if it was given up.
     pub(super) fn send<T, F>(
         &self,
-        durability: Durability,
-        need: Need,
-        steps: Steps,
+        how: Write,
         operation: F,
     ) -> Result<oneshot::Receiver<Result<T, DatabaseError>>, DatabaseError>
     where
@@ -161,12 +203,7 @@ impl Writer {
             outcome: None,
             caller,
         });
-        let queued = Queued {
-            durability,
-            need,
-            steps,
-            operation,
-        };
+        let queued = Queued { how, operation };
         let queue = self.queue.as_ref().ok_or(DatabaseError::Abandoned)?;
         match queue.try_send(queued) {
             Ok(()) => Ok(answer),
@@ -208,7 +245,7 @@ impl Thread {
     /// What is to be committed next; `None` once nobody can send any more. `before` is the size of the group before.
     fn next_group(&self, before: usize) -> Option<Vec<Queued>> {
         let first = self.queue.recv().ok()?;
-        let mut is_idle = first.durability == Durability::Idle;
+        let mut is_idle = first.how.durability == Durability::Idle;
         let mut group = vec![first];
         let until = Instant::now() + LINGER;
         while is_idle && group.len() < GROUP {
@@ -217,7 +254,7 @@ impl Thread {
             let Ok(next) = self.queue.recv_timeout(left) else {
                 break;
             };
-            is_idle = next.durability == Durability::Idle;
+            is_idle = next.how.durability == Durability::Idle;
             group.push(next);
         }
         if before >= CROWD {
@@ -232,7 +269,7 @@ impl Thread {
 
     fn commit(&mut self, mut group: Vec<Queued>) {
         let mut effects = Effects::default();
-        let ends = group.iter().any(|queued| queued.need == Need::End);
+        let ends = group.iter().any(|queued| queued.how.need == Need::End);
         if ends {
             self.reserve.for_the_end();
         }
@@ -256,7 +293,7 @@ impl Thread {
         group: &mut [Queued],
         effects: &mut Effects,
     ) -> Result<(), DatabaseError> {
-        let wanted = |queued: &Queued| queued.durability == Durability::Now;
+        let wanted = |queued: &Queued| queued.how.durability == Durability::Now;
         self.set_durability(if group.iter().any(wanted) {
             Durability::Now
         } else {
@@ -301,13 +338,14 @@ impl Thread {
 
     /// Runs one operation so that its failure undoes nothing else; an error says that the whole transaction is undone.
     fn run_one(&self, queued: &mut Queued, effects: &mut Effects) -> Result<(), DatabaseError> {
-        let is_guarded = queued.steps == Steps::Several;
+        let is_guarded = queued.how.undo == Undo::Alone;
+        let before = self.connection.total_changes();
         if is_guarded {
             self.execute("SAVEPOINT operation")?;
         }
         let mut transaction = Transaction::new(&self.connection);
         let ran = catch_unwind(AssertUnwindSafe(|| queued.operation.run(&mut transaction)));
-        let (failure, is_undone_alone) = match ran {
+        let failure = match ran {
             Ok(Ok(())) => {
                 effects.append(transaction.effects);
                 if is_guarded {
@@ -315,10 +353,10 @@ impl Thread {
                 }
                 return Ok(());
             }
-            Ok(Err(error)) => (error, true),
-            // Without a savepoint nobody knows how far it came.
-            Err(_) => (DatabaseError::Abandoned, is_guarded),
+            Ok(Err(error)) => error,
+            Err(_) => DatabaseError::Abandoned,
         };
+        let is_undone_alone = is_guarded || self.connection.total_changes() == before;
         transaction.effects.rolled_back();
         // A full disk and the like make SQLite undo everything by itself.
         if self.connection.is_autocommit() || !is_undone_alone {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use accounts::AccountId;
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -312,6 +313,7 @@ impl Calls for Reluctant {
     async fn settle(
         &self,
         generation: GenerationId,
+        account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
         now: Timestamp,
@@ -320,7 +322,9 @@ impl Calls for Reluctant {
             self.refusals.fetch_sub(1, Ordering::Relaxed);
             return Err(CallsError::Busy);
         }
-        self.rows.settle(generation, ending, task_id, now).await
+        self.rows
+            .settle(generation, account, ending, task_id, now)
+            .await
     }
 
     async fn record(&self, call: CallRecord) -> Result<(), CallsError> {

@@ -79,8 +79,10 @@ async fn take(calls: &dyn Calls, number: u8, step: &Step, hour: i64) -> String {
                 }),
                 charge_cents,
             };
-            let settled = calls.settle(id(generation.into()), ending, None, now);
-            text(&settled.await.expect("an answer"))
+            let settled = calls
+                .settle(id(generation.into()), &acme(), ending, None, now)
+                .await;
+            text(&settled.expect("an answer"))
         }
         Step::Fail(n) => {
             let ending = Ending::Kept {
@@ -90,13 +92,15 @@ async fn take(calls: &dyn Calls, number: u8, step: &Step, hour: i64) -> String {
                 },
                 charge_cents: 0,
             };
-            let settled = calls.settle(id(n.into()), ending, Some("name"), now);
-            text(&settled.await.expect("an answer"))
+            let settled = calls
+                .settle(id(n.into()), &acme(), ending, Some("name"), now)
+                .await;
+            text(&settled.expect("an answer"))
         }
         Step::Release(n) => {
             let ending = Ending::Released(Bucket::ServiceUnavailable);
-            let settled = calls.settle(id(n.into()), ending, None, now);
-            text(&settled.await.expect("an answer"))
+            let settled = calls.settle(id(n.into()), &acme(), ending, None, now).await;
+            text(&settled.expect("an answer"))
         }
         Step::Record(n) => {
             let record = CallRecord {
@@ -162,8 +166,8 @@ proptest! {
                         store = open(root.path(), 0);
                         for n in undispatched.drain(..) {
                             let released = Ending::Released(Bucket::InternalError);
-                            let void = memory.settle(id(n.into()), released, None, at(0));
-                            void.await.expect("an answer");
+                            let void = memory.settle(id(n.into()), &acme(), released, None, at(0)).await;
+                            void.expect("an answer");
                         }
                     }
                     Step::Claim { .. } => undispatched.push(number),
