@@ -263,6 +263,9 @@ async fn a_cookie_stands_for_the_key_that_was_shown_once() {
             .status,
         200
     );
+    // What is shown beside it counts, be it wrong.
+    let shown = with(Request::get("/api/queue")).header("X-API-Key", "wrong");
+    assert_eq!(server.send(&shown).await.unwrap().status, 401);
     let mut socket = Socket::open(server.address, with(Request::get("/ws")))
         .await
         .unwrap();

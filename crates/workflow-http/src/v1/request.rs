@@ -1,13 +1,13 @@
 //! One request of this family: whose it is, and what it asks.
 //!
-//! A credential comes as `X-API-Key`, as a bearer token, as the cookie of the web page, or, for the socket alone, in the
-//! query. Whichever it is, it goes no further than here.
+//! A credential comes as `X-API-Key`, as a bearer token, else as the cookie of the web page, or, for the socket alone, in the
+//! query, where it wins. Whichever it is, it goes no further than here.
 
 use accounts::{AccountId, Standing};
 use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper_kit::{Body, ConnectionInfo, OriginPolicy, Params, read_limited};
-use identity::{Credential, IdentityError};
+use identity::{Credential, IdentityError, Presented, presented};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -138,7 +138,10 @@ pub(super) async fn verify(
             return identity.verify_presented(credential, now).await;
         }
     }
-    if let Some(session) = v1.sessions.of_request(&head.headers, now) {
+    // What a request shows itself counts before what a browser adds to each.
+    if matches!(presented(&head.headers), Presented::Nothing)
+        && let Some(session) = v1.sessions.of_request(&head.headers, now)
+    {
         let credential = Credential::new(session.expose());
         return identity.verify_presented(credential, now).await;
     }
