@@ -1,6 +1,6 @@
 //! Every family on one port: a request goes to the API that its path belongs to.
 
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use hyper_kit::{Application, Body, ConnectionInfo, Incoming, Refusal};
 use router_http::RouterApi;
 use workflow_http::WorkflowApi;
@@ -22,10 +22,10 @@ impl Application for Families {
         self.workflows.handle(request, connection).await
     }
 
-    fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body> {
-        if self.router.owns(uri.path()) {
-            return self.router.refuse(refusal, uri);
+    fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
+        if self.router.owns(path) {
+            return self.router.refuse(refusal, path);
         }
-        self.workflows.refuse(refusal, uri)
+        self.workflows.refuse(refusal, path)
     }
 }

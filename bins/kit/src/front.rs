@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper_kit::{Application, Body, ConnectionInfo, Incoming, Refusal};
 use serde_json::json;
 use tokio::time::timeout;
@@ -112,8 +112,8 @@ impl<A: Application> Application for Front<A> {
         response
     }
 
-    fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body> {
-        self.api.refuse(refusal, uri)
+    fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
+        self.api.refuse(refusal, path)
     }
 }
 

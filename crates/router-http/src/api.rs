@@ -10,7 +10,7 @@ use accounts::{AccountId, Standing};
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper_kit::origin::is_preflight;
 use hyper_kit::{
@@ -224,7 +224,7 @@ impl RouterApi {
 
     /// Words what the server refused before this API saw it, or a panic.
     #[must_use]
-    pub fn refuse(&self, refusal: Refusal, _uri: &Uri) -> Response<Body> {
+    pub fn refuse(&self, refusal: Refusal, _path: &str) -> Response<Body> {
         let request = new_request();
         let mut response = ApiError::Refused(refusal).into_response(request);
         let mirror = self.inner.service.config.mirror_headers;
@@ -338,8 +338,8 @@ impl Application for RouterApi {
         self.handle(request, connection).await
     }
 
-    fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body> {
-        Self::refuse(self, refusal, uri)
+    fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
+        Self::refuse(self, refusal, path)
     }
 }
 

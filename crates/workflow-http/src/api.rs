@@ -10,7 +10,7 @@ use accounts::{AccountId, Standing};
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper_kit::disconnect::or_gone;
 use hyper_kit::origin::is_preflight;
@@ -152,9 +152,9 @@ impl WorkflowApi {
 
     /// Words what the server refused before this API saw it, or a panic. Every path of the API has the same envelope.
     #[must_use]
-    pub fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body> {
+    pub fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
         let request_id = self.context().request_id;
-        let mut response = match self.older(uri) {
+        let mut response = match self.older(path) {
             Some(_) => v1::errors::ApiError::Refused(refusal).into_response(false, request_id),
             None => ApiError::Refused(refusal).into_response(request_id),
         };
@@ -163,11 +163,9 @@ impl WorkflowApi {
     }
 
     /// The older API, if a path is one of its own: all that belongs to nobody else.
-    fn older(&self, uri: &Uri) -> Option<&V1Service> {
+    fn older(&self, path: &str) -> Option<&V1Service> {
         let service = &self.inner.service;
-        let below = uri
-            .path()
-            .strip_prefix(service.config.address.mount_prefix.as_str());
+        let below = path.strip_prefix(service.config.address.mount_prefix.as_str());
         let below = below.unwrap_or_default();
         let is_other = ["/api/v2/", "/signed/"]
             .iter()
@@ -206,7 +204,7 @@ impl WorkflowApi {
             Lookup::Malformed { handler } => (*handler, None),
             Lookup::MethodNotAllowed { allow } => return self.other_method(head, allow, context),
             Lookup::NotFound => {
-                let older = self.older(&head.uri).ok_or(ApiError::NoRoute)?;
+                let older = self.older(head.uri.path()).ok_or(ApiError::NoRoute)?;
                 let page = v1::fallback(service, older, head, context.now).await;
                 let failed =
                     |error: v1::errors::ApiError| error.into_response(false, context.request_id);
@@ -280,7 +278,7 @@ impl WorkflowApi {
         if is_preflight(&head.method, &head.headers) {
             return Ok(self.inner.origins.preflight(&head.headers, allow));
         }
-        if head.method != Method::OPTIONS && self.older(&head.uri).is_some() {
+        if head.method != Method::OPTIONS && self.older(head.uri.path()).is_some() {
             let error = v1::errors::ApiError::MethodNotAllowed(allow.clone());
             return Ok(error.into_response(false, context.request_id));
         }
@@ -317,8 +315,8 @@ impl Application for WorkflowApi {
         self.handle(request, connection).await
     }
 
-    fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body> {
-        Self::refuse(self, refusal, uri)
+    fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
+        Self::refuse(self, refusal, path)
     }
 }
 

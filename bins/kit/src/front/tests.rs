@@ -16,7 +16,7 @@ impl Application for Nothing {
         response
     }
 
-    fn refuse(&self, refusal: Refusal, _: &Uri) -> Response<Body> {
+    fn refuse(&self, refusal: Refusal, _: &str) -> Response<Body> {
         Response::new(Body::full(refusal.message()))
     }
 }

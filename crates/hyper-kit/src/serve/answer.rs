@@ -40,18 +40,20 @@ pub(super) async fn answer<A: Application>(
     shared: Arc<Shared<A>>,
 ) -> Result<Response<ServedBody>, Infallible> {
     let open = OpenRequest::new(&served, &shared.stats);
-    let (uri, version) = (request.uri().clone(), request.version());
+    // A copy: the address itself would keep the buffer that the whole head was read into for as long as the answer takes.
+    let path: Box<str> = request.uri().path().into();
+    let version = request.version();
     let has_body = !request.body().is_end_stream();
     served.signals.lingering.store(has_body, Ordering::Relaxed);
 
     let checked = match served.signals.doubt.get() {
         Some(&doubt) => Err(doubt),
-        None => front::check(version, &uri, request.headers()),
+        None => front::check(version, request.uri(), request.headers()),
     };
     let response = match checked {
         Err(refusal) => {
             shared.stats.refused_requests.add(1);
-            let mut response = shared.application.refuse(refusal, &uri);
+            let mut response = shared.application.refuse(refusal, &path);
             if version < Version::HTTP_2 {
                 // Where the next request begins is what this one leaves in doubt.
                 let headers = response.headers_mut();
@@ -66,7 +68,7 @@ pub(super) async fn answer<A: Application>(
             called.unwrap_or_else(|_| {
                 shared.stats.panics.add(1);
                 tracing::error!("a request handler panicked; its client was told of a fault");
-                shared.application.refuse(Refusal::Panicked, &uri)
+                shared.application.refuse(Refusal::Panicked, &path)
             })
         }
     };

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 
 use super::Refusal;
 use crate::body::Body;
@@ -22,9 +22,9 @@ pub trait Application: Send + Sync + 'static {
         connection: ConnectionInfo,
     ) -> impl Future<Output = Response<Body>> + Send;
 
-    /// Words a refusal in the envelope of the API that `uri` belongs to. The status is [`Refusal::status`];
+    /// Words a refusal in the envelope of the API that `path` belongs to. The status is [`Refusal::status`];
     /// `Connection: close` is added by the server where it is due.
-    fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body>;
+    fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body>;
 }
 
 /// Where a request came from, and where it came to.

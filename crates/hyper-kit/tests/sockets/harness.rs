@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_kit::{
@@ -170,11 +170,8 @@ impl Application for Situations {
         }
     }
 
-    fn refuse(&self, refusal: Refusal, uri: &Uri) -> Response<Body> {
-        plain(
-            refusal.status(),
-            format!("refused {refusal:?} at {}", uri.path()),
-        )
+    fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
+        plain(refusal.status(), format!("refused {refusal:?} at {path}"))
     }
 }
 

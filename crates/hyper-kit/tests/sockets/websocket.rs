@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use http::{Request, Response, StatusCode, Uri};
+use http::{Request, Response, StatusCode};
 use hyper_kit::{
     Application, Body, ConnectionInfo, Conversation, Incoming, Outgoing, Refusal, ServerLimits,
     ServerStats, SocketLimits, Sockets, serve,
@@ -92,7 +92,7 @@ impl Application for Situations {
         })
     }
 
-    fn refuse(&self, refusal: Refusal, _: &Uri) -> Response<Body> {
+    fn refuse(&self, refusal: Refusal, _: &str) -> Response<Body> {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = refusal.status();
         response

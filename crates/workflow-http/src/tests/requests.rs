@@ -93,9 +93,9 @@ async fn every_answer_has_an_id_of_its_own_that_no_caller_chooses() {
 #[tokio::test]
 async fn what_the_server_refuses_itself_has_the_envelope_too() {
     let server = server();
-    let uri = http::Uri::from_static("/api/v2/jobs");
+    let path = "/api/v2/jobs";
     for (refusal, status) in [(Refusal::MissingHost, 400), (Refusal::Panicked, 500)] {
-        let response = server.api.refuse(refusal, &uri);
+        let response = server.api.refuse(refusal, path);
         assert_eq!(response.status(), status);
         assert_eq!(response.headers()["content-type"], "application/json");
         assert!(response.headers().contains_key("x-comfy-request-id"));
