@@ -279,7 +279,7 @@ pub(super) fn write_catalog(
         "partner.toml",
         &format!(
             "name = \"Bench\"\nbase_url = \"http://{partner}\"\n\n[auth]\nkind = \"none\"\n\n\
-             [call.run]\nstyle = \"sync\"\n\n[call.run.submit]\npath = \"/{{endpoint}}\"\n"
+             [call.run]\nstyle = \"sync\"\ntimeouts = {{ submit_ms = 3600000 }}\n\n[call.run.submit]\npath = \"/{{endpoint}}\"\n"
         ),
     )?;
     file("input.schema.json", SCHEMA)?;
