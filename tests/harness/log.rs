@@ -2,10 +2,15 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// Far longer than any test waits for an entry: reached only when it does not come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A log that is followed. Dropping it stops that.
 #[derive(Debug)]
@@ -39,8 +44,13 @@ impl Log {
     /// The next entry with this message.
     ///
     /// # Panics
-    /// If the log ends before it, or a line is no JSON.
+    /// If it does not come, or a line is no JSON.
     pub async fn next(&mut self, message: &str) -> Value {
+        let found = timeout(PATIENCE, self.find(message)).await;
+        found.unwrap_or_else(|_| panic!("the log does not tell `{message}`"))
+    }
+
+    async fn find(&mut self, message: &str) -> Value {
         while let Some(line) = self.lines.next_line().await.expect("the log is text") {
             if line.contains(message) {
                 return serde_json::from_str(&line).expect("entries are JSON");

@@ -149,9 +149,11 @@ impl Partners {
         self.shared.world().requests.clone()
     }
 
-    /// Forgets every request so far, for tests that send very many.
+    /// Forgets every request and task so far, for tests that send very many.
     pub fn forget(&self) {
-        self.shared.world().requests.clear();
+        let mut world = self.shared.world();
+        world.requests.clear();
+        world.desks.values_mut().for_each(Desk::forget);
     }
 
     /// The requests of one kind.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use it::partners::{Fault, Partner, Step};
 use router_core::{Failure, Ran, Refusal, Submitted};
 
-use super::Bench;
+use super::{Bench, folder_of_acme};
 
 const SYNC: &str = "fal-sync/flux-dev";
 
@@ -237,4 +237,23 @@ async fn random_documents_come_back_byte_for_byte() {
         assert_eq!(seen.last().unwrap().body, body.as_bytes());
         bench.partners.forget();
     }
+}
+
+#[tokio::test]
+async fn a_submission_goes_by_put_where_the_partner_wants_it_so() {
+    let host = Partner::FalSync.host();
+    let partner = format!(
+        "name = \"A\"\nbase_url = \"https://{host}\"\n[auth]\nkind = \"none\"\n\
+         [call.x]\nstyle = \"sync\"\nsubmit = {{ path = \"/x\", method = \"PUT\" }}\n"
+    );
+    let (_folder, source, _) = folder_of_acme(&partner);
+    let bench = Bench::over(&source).await;
+    // Who stands for the partner knows no such call, so what counts is what it saw.
+    bench.submit("acme/one", ODDITIES[0]).await.unwrap_err();
+    let seen = bench.partners.requests();
+    let [put] = seen.as_slice() else {
+        panic!("{seen:?}")
+    };
+    assert_eq!((&*put.method, &*put.target), ("PUT", "/x"));
+    assert_eq!(put.body, ODDITIES[0].as_bytes());
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use providers::{Source, Watch, load};
+use providers::{Watch, load};
 use router_core::{Catalog, LiveCatalog, ModelId, Price};
 use serde_json::{Value, json};
 
-use super::{Bench, environment, settings};
+use super::{Bench, environment, folder_of_acme, settings};
 
 #[tokio::test]
 async fn shipped_prices_follow_the_body() {
@@ -50,18 +50,10 @@ async fn shipped_prices_follow_the_body() {
 
 #[tokio::test]
 async fn a_reload_with_a_mistake_takes_no_served_model_away() {
-    let folder = tempfile::tempdir().unwrap();
-    let acme = folder.path().join("acme");
-    std::fs::create_dir(&acme).unwrap();
     let partner = "name = \"A\"\nbase_url = \"https://a.test\"\n[auth]\nkind = \"none\"\n\
                    [call.x]\nstyle = \"sync\"\nsubmit = { path = \"/x\" }\n";
-    let model = "charges_on_policy_rejection = \"no\"\n[price]\nkind = \"fixed\"\ncents = 1\n";
-    std::fs::write(acme.join("partner.toml"), partner).unwrap();
-    std::fs::write(acme.join("one.toml"), model).unwrap();
-    let source = Source {
-        builtin: false,
-        folder: Some(folder.path().to_owned()),
-    };
+    let (folder, source, model) = folder_of_acme(partner);
+    let acme = folder.path().join("acme");
     let bench = Bench::start().await;
     let settings = settings(&bench.partners, &bench.clock);
     let read = || {

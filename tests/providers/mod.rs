@@ -57,11 +57,14 @@ impl Clock {
 
 impl Bench {
     async fn start() -> Self {
-        let source = Source::with_builtin(None);
+        Self::over(&Source::with_builtin(None)).await
+    }
+
+    async fn over(source: &Source) -> Self {
         let partners = Partners::start().await.unwrap();
         let clock = Clock::new();
         let settings = settings(&partners, &clock);
-        let loaded = load(&source, &settings, &environment).unwrap();
+        let loaded = load(source, &settings, &environment).unwrap();
         Self {
             partners,
             loaded,
@@ -124,6 +127,21 @@ impl Bench {
         }
         panic!("{id} is not over after {MOST_LOOKS} looks");
     }
+}
+
+/// A catalog of the partner `acme` alone, as this file has it, with the model `one`; and that model's file.
+fn folder_of_acme(partner: &str) -> (tempfile::TempDir, Source, &'static str) {
+    let model = "charges_on_policy_rejection = \"no\"\n[price]\nkind = \"fixed\"\ncents = 1\n";
+    let folder = tempfile::tempdir().unwrap();
+    let acme = folder.path().join("acme");
+    std::fs::create_dir(&acme).unwrap();
+    std::fs::write(acme.join("partner.toml"), partner).unwrap();
+    std::fs::write(acme.join("one.toml"), model).unwrap();
+    let source = Source {
+        builtin: false,
+        folder: Some(folder.path().to_owned()),
+    };
+    (folder, source, model)
 }
 
 fn settings(partners: &Partners, clock: &Arc<Clock>) -> Settings {

@@ -242,8 +242,9 @@ async fn rate_limited_names_the_window_and_counts_reads() {
 }
 
 #[tokio::test]
-async fn client_disconnected_stands_in_the_record_and_what_completed_is_billed() {
+async fn client_disconnected_stands_in_log_and_record_and_what_completed_is_billed() {
     let mut rig = Rig::start().await;
+    let mut log = it::Log::of(&rig.folder.path().join("log"));
     rig.partners.plan(Partner::Bfl, Plan::held());
     let call = call_of("acme", POLLED, &prompt("a")).header("Idempotency-Key", "k");
     let mut connection = it::Connection::open(rig.server().address).await.unwrap();
@@ -251,6 +252,9 @@ async fn client_disconnected_stands_in_the_record_and_what_completed_is_billed()
     connection.write(&bytes).await.unwrap();
     rig.partners.seen(Partner::Bfl, Step::Poll, 1).await;
     drop(connection);
+    let line = log.next("request answered").await;
+    assert_eq!(line["status"], 499, "{line}");
+    assert_eq!(line["bucket"], "client_disconnected", "{line}");
     let task = rig.partners.tasks(Partner::Bfl).remove(0);
     rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
     // The same key gets what completed meanwhile.

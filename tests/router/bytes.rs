@@ -116,5 +116,7 @@ async fn random_bodies_are_identical_both_ways() {
         let answer = connection.answer(false).await.unwrap();
         assert_eq!(answer.status, 200, "{n}: {body}: {}", answer.text());
         assert_eq!(answer.text(), body, "{n}");
+        // The partner remembers every byte, and goes through all of it for every call.
+        rig.partners.forget();
     }
 }

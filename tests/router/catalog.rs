@@ -166,3 +166,32 @@ async fn a_path_that_is_no_id_is_model_not_found() {
         );
     }
 }
+
+#[tokio::test]
+async fn over_https_a_model_with_an_authored_schema_links_to_it() {
+    let rig = Rig::with(&["--trusted-proxies", "127.0.0.1"], &[]).await;
+    let shipped = root().join("crates/providers/catalog/bfl/flux-2-pro.toml");
+    let model = std::fs::read_to_string(shipped).unwrap();
+    // A node needs the schema, so that goes with it.
+    let (model, _node) = model.split_once("\n[node]\n").unwrap();
+    let open = model.replace("schema = \"flux-2-pro.schema.json\"\n", "");
+    let mut log = it::Log::of(&rig.folder.path().join("log"));
+    let file = rig.folder.path().join("catalog/bfl/open.toml");
+    std::fs::write(file, open).unwrap();
+    log.next("the catalog changed and was read again").await;
+
+    let over_https = async |path: &str| {
+        let request = of("acme", Request::get(path))
+            .header("X-Forwarded-Proto", "https")
+            .header("X-Forwarded-Host", "models.example.com");
+        rig.send(request).await
+    };
+    let authored = over_https(&path_of(POLLED)).await.json();
+    let document = format!("{}/openapi.json", path_of(POLLED));
+    let expected = format!("https://models.example.com{document}");
+    assert_eq!(authored["input_schema_url"], expected);
+    assert_eq!(rig.get(&document).await.status, 200);
+    let open = over_https(&path_of("bfl/open")).await;
+    assert_eq!(open.status, 200, "{}", open.text());
+    assert!(open.json().get("input_schema_url").is_none());
+}

@@ -1,5 +1,6 @@
-//! What operators change counts at the next request.
+//! What operators change counts at the next request, and what holds where they set nothing.
 
+use it::partners::Plan;
 use tokio::process::Command;
 
 use super::*;
@@ -105,4 +106,41 @@ async fn usage_is_exported_and_totalled_with_and_without_a_server() {
         "workspace,model,calls,succeeded,generations,charge_cents\n\
          acme,fal-sync/flux-schnell,3,3,1,1\n"
     );
+}
+
+#[tokio::test]
+async fn by_default_five_calls_run_at_a_time_and_a_body_has_32_mib_at_most() {
+    let mut rig = Rig::start().await;
+    rig.end().await;
+    let at = |flag: &str| rig.launch.arguments.iter().position(|it| it == flag);
+    let set = at("--concurrent-calls").unwrap();
+    rig.launch.arguments.drain(set..set + 2);
+    rig.begin().await;
+
+    let shown = operate(&rig, &["config", "show"]).await;
+    assert!(
+        shown.contains("\ndeadline = \"10m\"  # default\n"),
+        "{shown}"
+    );
+
+    let call = call_of("acme", POLLED, &prompt("a"));
+    let bytes = call.bytes(rig.server().address);
+    let mut held = Vec::new();
+    for _ in 0..5 {
+        rig.partners.plan(Partner::Bfl, Plan::held());
+        let mut connection = it::Connection::open(rig.server().address).await.unwrap();
+        connection.write(&bytes).await.unwrap();
+        held.push(connection);
+    }
+    rig.partners.seen(Partner::Bfl, Step::Submit, 5).await;
+    let sixth = rig.send(call).await;
+    assert_eq!(sixth.status, 429);
+    let bucket = sixth.header("x-service-error-type");
+    assert_eq!(bucket, Some("concurrency_limit_exceeded"));
+    drop(held);
+
+    let large = Request::new("POST", &path_of(AT_ONCE)).body(vec![b' '; (32 << 20) + 1]);
+    let refused = rig.send(of("acme", large)).await;
+    let detail = "the body is larger than 33554432 bytes";
+    assert_error(&refused, 413, "invalid_input", detail, &[]);
 }

@@ -13,6 +13,7 @@ mod reload;
 mod requests;
 mod secrets;
 mod together;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use it::Log;
-use it::partners::Partner;
+use it::partners::{Outcome, Partner, Plan};
 
 use super::*;
 
@@ -65,4 +65,34 @@ async fn the_folder_is_read_again_and_a_broken_one_changes_nothing() {
     let answer = rig.call(ADDED, &prompt("c")).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(rig.submits(Partner::Bfl), 3);
+}
+
+#[tokio::test]
+async fn a_call_under_way_outlives_its_model() {
+    let rig = Rig::start().await;
+    let mut log = Log::of(&rig.folder.path().join("log"));
+    let shipped = root().join("crates/providers/catalog/bfl/flux-2-pro.toml");
+    let file = rig.folder.path().join("catalog/bfl/second.toml");
+    fs::copy(shipped, &file).unwrap();
+    log.next(READ_AGAIN).await;
+
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    let mut connection = it::Connection::open(rig.server().address).await.unwrap();
+    let call = call_of("acme", ADDED, &prompt("a"));
+    let bytes = call.bytes(rig.server().address);
+    connection.write(&bytes).await.unwrap();
+    rig.partners.seen(Partner::Bfl, Step::Poll, 1).await;
+
+    fs::remove_file(&file).unwrap();
+    log.next(READ_AGAIN).await;
+    assert!(!listed(&rig).await.iter().any(|id| id == ADDED));
+    let before = rig.partners.requests_of(Partner::Bfl, Step::Poll).len();
+    rig.partners
+        .seen(Partner::Bfl, Step::Poll, before + 1)
+        .await;
+    let task = rig.partners.tasks(Partner::Bfl).remove(0);
+    rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    let answer = connection.answer(false).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(rig.submits(Partner::Bfl), 1);
 }

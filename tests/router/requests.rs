@@ -162,3 +162,32 @@ async fn a_binary_result_passes_as_it_is() {
     assert_eq!(answer.header("content-type"), Some("audio/mpeg"));
     assert_eq!(answer.body, sound);
 }
+
+#[tokio::test]
+async fn what_is_refused_before_the_api_has_an_id_and_a_bucket_too() {
+    let rig = Rig::start().await;
+    let address = rig.server().address;
+    let twice = "Content-Length: 2\r\n".repeat(2);
+    for (head, detail) in [
+        (
+            String::new(),
+            "the request has no Host header; send exactly one",
+        ),
+        (
+            "Host: a\r\nHost: b\r\n".to_owned(),
+            "the request has several Host headers; send exactly one",
+        ),
+        (
+            format!("Host: {address}\r\n{twice}"),
+            "the request has several Content-Length headers; send one",
+        ),
+    ] {
+        let mut connection = it::Connection::open(address).await.unwrap();
+        let request = format!("POST {} HTTP/1.1\r\n{head}\r\n{{}}", path_of(AT_ONCE));
+        connection.write(request.as_bytes()).await.unwrap();
+        let answer = connection.answer(false).await.unwrap();
+        let closes = ["connection: close"];
+        assert_error(&answer, 400, "invalid_input", detail, &closes);
+    }
+    assert_eq!(rig.submits(Partner::FalSync), 0);
+}

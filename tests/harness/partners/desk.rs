@@ -105,6 +105,11 @@ impl Desk {
         id
     }
 
+    /// Forgets every task.
+    pub(super) fn forget(&mut self) {
+        self.tasks.clear();
+    }
+
     /// Looks at a task; `None` when there is none of this name.
     pub(super) fn look(&mut self, id: &str) -> Option<View> {
         let task = self.task(id)?;
