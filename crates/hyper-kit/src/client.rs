@@ -7,21 +7,24 @@ mod address;
 mod connect;
 mod error;
 mod fetch;
+mod http1;
 mod policy;
+mod pool;
 mod resolve;
 mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::USER_AGENT;
-use http::{HeaderValue, Request, Response};
-use hyper_util::client::legacy;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::header::{HOST, UPGRADE, USER_AGENT};
+use http::{HeaderValue, Request, Response, Uri};
+use hyper_util::rt::TokioIo;
 use tokio_rustls::TlsConnector;
 
 use crate::body::Body;
 use connect::Connector;
+use policy::Target;
+use pool::{Line, Pool};
 
 pub use error::{FetchError, Reason};
 pub use fetch::{FetchLimits, Fetched, MOST_REDIRECTS};
@@ -29,8 +32,8 @@ pub use policy::AddressPolicy;
 pub use resolve::{Resolve, SystemResolver};
 pub use tls::ExtraCaError;
 
-/// How often a silent HTTP/2 connection with requests under way is asked whether it is still there.
-const PING_EVERY: Duration = Duration::from_secs(30);
+/// How often a request that a closing connection did not begin to send is sent over another one.
+const MORE_TRIES: u32 = 2;
 
 /// What a client is made of.
 #[derive(Debug, Clone)]
@@ -52,10 +55,10 @@ pub struct ClientConfig {
 }
 
 /// An HTTP/1.1 and HTTP/2 client. Clones share one pool.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     policy: Arc<AddressPolicy>,
-    pool: legacy::Client<Connector, Body>,
+    pool: Pool,
     user_agent: Option<HeaderValue>,
 }
 
@@ -84,13 +87,7 @@ impl Client {
             tls: TlsConnector::from(Arc::new(tls)),
             limit: config.connect_timeout,
         };
-        let pool = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(config.idle_timeout)
-            .pool_max_idle_per_host(config.idle_per_host)
-            .http2_keep_alive_interval(PING_EVERY)
-            .build(connector);
+        let pool = Pool::new(connector, config.idle_per_host, config.idle_timeout);
         Ok(Self {
             policy,
             pool,
@@ -104,27 +101,74 @@ impl Client {
     /// and gives the request up by dropping the future or the body. A request that may have reached the host is never
     /// sent a second time.
     pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, FetchError> {
-        self.policy.target(request.uri())?;
+        let mut target = self.policy.target(request.uri())?;
         if let Some(user_agent) = &self.user_agent {
             let headers = request.headers_mut();
             headers
                 .entry(USER_AGENT)
                 .or_insert_with(|| user_agent.clone());
         }
-        match self.pool.request(request).await {
-            Ok(answer) => Ok(answer.map(Body::new)),
-            Err(error) => Err(cause_of(&error)),
+        if request.headers().contains_key(UPGRADE) {
+            return Box::pin(self.upgrade(&target, request)).await;
         }
+        let mut tries_left = MORE_TRIES;
+        loop {
+            let line = match self.pool.kept(target) {
+                Ok(line) => line,
+                Err(target) => Box::pin(self.pool.connect(target)).await?,
+            };
+            let mut sender = match line {
+                Line::Http1(lease) => return http1::exchange(lease, request).await,
+                Line::Http2(sender) => sender,
+            };
+            match Box::pin(sender.try_send_request(request)).await {
+                Ok(answer) => return Ok(answer.map(Body::new)),
+                // A connection that closes gives back what it has not begun to send.
+                Err(mut refused) => match refused.take_message().filter(|_| tries_left > 0) {
+                    Some(unsent) => request = unsent,
+                    None => return Err(broken(refused.error())),
+                },
+            }
+            tries_left -= 1;
+            target = self.policy.target(request.uri())?;
+            self.pool.forget_http2(&target);
+        }
+    }
+
+    /// Sends a request after which the connection may speak something else.
+    async fn upgrade(
+        &self,
+        target: &Target,
+        mut request: Request<Body>,
+    ) -> Result<Response<Body>, FetchError> {
+        let stream = TokioIo::new(self.pool.alone(target).await?);
+        let handshake = hyper::client::conn::http1::handshake(stream).await;
+        let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "a connection ended");
+            }
+        });
+        let origin = request.uri().path_and_query().cloned();
+        *request.uri_mut() = origin.map_or_else(Uri::default, Uri::from);
+        let host = HeaderValue::try_from(target.named());
+        let host = host.map_err(|_| FetchError::BadUrl("its host cannot be read"))?;
+        request.headers_mut().entry(HOST).or_insert(host);
+        let answer = sender.send_request(request).await;
+        Ok(answer.map_err(|error| broken(&error))?.map(Body::new))
     }
 }
 
-/// What the connector said, where it was the connector; else the innermost cause.
-fn cause_of(error: &legacy::Error) -> FetchError {
-    let mut cause: &(dyn std::error::Error + 'static) = error;
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// The connection failed, for the innermost of these causes.
+fn broken(error: &(dyn std::error::Error + 'static)) -> FetchError {
+    let mut cause = error;
     while let Some(inner) = cause.source() {
-        if let Some(refusal) = inner.downcast_ref::<FetchError>() {
-            return refusal.clone();
-        }
         cause = inner;
     }
     FetchError::Broken {

@@ -3,23 +3,19 @@
 //! Every connection of the pool is made here, so nothing that the client does can pass the policy by. The name stays what
 //! TLS and the request speak of; the socket goes to the address that was vetted.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use http::Uri;
-use hyper_util::client::legacy::connect::{Connected, Connection};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tower_service::Service;
+use tokio_rustls::client::TlsStream;
 
 use super::error::FetchError;
 use super::policy::{AddressPolicy, Target};
@@ -39,40 +35,23 @@ pub(super) struct Connector {
 }
 
 /// A plain or a TLS stream.
-pub(super) struct Stream {
-    io: Box<dyn Io>,
-    http2: bool,
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
-
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 // === impl Connector ===
 
-impl Service<Uri> for Connector {
-    type Response = TokioIo<Stream>;
-    type Error = FetchError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, FetchError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), FetchError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let connector = self.clone();
-        Box::pin(async move {
-            let target = connector.policy.target(&uri)?;
-            match timeout(connector.limit, connector.connect(&target)).await {
-                Ok(connected) => connected.map(TokioIo::new),
-                Err(_) => Err(target.unreachable(&"no connection in time")),
-            }
-        })
-    }
-}
-
 impl Connector {
-    async fn connect(&self, target: &Target) -> Result<Stream, FetchError> {
+    /// Connects to a host whose scheme passes the policy.
+    pub(super) async fn connect(&self, target: &Target) -> Result<Stream, FetchError> {
+        match timeout(self.limit, self.open(target)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(target.unreachable(&"no connection in time")),
+        }
+    }
+
+    async fn open(&self, target: &Target) -> Result<Stream, FetchError> {
         let resolver = self.resolver.as_ref();
         let addresses = self.policy.addresses(target, resolver).await?;
         let tcp = self
@@ -80,10 +59,7 @@ impl Connector {
             .await
             .map_err(|error| target.unreachable(&error))?;
         if !target.https {
-            return Ok(Stream {
-                io: Box::new(tcp),
-                http2: false,
-            });
+            return Ok(Stream::Plain(tcp));
         }
 
         let broken = |error: &dyn std::error::Error| FetchError::Tls {
@@ -94,10 +70,7 @@ impl Connector {
         let name = ServerName::try_from(bare.to_owned()).map_err(|error| broken(&error))?;
         let tls = self.tls.connect(name, tcp).await;
         let tls = tls.map_err(|error| broken(&error))?;
-        Ok(Stream {
-            http2: tls.get_ref().1.alpn_protocol() == Some(b"h2"),
-            io: Box::new(tls),
-        })
+        Ok(Stream::Tls(Box::new(tls)))
     }
 
     /// Tries one address after the other, each for its share of the time.
@@ -122,52 +95,75 @@ impl Connector {
 
 // === impl Stream ===
 
-impl Connection for Stream {
-    fn connected(&self) -> Connected {
-        if self.http2 {
-            Connected::new().negotiated_h2()
-        } else {
-            Connected::new()
+impl Stream {
+    pub(super) fn speaks_http2(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(tls) => tls.get_ref().1.alpn_protocol() == Some(b"h2"),
         }
+    }
+
+    /// Whether the other side neither closed it nor sends anything, as is right while nothing was asked.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        let mut byte = [0];
+        let mut context = Context::from_waker(Waker::noop());
+        Pin::new(self)
+            .poll_read(&mut context, &mut ReadBuf::new(&mut byte))
+            .is_pending()
     }
 }
 
 impl AsyncRead for Stream {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buffer)
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            Self::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
+        }
     }
 }
 
 impl AsyncWrite for Stream {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Self::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
+        }
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
+            Self::Tls(tls) => Pin::new(tls).poll_write_vectored(cx, slices),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
+            Self::Tls(tls) => Pin::new(tls).poll_flush(cx),
+        }
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Self::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
+        }
     }
 }

@@ -24,7 +24,7 @@ pub struct AddressPolicy {
 }
 
 /// Where a request goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Target {
     pub(super) host: Host,
     pub(super) port: u16,
@@ -93,6 +93,14 @@ impl Target {
             .ok_or(FetchError::BadUrl("its host cannot be read"))?;
         let port = host.port().unwrap_or(if https { 443 } else { 80 });
         Ok(Self { host, port, https })
+    }
+
+    /// The host as a request of HTTP/1.1 names it: with its port, where that is not the usual one.
+    pub(super) fn named(&self) -> String {
+        match (self.https, self.port) {
+            (true, 443) | (false, 80) => self.host.name().to_owned(),
+            (_, port) => format!("{}:{port}", self.host.name()),
+        }
     }
 
     /// The address, where the host is one in digits. Resolvers read `0x7f.1` and the like as addresses, so they are read

@@ -7,3 +7,4 @@ mod harness;
 mod redirects;
 mod sending;
 mod tls;
+mod wire;

@@ -1,0 +1,290 @@
+//! One request and its answer over a connection of HTTP/1.1.
+//!
+//! A call of a partner waits for minutes, thousands of them at once, so nothing is held meanwhile but the socket: the request
+//! is gone once it is written, and room for the answer is made when it comes. The waiting task is woken by the socket itself.
+
+mod framing;
+mod head;
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{Method, Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::broken;
+use super::connect::Stream;
+use super::error::FetchError;
+use super::pool::Lease;
+use crate::body::{Body, BoxError};
+use framing::Framing;
+use head::{Announced, Head, Malformed};
+
+/// How much is read at once, into room on the stack.
+const READ_BYTES: usize = 32 * 1024;
+
+/// The body of an answer; its connection is kept for another request if it is read to its end.
+struct Incoming {
+    lease: Option<Lease>,
+    received: BytesMut,
+    framing: Framing,
+    is_kept: bool,
+}
+
+/// Sends a request over a connection, and returns the head of its answer with the body still to be read.
+pub(super) async fn exchange(
+    mut lease: Lease,
+    request: Request<Body>,
+) -> Result<Response<Body>, FetchError> {
+    let method = request.method().clone();
+    let mut received = BytesMut::new();
+    let sent = send(&mut lease, request, &mut received).await?;
+    let mut head = match (receive(&mut lease.stream, &mut received).await, &sent) {
+        (Ok(head), _) => head,
+        (Err(_), Sent::Refused(error)) => return Err(broken(error)),
+        (Err(error), Sent::Whole | Sent::Partly) => return Err(broken(&error)),
+    };
+    let framing = head.framing(&method).map_err(|cause| broken(&cause))?;
+    let is_kept = matches!(sent, Sent::Whole) && head.keeps_alive();
+    let mut body = Incoming {
+        lease: Some(lease),
+        received,
+        framing,
+        is_kept,
+    };
+    body.end();
+    let mut response = Response::new(Body::new(body));
+    *response.status_mut() = head.status;
+    *response.version_mut() = head.version;
+    *response.headers_mut() = head.headers;
+    Ok(response)
+}
+
+/// How much of a request was sent.
+enum Sent {
+    Whole,
+    /// The answer began before its end.
+    Partly,
+    /// The server closed before its end. It may have answered all the same.
+    Refused(io::Error),
+}
+
+async fn send(
+    lease: &mut Lease,
+    request: Request<Body>,
+    received: &mut BytesMut,
+) -> Result<Sent, FetchError> {
+    let announced = announced(&request);
+    let head = head::written(&request, &lease.host(), announced);
+    let mut pieces = VecDeque::from([Bytes::from(head)]);
+    let mut body = Some(request.into_body());
+    while let Some(mut open) = body.take() {
+        let frame = match open.is_end_stream() {
+            true => None,
+            false => {
+                let frame = open.frame().await.transpose();
+                frame.map_err(|cause| broken(&*cause))?
+            }
+        };
+        // Whoever made the body learns by its end that its last piece goes out.
+        let is_last = frame.is_none() || open.is_end_stream();
+        if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
+            chunk(&mut pieces, data, announced);
+        }
+        if is_last && announced == Announced::Chunks {
+            pieces.push_back(Bytes::from_static(b"0\r\n\r\n"));
+        }
+        match write(&mut lease.stream, &mut pieces, received).await {
+            Ok(Sent::Whole) => body = (!is_last).then_some(open),
+            Ok(partly) => return Ok(partly),
+            Err(error) => return Ok(Sent::Refused(error)),
+        }
+    }
+    Ok(Sent::Whole)
+}
+
+fn announced(request: &Request<Body>) -> Announced {
+    let usually_has_none = matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::DELETE | Method::OPTIONS
+    );
+    match request.body().size_hint().exact() {
+        Some(0) if usually_has_none => Announced::Nothing,
+        Some(length) => Announced::Length(length),
+        None => Announced::Chunks,
+    }
+}
+
+fn chunk(pieces: &mut VecDeque<Bytes>, data: Bytes, announced: Announced) {
+    if data.is_empty() {
+        return;
+    }
+    if announced == Announced::Chunks {
+        pieces.push_back(format!("{:x}\r\n", data.len()).into());
+        pieces.extend([data, Bytes::from_static(b"\r\n")]);
+    } else {
+        pieces.push_back(data);
+    }
+}
+
+/// Writes pieces until all are out, or an answer comes before.
+async fn write(
+    stream: &mut Stream,
+    pieces: &mut VecDeque<Bytes>,
+    received: &mut BytesMut,
+) -> io::Result<Sent> {
+    poll_fn(|cx| {
+        while !pieces.is_empty() {
+            match poll_write(stream, pieces, cx) {
+                Poll::Ready(written) => forget(pieces, written?),
+                Poll::Pending => {
+                    return Poll::Ready(match ready!(poll_read(stream, received, cx))? {
+                        0 => Err(io::ErrorKind::BrokenPipe.into()),
+                        _ => Ok(Sent::Partly),
+                    });
+                }
+            }
+        }
+        Pin::new(&mut *stream)
+            .poll_flush(cx)
+            .map_ok(|()| Sent::Whole)
+    })
+    .await
+}
+
+fn poll_write(
+    stream: &mut Stream,
+    pieces: &VecDeque<Bytes>,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let mut slices = [IoSlice::new(&[]); 4];
+    for (slice, piece) in slices.iter_mut().zip(pieces) {
+        *slice = IoSlice::new(piece);
+    }
+    let count = pieces.len().min(slices.len());
+    match ready!(Pin::new(stream).poll_write_vectored(cx, &slices[..count])) {
+        Ok(0) => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+        written => Poll::Ready(written),
+    }
+}
+
+fn forget(pieces: &mut VecDeque<Bytes>, mut written: usize) {
+    while let Some(first) = pieces.front_mut() {
+        if first.len() > written {
+            first.advance(written);
+            return;
+        }
+        written -= first.len();
+        pieces.pop_front();
+    }
+}
+
+/// Waits for the head of the answer.
+async fn receive(stream: &mut Stream, received: &mut BytesMut) -> io::Result<Head> {
+    let malformed = |malformed: Malformed| io::Error::new(io::ErrorKind::InvalidData, malformed);
+    let mut seen = 0;
+    loop {
+        while let Some(end) = head::end(received, seen).map_err(malformed)? {
+            let head = Head::read(&received.split_to(end).freeze()).map_err(malformed)?;
+            if !head.is_interim() {
+                return Ok(head);
+            }
+            seen = 0;
+        }
+        seen = received.len();
+        if poll_fn(|cx| poll_read(stream, received, cx)).await? == 0 {
+            let closed = "the connection was closed before the answer";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, closed));
+        }
+    }
+}
+
+/// Reads what there is, and how much it is; 0 at the end.
+fn poll_read(
+    stream: &mut Stream,
+    received: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    // On the stack: a connection that waits has no room set aside.
+    let mut space = [const { MaybeUninit::uninit() }; READ_BYTES];
+    let mut space = ReadBuf::uninit(&mut space);
+    ready!(Pin::new(stream).poll_read(cx, &mut space))?;
+    received.extend_from_slice(space.filled());
+    Poll::Ready(Ok(space.filled().len()))
+}
+
+// === impl Incoming ===
+
+impl Incoming {
+    /// Lets the connection go if the body is over: for another request, where it may have one.
+    fn end(&mut self) {
+        if self.framing != Framing::Over {
+            return;
+        }
+        let lease = self.lease.take();
+        // What was not asked for belongs to no answer.
+        if let Some(lease) = lease.filter(|_| self.is_kept && self.received.is_empty()) {
+            lease.keep();
+        }
+    }
+
+    fn fail(&mut self, cause: impl Into<BoxError>) -> Option<Result<Frame<Bytes>, BoxError>> {
+        self.lease = None;
+        self.framing = Framing::Over;
+        Some(Err(cause.into()))
+    }
+}
+
+impl http_body::Body for Incoming {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let body = &mut *self;
+        loop {
+            let taken = body.framing.take(&mut body.received);
+            body.end();
+            match taken {
+                Ok(Some(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Ok(None) => {}
+                Err(malformed) => return Poll::Ready(body.fail(malformed)),
+            }
+            let Some(lease) = &mut body.lease else {
+                return Poll::Ready(None);
+            };
+            match ready!(poll_read(&mut lease.stream, &mut body.received, cx)) {
+                Ok(0) if body.framing.may_be_closed() => {
+                    body.lease = None;
+                    body.framing = Framing::Over;
+                }
+                Ok(0) => {
+                    return Poll::Ready(body.fail("the connection was closed within the answer"));
+                }
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(body.fail(error)),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.framing == Framing::Over
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.framing {
+            Framing::Length(left) => SizeHint::with_exact(left),
+            Framing::Over => SizeHint::with_exact(0),
+            Framing::Chunks { .. } | Framing::UntilClosed => SizeHint::default(),
+        }
+    }
+}
