@@ -1,5 +1,6 @@
 //! Every family on one port: a request goes to the API that its path belongs to.
 
+use futures_util::future::Either;
 use http::{Request, Response};
 use hyper_kit::{Application, Body, ConnectionInfo, Incoming, Refusal};
 use router_http::RouterApi;
@@ -15,11 +16,15 @@ pub(crate) struct Families {
 }
 
 impl Application for Families {
-    async fn call(&self, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Body> {
-        if self.router.owns(request.uri().path()) {
-            return self.router.handle(request, connection).await;
+    fn call(
+        &self,
+        request: Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        match self.router.owns(request.uri().path()) {
+            true => Either::Left(self.router.handle(request, connection)),
+            false => Either::Right(self.workflows.handle(request, connection)),
         }
-        self.workflows.handle(request, connection).await
     }
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::Either;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper_kit::{Application, Body, ConnectionInfo, Incoming, Refusal};
@@ -62,6 +63,21 @@ impl<A: Application> Front<A> {
         }
     }
 
+    async fn tell(&self, question: Question, method: Method) -> Response<Body> {
+        let started = Instant::now();
+        let mut response = self.answer(question).await;
+        self.requests.observe(
+            method.as_str(),
+            question.route(),
+            response.status().as_u16(),
+            started.elapsed(),
+        );
+        if method == Method::HEAD {
+            *response.body_mut() = Body::empty();
+        }
+        response
+    }
+
     async fn answer(&self, question: Question) -> Response<Body> {
         match question {
             Question::Health => reply(
@@ -94,22 +110,15 @@ impl<A: Application> Front<A> {
 }
 
 impl<A: Application> Application for Front<A> {
-    async fn call(&self, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Body> {
-        let started = Instant::now();
-        let Some(question) = self.question(request.method(), request.uri().path()) else {
-            return self.api.call(request, connection).await;
-        };
-        let mut response = self.answer(question).await;
-        self.requests.observe(
-            request.method().as_str(),
-            question.route(),
-            response.status().as_u16(),
-            started.elapsed(),
-        );
-        if request.method() == Method::HEAD {
-            *response.body_mut() = Body::empty();
+    fn call(
+        &self,
+        request: Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        match self.question(request.method(), request.uri().path()) {
+            None => Either::Left(self.api.call(request, connection)),
+            Some(question) => Either::Right(self.tell(question, request.method().clone())),
         }
-        response
     }
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {

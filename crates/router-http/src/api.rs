@@ -181,12 +181,25 @@ impl RouterApi {
     }
 
     /// Answers one request; unknown paths too, so that whatever a server does not serve itself may come here.
-    pub async fn handle<B>(&self, request: Request<B>, connection: ConnectionInfo) -> Response<Body>
+    pub fn handle<B>(
+        &self,
+        request: Request<B>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send + use<'_, B>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
         let (head, body) = request.into_parts();
+        self.answer(Box::new(head), Body::new(body), connection)
+    }
+
+    async fn answer(
+        &self,
+        head: Box<Parts>,
+        body: Body,
+        connection: ConnectionInfo,
+    ) -> Response<Body> {
         let service = &self.inner.service;
         let mut watched = Watched::new(service, &head.method);
         // The head goes before a call waits, so what the answer depends on is set aside.
@@ -195,7 +208,7 @@ impl RouterApi {
         let page = page_of(&head.headers);
 
         // On the heap, and gone before a call waits: what it takes to begin one is many times what it takes to wait.
-        let begun = Box::pin(self.begin(head, Body::new(body), &connection, &mut watched)).await;
+        let begun = Box::pin(self.begin(head, body, &connection, &mut watched)).await;
         let mut response = match begun {
             Ok(Begun::Answered(response)) => response,
             Ok(Begun::Waits(waiter)) => {
@@ -235,7 +248,7 @@ impl RouterApi {
     /// Everything up to the answer, or up to where a call waits for its own.
     async fn begin(
         &self,
-        mut head: Parts,
+        mut head: Box<Parts>,
         body: Body,
         connection: &ConnectionInfo,
         watched: &mut Watched<'_>,
@@ -334,8 +347,12 @@ impl Asked {
 }
 
 impl Application for RouterApi {
-    async fn call(&self, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Body> {
-        self.handle(request, connection).await
+    fn call(
+        &self,
+        request: Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        self.handle(request, connection)
     }
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {

@@ -311,8 +311,12 @@ impl WorkflowApi {
 }
 
 impl Application for WorkflowApi {
-    async fn call(&self, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Body> {
-        self.handle(request, connection).await
+    fn call(
+        &self,
+        request: Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        self.handle(request, connection)
     }
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {

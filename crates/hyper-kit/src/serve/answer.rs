@@ -1,7 +1,7 @@
 //! One request: checked, answered by the application, and counted until its answer is sent.
 
 use std::convert::Infallible;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,13 +34,16 @@ pub(super) struct Activity {
 }
 
 /// Answers one request: refused by its head, by the application, or after a panic in the application.
-pub(super) async fn answer<A: Application>(
+///
+/// The request is the application's before anything waits, and the application's future lies on the heap: a connection has
+/// room for this future all its life, and whatever is handed on within one keeps its place there.
+pub(super) fn answer<'a, A: Application>(
     request: Request<Incoming>,
-    served: Arc<Served>,
-    shared: Arc<Shared<A>>,
-) -> Result<Response<ServedBody>, Infallible> {
-    let open = OpenRequest::new(&served, &shared.stats);
-    // A copy: the address itself would keep the buffer that the whole head was read into for as long as the answer takes.
+    served: &'a Arc<Served>,
+    shared: &'a Arc<Shared<A>>,
+) -> impl Future<Output = Result<Response<ServedBody>, Infallible>> + use<'a, A> {
+    let open = OpenRequest::new(served, &shared.stats);
+    // A copy: the address itself would keep the buffer that the whole head was read into.
     let path: Box<str> = request.uri().path().into();
     let version = request.version();
     let has_body = !request.body().is_end_stream();
@@ -50,32 +53,41 @@ pub(super) async fn answer<A: Application>(
         Some(&doubt) => Err(doubt),
         None => front::check(version, request.uri(), request.headers()),
     };
-    let response = match checked {
-        Err(refusal) => {
-            shared.stats.refused_requests.add(1);
-            let mut response = shared.application.refuse(refusal, &path);
-            if version < Version::HTTP_2 {
-                // Where the next request begins is what this one leaves in doubt.
-                let headers = response.headers_mut();
-                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    // Making the future is caught as well as running it.
+    let called = checked.map(|()| {
+        catch_unwind(AssertUnwindSafe(|| {
+            Box::pin(shared.application.call(request, served.info))
+        }))
+    });
+    async move {
+        let response = match called {
+            Err(refusal) => {
+                shared.stats.refused_requests.add(1);
+                let mut response = shared.application.refuse(refusal, &path);
+                if version < Version::HTTP_2 {
+                    // Where the next request begins is what this one leaves in doubt.
+                    let headers = response.headers_mut();
+                    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                response
             }
-            response
+            Ok(called) => {
+                let answered = match called {
+                    Ok(call) => AssertUnwindSafe(call).catch_unwind().await.ok(),
+                    Err(_) => None,
+                };
+                answered.unwrap_or_else(|| {
+                    shared.stats.panics.add(1);
+                    tracing::error!("a request handler panicked; its client was told of a fault");
+                    shared.application.refuse(Refusal::Panicked, &path)
+                })
+            }
+        };
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            served.signals.upgraded.store(true, Ordering::Relaxed);
         }
-        Ok(()) => {
-            // Within a block of its own, so that making the future is caught as well as running it.
-            let call = async { shared.application.call(request, served.info).await };
-            let called = AssertUnwindSafe(call).catch_unwind().await;
-            called.unwrap_or_else(|_| {
-                shared.stats.panics.add(1);
-                tracing::error!("a request handler panicked; its client was told of a fault");
-                shared.application.refuse(Refusal::Panicked, &path)
-            })
-        }
-    };
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        served.signals.upgraded.store(true, Ordering::Relaxed);
+        Ok(response.map(|body| ServedBody { body, _open: open }))
     }
-    Ok(response.map(|body| ServedBody { body, _open: open }))
 }
 
 /// Counts a request from its arrival until its answer is sent or given up.

@@ -121,7 +121,7 @@ async fn serve_http1<A: Application>(
     shared: &Arc<Shared<A>>,
 ) -> hyper::Result<()> {
     let limits = &shared.limits;
-    let service = service_fn(|request| answer(request, Arc::clone(served), Arc::clone(shared)));
+    let service = service_fn(|request| answer(request, served, shared));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_read_timeout)
@@ -145,7 +145,11 @@ async fn serve_http2<A: Application>(
     };
     let service = {
         let (served, shared) = (Arc::clone(served), Arc::clone(shared));
-        service_fn(move |request| answer(request, Arc::clone(&served), Arc::clone(&shared)))
+        // Streams are tasks of their own.
+        service_fn(move |request| {
+            let (served, shared) = (Arc::clone(&served), Arc::clone(&shared));
+            async move { answer(request, &served, &shared).await }
+        })
     };
     let connection = http2::Builder::new(executor)
         .timer(TokioTimer::new())
