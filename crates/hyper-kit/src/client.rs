@@ -16,13 +16,17 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
 use http::header::{HOST, UPGRADE, USER_AGENT};
 use http::{HeaderValue, Request, Response, Uri};
+use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use tokio_rustls::TlsConnector;
 
 use crate::body::Body;
 use connect::Connector;
+use http1::Message;
 use policy::Target;
 use pool::{Line, Pool};
 
@@ -100,8 +104,14 @@ impl Client {
     /// No redirect is followed, no status is an error, and no time is set beyond that for connecting: the caller sets it,
     /// and gives the request up by dropping the future or the body. A request that may have reached the host is never
     /// sent a second time.
-    pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, FetchError> {
-        let mut target = self.policy.target(request.uri())?;
+    pub fn send(
+        &self,
+        mut request: Request<Body>,
+    ) -> BoxFuture<'_, Result<Response<Body>, FetchError>> {
+        let target = match self.policy.target(request.uri()) {
+            Ok(target) => target,
+            Err(refused) => return ready(Err(refused)).boxed(),
+        };
         if let Some(user_agent) = &self.user_agent {
             let headers = request.headers_mut();
             headers
@@ -109,39 +119,59 @@ impl Client {
                 .or_insert_with(|| user_agent.clone());
         }
         if request.headers().contains_key(UPGRADE) {
-            return Box::pin(self.upgrade(&target, request)).await;
+            return self.upgrade(target, request).boxed();
         }
-        let mut tries_left = MORE_TRIES;
-        loop {
-            let line = match self.pool.kept(target) {
-                Ok(line) => line,
-                Err(target) => Box::pin(self.pool.connect(target)).await?,
+        // What is waited for holds the request no longer than it takes to write it.
+        match self.pool.kept(target) {
+            Ok(Line::Http1(lease)) => http1::exchange(Message::new(request, lease)).boxed(),
+            Ok(Line::Http2(sender)) => self.share(sender, request).boxed(),
+            Err(target) => self.connect(target, Box::new(request)).boxed(),
+        }
+    }
+
+    /// Sends a request over a new connection.
+    async fn connect(
+        &self,
+        target: Target,
+        request: Box<Request<Body>>,
+    ) -> Result<Response<Body>, FetchError> {
+        match self.pool.connect(target).boxed().await? {
+            Line::Http1(lease) => http1::exchange(Message::new(*request, lease)).await,
+            Line::Http2(sender) => self.share(sender, *request).boxed().await,
+        }
+    }
+
+    /// Sends a request over a connection that others use as well.
+    async fn share(
+        &self,
+        mut sender: http2::SendRequest<Body>,
+        mut request: Request<Body>,
+    ) -> Result<Response<Body>, FetchError> {
+        for tries_left in (0..=MORE_TRIES).rev() {
+            let mut refused = match sender.try_send_request(request).await {
+                Ok(answer) => return Ok(answer.map(Body::new)),
+                Err(refused) => refused,
             };
-            let mut sender = match line {
-                Line::Http1(lease) => return http1::exchange(lease, request).await,
+            // A connection that closes gives back what it has not begun to send.
+            let unsent = refused.take_message().filter(|_| tries_left > 0);
+            request = unsent.ok_or_else(|| broken(refused.error()))?;
+            let target = self.policy.target(request.uri())?;
+            self.pool.forget_http2(&target);
+            sender = match self.pool.connect(target).await? {
+                Line::Http1(lease) => return http1::exchange(Message::new(request, lease)).await,
                 Line::Http2(sender) => sender,
             };
-            match Box::pin(sender.try_send_request(request)).await {
-                Ok(answer) => return Ok(answer.map(Body::new)),
-                // A connection that closes gives back what it has not begun to send.
-                Err(mut refused) => match refused.take_message().filter(|_| tries_left > 0) {
-                    Some(unsent) => request = unsent,
-                    None => return Err(broken(refused.error())),
-                },
-            }
-            tries_left -= 1;
-            target = self.policy.target(request.uri())?;
-            self.pool.forget_http2(&target);
         }
+        unreachable!("the last try returns")
     }
 
     /// Sends a request after which the connection may speak something else.
     async fn upgrade(
         &self,
-        target: &Target,
+        target: Target,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, FetchError> {
-        let stream = TokioIo::new(self.pool.alone(target).await?);
+        let stream = TokioIo::new(self.pool.alone(&target).await?);
         let handshake = hyper::client::conn::http1::handshake(stream).await;
         let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
         tokio::spawn(async move {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue};
 use router_core::{
     Charge, Collected, Done, Failure, Handle, Price, Provider, Ran, Refusal, Submission, Submitted,
@@ -144,10 +145,15 @@ impl PartnerModel {
         })
     }
 
-    async fn send(&self, outgoing: Outgoing) -> Result<Reply, Trouble> {
-        let result = self.egress.send(outgoing, self.timer.now()).await;
+    fn send(&self, outgoing: Outgoing) -> impl Future<Output = Result<Reply, Trouble>> {
+        let sending = self.egress.send(outgoing, self.timer.now());
+        sending.inspect(|result| self.tell(result))
+    }
+
+    /// Logs what came of an exchange.
+    fn tell(&self, result: &Result<Reply, Trouble>) {
         let (partner, model) = (&*self.partner, &*self.model);
-        match &result {
+        match result {
             Ok(reply) => {
                 let status = reply.status;
                 tracing::debug!(partner, model, status, "the partner answered");
@@ -160,7 +166,6 @@ impl PartnerModel {
                 tracing::warn!(partner, model, error = %trouble, "no answer of the partner");
             }
         }
-        result
     }
 
     /// Failures that somebody must act on are logged: the account at the partner is the operator's, not the caller's.

@@ -38,23 +38,47 @@ struct Incoming {
     is_kept: bool,
 }
 
-/// Sends a request over a connection, and returns the head of its answer with the body still to be read.
-pub(super) async fn exchange(
-    mut lease: Lease,
-    request: Request<Body>,
-) -> Result<Response<Body>, FetchError> {
-    let method = request.method().clone();
+/// A request on its way over a connection: what is left of it once its head is written out.
+pub(super) struct Message {
+    lease: Lease,
+    /// To be written next.
+    pieces: VecDeque<Bytes>,
+    /// What has not been read yet; nothing once the last of it is among the pieces.
+    body: Option<Body>,
+    announced: Announced,
+    /// Whether it asks for a head alone.
+    is_head: bool,
+}
+
+impl Message {
+    pub(super) fn new(request: Request<Body>, lease: Lease) -> Self {
+        let announced = announced(&request);
+        let head = head::written(&request, &lease.host(), announced);
+        Self {
+            lease,
+            pieces: VecDeque::from([Bytes::from(head)]),
+            announced,
+            is_head: *request.method() == Method::HEAD,
+            body: Some(request.into_body()),
+        }
+    }
+}
+
+/// Sends a request, and returns the head of its answer with the body still to be read.
+pub(super) async fn exchange(mut message: Message) -> Result<Response<Body>, FetchError> {
     let mut received = BytesMut::new();
-    let sent = send(&mut lease, request, &mut received).await?;
-    let mut head = match (receive(&mut lease.stream, &mut received).await, &sent) {
+    let sent = send(&mut message, &mut received).await?;
+    let received_head = receive(&mut message.lease.stream, &mut received).await;
+    let mut head = match (received_head, &sent) {
         (Ok(head), _) => head,
         (Err(_), Sent::Refused(error)) => return Err(broken(error)),
         (Err(error), Sent::Whole | Sent::Partly) => return Err(broken(&error)),
     };
-    let framing = head.framing(&method).map_err(|cause| broken(&cause))?;
+    let framing = head.framing(message.is_head);
+    let framing = framing.map_err(|malformed| broken(&malformed))?;
     let is_kept = matches!(sent, Sent::Whole) && head.keeps_alive();
     let mut body = Incoming {
-        lease: Some(lease),
+        lease: Some(message.lease),
         received,
         framing,
         is_kept,
@@ -76,37 +100,31 @@ enum Sent {
     Refused(io::Error),
 }
 
-async fn send(
-    lease: &mut Lease,
-    request: Request<Body>,
-    received: &mut BytesMut,
-) -> Result<Sent, FetchError> {
-    let announced = announced(&request);
-    let head = head::written(&request, &lease.host(), announced);
-    let mut pieces = VecDeque::from([Bytes::from(head)]);
-    let mut body = Some(request.into_body());
-    while let Some(mut open) = body.take() {
-        let frame = match open.is_end_stream() {
+async fn send(message: &mut Message, received: &mut BytesMut) -> Result<Sent, FetchError> {
+    while let Some(mut body) = message.body.take() {
+        let frame = match body.is_end_stream() {
             true => None,
             false => {
-                let frame = open.frame().await.transpose();
+                let frame = body.frame().await.transpose();
                 frame.map_err(|cause| broken(&*cause))?
             }
         };
         // Whoever made the body learns by its end that its last piece goes out.
-        let is_last = frame.is_none() || open.is_end_stream();
+        let is_last = frame.is_none() || body.is_end_stream();
         if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
-            chunk(&mut pieces, data, announced);
+            chunk(&mut message.pieces, data, message.announced);
         }
-        if is_last && announced == Announced::Chunks {
-            pieces.push_back(Bytes::from_static(b"0\r\n\r\n"));
+        if is_last && message.announced == Announced::Chunks {
+            message.pieces.push_back(Bytes::from_static(b"0\r\n\r\n"));
         }
-        match write(&mut lease.stream, &mut pieces, received).await {
-            Ok(Sent::Whole) => body = (!is_last).then_some(open),
+        match write(&mut message.lease.stream, &mut message.pieces, received).await {
+            Ok(Sent::Whole) => message.body = (!is_last).then_some(body),
             Ok(partly) => return Ok(partly),
             Err(error) => return Ok(Sent::Refused(error)),
         }
     }
+    // A call may wait for hours now.
+    message.pieces = VecDeque::new();
     Ok(Sent::Whole)
 }
 

@@ -7,6 +7,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper_kit::{Body, BodyError, Client, FetchError, Host, ReadPace, read_limited};
@@ -50,6 +52,15 @@ pub(crate) struct Outgoing {
     pub(crate) max_answer_bytes: usize,
 }
 
+/// An exchange under way.
+struct Begun<'a> {
+    sending: BoxFuture<'a, Result<Response<Body>, FetchError>>,
+    limit: Duration,
+    max_bytes: usize,
+    /// What is told of it where somebody listens in.
+    noted: Option<Box<Exchange>>,
+}
+
 /// The address is not one that the partner's credential may go to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is not among the hosts that this partner's credential may go to")]
@@ -82,9 +93,44 @@ pub(crate) enum Trouble {
 
 impl Egress {
     /// Sends a request, and takes the answer. `now` is the time of the credential.
-    pub(crate) async fn send(&self, outgoing: Outgoing, now: Timestamp) -> Result<Reply, Trouble> {
-        let plain = outgoing.url.clone();
-        self.vet(&plain)?;
+    ///
+    /// What is sent is the connection's before anything waits, so that whoever waits for the answer does not hold it as well.
+    pub(crate) fn send(
+        &self,
+        outgoing: Outgoing,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Reply, Trouble>> + Send {
+        let begun = self.begin(outgoing, now);
+        async move {
+            let Begun {
+                sending,
+                limit,
+                max_bytes,
+                noted,
+            } = begun?;
+            let whole = async {
+                let answer = sending.await.map_err(|error| {
+                    if error.is_unsent() {
+                        Trouble::Unsent(error)
+                    } else {
+                        Trouble::Broken(error.to_string())
+                    }
+                })?;
+                read(answer, max_bytes, now).boxed().await
+            };
+            let result = timeout(limit, whole)
+                .await
+                .unwrap_or(Err(Trouble::TimedOut));
+            if let Some(noted) = noted {
+                self.note(*noted, &result);
+            }
+            result
+        }
+    }
+
+    /// Vets the address, shows the credential, and begins to send.
+    fn begin(&self, outgoing: Outgoing, now: Timestamp) -> Result<Begun<'_>, Trouble> {
+        self.vet(&outgoing.url)?;
         let mut url = outgoing.url;
         let mut headers = outgoing.headers;
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -97,32 +143,38 @@ impl Egress {
         }
         self.credential.show(&mut headers, &mut url, now);
 
-        let noted = self.tap.as_ref().map(|tap| {
-            let exchange = Exchange {
+        let noted = self.tap.is_some().then(|| {
+            Box::new(Exchange {
                 method: outgoing.method.to_string(),
                 url: self.credential.mask(&url),
                 headers: self.shown(&headers),
                 body: self.masked(&bytes),
                 outcome: Err("it was given up".to_owned()),
-            };
-            (tap, exchange)
+            })
         });
         let body = Body::new(ToldBody::new(bytes, outgoing.written));
         let request = request(outgoing.method, &url, headers, body)?;
-        let bounds = (outgoing.timeout, outgoing.max_answer_bytes);
-        let result = self.exchange(request, bounds, now).await;
-        if let Some((tap, mut exchange)) = noted {
-            exchange.outcome = match &result {
-                Ok(reply) => Ok(Received {
-                    status: reply.status,
-                    headers: self.shown(&reply.headers),
-                    body: self.masked(&reply.body),
-                }),
-                Err(trouble) => Err(self.credential.mask(&told(trouble))),
-            };
+        Ok(Begun {
+            sending: self.client.send(request),
+            limit: outgoing.timeout,
+            max_bytes: outgoing.max_answer_bytes,
+            noted,
+        })
+    }
+
+    /// Tells whoever listens in what came of an exchange.
+    fn note(&self, mut exchange: Exchange, result: &Result<Reply, Trouble>) {
+        exchange.outcome = match result {
+            Ok(reply) => Ok(Received {
+                status: reply.status,
+                headers: self.shown(&reply.headers),
+                body: self.masked(&reply.body),
+            }),
+            Err(trouble) => Err(self.credential.mask(&told(trouble))),
+        };
+        if let Some(tap) = &self.tap {
             tap.note(exchange);
         }
-        result
     }
 
     /// Whether a credential may go to an address: over TLS, or to a host that the operator exempted from it, and among
@@ -157,27 +209,6 @@ impl Egress {
                 host: host.to_string(),
             })
         }
-    }
-
-    async fn exchange(
-        &self,
-        request: Request<Body>,
-        (limit, max_bytes): (Duration, usize),
-        now: Timestamp,
-    ) -> Result<Reply, Trouble> {
-        let whole = async {
-            let answer = self.client.send(request).await.map_err(|error| {
-                if error.is_unsent() {
-                    Trouble::Unsent(error)
-                } else {
-                    Trouble::Broken(error.to_string())
-                }
-            })?;
-            read(answer, max_bytes, now).await
-        };
-        timeout(limit, whole)
-            .await
-            .unwrap_or(Err(Trouble::TimedOut))
     }
 
     /// Headers as they may be shown.

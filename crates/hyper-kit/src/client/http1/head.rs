@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, Entry, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
-use http::{HeaderMap, Method, Request, StatusCode, Version};
+use http::{HeaderMap, Request, StatusCode, Version};
 
 use super::framing::Framing;
 
@@ -145,8 +145,8 @@ impl Head {
         self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
     }
 
-    /// How the body that follows is framed (RFC 9112, section 6.3).
-    pub(super) fn framing(&mut self, method: &Method) -> Result<Framing, Malformed> {
+    /// How the body that follows is framed (RFC 9112, section 6.3); `is_head` is whether the request asked for the head alone.
+    pub(super) fn framing(&mut self, is_head: bool) -> Result<Framing, Malformed> {
         if self.status.is_informational() {
             // Nothing was to be switched.
             return Err(Malformed::Head);
@@ -155,7 +155,7 @@ impl Head {
             self.status,
             StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
         );
-        if *method == Method::HEAD || is_bare {
+        if is_head || is_bare {
             return Ok(Framing::Over);
         }
         if self.headers.contains_key(TRANSFER_ENCODING) {

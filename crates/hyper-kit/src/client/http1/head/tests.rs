@@ -1,5 +1,7 @@
 //! Heads as servers write them, well and badly.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn read(text: &str) -> Result<Head, Malformed> {
@@ -7,7 +9,7 @@ fn read(text: &str) -> Result<Head, Malformed> {
 }
 
 fn framing(lines: &str) -> Result<Framing, Malformed> {
-    read(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n"))?.framing(&Method::POST)
+    read(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n"))?.framing(false)
 }
 
 #[test]
@@ -127,22 +129,22 @@ fn the_length_of_a_body_is_what_its_head_says_in_one_way() {
         assert_eq!(framing(lines), expected, "{lines:?}");
     }
     let old = read("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
-    let framing = old.expect("a head").framing(&Method::GET);
+    let framing = old.expect("a head").framing(false);
     assert_eq!(framing, Err(Malformed::Length));
 }
 
 #[test]
 fn some_answers_have_no_body_whatever_they_say() {
     let length = "Content-Length: 5\r\n\r\n";
-    for (status, method, expected) in [
-        (200, Method::HEAD, Ok(Framing::Over)),
-        (204, Method::GET, Ok(Framing::Over)),
-        (304, Method::GET, Ok(Framing::Over)),
-        (101, Method::GET, Err(Malformed::Head)),
-        (404, Method::GET, Ok(Framing::Length(5))),
+    for (status, is_head, expected) in [
+        (200, true, Ok(Framing::Over)),
+        (204, false, Ok(Framing::Over)),
+        (304, false, Ok(Framing::Over)),
+        (101, false, Err(Malformed::Head)),
+        (404, false, Ok(Framing::Length(5))),
     ] {
         let mut head = read(&format!("HTTP/1.1 {status} x\r\n{length}")).expect("a head");
-        assert_eq!(head.framing(&method), expected, "{status} {method}");
+        assert_eq!(head.framing(is_head), expected, "{status} {is_head}");
     }
     for (status, expected) in [(100, true), (103, true), (101, false), (200, false)] {
         let head = read(&format!("HTTP/1.1 {status} x\r\n\r\n")).expect("a head");
@@ -167,5 +169,24 @@ fn a_connection_lives_as_long_as_both_versions_say() {
     ] {
         let head = read(&format!("{head}\r\n")).expect("a head");
         assert_eq!(head.keeps_alive(), expected, "{head:?}");
+    }
+}
+
+proptest! {
+    /// Whatever a server says, it is a head, none, or not yet one; and a head tells in one way how its body ends.
+    #[test]
+    fn no_bytes_break_a_reader(
+        begins in prop_oneof![Just(""), Just("HTTP/1.1 200 OK\r\n"), Just("HTTP/1.0 1")],
+        bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(b':')], 0..200),
+        seen in 0..200_usize,
+    ) {
+        let received = [begins.as_bytes(), &bytes].concat();
+        let seen = seen.min(received.len());
+        if let Ok(Some(end)) = end(&received, seen) {
+            prop_assert!(end <= received.len());
+            if let Ok(mut head) = Head::read(&Bytes::from(received[..end].to_vec())) {
+                let _told = (head.framing(false), head.keeps_alive(), head.is_interim());
+            }
+        }
     }
 }
