@@ -147,7 +147,8 @@ impl Client {
         mut sender: http2::SendRequest<Body>,
         mut request: Request<Body>,
     ) -> Result<Response<Body>, FetchError> {
-        for tries_left in (0..=MORE_TRIES).rev() {
+        let mut tries_left = MORE_TRIES;
+        loop {
             let mut refused = match sender.try_send_request(request).await {
                 Ok(answer) => return Ok(answer.map(Body::new)),
                 Err(refused) => refused,
@@ -155,6 +156,7 @@ impl Client {
             // A connection that closes gives back what it has not begun to send.
             let unsent = refused.take_message().filter(|_| tries_left > 0);
             request = unsent.ok_or_else(|| broken(refused.error()))?;
+            tries_left -= 1;
             let target = self.policy.target(request.uri())?;
             self.pool.forget_http2(&target);
             sender = match self.pool.connect(target).await? {
@@ -162,7 +164,6 @@ impl Client {
                 Line::Http2(sender) => sender,
             };
         }
-        unreachable!("the last try returns")
     }
 
     /// Sends a request after which the connection may speak something else.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::join_all;
 use http::Version;
 use hyper_kit::client::{Client, ClientConfig, FetchError, Reason};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -98,6 +99,29 @@ async fn a_connection_is_used_again() {
         assert!(fetched.is_ok(), "{fetched:?}");
     }
     assert_eq!((site.seen().len(), site.connections()), (3, 1));
+}
+
+/// A burst of requests to a host that was never asked before.
+#[tokio::test]
+async fn requests_at_once_share_what_can_be_shared() {
+    const REQUESTS: usize = 8;
+    for (protocol, most_connections) in [("h2", 1), ("http/1.1", REQUESTS)] {
+        let (site, pem) = secure_site(NAME, &[protocol], None).await;
+        let client = trusting(Some(&pem), NAME, &site);
+        let url = url(NAME, &site);
+        let fetches = (0..REQUESTS).map(|_| client.fetch(&url, LIMITS));
+        for fetched in join_all(fetches).await {
+            assert_eq!(
+                fetched.map(|file| file.bytes).as_deref(),
+                Ok(&b"pixels"[..])
+            );
+        }
+        assert_eq!(site.seen().len(), REQUESTS);
+        assert!(
+            (1..=most_connections).contains(&site.connections()),
+            "{protocol}"
+        );
+    }
 }
 
 #[tokio::test]
