@@ -165,7 +165,9 @@ impl Head {
             // A length beside it is a lie.
             self.headers.remove(CONTENT_LENGTH);
             let mut codings = self.headers.get_all(TRANSFER_ENCODING).iter();
-            let last = codings.next_back().and_then(|codings| codings.to_str().ok());
+            let last = codings
+                .next_back()
+                .and_then(|codings| codings.to_str().ok());
             let last = last.and_then(|codings| codings.rsplit(',').next());
             let is_chunked = last.is_some_and(|last| last.trim().eq_ignore_ascii_case("chunked"));
             return Ok(match is_chunked {
