@@ -158,7 +158,6 @@ impl Client {
             request = unsent.ok_or_else(|| broken(refused.error()))?;
             tries_left -= 1;
             let target = self.policy.target(request.uri())?;
-            self.pool.forget_http2(&target);
             sender = match self.pool.connect(target).await? {
                 Line::Http1(lease) => return http1::exchange(Message::new(request, lease)).await,
                 Line::Http2(sender) => sender,
@@ -174,7 +173,7 @@ impl Client {
     ) -> Result<Response<Body>, FetchError> {
         let stream = TokioIo::new(self.pool.alone(&target).await?);
         let handshake = hyper::client::conn::http1::handshake(stream).await;
-        let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
+        let (mut sender, connection) = handshake.map_err(|error| target.unreachable(&error))?;
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "a connection ended");

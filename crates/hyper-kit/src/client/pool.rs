@@ -119,13 +119,6 @@ impl Pool {
         self.0.connector.connect(target).await
     }
 
-    /// Forgets a connection of HTTP/2 that takes no more requests.
-    pub(super) fn forget_http2(&self, target: &Target) {
-        if let Some(kept) = self.0.hosts().by_target.get_mut(target) {
-            kept.http2.take_if(|(sender, _)| sender.is_closed());
-        }
-    }
-
     fn lease(&self, target: Target, stream: Stream) -> Lease {
         Lease {
             stream,
@@ -157,9 +150,7 @@ impl Pool {
             .keep_alive_interval(PING_EVERY)
             .handshake(TokioIo::new(stream))
             .await;
-        let (sender, connection) = handshake.map_err(|error| FetchError::Broken {
-            cause: error.to_string(),
-        })?;
+        let (sender, connection) = handshake.map_err(|error| target.unreachable(&error))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended");
@@ -229,14 +220,11 @@ async fn sweep(pool: Weak<Shared>, idle_timeout: Duration) {
             kept.idle.retain(|(_, used)| is_fresh(used));
             kept.http2
                 .take_if(|(sender, used)| sender.is_closed() || !is_fresh(used));
-            for used in kept
-                .idle
-                .iter()
-                .map(|(_, used)| used)
-                .chain(kept.http2.iter().map(|(_, used)| used))
-            {
-                next = next.min(*used + idle_timeout);
-            }
+            let idle = kept.idle.iter().map(|(_, used)| *used);
+            let used = idle.chain(kept.http2.iter().map(|(_, used)| *used));
+            next = used
+                .map(|used| used + idle_timeout)
+                .fold(next, Instant::min);
             !kept.idle.is_empty() || kept.http2.is_some() || Arc::strong_count(&kept.connecting) > 1
         });
         if hosts.by_target.is_empty() {

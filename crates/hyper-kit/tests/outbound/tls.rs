@@ -1,25 +1,34 @@
 //! TLS against servers with certificates of their own, reached by an exemption and an extra authority.
 
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
-use http::Version;
+use http::{Request, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
 use hyper_kit::client::{Client, ClientConfig, FetchError, Reason};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use crate::harness::{LIMITS, Site, config, redirect, text};
 
 const NAME: &str = "pictures.example";
 
-/// A site whose certificate is for `name`, and that certificate as PEM.
-async fn secure_site(name: &str, protocols: &[&str], to: Option<&'static str>) -> (Site, String) {
+/// What accepts TLS with a certificate for `name`, and that certificate as PEM.
+fn acceptor(name: &str, protocols: &[&str]) -> (TlsAcceptor, String) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed([name.to_owned()]).expect("a certificate");
     let key = signing_key.serialize_der().try_into().expect("a key");
@@ -33,13 +42,18 @@ async fn secure_site(name: &str, protocols: &[&str], to: Option<&'static str>) -
         .iter()
         .map(|name| name.as_bytes().into())
         .collect();
+    (TlsAcceptor::from(Arc::new(tls)), pem(cert.der()))
+}
+
+/// A site whose certificate is for `name`, and that certificate as PEM.
+async fn secure_site(name: &str, protocols: &[&str], to: Option<&'static str>) -> (Site, String) {
+    let (acceptor, pem) = acceptor(name, protocols);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let acceptor = TlsAcceptor::from(Arc::new(tls));
     let site = Site::on(listener, Some(acceptor), move |_| match to {
         Some(to) => redirect(302, to),
         None => text("pixels"),
     });
-    (site, pem(cert.der()))
+    (site, pem)
 }
 
 fn pem(der: &[u8]) -> String {
@@ -48,12 +62,20 @@ fn pem(der: &[u8]) -> String {
 }
 
 fn url(host: &str, site: &Site) -> String {
-    format!("https://{host}:{}/file", site.address.port())
+    url_at(host, site.address)
+}
+
+fn url_at(host: &str, address: SocketAddr) -> String {
+    format!("https://{host}:{}/file", address.port())
 }
 
 /// A client that trusts `pem` and may reach the site by `host`.
 fn trusting(pem: Option<&str>, host: &str, site: &Site) -> Client {
-    let exempt = format!("{host}:{}", site.address.port());
+    trusting_at(pem, host, site.address)
+}
+
+fn trusting_at(pem: Option<&str>, host: &str, address: SocketAddr) -> Client {
+    let exempt = format!("{host}:{}", address.port());
     Client::new(ClientConfig {
         extra_ca_pem: pem.map(|pem| pem.as_bytes().to_vec()),
         ..config(true, &[exempt])
@@ -122,6 +144,45 @@ async fn requests_at_once_share_what_can_be_shared() {
             "{protocol}"
         );
     }
+}
+
+/// A server that says after every answer that it takes no more over this connection.
+#[tokio::test]
+async fn a_connection_that_takes_no_more_requests_is_replaced() {
+    let (acceptor, pem) = acceptor(NAME, &["h2"]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    tokio::spawn(async move {
+        while let Ok((tcp, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let stream = acceptor.accept(tcp).await.expect("a client that trusts it");
+            tokio::spawn(async move {
+                let answered = Notify::new();
+                let service = service_fn(|_: Request<Incoming>| {
+                    answered.notify_one();
+                    async { Ok::<_, Infallible>(text("pixels")) }
+                });
+                let builder = http2::Builder::new(TokioExecutor::new());
+                let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+                tokio::select! {
+                    _ended = connection.as_mut() => return,
+                    () = answered.notified() => connection.as_mut().graceful_shutdown(),
+                }
+                let _ended = connection.await;
+            });
+        }
+    });
+    let client = trusting_at(Some(&pem), NAME, address);
+    for _ in 0..4 {
+        let fetched = client.fetch(&url_at(NAME, address), LIMITS).await;
+        assert_eq!(
+            fetched.map(|file| file.bytes).as_deref(),
+            Ok(&b"pixels"[..])
+        );
+    }
+    assert!((2..=4).contains(&connections.load(Ordering::SeqCst)));
 }
 
 #[tokio::test]
