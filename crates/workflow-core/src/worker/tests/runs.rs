@@ -1,0 +1,119 @@
+//! Jobs that run, and what they need for it.
+
+use super::*;
+
+#[tokio::test]
+async fn a_job_runs_and_what_it_made_is_a_record() {
+    let bench = Bench::new([Script::Commit(0)]);
+    let id = bench.submit(1, None).await;
+    let job = bench.while_running(bench.ended(id)).await;
+    assert_eq!(
+        (job.status, job.progress.value, job.outputs.len()),
+        (JobStatus::Succeeded, 1.0, 1)
+    );
+    assert_eq!(job.outputs[0].path.as_str(), "t_00001_.txt");
+    let record = bench
+        .records
+        .get(&job.account, job.outputs[0].asset, bench.timer.now())
+        .await;
+    assert_eq!(
+        record
+            .expect("memory answers")
+            .map(|record| record.size_bytes),
+        Some(10)
+    );
+    let log = bench
+        .jobs
+        .log(&job.account, id, bench.timer.now())
+        .await
+        .expect("an answer")
+        .expect("a log");
+    assert_eq!(
+        (log.text.as_str(), log.complete),
+        ("node 1 (Known)\n", true)
+    );
+}
+
+#[tokio::test]
+async fn jobs_wait_while_the_engine_is_not_available() {
+    for availability in [Availability::NotReady, Availability::Stopped] {
+        let bench = Bench::new([Script::Finish]);
+        let id = bench.submit(1, None).await;
+        let set = |availability| {
+            *bench.available.lock().expect("no test panics with it") = availability;
+        };
+        set(availability);
+        let job = bench.while_running(async {
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+                bench.timer.advance(IDLE);
+                assert_eq!(bench.job(id).await.status, JobStatus::Queued);
+            }
+            set(Availability::Ready);
+            tokio::task::yield_now().await;
+            bench.timer.advance(IDLE);
+            bench.ended(id).await
+        });
+        assert_eq!(job.await.status, JobStatus::Succeeded);
+    }
+}
+
+#[tokio::test]
+async fn a_failing_job_fails_alone() {
+    let bench = Bench::new([Script::Fail("it broke"), Script::Finish]);
+    let (first, second) = (bench.submit(1, None).await, bench.submit(2, None).await);
+    let job = bench.while_running(bench.ended(first)).await;
+    assert_eq!(
+        (
+            job.status,
+            job.error.as_ref().map(|error| error.message.as_str())
+        ),
+        (JobStatus::Failed, Some("it broke"))
+    );
+    assert_eq!(
+        bench.while_running(bench.ended(second)).await.status,
+        JobStatus::Succeeded
+    );
+}
+
+#[tokio::test]
+async fn a_secret_reaches_the_run_and_is_then_forgotten() {
+    let bench = Bench::new([Script::Finish]);
+    let id = bench.submit(1, Some("s3cret")).await;
+    let secret = bench
+        .while_running(async {
+            let secret = bench.begun().await;
+            bench.ended(id).await;
+            secret
+        })
+        .await;
+    assert_eq!(secret.as_deref(), Some("s3cret"));
+    assert!(bench.worker.ports.secrets.get(id).is_none());
+}
+
+#[tokio::test]
+async fn a_job_whose_secret_is_lost_fails_and_says_so() {
+    let bench = Bench::new([]);
+    let id = bench.submit(1, Some("s3cret")).await;
+    bench.worker.ports.secrets.forget(id);
+    let job = bench.while_running(bench.ended(id)).await;
+    assert_eq!(
+        job.error.as_ref().map(|error| error.code),
+        Some(JobErrorCode::SecretLost)
+    );
+}
+
+#[tokio::test]
+async fn progress_between_commits_is_written_down() {
+    let bench = Bench::new([Script::Hang]);
+    let id = bench.submit(1, None).await;
+    bench
+        .while_running(async {
+            bench.begun().await;
+            while bench.job(id).await.progress.value < 0.5 {
+                bench.timer.advance(Duration::from_secs(1));
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+}
