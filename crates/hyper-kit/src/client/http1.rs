@@ -45,6 +45,7 @@ pub(super) struct Message {
     pieces: VecDeque<Bytes>,
     /// What has not been read yet; nothing once the last of it is among the pieces.
     body: Option<Body>,
+    /// What its head says of that.
     announced: Announced,
     /// Whether it asks for a head alone.
     is_head: bool,
@@ -61,6 +62,43 @@ impl Message {
             is_head: *request.method() == Method::HEAD,
             body: Some(request.into_body()),
         }
+    }
+
+    /// Adds bytes of the body. More than were announced would be read as another request.
+    fn add(&mut self, data: Bytes) -> Result<(), FetchError> {
+        match &mut self.announced {
+            Announced::Nothing | Announced::Chunks if data.is_empty() => {}
+            Announced::Chunks => {
+                let size = format!("{:x}\r\n", data.len());
+                let chunk = [size.into(), data, Bytes::from_static(b"\r\n")];
+                self.pieces.extend(chunk);
+            }
+            Announced::Nothing => return Err(misannounced()),
+            Announced::Length(left) => {
+                let rest = left.checked_sub(data.len() as u64);
+                *left = rest.ok_or_else(misannounced)?;
+                self.pieces.push_back(data);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the body, of which nothing may be missing: what comes next over the connection would be taken for it.
+    fn finish(&mut self) -> Result<(), FetchError> {
+        match self.announced {
+            Announced::Nothing | Announced::Length(0) => Ok(()),
+            Announced::Chunks => {
+                self.pieces.push_back(Bytes::from_static(b"0\r\n\r\n"));
+                Ok(())
+            }
+            Announced::Length(_) => Err(misannounced()),
+        }
+    }
+}
+
+fn misannounced() -> FetchError {
+    FetchError::Broken {
+        cause: "the body of the request has not the length that it was announced with".to_owned(),
     }
 }
 
@@ -112,10 +150,10 @@ async fn send(message: &mut Message, received: &mut BytesMut) -> Result<Sent, Fe
         // Whoever made the body learns by its end that its last piece goes out.
         let is_last = frame.is_none() || body.is_end_stream();
         if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
-            chunk(&mut message.pieces, data, message.announced);
+            message.add(data)?;
         }
-        if is_last && message.announced == Announced::Chunks {
-            message.pieces.push_back(Bytes::from_static(b"0\r\n\r\n"));
+        if is_last {
+            message.finish()?;
         }
         match write(&mut message.lease.stream, &mut message.pieces, received).await {
             Ok(Sent::Whole) => message.body = (!is_last).then_some(body),
@@ -137,18 +175,6 @@ fn announced(request: &Request<Body>) -> Announced {
         Some(0) if usually_has_none => Announced::Nothing,
         Some(length) => Announced::Length(length),
         None => Announced::Chunks,
-    }
-}
-
-fn chunk(pieces: &mut VecDeque<Bytes>, data: Bytes, announced: Announced) {
-    if data.is_empty() {
-        return;
-    }
-    if announced == Announced::Chunks {
-        pieces.push_back(format!("{:x}\r\n", data.len()).into());
-        pieces.extend([data, Bytes::from_static(b"\r\n")]);
-    } else {
-        pieces.push_back(data);
     }
 }
 

@@ -1,10 +1,14 @@
 //! HTTP/1.1 as servers really speak it: what they say is written out here, byte by byte.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
 use http::{Method, Request, Response};
+use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper_kit::Body;
 use hyper_kit::client::{Client, ClientConfig, FetchError};
@@ -131,6 +135,53 @@ async fn a_request_is_written_as_it_should_be() {
         ),
     ] {
         assert_eq!(script.seen.recv().await, Some(expected));
+    }
+}
+
+/// A body that says that it is as long as this, and is "hello".
+struct Liar(u64, Option<Bytes>);
+
+impl http_body::Body for Liar {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.1.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0)
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_another_length_than_it_says_breaks_its_connection() {
+    for (method, announced) in [
+        (Method::GET, 0),
+        (Method::POST, 0),
+        (Method::POST, 4),
+        (Method::POST, 6),
+    ] {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
+        let mut script = Script::new(&[&[answer; 2]]).await;
+        assert_eq!(script.text(Method::GET).await.as_deref(), Ok("one"));
+        let liar = Liar(announced, Some(Bytes::from("hello")));
+        let outcome = script.send(method, Body::new(liar)).await;
+        assert!(
+            matches!(outcome, Err(FetchError::Broken { .. })),
+            "{outcome:?}"
+        );
+        // Nothing of it was taken for a request.
+        let first = script.seen.recv().await;
+        assert!(first.is_some_and(|seen| seen.starts_with("GET /path?query")));
+        assert_eq!(
+            script.seen.recv().await.as_deref(),
+            Some(CLOSED),
+            "{announced}"
+        );
     }
 }
 
