@@ -236,11 +236,12 @@ proptest! {
                 }
             }
             loop {
-                // The end may not be written yet.
+                // The end may not be written yet: then somebody else waits for it, or this call does.
                 if let (Ok(answer), replayed) = house.ask(keyed("{}")).await {
-                    assert!(replayed);
                     assert_eq!(answer.body, "{\"same\":1}");
-                    break;
+                    if replayed {
+                        break;
+                    }
                 }
                 tokio::task::yield_now().await;
             }
