@@ -178,11 +178,14 @@ impl Lease {
             pool,
         } = self;
         let most = pool.idle_per_host;
-        pool.change(target, |kept| {
-            if kept.idle.len() < most {
-                kept.idle.push((stream, Instant::now()));
+        // What is one too many is closed once the others may go on.
+        drop(pool.change(target, |kept| {
+            if kept.idle.len() >= most {
+                return Some(stream);
             }
-        });
+            kept.idle.push((stream, Instant::now()));
+            None
+        }));
     }
 }
 
