@@ -13,6 +13,8 @@ pub mod metrics;
 pub mod program;
 pub mod signals;
 
+#[cfg(all(feature = "jemalloc", unix))]
+mod allocator;
 mod front;
 mod listening;
 mod server;

@@ -39,6 +39,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
         ],
     ),
     (&["indicatif"], &["all-in-one"]),
+    (&["tikv-jemallocator"], &["kit"]),
     (&["jsonwebtoken"], &["identity"]),
     (&["jsonschema"], &["router-core"]),
     (
