@@ -46,24 +46,16 @@ impl Caller {
             content_type: None,
             keys: &[key.as_bytes()],
         };
-        let opened = match self.router.open(caller, head, self.clock.now()) {
-            Ok(opened) if body.len() <= self.body_bytes => opened,
-            Ok(opened) => {
-                let error = RouterError::TooLarge {
-                    limit_bytes: self.body_bytes as u64,
-                };
-                let refused = opened.refuse(error, self.clock.now());
-                self.executions.spawn(refused.record);
-                return Err(refused.error);
-            }
-            Err(refused) => {
-                self.executions.spawn(refused.record);
-                return Err(refused.error);
-            }
-        };
+        let opened = self.router.open(caller, head, self.clock.now())?;
+        if body.len() > self.body_bytes {
+            let error = RouterError::TooLarge {
+                limit_bytes: self.body_bytes as u64,
+            };
+            return Err(opened.refuse(error, self.clock.now()));
+        }
         let (execution, waiter) = opened.run(body);
-        self.executions.spawn(execution);
-        let answered = waiter.wait().await;
+        let detach = router_http::detach(self.executions.clone());
+        let answered = waiter.wait(execution, detach).await;
         answered.delivery.delivered();
         answered.result
     }

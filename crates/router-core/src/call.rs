@@ -1,7 +1,7 @@
 //! A call, from its head to the future that carries it out.
 //!
 //! The checks that need no body are made by [`Router::open`]. [`OpenCall::run`] then gives two halves: the execution, which
-//! is to be spawned and goes on whatever becomes of the connection, and the waiter, which merely waits for its reply.
+//! goes on whatever becomes of the connection, and the waiter, which carries it out for as long as somebody waits.
 
 mod execution;
 mod prepare;
@@ -15,18 +15,18 @@ use std::sync::Arc;
 use accounts::{IdempotencyKey, Standing};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use futures_util::future::{self, BoxFuture};
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::router::{Inner, Purpose};
 use crate::{CallRecord, GenerationId, KeyDigest, Model, ModelId, RequestId, Router, RouterError};
 use prepare::Order;
-use waiter::{Attempt, Told};
+use waiter::Attempt;
 
 pub use waiter::{Answered, Delivery, Waiter};
 
-/// What must be run to its end, detached from the connection: the caller spawns it.
+/// What must be run to its end, whatever becomes of the connection.
 pub type Execution = BoxFuture<'static, ()>;
 
 /// The head of a call, before its body is read.
@@ -55,26 +55,18 @@ pub struct OpenCall {
     record: CallRecord,
 }
 
-/// A call that ends before it began: what to answer, and the record of it, to be spawned.
-pub struct RefusedCall {
-    /// Why.
-    pub error: RouterError,
-    /// Writes the call down.
-    pub record: Execution,
-}
-
 impl Router {
     /// Makes the checks that come before the body, in the contract's order: rate window, switch, scope, model, entitlement,
     /// media type, syntax of the key.
     ///
     /// # Errors
-    /// With the first check that fails.
+    /// With the first check that fails; the call is on record then.
     pub fn open(
         &self,
         caller: &Standing,
         head: CallHead<'_>,
         now: Timestamp,
-    ) -> Result<OpenCall, RefusedCall> {
+    ) -> Result<OpenCall, RouterError> {
         let mut record = CallRecord {
             request: head.request,
             account: caller.account.clone(),
@@ -105,7 +97,7 @@ impl Router {
                     record,
                 })
             }
-            Err(error) => Err(refused(&self.0, record, error)),
+            Err(error) => Err(refuse(&self.0, record, error)),
         }
     }
 }
@@ -117,32 +109,23 @@ impl OpenCall {
         &self.model
     }
 
-    /// Ends the call because its body was not to be had: too large, or its sender left.
-    #[must_use]
-    pub fn refuse(self, error: RouterError, now: Timestamp) -> RefusedCall {
+    /// Ends the call because its body was not to be had: too large, or its sender left. It is on record then; the error comes
+    /// back.
+    pub fn refuse(self, error: RouterError, now: Timestamp) -> RouterError {
         let record = CallRecord {
             answered_at: now,
             ..self.record
         };
-        refused(&self.router, record, error)
+        refuse(&self.router, record, error)
     }
 
-    /// Takes the body and starts: the execution is to be spawned at once, the waiter to be awaited. Dropping the waiter tells
-    /// that the caller left.
+    /// Takes the body: the call begins when its waiter is awaited with the execution. Dropping the waiter tells that the caller
+    /// left.
     #[must_use]
     pub fn run(self, body: Bytes) -> (Execution, Waiter) {
         let attempt = Arc::new(Attempt::default());
         let (reply, replied) = oneshot::channel();
-        let (tell, told) = oneshot::channel();
         let router = self.router;
-        let waiter = Waiter::new(
-            Arc::clone(&attempt),
-            replied,
-            tell,
-            Arc::clone(&router.ports.timer),
-            router.config.deadline,
-            self.record.key.is_some(),
-        );
         let order = Order {
             generation: GenerationId::from(self.record.request),
             caller: self.caller,
@@ -153,52 +136,19 @@ impl OpenCall {
             received_at: self.record.received_at,
         };
         let run = execution::run(Arc::clone(&router), order, Arc::clone(&attempt), reply);
-        let record = record_when_told(router, self.record, attempt, told);
-        // Not an async block, which would keep room for both a second time.
-        let execution = future::join(run, record).map(|((), ())| ());
-        (execution.boxed(), waiter)
+        let waiter = Waiter::new(router, attempt, replied, self.record);
+        (run.boxed(), waiter)
     }
 }
 
-/// Writes the call down once its answer was delivered or given up.
-async fn record_when_told(
-    router: Arc<Inner>,
-    draft: CallRecord,
-    attempt: Arc<Attempt>,
-    told: oneshot::Receiver<Told>,
-) {
-    let told = told.await.unwrap_or_default();
-    let record = CallRecord {
-        generation: told.generation.or_else(|| attempt.generation()),
-        bucket: told.bucket,
-        replayed: told.replayed,
-        answered_at: told.answered_at.unwrap_or_else(|| router.ports.timer.now()),
-        delivered: told.delivered,
-        ..draft
-    };
-    write_down(&router, record).await;
-}
-
-fn refused(router: &Arc<Inner>, record: CallRecord, error: RouterError) -> RefusedCall {
-    let record = CallRecord {
+/// Writes down that a call ended before it began.
+fn refuse(router: &Inner, record: CallRecord, error: RouterError) -> RouterError {
+    router.ports.calls.record(CallRecord {
         bucket: Some(error.bucket()),
         delivered: !matches!(error, RouterError::Disconnected),
         ..record
-    };
-    let router = Arc::clone(router);
-    RefusedCall {
-        error,
-        record: Box::pin(async move { write_down(&router, record).await }),
-    }
-}
-
-async fn write_down(router: &Inner, record: CallRecord) {
-    let calls = &router.ports.calls;
-    let written = execution::insist(router, GenerationId::from(record.request), || {
-        calls.record(record.clone())
     });
-    // A failure is logged there: nobody waits who could be told.
-    let _ = written.await;
+    error
 }
 
 fn is_json(content_type: &str) -> bool {
@@ -225,12 +175,6 @@ fn key_of(values: &[&[u8]]) -> Result<Option<KeyDigest>, RouterError> {
 impl std::fmt::Debug for OpenCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "OpenCall({})", self.model.id())
-    }
-}
-
-impl std::fmt::Debug for RefusedCall {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RefusedCall({:?})", self.error)
     }
 }
 

@@ -118,7 +118,7 @@ pub trait Calls: Send + Sync + 'static {
     /// Takes a key if it is free, or tells what it stands for.
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError>;
 
-    /// Writes down that a generation is about to be dispatched. The key claimed for it, if any, is its from now on.
+    /// Writes down that a generation is about to be dispatched, once for its id. The key claimed for it, if any, is its from now on.
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError>;
 
     /// Writes down that the partner works on it: how to collect it, the polling interval, and the partner's name of it.
@@ -142,8 +142,9 @@ pub trait Calls: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Settled, CallsError>;
 
-    /// Writes down one HTTP request, once its answer is delivered or given up. Repeating it changes nothing.
-    async fn record(&self, call: CallRecord) -> Result<(), CallsError>;
+    /// Hands in the record of one HTTP request, once its answer is delivered or given up: it is written soon. Repeating it
+    /// changes nothing.
+    fn record(&self, call: CallRecord);
 
     /// Every generation that was dispatched and has not ended, oldest first: to be asked once, at start.
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError>;

@@ -153,8 +153,8 @@ impl Stores {
         settled.expect("the store answers")
     }
 
-    async fn record(&self, call: CallRecord) {
-        self.calls.record(call).await.expect("the store answers");
+    fn record(&self, call: CallRecord) {
+        self.calls.record(call);
     }
 
     /// Adds the account that the suites bill.

@@ -33,7 +33,7 @@ pub mod contract;
 pub use admission::{Admission, Load, Permit};
 pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use bucket::{Bucket, KeyAfter};
-pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, RefusedCall, Waiter};
+pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, Waiter};
 pub use calls::{
     Calls, CallsError, Claimed, Ending, Generation, KeyClaim, KeyDigest, Settled, Unfinished,
 };

@@ -17,7 +17,7 @@ use hyper_kit::{
     Application, Body, BoxError, ConnectionInfo, Incoming, Lookup, OriginPolicy, Params, Refusal,
     RouteError, Routes,
 };
-use router_core::{Bucket, ModelId, RequestId, Waiter};
+use router_core::{Bucket, ModelId, RequestId};
 use uuid::Uuid;
 
 use crate::access::{self, Observed};
@@ -131,7 +131,7 @@ pub(crate) struct Asked {
 /// How far a request is without waiting for a partner.
 enum Begun {
     Answered(Response<Body>),
-    Waits(Waiter),
+    Waits(call::Begun),
 }
 
 /// What is told of a request when it ends; dropped before that, it tells that the client left.
@@ -211,8 +211,8 @@ impl RouterApi {
         let begun = Box::pin(self.begin(head, body, &connection, &mut watched)).await;
         let mut response = match begun {
             Ok(Begun::Answered(response)) => response,
-            Ok(Begun::Waits(waiter)) => {
-                let (response, bucket) = call::answer(waiter, watched.request).await;
+            Ok(Begun::Waits(call)) => {
+                let (response, bucket) = call.answer(watched.request).await;
                 if let Some(bucket) = bucket {
                     watched.failed(bucket);
                 }

@@ -1,7 +1,7 @@
 //! `POST /v1/models/{provider}/{model}`: one call, from its head to its answer.
 //!
-//! The connection reads the body, hands it over and then merely waits: what runs is a task of its own, and nothing of the
-//! request is held meanwhile. Wherever the client leaves, the call is written down.
+//! The connection reads the body and then carries the call out while it waits; nothing of the request is held meanwhile. When
+//! the client leaves, what runs goes on as a task of its own. Wherever that is, the call is written down.
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -9,8 +9,10 @@ use http::{Response, StatusCode};
 use hyper_kit::{Body, BodyError, read_limited};
 use jiff::Timestamp;
 use router_core::{
-    Answered, Bucket, CallHead, ModelId, OpenCall, RefusedCall, RequestId, RouterError, Waiter,
+    Answered, Bucket, CallHead, Execution, ModelId, OpenCall, RequestId, RouterError, Waiter,
 };
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
 
 use crate::api::Asked;
 use crate::errors::ApiError;
@@ -21,6 +23,14 @@ use crate::{RouterService, delivery, reply};
 pub(crate) struct Opened<'a> {
     call: Option<OpenCall>,
     service: &'a RouterService,
+}
+
+/// A call whose answer is to be waited for.
+pub(crate) struct Begun {
+    execution: Execution,
+    waiter: Waiter,
+    /// Where the execution goes when the client leaves.
+    executions: TaskTracker,
 }
 
 /// Opens a call of a known caller: every check that needs no body. The head is not needed afterwards.
@@ -51,13 +61,11 @@ pub(crate) fn open<'a>(
         content_type,
         keys: &keys,
     };
-    match service.router.open(&asked.caller, call, now) {
-        Ok(call) => Ok(Opened {
-            call: Some(call),
-            service,
-        }),
-        Err(refused) => Err(written_down(service, refused)),
-    }
+    let call = service.router.open(&asked.caller, call, now)?;
+    Ok(Opened {
+        call: Some(call),
+        service,
+    })
 }
 
 fn respond(answered: Answered, request: RequestId) -> Response<Body> {
@@ -71,25 +79,34 @@ fn respond(answered: Answered, request: RequestId) -> Response<Body> {
     response.map(|body| delivery::telling(body, answered.delivery))
 }
 
-/// Has the end of a call written down.
-fn written_down(service: &RouterService, refused: RefusedCall) -> RouterError {
-    service.executions.spawn(refused.record);
-    refused.error
+impl Begun {
+    /// Waits for the answer; an error among the answers comes with its bucket.
+    pub(crate) async fn answer(self, request: RequestId) -> (Response<Body>, Option<Bucket>) {
+        let detach = detach(self.executions);
+        let answered = self.waiter.wait(self.execution, detach).await;
+        let bucket = answered.result.as_ref().err().map(RouterError::bucket);
+        (respond(answered, request), bucket)
+    }
 }
 
-/// Waits for the answer of a call; an error among the answers comes with its bucket.
-pub(crate) async fn answer(waiter: Waiter, request: RequestId) -> (Response<Body>, Option<Bucket>) {
-    let answered = waiter.wait().await;
-    let bucket = answered.result.as_ref().err().map(RouterError::bucket);
-    (respond(answered, request), bucket)
+/// Where an execution goes that nobody waits for any more: it becomes a task among `executions`, which count it from now on.
+pub fn detach(executions: TaskTracker) -> impl FnOnce(Execution) + Send {
+    let token = executions.token();
+    move |execution| {
+        // At the end of the program there is nowhere to go on; the next start takes up what runs.
+        if let Ok(runtime) = Handle::try_current() {
+            executions.spawn_on(execution, &runtime);
+        }
+        drop(token);
+    }
 }
 
 impl Opened<'_> {
-    /// Reads the body and starts the execution, whose answer is to be waited for.
+    /// Reads the body.
     ///
     /// # Errors
-    /// If the body cannot be read.
-    pub(crate) async fn run(self, body: Body) -> Result<Waiter, BodyError> {
+    /// If it cannot be read.
+    pub(crate) async fn run(self, body: Body) -> Result<Begun, BodyError> {
         let service = self.service;
         let config = &service.config;
         let body = match read_limited(body, config.body_bytes, config.read_pace).await {
@@ -100,8 +117,11 @@ impl Opened<'_> {
             }
         };
         let (execution, waiter) = self.take().run(body);
-        service.executions.spawn(execution);
-        Ok(waiter)
+        Ok(Begun {
+            execution,
+            waiter,
+            executions: service.executions.clone(),
+        })
     }
 
     /// The model that is called.
@@ -128,8 +148,7 @@ impl Opened<'_> {
 
     fn end(&mut self, error: RouterError) {
         if let Some(call) = self.call.take() {
-            let refused = call.refuse(error, self.service.clock.now());
-            written_down(self.service, refused);
+            call.refuse(error, self.service.clock.now());
         }
     }
 }

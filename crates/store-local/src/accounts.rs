@@ -17,6 +17,7 @@ use accounts::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
+use uuid::Uuid;
 
 use crate::columns::whole_micros;
 use crate::database::{Database, DatabaseError, Durability, Transaction};
@@ -85,6 +86,43 @@ pub(crate) fn bill(
         }
     });
     Ok(())
+}
+
+/// A charge whose entry in the ledger is written later than the roster hears of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bill<'a> {
+    pub(crate) account: &'a str,
+    pub(crate) generation: Uuid,
+    pub(crate) charge_cents: i64,
+    /// Microseconds.
+    pub(crate) at: i64,
+}
+
+/// Bills a generation in the roster alone and lets its hold go; whether an account is there that pays. The entries follow with
+/// [`post_bills`], from rows that commit with this.
+pub(crate) fn bill_ahead(
+    rows: &mut Transaction<'_>,
+    shelf: &Shelf,
+    account: &AccountId,
+    cause: Cause,
+    charge_cents: i64,
+) -> bool {
+    let is_known = shelf.read().account(account).is_some();
+    let account = account.clone();
+    shelf.later(rows, move |roster| {
+        if let Some(purse) = roster.purse(&account) {
+            match charge_cents {
+                0 => purse.release(cause),
+                _ => purse.post(cause, -charge_cents),
+            }
+        }
+    });
+    is_known
+}
+
+/// Writes the entries of what was billed ahead.
+pub(crate) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Result<()> {
+    ledger::post_bills(rows, bills)
 }
 
 impl SqliteAccounts {
@@ -187,6 +225,7 @@ impl Accounts for SqliteAccounts {
         limit: usize,
     ) -> Result<Vec<LedgerEntry>, AccountsError> {
         let account = account.clone();
+        self.database.catch_up().await;
         self.database
             .read(move |rows| ledger::newest(rows, &account, before, limit))
             .await

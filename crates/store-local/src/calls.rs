@@ -1,9 +1,12 @@
 //! Keys, generations and calls: what makes a call of a partner's model pay once.
 //!
-//! A generation is a row on the disk before its partner is asked, and is billed in the very transaction that settles it. The
-//! bytes of a result lie in a file, durable before the row that names it; only results with a key have one.
+//! A generation is on the disk before its partner is asked, and is billed in the very transaction that settles it. With a key it
+//! is in its row at once; without one it goes through a log ([`log`]). The bytes of a result lie in a file, durable before the row
+//! that names it; only results with a key have one.
 
 mod columns;
+mod event;
+mod log;
 mod replays;
 mod rows;
 mod usage;
@@ -12,7 +15,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use accounts::AccountId;
+use accounts::{AccountId, Cause};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -22,10 +25,12 @@ use router_core::{
 };
 use rusqlite::Connection;
 
-use crate::accounts::Shelf;
+use crate::accounts::{Shelf, bill_ahead};
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
+use event::{Accepted, Begun, Ended, Event};
 
+pub(crate) use log::{CallLog, Fold};
 pub(crate) use replays::Replays;
 pub use usage::SqliteUsage;
 
@@ -36,6 +41,7 @@ pub struct SqliteCalls {
     replays: Replays,
     accounts: Shelf,
     keyed: Keyed,
+    log: CallLog,
 }
 
 /// The generations under way that have a key, and whose results are therefore to be kept.
@@ -57,12 +63,19 @@ impl Keyed {
 }
 
 impl SqliteCalls {
-    pub(crate) fn new(database: Database, replays: Replays, accounts: Shelf, keyed: Keyed) -> Self {
+    pub(crate) fn new(
+        database: Database,
+        replays: Replays,
+        accounts: Shelf,
+        keyed: Keyed,
+        log: CallLog,
+    ) -> Self {
         Self {
             database,
             replays,
             accounts,
             keyed,
+            log,
         }
     }
 
@@ -79,6 +92,7 @@ impl SqliteCalls {
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, CallsError> {
+        self.database.catch_up().await;
         self.database.read(query).await.map_err(unavailable)
     }
 
@@ -96,13 +110,17 @@ impl SqliteCalls {
     }
 
     /// Makes the bytes of an outcome durable if they are to be told again, and answers where they are.
-    async fn keep(&self, id: GenerationId, ending: &Ending) -> Result<Replay, CallsError> {
+    async fn keep(
+        &self,
+        id: GenerationId,
+        ending: &Ending,
+        has_key: bool,
+    ) -> Result<Replay, CallsError> {
         let Ending::Kept { outcome, .. } = ending else {
             return Ok(Replay::NoBody);
         };
         match outcome.answer() {
             Some(answer) if !answer.body.is_empty() => {
-                let has_key = self.keyed.set().contains(&id);
                 if !has_key || answer.body.len() > REPLAY_CAP_BYTES {
                     return Ok(Replay::NotKept);
                 }
@@ -143,10 +161,14 @@ impl Calls for SqliteCalls {
 
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
         let has_key = self.keyed.set().contains(&generation.id);
+        let log = self.log.clone();
         self.write(Durability::Now.sure(), move |rows| {
-            rows::dispatch(rows, &generation)?;
+            let begun = Begun::of(&generation);
             if has_key {
+                rows::begin(rows, &begun)?;
                 rows::dispatch_key(rows, generation.id)?;
+            } else {
+                log.begin(generation.id, &generation.account, &Event::Begun(begun));
             }
             Ok(())
         })
@@ -162,15 +184,20 @@ impl Calls for SqliteCalls {
         now: Timestamp,
     ) -> Result<(), CallsError> {
         let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
+        let has_key = self.keyed.set().contains(&generation);
+        let log = self.log.clone();
         self.write(Durability::Now.end().sure(), move |rows| {
-            rows::accepted(
-                rows,
-                generation,
-                &handle,
-                poll_after,
-                task_id.as_deref(),
-                now,
-            )
+            let task_id = task_id.as_deref();
+            let accepted = Accepted::of(generation, &handle, poll_after, task_id, now);
+            if log.whose(generation).is_some() {
+                log.note(&Event::Accepted(accepted));
+                return Ok(());
+            }
+            if !has_key {
+                // Its end may be in the log alone.
+                log.fold(rows, Fold::All)?;
+            }
+            rows::accept(rows, &accepted)
         })
         .await
     }
@@ -183,30 +210,42 @@ impl Calls for SqliteCalls {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
-        let replay = self.keep(generation, &ending).await?;
-        let (keyed, accounts) = (self.keyed.clone(), self.accounts.clone());
+        let has_key = self.keyed.set().contains(&generation);
+        let replay = self.keep(generation, &ending, has_key).await?;
+        let (keyed, accounts, log) = (self.keyed.clone(), self.accounts.clone(), self.log.clone());
         let (account, task_id) = (account.clone(), task_id.map(str::to_owned));
         self.write(Durability::Now.end().sure(), move |rows| {
-            let settled = rows::settle(
-                rows,
-                &accounts,
-                (generation, &account),
-                &ending,
-                replay,
-                task_id.as_deref(),
-                now,
-            )?;
-            rows.after_commit(move || {
-                keyed.set().remove(&generation);
-            });
-            Ok(settled)
+            let of = (generation, &account);
+            let mut ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
+            match log.whose(generation) {
+                Some(owner) if owner != account => Ok(Settled::Before),
+                Some(_) => {
+                    let cause = Cause::Generation(generation.0);
+                    let cents = ended.charge_cents;
+                    ended.is_billed = bill_ahead(rows, &accounts, &account, cause, cents);
+                    log.end(generation, &Event::Ended(ended));
+                    Ok(Settled::Now)
+                }
+                None => {
+                    if !has_key {
+                        // Its end may be in the log alone.
+                        log.fold(rows, Fold::All)?;
+                    }
+                    let settled = rows::settle(rows, &accounts, of, &ending, &ended, now)?;
+                    rows.after_commit(move || {
+                        keyed.set().remove(&generation);
+                    });
+                    Ok(settled)
+                }
+            }
         })
         .await
     }
 
-    async fn record(&self, call: CallRecord) -> Result<(), CallsError> {
-        let how = Durability::Idle.sure();
-        self.write(how, move |rows| rows::record(rows, &call)).await
+    fn record(&self, call: CallRecord) {
+        if self.log.hand_in(call) {
+            self.database.nudge();
+        }
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
@@ -219,6 +258,7 @@ impl Calls for SqliteCalls {
         keep_from: Timestamp,
         limit: usize,
     ) -> Result<usize, CallsError> {
+        self.database.catch_up().await;
         let expired = self.write(Durability::Lazy.end(), move |rows| {
             rows::expire(rows, now, keep_from, limit)
         });

@@ -2,8 +2,11 @@
 //!
 //! Exactly one connection ever writes or checkpoints. Readers see what was committed when they begin.
 
+mod bulk;
+mod committer;
 mod connection;
 mod migrations;
+mod operation;
 mod readers;
 mod transaction;
 mod writer;
@@ -14,15 +17,19 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::OpenError;
 use crate::blobs::Journal;
+use crate::calls::{CallLog, Fold};
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
-use writer::{Need, Writer};
+use committer::Committer;
+use operation::Need;
+use writer::{Writer, Written};
 
+pub(crate) use bulk::{Insert, Values};
 pub use migrations::MigrationError;
+pub(crate) use operation::{Durability, Write};
 pub(crate) use readers::Readers;
 pub(crate) use transaction::Transaction;
-pub(crate) use writer::{Durability, Write};
 
 /// The rows cannot be read or written now.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -53,6 +60,7 @@ struct Inner {
     writer: Writer,
     health: Health,
     reserve: Reserve,
+    log: CallLog,
     /// After the connections, so that they are closed before the directory is given up.
     _directory: Arc<Directory>,
 }
@@ -64,6 +72,7 @@ impl Database {
         health: Health,
         reserve: Reserve,
         journal: Journal,
+        log: CallLog,
         first: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<(Self, T), OpenError> {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
@@ -74,13 +83,20 @@ impl Database {
         let done = first(&transaction).map_err(failed)?;
         transaction.commit().map_err(failed)?;
         let readers = Readers::open(&path).map_err(failed)?;
-        let writer = Writer::start(connection, health.clone(), reserve.clone(), journal);
-        let writer = writer.map_err(failed)?;
+        let committer = Committer::new(
+            connection,
+            health.clone(),
+            reserve.clone(),
+            journal,
+            log.clone(),
+        );
+        let writer = Writer::start(committer.map_err(failed)?);
         let database = Self(Arc::new(Inner {
             readers,
             writer,
             health,
             reserve,
+            log,
             _directory: directory,
         }));
         Ok((database, done))
@@ -103,12 +119,13 @@ impl Database {
             self.0.reserve.for_growth()?;
         }
         self.0.health.check()?;
-        let answer = self.0.writer.send(how, operation)?;
-        let Ok(answer) = answer.await else {
-            self.0.health.check()?;
-            return Err(DatabaseError::Abandoned);
-        };
-        answer
+        match self.0.writer.write(how, operation)? {
+            Written::Now(answer) => answer,
+            Written::Later(answer) => answer.await.unwrap_or_else(|_| {
+                self.0.health.check()?;
+                Err(DatabaseError::Abandoned)
+            }),
+        }
     }
 
     /// Runs `query` on a reading connection, within one snapshot. It is to be short: a long one keeps the log from shrinking.
@@ -118,6 +135,26 @@ impl Database {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         self.0.readers.read(query).await
+    }
+
+    /// Brings what the log of calls has into the rows, for whoever reads those. Where nothing can be written, they are read as
+    /// they are.
+    pub(crate) async fn catch_up(&self) {
+        if !self.0.log.is_ahead() {
+            return;
+        }
+        let log = self.0.log.clone();
+        let how = Durability::Lazy.end().sure();
+        let folded = self.write(how, move |rows| log.fold(rows, Fold::All)).await;
+        if let Err(error) = folded {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "the newest calls are not among those that are read");
+        }
+    }
+
+    /// Has what was handed in to the log of calls written soon.
+    pub(crate) fn nudge(&self) {
+        self.0.writer.nudge();
     }
 
     /// The connections that read, for whoever does nothing else.

@@ -9,7 +9,7 @@ use v1_compat::UserFilesBounds;
 
 use crate::accounts::SqliteAccounts;
 use crate::blobs::{FileBlobs, Journal, journal};
-use crate::calls::{Replays, SqliteCalls};
+use crate::calls::{CallLog, Replays, SqliteCalls};
 use crate::clock::Clock;
 use crate::database::{Database, DatabaseError, Durability, MigrationError};
 use crate::directory::{Directory, DirectoryError};
@@ -94,9 +94,12 @@ impl Store {
         // First of all: on a full disk it makes the room that opening takes.
         let reserve = Reserve::open(&directory, options.reserve);
         let journal = Journal::new(Arc::clone(&directory), health.clone());
+        let log = CallLog::default();
         let now = options.clock.now();
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
+            // Before anybody reads what it brings into the rows.
+            CallLog::take_up(rows)?;
             let shelf = account_rows::load(rows, options.tier)?;
             let keyed = calls::take_up(rows)?;
             Ok((
@@ -111,6 +114,7 @@ impl Store {
             health.clone(),
             reserve.clone(),
             journal.clone(),
+            log.clone(),
             first,
         )?;
         let (database, (board, shelf, keyed, (newest, journaled))) = opened;
@@ -119,7 +123,7 @@ impl Store {
             health.clone(),
             options.clock.clone(),
         );
-        let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), keyed);
+        let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), keyed, log);
         let accounts = SqliteAccounts::new(database.clone(), shelf);
         let jobs = SqliteJobs::new(database.clone(), board);
         let blobs = FileBlobs::open(

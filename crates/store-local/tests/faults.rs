@@ -10,8 +10,8 @@ use bytes::Bytes;
 use fail::FailScenario;
 use jiff::{SignedDuration, Timestamp};
 use router_core::{
-    Answer, Bucket, Calls, CallsError, Claimed, Ending, Generation, GenerationId, Handle, KeyClaim,
-    KeyDigest, Outcome, Settled,
+    Answer, Bucket, CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId,
+    Handle, KeyClaim, KeyDigest, Outcome, RequestId, Settled, Usage, UsageQuery,
 };
 use store_local::{FileBlobs, SqliteCalls, SqliteRecords, Store};
 use tempfile::TempDir;
@@ -267,6 +267,57 @@ async fn a_full_disk_leaves_a_generation_running_until_its_end_is_written_with_i
     assert_eq!(again, Claimed::Replay(claim.generation, outcome.clone()));
     let credits = store.accounts().credits(&claim.account).await;
     assert_eq!(credits.expect("an answer").balance_cents, -5);
+    scenario.teardown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no_record() {
+    let scenario = FailScenario::setup();
+    let (_root, store) = store();
+    let (calls, claim) = dispatched(&store).await;
+    let now = claim.expires_at;
+    let generation = Generation {
+        id: GenerationId(Uuid::from_u128(2)),
+        account: claim.account.clone(),
+        model: "bfl/flux-2".parse().expect("a valid id"),
+        hold_cents: 5,
+        dispatched_at: now,
+    };
+    fault("database-commit", "return(full)");
+    let refused = calls.dispatch(generation.clone()).await;
+    assert!(matches!(refused, Err(CallsError::Full(_))), "{refused:?}");
+    fail::remove("database-commit");
+    let dispatched = calls.dispatch(generation.clone()).await;
+    dispatched.expect("there is room again");
+    let settle = async || {
+        let ending = Ending::Released(Bucket::ServiceUnavailable);
+        calls
+            .settle(generation.id, &claim.account, ending, None, now)
+            .await
+    };
+    fault("database-commit", "return(full)");
+    calls.record(CallRecord {
+        request: RequestId(generation.id.0),
+        account: claim.account.clone(),
+        model: None,
+        key: None,
+        generation: Some(generation.id),
+        bucket: Some(Bucket::ServiceUnavailable),
+        replayed: false,
+        received_at: now,
+        answered_at: now,
+        delivered: true,
+    });
+    let refused = settle().await.expect_err("the disk is full");
+    assert!(matches!(refused, CallsError::Full(_)), "{refused:?}");
+    fail::remove("database-commit");
+    assert_eq!(settle().await.expect("there is room again"), Settled::Now);
+    assert_eq!(settle().await.expect("an answer"), Settled::Before);
+    let page = calls.page(&UsageQuery::default(), None, 10).await;
+    let page = page.expect("an answer");
+    assert_eq!(page.len(), 1);
+    let settled = page[0].generation.as_ref().expect("it was dispatched");
+    assert_eq!(settled.settled_at, Some(now));
     scenario.teardown();
 }
 

@@ -161,8 +161,10 @@ impl Process {
                 .open(&caller, head, now())
                 .expect("its head is right");
             let (execution, waiter) = open.run(Bytes::from_static(b"{}"));
-            tokio::spawn(execution);
-            let answered = waiter.wait().await;
+            let detach = |execution| {
+                tokio::spawn(execution);
+            };
+            let answered = waiter.wait(execution, detach).await;
             answered.delivery.delivered();
             (answered.result, answered.replayed)
         })

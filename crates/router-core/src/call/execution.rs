@@ -191,8 +191,8 @@ pub(super) async fn settle(
     }
 }
 
-/// Writes again and again, with growing pauses, while the store refuses: of a generation, or of the call of its id.
-pub(super) async fn insist<'a, T>(
+/// Writes again and again, with growing pauses, while the store refuses.
+async fn insist<'a, T>(
     router: &Inner,
     id: GenerationId,
     write: impl Fn() -> BoxFuture<'a, Result<T, CallsError>>,

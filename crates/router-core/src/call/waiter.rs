@@ -1,13 +1,16 @@
 //! The half of a call that the connection holds: it waits under the deadline, and leaving it hurts nobody.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use super::Execution;
 use super::running::{Reply, Running};
-use crate::{Answer, Bucket, GenerationId, RouterError, Timer};
+use crate::router::Inner;
+use crate::{Answer, Bucket, CallRecord, GenerationId, RouterError, Timer};
 
 /// Where an attempt stands; shared by its execution and its waiter, who race to move it on.
 #[derive(Debug, Default)]
@@ -29,9 +32,7 @@ enum Stage {
 pub struct Waiter {
     attempt: Arc<Attempt>,
     replied: oneshot::Receiver<Reply>,
-    timer: TimerHandle,
-    deadline: Duration,
-    has_key: bool,
+    /// Taken when there is an answer.
     delivery: Option<Delivery>,
 }
 
@@ -46,24 +47,19 @@ pub struct Answered {
     pub delivery: Delivery,
 }
 
-/// Remembers whether the caller got the whole answer; dropping it tells that it did not.
-#[derive(Debug)]
+/// Remembers whether the caller got the whole answer; dropping it tells that it did not. The call is on record then.
 pub struct Delivery {
-    tell: Option<oneshot::Sender<Told>>,
-    told: Told,
+    router: Arc<Inner>,
+    /// Taken when it is handed in.
+    record: Option<CallRecord>,
 }
 
-/// How a call ended, as far as its record is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) bucket: Option<Bucket>,
-    pub(super) generation: Option<GenerationId>,
-    pub(super) replayed: bool,
-    pub(super) answered_at: Option<Timestamp>,
-    pub(super) delivered: bool,
+/// An execution that is carried out by whoever waits for it. What is left of it when they leave is detached: nothing may
+/// stop it.
+struct Carried<D: FnOnce(Execution)> {
+    execution: Option<Execution>,
+    detach: Option<D>,
 }
-
-struct TimerHandle(Arc<dyn Timer>);
 
 impl Attempt {
     /// Whether its waiter left before anything was dispatched.
@@ -116,48 +112,52 @@ impl Attempt {
 
 impl Waiter {
     pub(super) fn new(
+        router: Arc<Inner>,
         attempt: Arc<Attempt>,
         replied: oneshot::Receiver<Reply>,
-        tell: oneshot::Sender<Told>,
-        timer: Arc<dyn Timer>,
-        deadline: Duration,
-        has_key: bool,
+        record: CallRecord,
     ) -> Self {
         let delivery = Delivery {
-            tell: Some(tell),
-            told: Told::default(),
+            router,
+            record: Some(CallRecord {
+                delivered: false,
+                ..record
+            }),
         };
         Self {
             attempt,
             replied,
-            timer: TimerHandle(timer),
-            deadline,
-            has_key,
             delivery: Some(delivery),
         }
     }
 
-    /// Waits for the reply, at most until the deadline.
-    pub async fn wait(mut self) -> Answered {
-        let timer = Arc::clone(&self.timer.0);
+    /// Carries the execution out and waits for the reply, at most until the deadline. What is left of the execution then, or
+    /// when the future is dropped, goes to `detach`, which has to see it to its end.
+    pub async fn wait(self, execution: Execution, detach: impl FnOnce(Execution)) -> Answered {
+        let mut carried = Carried {
+            execution: Some(execution),
+            detach: Some(detach),
+        };
+        // Declared after it and so dropped before it: what is not dispatched when the caller leaves will not be.
+        let mut waiter = self;
+        let (timer, deadline) = waiter.clock();
         let replied = tokio::select! {
             biased;
-            replied = &mut self.replied => replied.ok(),
-            () = timer.sleep(self.deadline) => {
-                let running = self.attempt.leave(Bucket::DeadlineExceeded);
-                let replied = self.replied.try_recv().ok();
-                replied.or_else(|| Some(self.deadline_exceeded(running.as_deref())))
+            replied = async {
+                poll_fn(|cx| carried.poll(cx)).await;
+                (&mut waiter.replied).await.ok()
+            } => replied,
+            () = timer.sleep(deadline) => {
+                let running = waiter.attempt.leave(Bucket::DeadlineExceeded);
+                let replied = waiter.replied.try_recv().ok();
+                replied.or_else(|| Some(waiter.deadline_exceeded(running.as_deref())))
             }
         };
         let reply = replied.unwrap_or_else(stopped);
-        let mut delivery = self.delivery.take().expect("it is taken only here");
-        delivery.told = Told {
-            bucket: reply.result.as_ref().err().map(RouterError::bucket),
-            generation: reply.generation,
-            replayed: reply.replayed,
-            answered_at: Some(timer.now()),
-            delivered: false,
-        };
+        let mut delivery = waiter.delivery.take().expect("it is taken only here");
+        let generation = reply.generation.or_else(|| waiter.attempt.generation());
+        let bucket = reply.result.as_ref().err().map(RouterError::bucket);
+        delivery.note(generation, bucket, reply.replayed);
         Answered {
             result: reply.result,
             replayed: reply.replayed,
@@ -165,10 +165,19 @@ impl Waiter {
         }
     }
 
+    fn clock(&self) -> (Arc<dyn Timer>, Duration) {
+        let delivery = self.delivery.as_ref().expect("there is no answer yet");
+        let router = &delivery.router;
+        (Arc::clone(&router.ports.timer), router.config.deadline)
+    }
+
     fn deadline_exceeded(&self, running: Option<&Running>) -> Reply {
-        let retry_after = running
-            .filter(|_| self.has_key)
-            .and_then(Running::retry_after);
+        let record = self
+            .delivery
+            .as_ref()
+            .and_then(|delivery| delivery.record.as_ref());
+        let has_key = record.is_some_and(|record| record.key.is_some());
+        let retry_after = running.filter(|_| has_key).and_then(Running::retry_after);
         Reply {
             result: Err(RouterError::Deadline { retry_after }),
             generation: None,
@@ -189,40 +198,64 @@ fn stopped() -> Reply {
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.attempt.leave(Bucket::ClientDisconnected);
+        if let Some(delivery) = &mut self.delivery {
+            let generation = self.attempt.generation();
+            delivery.note(generation, Some(Bucket::ClientDisconnected), false);
+        }
     }
 }
 
 impl Delivery {
     /// The caller got the whole answer.
     pub fn delivered(mut self) {
-        self.told.delivered = true;
+        if let Some(record) = &mut self.record {
+            record.delivered = true;
+        }
+    }
+
+    /// Takes down how the call ends, now.
+    fn note(&mut self, generation: Option<GenerationId>, bucket: Option<Bucket>, replayed: bool) {
+        if let Some(record) = &mut self.record {
+            record.generation = generation;
+            record.bucket = bucket;
+            record.replayed = replayed;
+            record.answered_at = self.router.ports.timer.now();
+        }
     }
 }
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        if let Some(tell) = self.tell.take() {
-            // Nobody listens when the program stops.
-            let _ = tell.send(self.told);
+        if let Some(record) = self.record.take() {
+            self.router.ports.calls.record(record);
         }
     }
 }
 
-impl Default for Told {
-    /// The caller left before there was an answer.
-    fn default() -> Self {
-        Self {
-            bucket: Some(Bucket::ClientDisconnected),
-            generation: None,
-            replayed: false,
-            answered_at: None,
-            delivered: false,
+impl<D: FnOnce(Execution)> Carried<D> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Out of its place, so that one that panics is not detached.
+        let Some(mut execution) = self.execution.take() else {
+            return Poll::Ready(());
+        };
+        let polled = execution.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.execution = Some(execution);
+        }
+        polled
+    }
+}
+
+impl<D: FnOnce(Execution)> Drop for Carried<D> {
+    fn drop(&mut self) {
+        if let (Some(execution), Some(detach)) = (self.execution.take(), self.detach.take()) {
+            detach(execution);
         }
     }
 }
 
-impl std::fmt::Debug for TimerHandle {
+impl std::fmt::Debug for Delivery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Timer")
+        write!(f, "Delivery({:?})", self.record)
     }
 }

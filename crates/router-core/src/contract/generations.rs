@@ -84,7 +84,7 @@ async fn a_charge_ends_the_hold_whatever_it_is(stores: Stores) {
 async fn nothing_is_billed_for_what_never_ran(stores: Stores) {
     stores.open_account().await;
     stores.dispatch(1, 7).await;
-    stores.record(record(1, 0)).await;
+    stores.record(record(1, 0));
     let released = Ending::Released(Bucket::ServiceUnavailable);
     assert_eq!(stores.settle(1, released).await, Settled::Now);
     assert_eq!(stores.credits().await.balance_cents, 0);

@@ -33,7 +33,7 @@ async fn a_call_reads_back_with_its_generation(stores: Stores) {
     stores.open_account().await;
     stores.dispatch(1, 9).await;
     stores.accepted(1, b"handle").await;
-    stores.record(record(1, 40)).await;
+    stores.record(record(1, 40));
     let running = page(&stores, &UsageQuery::default()).await;
     assert_eq!(
         running[0]
@@ -53,7 +53,7 @@ async fn a_call_reads_back_with_its_generation(stores: Stores) {
         delivered: false,
         ..record(2, 41)
     };
-    stores.record(refused.clone()).await;
+    stores.record(refused.clone());
     let expected = [
         UsageRow {
             call: refused,
@@ -77,7 +77,7 @@ async fn a_call_reads_back_with_its_generation(stores: Stores) {
 
 async fn a_call_is_recorded_once(stores: Stores) {
     for _ in 0..2 {
-        stores.record(record(1, 0)).await;
+        stores.record(record(1, 0));
     }
     assert_eq!(page(&stores, &UsageQuery::default()).await.len(), 1);
 }
@@ -86,7 +86,7 @@ async fn pages_are_newest_first_and_whole(stores: Stores) {
     // Two of each second: the id decides between them.
     for n in 0..10_u128 {
         let second = i64::try_from(n / 2).expect("few");
-        stores.record(record(n, second)).await;
+        stores.record(record(n, second));
     }
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
@@ -111,12 +111,10 @@ async fn a_query_narrows_by_account_and_time(stores: Stores) {
     for n in 0..6_u128 {
         let owner = if n % 2 == 0 { "acme" } else { "other" };
         let second = i64::try_from(n).expect("few");
-        stores
-            .record(CallRecord {
-                account: account(owner),
-                ..record(n, second)
-            })
-            .await;
+        stores.record(CallRecord {
+            account: account(owner),
+            ..record(n, second)
+        });
     }
     let query = UsageQuery {
         account: Some(account("acme")),
@@ -140,21 +138,21 @@ async fn a_generation_counts_for_the_call_that_began_it(stores: Stores) {
     stores.open_account().await;
     stores.dispatch(1, 9).await;
     stores.settle(1, answered(b"{}", 4)).await;
-    stores.record(record(1, 0)).await;
+    stores.record(record(1, 0));
     for n in [2, 3] {
         let replay = CallRecord {
             generation: Some(id(1)),
             replayed: true,
             ..record(n, 1)
         };
-        stores.record(replay).await;
+        stores.record(replay);
     }
     let refused = CallRecord {
         generation: None,
         bucket: Some(Bucket::RateLimited),
         ..record(4, 2)
     };
-    stores.record(refused).await;
+    stores.record(refused);
     let totals = stores.usage.totals(&UsageQuery::default()).await;
     let expected = ModelTotal {
         account: account("acme"),
@@ -174,7 +172,7 @@ async fn what_is_over_is_forgotten_in_bounded_steps(stores: Stores) {
         stores.claim(claim(key, n), 0).await;
         stores.dispatch(n, 0).await;
         stores.settle(n, answered(b"{\"result\":1}", 0)).await;
-        stores.record(record(n, 0)).await;
+        stores.record(record(n, 0));
     }
     stores.claim(claim(9, 9), 0).await;
     let expire = async |now, keep_from, limit| {

@@ -1,13 +1,15 @@
 //! The SQL of the ledger.
 
+use std::collections::BTreeMap;
+
 use accounts::{AccountId, Cause, LedgerEntry};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::Shelf;
+use super::{Bill, Shelf};
 use crate::columns::{Id, Micros, unreadable, whole_micros};
-use crate::database::Transaction;
+use crate::database::{Insert, Transaction, Values};
 
 /// An entry with a cause of a kind that this program does not write.
 #[derive(Debug, thiserror::Error)]
@@ -27,19 +29,12 @@ pub(super) fn post(
 ) -> rusqlite::Result<LedgerEntry> {
     let of_account = account.clone();
     let (why, id) = spell(cause);
-    let added = rows
-        .prepare_cached(
-            "INSERT INTO ledger (account, why, cause, amount_cents, at) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (account, why, cause) DO NOTHING",
-        )?
-        .execute(params![
-            account.as_str(),
-            why,
-            id,
-            amount_cents,
-            Micros(now)
-        ])?;
-    if added == 0 {
+    if !add(
+        rows,
+        (account.as_str(), why, id),
+        amount_cents,
+        now.as_microsecond(),
+    )? {
         shelf.later(rows, move |roster| {
             if let Some(purse) = roster.purse(&of_account) {
                 purse.release(cause);
@@ -49,8 +44,7 @@ pub(super) fn post(
         return entry.ok_or(rusqlite::Error::QueryReturnedNoRows);
     }
     let seq = rows.last_insert_rowid();
-    rows.prepare_cached("UPDATE accounts SET balance_cents = balance_cents + ?2 WHERE id = ?1")?
-        .execute(params![account.as_str(), amount_cents])?;
+    change_balance(rows, account.as_str(), amount_cents)?;
     shelf.later(rows, move |roster| {
         if let Some(purse) = roster.purse(&of_account) {
             purse.post(cause, amount_cents);
@@ -63,6 +57,53 @@ pub(super) fn post(
         amount_cents,
         at: whole_micros(now),
     })
+}
+
+/// Adds the entries of bills that the roster knows of already, and takes their sums off the balances.
+pub(super) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Result<()> {
+    const INSERT: Insert = Insert {
+        into: "INSERT INTO ledger (account, why, cause, amount_cents, at)",
+        columns: 5,
+    };
+    let values = |bill: &Bill<'_>, values: &mut Values<'_, '_>| {
+        let (why, id) = spell(Cause::Generation(bill.generation));
+        values.put(bill.account)?;
+        values.put(why)?;
+        values.put(id)?;
+        values.put(-bill.charge_cents)?;
+        values.put(bill.at)
+    };
+    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+    INSERT.all(rows, bills, values, |bill| {
+        let sum = sums.entry(bill.account).or_default();
+        *sum = sum.saturating_sub(bill.charge_cents);
+    })?;
+    for (account, amount_cents) in sums {
+        change_balance(rows, account, amount_cents)?;
+    }
+    Ok(())
+}
+
+/// Adds an entry unless there is one for its cause; whether it did.
+fn add(
+    rows: &Connection,
+    (account, why, cause): (&str, i64, Id),
+    amount_cents: i64,
+    at_us: i64,
+) -> rusqlite::Result<bool> {
+    let added = rows
+        .prepare_cached(
+            "INSERT INTO ledger (account, why, cause, amount_cents, at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (account, why, cause) DO NOTHING",
+        )?
+        .execute(params![account, why, cause, amount_cents, at_us])?;
+    Ok(added > 0)
+}
+
+fn change_balance(rows: &Connection, account: &str, amount_cents: i64) -> rusqlite::Result<()> {
+    rows.prepare_cached("UPDATE accounts SET balance_cents = balance_cents + ?2 WHERE id = ?1")?
+        .execute(params![account, amount_cents])?;
+    Ok(())
 }
 
 /// The newest entries of an account, below `before` where it is given.

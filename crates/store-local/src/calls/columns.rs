@@ -4,11 +4,12 @@ use bytes::Bytes;
 use router_core::{Answer, Bucket, Ending, Outcome, Refusal};
 use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use serde::{Deserialize, Serialize};
 
 use crate::columns::unreadable;
 
 /// Where the bytes of an outcome are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Replay {
     /// There are none.
     NoBody,
@@ -19,9 +20,10 @@ pub(super) enum Replay {
 }
 
 /// The columns of an outcome.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct OutcomeColumns<'a> {
-    pub(super) outcome: &'static str,
-    pub(super) bucket: Option<&'static str>,
+    pub(super) outcome: &'a str,
+    pub(super) bucket: Option<&'a str>,
     pub(super) code: Option<&'a str>,
     pub(super) message: Option<&'a str>,
     pub(super) content_type: Option<&'a str>,

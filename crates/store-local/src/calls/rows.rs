@@ -6,15 +6,14 @@ use std::time::Duration;
 use ::accounts::{AccountId, Cause, Fingerprint};
 use bytes::Bytes;
 use jiff::Timestamp;
-use router_core::{
-    CallRecord, Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished,
-};
+use router_core::{Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::columns::{OutcomeColumns, Replay, StoredOutcome};
+use super::columns::{Replay, StoredOutcome};
+use super::event::{Accepted, Begun, Ended, Life, Recorded};
 use crate::accounts::{self, Shelf};
 use crate::columns::{Id, Micros, parse};
-use crate::database::Transaction;
+use crate::database::{Insert, Transaction, Values};
 
 /// What a key stands for, as its rows tell it.
 #[derive(Debug)]
@@ -107,19 +106,56 @@ fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, Claim)> {
 }
 
 /// Writes down that a generation is about to be dispatched, in one statement.
-pub(super) fn dispatch(rows: &Connection, generation: &Generation) -> rusqlite::Result<()> {
+pub(super) fn begin(rows: &Connection, begun: &Begun<'_>) -> rusqlite::Result<()> {
     rows.prepare_cached(
         "INSERT INTO generations (id, account, model, hold_cents, dispatched_at) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO NOTHING",
     )?
     .execute(params![
-        Id(generation.id.0),
-        generation.account.as_str(),
-        generation.model.as_str(),
-        cents(generation.hold_cents),
-        Micros(generation.dispatched_at),
+        Id(begun.id),
+        begun.account,
+        begun.model,
+        begun.hold_cents,
+        begun.at
     ])?;
     Ok(())
+}
+
+/// Writes down all that is known of these generations; `inserted` is told of those that were not there.
+pub(super) fn insert<'i>(
+    rows: &Connection,
+    lives: &'i [Life<'i>],
+    inserted: impl FnMut(&'i Life<'i>),
+) -> rusqlite::Result<()> {
+    const INSERT: Insert = Insert {
+        into: "INSERT INTO generations (id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at,
+            task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay)",
+        columns: 17,
+    };
+    let values = |life: &Life<'_>, values: &mut Values<'_, '_>| {
+        let (begun, accepted, ended) = (&life.begun, life.accepted.as_ref(), life.ended.as_ref());
+        let outcome = ended.map(|ended| &ended.outcome);
+        let handle = accepted.filter(|_| ended.is_none());
+        let task_id = ended.and_then(|ended| ended.task_id);
+        values.put(Id(begun.id))?;
+        values.put(begun.account)?;
+        values.put(begun.model)?;
+        values.put(begun.hold_cents)?;
+        values.put(begun.at)?;
+        values.put(handle.map(|accepted| accepted.handle))?;
+        values.put(accepted.map(|accepted| accepted.poll_after_ms))?;
+        values.put(accepted.map(|accepted| accepted.at))?;
+        values.put(task_id.or(accepted.and_then(|accepted| accepted.task_id)))?;
+        values.put(ended.map(|ended| ended.at))?;
+        values.put(ended.map(|ended| ended.charge_cents))?;
+        values.put(outcome.and_then(|outcome| outcome.bucket))?;
+        values.put(outcome.map(|outcome| outcome.outcome))?;
+        values.put(outcome.and_then(|outcome| outcome.code))?;
+        values.put(outcome.and_then(|outcome| outcome.message))?;
+        values.put(outcome.and_then(|outcome| outcome.content_type))?;
+        values.put(ended.map_or(Replay::NoBody, |ended| ended.replay))
+    };
+    INSERT.all(rows, lives, values, inserted)
 }
 
 /// Writes down that the key of a generation is dispatched with it.
@@ -130,27 +166,43 @@ pub(super) fn dispatch_key(rows: &Connection, id: GenerationId) -> rusqlite::Res
 }
 
 /// Writes down that the partner works on a generation.
-pub(super) fn accepted(
-    rows: &Connection,
-    id: GenerationId,
-    handle: &Handle,
-    poll_after: Duration,
-    task_id: Option<&str>,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    let poll_after_ms = i64::try_from(poll_after.as_millis()).unwrap_or(i64::MAX);
+pub(super) fn accept(rows: &Connection, accepted: &Accepted<'_>) -> rusqlite::Result<()> {
     rows.prepare_cached(
         "UPDATE generations SET handle = ?2, poll_after_ms = ?3, task_id = ?4, accepted_at = ?5
          WHERE id = ?1 AND settled_at IS NULL",
     )?
     .execute(params![
-        Id(id.0),
-        handle.0.as_ref(),
-        poll_after_ms,
-        task_id,
-        Micros(now),
+        Id(accepted.id),
+        accepted.handle,
+        accepted.poll_after_ms,
+        accepted.task_id,
+        accepted.at,
     ])?;
     Ok(())
+}
+
+/// Writes down how a generation ends; whether it had not ended before.
+pub(super) fn end(rows: &Connection, ended: &Ended<'_>) -> rusqlite::Result<bool> {
+    let changed = rows
+        .prepare_cached(
+            "UPDATE generations SET settled_at = ?1, charge_cents = ?2, bucket = ?3, outcome = ?4, code = ?5, message = ?6,
+                content_type = ?7, replay = ?8, task_id = coalesce(?9, task_id), handle = NULL
+             WHERE id = ?10 AND account = ?11 AND settled_at IS NULL",
+        )?
+        .execute(params![
+            ended.at,
+            ended.charge_cents,
+            ended.outcome.bucket,
+            ended.outcome.outcome,
+            ended.outcome.code,
+            ended.outcome.message,
+            ended.outcome.content_type,
+            ended.replay,
+            ended.task_id,
+            Id(ended.id),
+            ended.account,
+        ])?;
+    Ok(changed > 0)
 }
 
 /// Ends a generation, once, and bills it with it.
@@ -159,35 +211,10 @@ pub(super) fn settle(
     shelf: &Shelf,
     (id, account): (GenerationId, &AccountId),
     ending: &Ending,
-    replay: Replay,
-    task_id: Option<&str>,
+    ended: &Ended<'_>,
     now: Timestamp,
 ) -> rusqlite::Result<Settled> {
-    let columns = OutcomeColumns::of(ending);
-    let charge_cents = match ending {
-        Ending::Released(_) => 0,
-        Ending::Kept { charge_cents, .. } => *charge_cents,
-    };
-    let ended = rows
-        .prepare_cached(
-            "UPDATE generations SET settled_at = ?1, charge_cents = ?2, bucket = ?3, outcome = ?4, code = ?5, message = ?6,
-                content_type = ?7, replay = ?8, task_id = coalesce(?9, task_id), handle = NULL
-             WHERE id = ?10 AND account = ?11 AND settled_at IS NULL",
-        )?
-        .execute(params![
-            Micros(now),
-            cents(charge_cents),
-            columns.bucket,
-            columns.outcome,
-            columns.code,
-            columns.message,
-            columns.content_type,
-            replay,
-            task_id,
-            Id(id.0),
-            account.as_str(),
-        ])?;
-    let has_ended = ended > 0;
+    let has_ended = end(rows, ended)?;
     let frees = if has_ended {
         matches!(ending, Ending::Released(_))
     } else {
@@ -200,9 +227,9 @@ pub(super) fn settle(
     if !has_ended {
         return Ok(Settled::Before);
     }
-    if matches!(ending, Ending::Kept { .. }) {
+    if let Ending::Kept { charge_cents, .. } = ending {
         let cause = Cause::Generation(id.0);
-        accounts::bill(rows, shelf, account, cause, charge_cents, now)?;
+        accounts::bill(rows, shelf, account, cause, *charge_cents, now)?;
     }
     Ok(Settled::Now)
 }
@@ -212,25 +239,26 @@ fn is_dispatched(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> 
         .exists([Id(id.0)])
 }
 
-/// Writes one HTTP request down, in one statement.
-pub(super) fn record(rows: &Connection, call: &CallRecord) -> rusqlite::Result<()> {
-    rows.prepare_cached(
-        "INSERT INTO calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at, delivered)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
-    )?
-    .execute(params![
-        Micros(call.received_at),
-        Id(call.request.0),
-        call.account.as_str(),
-        call.model.as_ref().map(router_core::ModelId::as_str),
-        call.key.map(|key| key.0),
-        call.generation.map(|generation| Id(generation.0)),
-        call.bucket.map(router_core::Bucket::name),
-        call.replayed,
-        Micros(call.answered_at),
-        call.delivered,
-    ])?;
-    Ok(())
+/// Writes HTTP requests down, but for those that are there.
+pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Result<()> {
+    const INSERT: Insert = Insert {
+        into: "INSERT INTO calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at,
+            delivered)",
+        columns: 10,
+    };
+    let values = |call: &Recorded<'_>, values: &mut Values<'_, '_>| {
+        values.put(call.received_at)?;
+        values.put(Id(call.request))?;
+        values.put(call.account)?;
+        values.put(call.model)?;
+        values.put(call.key)?;
+        values.put(call.generation.map(Id))?;
+        values.put(call.bucket)?;
+        values.put(call.replayed)?;
+        values.put(call.answered_at)?;
+        values.put(call.delivered)
+    };
+    INSERT.all(rows, calls, values, |_| {})
 }
 
 /// What was dispatched and has not ended, oldest first.
@@ -324,9 +352,4 @@ fn forget_replay(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
 pub(super) fn id(row: &Row<'_>, column: &str) -> rusqlite::Result<GenerationId> {
     let Id(id) = row.get(column)?;
     Ok(GenerationId(id))
-}
-
-/// An amount as a column holds it; what is more than there is of anything is cut off.
-fn cents(cents: u64) -> i64 {
-    i64::try_from(cents).unwrap_or(i64::MAX)
 }

@@ -42,7 +42,8 @@ enum Order {
     OldestFirst,
 }
 
-/// The record of calls in a data directory, to be read and nothing else. Clones share it.
+/// The record of calls in a data directory, to be read and nothing else: calls of the last tenth of a second may be missing.
+/// Clones share it.
 #[derive(Clone, Debug)]
 pub struct SqliteUsage {
     readers: Readers,
@@ -82,15 +83,22 @@ impl Usage for SqliteCalls {
         after: Option<UsageCursor>,
         limit: usize,
     ) -> Result<Vec<UsageRow>, CallsError> {
+        self.database.catch_up().await;
         self.usage().page(query, after, limit).await
     }
 
     async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
+        self.database.catch_up().await;
         self.usage().totals(query).await
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
-        self.usage().export(query)
+        let (database, usage) = (self.database.clone(), self.usage());
+        let exported = async move {
+            database.catch_up().await;
+            usage.export(query)
+        };
+        stream::once(exported).flatten().boxed()
     }
 }
 

@@ -27,7 +27,13 @@ const AGGREGATES: &[(&str, &[&str])] = &[
             include_str!("../../migrations/jobs/0002.sql"),
         ],
     ),
-    ("calls", &[include_str!("../../migrations/calls/0001.sql")]),
+    (
+        "calls",
+        &[
+            include_str!("../../migrations/calls/0001.sql"),
+            include_str!("../../migrations/calls/0002.sql"),
+        ],
+    ),
     (
         "user_files",
         &[include_str!("../../migrations/user_files/0001.sql")],

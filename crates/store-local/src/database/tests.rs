@@ -20,7 +20,14 @@ fn open(directory: Arc<Directory>) -> Result<Database, OpenError> {
     let reserve = Reserve::open(&directory, ReserveOptions::NONE);
     let health = Health::default();
     let journal = Journal::new(Arc::clone(&directory), health.clone());
-    let (database, ()) = Database::open(directory, health, reserve, journal, |_| Ok(()))?;
+    let (database, ()) = Database::open(
+        directory,
+        health,
+        reserve,
+        journal,
+        CallLog::default(),
+        |_| Ok(()),
+    )?;
     Ok(database)
 }
 
@@ -56,7 +63,8 @@ async fn hold_writer(
     let (begun, running) = tokio::sync::oneshot::channel();
     let database = database.clone();
     let holding = tokio::spawn(async move {
-        let held = database.write(Durability::Lazy, move |_| {
+        // What nobody waits for is never committed in place.
+        let held = database.write(Durability::Idle, move |_| {
             let _ = begun.send(());
             let _ = held.recv();
             Ok(())

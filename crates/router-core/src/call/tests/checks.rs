@@ -45,8 +45,7 @@ async fn no_buffer_is_held_while_the_partner_works() {
         size_of_val(&*execution)
     );
     assert!(size_of_val(&waiter) < 512, "{} bytes", size_of_val(&waiter));
-    let execution = tokio::spawn(execution);
-    let waiting = tokio::spawn(waiter.wait());
+    let call = under_way((execution, waiter));
     let (submission, answer) = house.submitted().await;
     assert!(
         submission.body.is_unique(),
@@ -56,8 +55,7 @@ async fn no_buffer_is_held_while_the_partner_works() {
     answer
         .send(Ok(Submitted::Done(done("{}"))))
         .expect("awaited");
-    waiting.await.expect("no panic").result.expect("a result");
-    execution.await.expect("no panic");
+    call.answer().await.expect("a result");
 }
 
 /// Every check fails, and each is told before the next: what is wrong is put right one by one.
@@ -93,11 +91,10 @@ async fn checks_are_made_in_the_contracts_order() {
         match house.open_as(&caller, wrong).await {
             Err(error) => error,
             Ok(open) => {
-                let (execution, waiter) = open.run(Bytes::from_static(wrong.body.as_bytes()));
-                let execution = tokio::spawn(execution);
-                let answered = waiter.wait().await;
+                let call = under_way(open.run(Bytes::from_static(wrong.body.as_bytes())));
+                let answered = call.waiter.await.expect("no panic");
                 drop(answered.delivery);
-                execution.await.expect("no panic");
+                call.execution.await.expect("no panic");
                 answered.result.expect_err("something is wrong")
             }
         }
@@ -286,11 +283,7 @@ async fn the_committed_spend_is_what_calls_in_flight_may_cost() {
 async fn large(house: &House) -> UnderWay {
     let open = house.open(keyed("")).await.expect("its head is right");
     let filler = " ".repeat(300 * 1024);
-    let (execution, waiter) = open.run(format!("{{\"cents\":1{filler}}}").into());
-    UnderWay {
-        waiter: tokio::spawn(waiter.wait()),
-        execution: tokio::spawn(execution),
-    }
+    under_way(open.run(format!("{{\"cents\":1{filler}}}").into()))
 }
 
 #[tokio::test]

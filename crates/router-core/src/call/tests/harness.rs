@@ -19,8 +19,8 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Answered, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection, Collected,
-    CursorKey, Done, Failure, Handle, LiveCatalog, MemoryCalls, Model, ModelDefinition, Price,
-    Provider, RefusedCall, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission,
+    CursorKey, Done, Execution, Failure, Handle, LiveCatalog, MemoryCalls, Model, ModelDefinition,
+    Price, Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission,
     Submitted, Threads, Timer, Usage, UsageQuery, UsageRow, Waiter,
 };
 
@@ -174,8 +174,28 @@ pub(super) struct Call<'a> {
 
 /// A call under way.
 pub(super) struct UnderWay {
+    /// Carries it out as long as it is there.
     pub(super) waiter: JoinHandle<Answered>,
+    /// Ends with the execution. Aborted, it takes along what its waiter leaves.
     pub(super) execution: JoinHandle<()>,
+}
+
+/// Starts the two halves of a call.
+pub(super) fn under_way((execution, waiter): (Execution, Waiter)) -> UnderWay {
+    let (leave, left) = oneshot::channel::<JoinHandle<()>>();
+    let detach = |execution| {
+        if let Err(unwatched) = leave.send(tokio::spawn(execution)) {
+            unwatched.abort();
+        }
+    };
+    UnderWay {
+        waiter: tokio::spawn(waiter.wait(execution, detach)),
+        execution: tokio::spawn(async {
+            if let Ok(execution) = left.await {
+                execution.await.expect("it does not panic");
+            }
+        }),
+    }
 }
 
 pub(super) fn call(body: &'static str) -> Call<'static> {
@@ -292,7 +312,7 @@ impl House {
         (credits.balance_cents, credits.held_cents)
     }
 
-    /// Opens a call; an answer that comes before the body is recorded and given as an error.
+    /// Opens a call; an answer that comes before the body is given as an error.
     pub(super) async fn open(&self, call: Call<'_>) -> Result<crate::OpenCall, RouterError> {
         let caller = self.caller().await;
         self.open_as(&caller, call).await
@@ -313,34 +333,23 @@ impl House {
             content_type: call.content_type,
             keys: &keys,
         };
-        match self.router.open(caller, head, self.clock.now()) {
-            Ok(open) => Ok(open),
-            Err(RefusedCall { error, record }) => {
-                record.await;
-                Err(error)
-            }
-        }
+        self.router.open(caller, head, self.clock.now())
     }
 
-    /// Starts a call; its two halves run as tasks.
+    /// Starts a call.
     pub(super) async fn begin(&self, call: Call<'_>) -> UnderWay {
         let open = self.open(call).await.expect("its head is right");
-        let (execution, waiter) = open.run(Bytes::from_static(call.body.as_bytes()));
-        UnderWay {
-            waiter: tokio::spawn(Waiter::wait(waiter)),
-            execution: tokio::spawn(execution),
-        }
+        under_way(open.run(Bytes::from_static(call.body.as_bytes())))
     }
 
     /// Makes a call that needs no word from the provider.
     pub(super) async fn ask(&self, call: Call<'_>) -> (Result<Answer, RouterError>, bool) {
         match self.open(call).await {
             Ok(open) => {
-                let (execution, waiter) = open.run(Bytes::from_static(call.body.as_bytes()));
-                let execution = tokio::spawn(execution);
-                let answered = waiter.wait().await;
+                let call = under_way(open.run(Bytes::from_static(call.body.as_bytes())));
+                let answered = call.waiter.await.expect("it does not panic");
                 answered.delivery.delivered();
-                execution.await.expect("it does not panic");
+                call.execution.await.expect("it does not panic");
                 (answered.result, answered.replayed)
             }
             Err(error) => (Err(error), false),

@@ -9,8 +9,9 @@ use crate::{Bucket, Calls, Collected, Outcome, RouterError};
 /// A router that was stopped: what it had running is dropped, the rows stay.
 async fn stopped(house: House, running: UnderWay) -> House {
     running.execution.abort();
-    running.waiter.abort();
     let _ = running.execution.await;
+    running.waiter.abort();
+    let _ = running.waiter.await;
     // Holds do not outlive the process.
     let cause = accounts::Cause::Generation(
         house.calls.unfinished().await.expect("memory")[0]

@@ -1,0 +1,221 @@
+//! What happens to a call, in the form that rows and the log hold: texts and numbers, times in microseconds.
+
+use std::time::Duration;
+
+use accounts::AccountId;
+use jiff::Timestamp;
+use postcard::ser_flavors::Flavor;
+use router_core::{Bucket, CallRecord, Ending, Generation, GenerationId, Handle, ModelId};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::columns::{OutcomeColumns, Replay};
+use crate::accounts::Bill;
+use crate::columns::unreadable;
+
+/// An entry of the log. It is read by later programs: a new kind goes to the end, and none of them changes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Event<'a> {
+    #[serde(borrow)]
+    Begun(Begun<'a>),
+    #[serde(borrow)]
+    Accepted(Accepted<'a>),
+    #[serde(borrow)]
+    Ended(Ended<'a>),
+    #[serde(borrow)]
+    Recorded(Recorded<'a>),
+}
+
+/// A generation is dispatched.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Begun<'a> {
+    pub(super) id: Uuid,
+    pub(super) account: &'a str,
+    pub(super) model: &'a str,
+    pub(super) hold_cents: i64,
+    pub(super) at: i64,
+}
+
+/// Its partner works on it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Accepted<'a> {
+    pub(super) id: Uuid,
+    pub(super) handle: &'a [u8],
+    pub(super) poll_after_ms: i64,
+    pub(super) task_id: Option<&'a str>,
+    pub(super) at: i64,
+}
+
+/// It ends.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Ended<'a> {
+    pub(super) id: Uuid,
+    pub(super) account: &'a str,
+    pub(super) charge_cents: i64,
+    /// Whether there is an account that pays.
+    pub(super) is_billed: bool,
+    #[serde(borrow)]
+    pub(super) outcome: OutcomeColumns<'a>,
+    pub(super) replay: Replay,
+    pub(super) task_id: Option<&'a str>,
+    pub(super) at: i64,
+}
+
+/// An HTTP request is answered.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Recorded<'a> {
+    pub(super) request: Uuid,
+    pub(super) account: &'a str,
+    pub(super) model: Option<&'a str>,
+    pub(super) key: Option<[u8; 32]>,
+    pub(super) generation: Option<Uuid>,
+    pub(super) bucket: Option<&'a str>,
+    pub(super) replayed: bool,
+    pub(super) received_at: i64,
+    pub(super) answered_at: i64,
+    pub(super) delivered: bool,
+}
+
+/// A generation whose row is not there yet, with what has happened to it since.
+#[derive(Debug)]
+pub(super) struct Life<'a> {
+    pub(super) begun: Begun<'a>,
+    pub(super) accepted: Option<Accepted<'a>>,
+    pub(super) ended: Option<Ended<'a>>,
+}
+
+/// Writes behind what is there.
+struct Behind<'a>(&'a mut Vec<u8>);
+
+/// An entry of the log that this program does not know, or that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("the log of calls cannot be read")]
+struct Unreadable(#[source] postcard::Error);
+
+impl Flavor for Behind<'_> {
+    type Output = ();
+
+    fn try_extend(&mut self, data: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn try_push(&mut self, data: u8) -> postcard::Result<()> {
+        self.0.push(data);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+impl Event<'_> {
+    /// Adds the entry to others.
+    pub(super) fn write(&self, entries: &mut Vec<u8>) {
+        let written = postcard::serialize_with_flavor(self, Behind(entries));
+        written.expect("texts and numbers can be written into memory");
+    }
+}
+
+/// The entries that stand one after the other, up to the first that cannot be read.
+pub(super) fn read(mut entries: &[u8]) -> impl Iterator<Item = rusqlite::Result<Event<'_>>> {
+    std::iter::from_fn(move || {
+        if entries.is_empty() {
+            return None;
+        }
+        let (event, rest) = match postcard::take_from_bytes(entries) {
+            Ok((event, rest)) => (Ok(event), rest),
+            Err(error) => (Err(unreadable(Unreadable(error))), Default::default()),
+        };
+        entries = rest;
+        Some(event)
+    })
+}
+
+impl<'a> Begun<'a> {
+    pub(super) fn of(generation: &'a Generation) -> Self {
+        Self {
+            id: generation.id.0,
+            account: generation.account.as_str(),
+            model: generation.model.as_str(),
+            hold_cents: cents(generation.hold_cents),
+            at: generation.dispatched_at.as_microsecond(),
+        }
+    }
+}
+
+impl<'a> Accepted<'a> {
+    pub(super) fn of(
+        id: GenerationId,
+        handle: &'a Handle,
+        poll_after: Duration,
+        task_id: Option<&'a str>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            id: id.0,
+            handle: &handle.0,
+            poll_after_ms: i64::try_from(poll_after.as_millis()).unwrap_or(i64::MAX),
+            task_id,
+            at: now.as_microsecond(),
+        }
+    }
+}
+
+impl<'a> Ended<'a> {
+    pub(super) fn of(
+        (id, account): (GenerationId, &'a AccountId),
+        ending: &'a Ending,
+        replay: Replay,
+        task_id: Option<&'a str>,
+        now: Timestamp,
+    ) -> Self {
+        let charge_cents = match ending {
+            Ending::Released(_) => 0,
+            Ending::Kept { charge_cents, .. } => *charge_cents,
+        };
+        Self {
+            id: id.0,
+            account: account.as_str(),
+            charge_cents: cents(charge_cents),
+            is_billed: false,
+            outcome: OutcomeColumns::of(ending),
+            replay,
+            task_id,
+            at: now.as_microsecond(),
+        }
+    }
+
+    /// What goes into the ledger, if anything does.
+    pub(super) fn bill(&self) -> Option<Bill<'a>> {
+        (self.is_billed && self.charge_cents > 0).then_some(Bill {
+            account: self.account,
+            generation: self.id,
+            charge_cents: self.charge_cents,
+            at: self.at,
+        })
+    }
+}
+
+impl<'a> Recorded<'a> {
+    pub(super) fn of(call: &'a CallRecord) -> Self {
+        Self {
+            request: call.request.0,
+            account: call.account.as_str(),
+            model: call.model.as_ref().map(ModelId::as_str),
+            key: call.key.map(|key| key.0),
+            generation: call.generation.map(|generation| generation.0),
+            bucket: call.bucket.map(Bucket::name),
+            replayed: call.replayed,
+            received_at: call.received_at.as_microsecond(),
+            answered_at: call.answered_at.as_microsecond(),
+            delivered: call.delivered,
+        }
+    }
+}
+
+/// An amount as a column holds it; what is more than there is of anything is cut off.
+fn cents(cents: u64) -> i64 {
+    i64::try_from(cents).unwrap_or(i64::MAX)
+}
