@@ -53,15 +53,19 @@ pub struct Server {
 /// How a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// As for a release.
+    /// As what is shipped: what is measured.
+    Dist,
+    /// The same, built sooner.
     Release,
     /// As for tests: built sooner.
     Dev,
 }
 
 impl Profile {
-    fn name(self) -> &'static str {
+    /// As cargo names it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Dist => "dist",
             Self::Release => "release",
             Self::Dev => "dev",
         }

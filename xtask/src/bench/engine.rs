@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::machine;
 use super::report::rounded;
 use super::samples::median;
+use crate::server::Profile;
 use scenarios::{ALL, Bound, Scenario, Shape};
 
 /// What to measure, and how often.
@@ -88,7 +89,7 @@ struct Asked {
 pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
     let mut ours = Asked::start(&build(root)?, &[])?;
     let mut peers = start_peers(root, options, out)?;
-    let (machine, build) = (machine::machine(), machine::build(root));
+    let (machine, build) = (machine::machine(), machine::build(root, Profile::Release));
     let folder = tempfile::tempdir()?;
     let mut all = Vec::new();
     for shape in shapes(options) {

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::server::Profile;
+
 /// Describes the machine, and how busy it was when asked: `load_1m` beyond 0 is somebody else's work.
 #[must_use]
 pub fn machine() -> Value {
@@ -27,7 +29,7 @@ pub fn machine() -> Value {
 
 /// Describes the build: profile, commit, and whether the sources were changed since.
 #[must_use]
-pub fn build(root: &Path) -> Value {
+pub fn build(root: &Path, profile: Profile) -> Value {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program)
             .args(arguments)
@@ -37,7 +39,7 @@ pub fn build(root: &Path) -> Value {
         text.unwrap_or_default()
     };
     json!({
-        "profile": "release",
+        "profile": profile.name(),
         "commit": said("git", &["rev-parse", "--short", "HEAD"]),
         "changed_since": !said("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty(),
         "rustc": said("rustc", &["--version"]),

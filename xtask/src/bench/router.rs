@@ -97,7 +97,7 @@ const NO_END: u64 = u64::MAX;
 pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => server::build_program(root, "router-server", Profile::Release, &[])?,
+        None => server::build_program(root, "router-server", Profile::Dist, &[])?,
     };
     let own = match &options.client {
         Some(client) => client.clone(),
@@ -116,7 +116,7 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         models: options.models,
         with: options.with.clone(),
     };
-    let mut build = machine::build(root);
+    let mut build = machine::build(root, Profile::Dist);
     if options.program.is_some() {
         // Nobody knows here how it was built.
         build["profile"] = Value::Null;

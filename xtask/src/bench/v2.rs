@@ -101,7 +101,7 @@ const NO_END: u64 = 1 << 23;
 pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => server::build(root, Profile::Release, &[])?,
+        None => server::build(root, Profile::Dist, &[])?,
     };
     let folder = options
         .folder
@@ -134,7 +134,7 @@ impl Bench {
     async fn all(&self, only: &[Scenario], out: &mut dyn Write) -> io::Result<bool> {
         let setting = Setting {
             machine: machine::machine(),
-            build: machine::build(&self.repository),
+            build: machine::build(&self.repository, Profile::Dist),
             disk: disk::Disk::measure(self.folder.path())?,
         };
         let chosen = Scenario::value_variants()
