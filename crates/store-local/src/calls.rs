@@ -137,7 +137,7 @@ impl SqliteCalls {
 impl Calls for SqliteCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
         let keyed = self.keyed.clone();
-        let claimed = self.write(Durability::Lazy, move |rows| {
+        let claimed = self.write(Durability::Lazy.quick(), move |rows| {
             let generation = claim.generation;
             let claimed = rows::claim(rows, &claim, now)?;
             if matches!(claimed, rows::Claim::Fresh { .. }) {
@@ -162,7 +162,7 @@ impl Calls for SqliteCalls {
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
         let has_key = self.keyed.set().contains(&generation.id);
         let log = self.log.clone();
-        self.write(Durability::Now.sure(), move |rows| {
+        self.write(Durability::Now.sure().quick(), move |rows| {
             let begun = Begun::of(&generation);
             if has_key {
                 rows::begin(rows, &begun)?;
@@ -186,7 +186,7 @@ impl Calls for SqliteCalls {
         let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
         let has_key = self.keyed.set().contains(&generation);
         let log = self.log.clone();
-        self.write(Durability::Now.end().sure(), move |rows| {
+        self.write(Durability::Now.end().sure().quick(), move |rows| {
             let task_id = task_id.as_deref();
             let accepted = Accepted::of(generation, &handle, poll_after, task_id, now);
             if log.whose(generation).is_some() {
@@ -214,7 +214,7 @@ impl Calls for SqliteCalls {
         let replay = self.keep(generation, &ending, has_key).await?;
         let (keyed, accounts, log) = (self.keyed.clone(), self.accounts.clone(), self.log.clone());
         let (account, task_id) = (account.clone(), task_id.map(str::to_owned));
-        self.write(Durability::Now.end().sure(), move |rows| {
+        self.write(Durability::Now.end().sure().quick(), move |rows| {
             let of = (generation, &account);
             let mut ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
             match log.whose(generation) {

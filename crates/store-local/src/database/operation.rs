@@ -20,6 +20,8 @@ pub(crate) struct Write {
     pub(super) durability: Durability,
     pub(super) need: Need,
     pub(super) undo: Undo,
+    /// Whether it may keep whoever asks for it from everything else.
+    pub(super) is_quick: bool,
 }
 
 /// What an operation is for.
@@ -51,6 +53,11 @@ impl Durability {
         }
     }
 
+    /// As [`Write::quick`].
+    pub(crate) fn quick(self) -> Write {
+        Write::from(self).quick()
+    }
+
     /// As [`Write::sure`].
     pub(crate) fn sure(self) -> Write {
         Write::from(self).sure()
@@ -66,6 +73,14 @@ impl Write {
             ..self
         }
     }
+
+    /// For an operation that takes microseconds: whoever asks for it may run it in the place of the writing thread.
+    pub(crate) fn quick(self) -> Self {
+        Self {
+            is_quick: true,
+            ..self
+        }
+    }
 }
 
 impl From<Durability> for Write {
@@ -74,6 +89,7 @@ impl From<Durability> for Write {
             durability,
             need: Need::Growth,
             undo: Undo::Alone,
+            is_quick: false,
         }
     }
 }

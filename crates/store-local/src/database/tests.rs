@@ -63,8 +63,7 @@ async fn hold_writer(
     let (begun, running) = tokio::sync::oneshot::channel();
     let database = database.clone();
     let holding = tokio::spawn(async move {
-        // What nobody waits for is never committed in place.
-        let held = database.write(Durability::Idle, move |_| {
+        let held = database.write(Durability::Lazy, move |_| {
             let _ = begun.send(());
             let _ = held.recv();
             Ok(())
@@ -73,6 +72,33 @@ async fn hold_writer(
     });
     running.await.expect("the writing thread runs");
     (release, holding)
+}
+
+#[tokio::test]
+async fn a_quick_write_is_committed_by_whoever_asks_while_nobody_else_does() {
+    let (_root, database) = database().await;
+    let here = std::thread::current().id();
+    let write = async |number| {
+        let write = database.write(Durability::Lazy.quick(), move |rows| {
+            put(rows, number)?;
+            Ok(std::thread::current().id())
+        });
+        write.await.expect("a row")
+    };
+    // The thread may still be busy with what is behind it.
+    let mut number = 0;
+    while write(number).await != here {
+        number += 1;
+        assert!(number < 1_000, "the thread is never at rest");
+    }
+    assert_eq!(numbers(&database).await.len() as i64, number + 1);
+
+    let (release, holding) = hold_writer(&database).await;
+    let mut behind = std::pin::pin!(write(-1));
+    assert!((&mut behind).now_or_never().is_none(), "it waits its turn");
+    drop(release);
+    assert_ne!(behind.await, here);
+    holding.await.expect("no panic");
 }
 
 #[tokio::test]

@@ -144,14 +144,15 @@ impl Writer {
     /// What commits, if nobody else wants it and it need not wait for the disk.
     fn idle(&self, how: Write) -> Option<MutexGuard<'_, Committer>> {
         let shared = &self.shared;
-        if how.durability == Durability::Idle
+        if !how.is_quick
             || shared.waiting.load(Ordering::Relaxed) > 0
             || shared.crowd.load(Ordering::Relaxed) >= CROWD
         {
             return None;
         }
         let committer = shared.committer.try_lock().ok()?;
-        (committer.wait() < IN_PLACE).then_some(committer)
+        let is_fast = how.durability != Durability::Now || committer.wait() < IN_PLACE;
+        is_fast.then_some(committer)
     }
 
     fn send(&self, how: Write, pending: Box<dyn Pending>) -> Result<(), DatabaseError> {
