@@ -1,6 +1,9 @@
 //! What was dispatched is never dispatched again, whenever the process dies.
 
+use accounts::Accounts;
 use it::partners::{Fault, Outcome, Partner, Plan, Step};
+use router_core::Calls;
+use store_local::Store;
 
 use super::*;
 
@@ -65,6 +68,52 @@ async fn killed_before_the_partner_answered_the_key_is_consumed_and_nothing_is_b
     let record = rig.record().await;
     let generation = record[0].generation.as_ref().unwrap();
     assert_eq!(generation.charge_cents, Some(0));
+}
+
+#[tokio::test]
+async fn killed_at_any_moment_what_was_answered_without_a_key_is_billed_once() {
+    let mut rig = Rig::start().await;
+    for killed in 1..=3 {
+        for _ in 0..7 {
+            let answer = rig.call(AT_ONCE, &prompt("a")).await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        rig.kill().await;
+        let store = Store::open(&rig.data()).unwrap();
+        let acme = "acme".parse().unwrap();
+        let bills = store.accounts().entries(&acme, None, 100).await.unwrap();
+        assert_eq!(bills.len(), 7 * killed);
+        let credits = store.accounts().credits(&acme).await.unwrap();
+        let sum: i64 = bills.iter().map(|bill| bill.amount_cents).sum();
+        assert_eq!(credits.balance_cents, sum);
+        assert_eq!(store.calls().unfinished().await.unwrap(), []);
+        drop(store);
+        rig.begin().await;
+    }
+    assert_eq!(rig.submits(Partner::FalSync), 21);
+}
+
+#[tokio::test]
+async fn killed_while_a_polled_partner_works_without_a_key_the_task_is_taken_up_and_billed() {
+    let mut rig = Rig::start().await;
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    let connection = send_and_leave(&rig, &call_of("acme", POLLED, &prompt("a"))).await;
+    rig.partners.seen(Partner::Bfl, Step::Poll, 1).await;
+    rig.kill().await;
+    drop(connection);
+    let polled = rig.partners.requests_of(Partner::Bfl, Step::Poll).len();
+    rig.begin().await;
+    rig.partners
+        .seen(Partner::Bfl, Step::Poll, polled + 1)
+        .await;
+    let task = rig.partners.tasks(Partner::Bfl).remove(0);
+    rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    // A drain waits for what runs.
+    rig.end().await;
+    let store = Store::open(&rig.data()).unwrap();
+    let acme = "acme".parse().unwrap();
+    let bills = store.accounts().entries(&acme, None, 100).await.unwrap();
+    assert_eq!((bills.len(), rig.submits(Partner::Bfl)), (1, 1));
 }
 
 #[tokio::test]
