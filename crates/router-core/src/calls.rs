@@ -108,8 +108,8 @@ pub enum CallsError {
 
 /// Keys, generations and calls.
 ///
-/// **Contract.** Every method is one transaction, and runs to its end even if the caller stops waiting. `dispatch`,
-/// `accepted` and `settle` are on disk when they return; `claim` and `record` may be lost by a crash, and a lost claim was
+/// **Contract.** Every method but `record` is one transaction, and runs to its end even if the caller stops waiting. `dispatch`,
+/// `accepted` and `settle` are on disk when they return; a claim or a record may be lost by a crash, and a lost claim was
 /// never dispatched. `settle` bills the account in the very transaction that ends the generation, and ends the hold on its
 /// credits with it, so that bills and rows never disagree and nothing is billed twice. A key past its expiry is absent,
 /// unless its generation still runs. Claims that were not dispatched are void when the store is opened again.

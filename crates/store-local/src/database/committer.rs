@@ -74,7 +74,6 @@ impl Committer {
 
     /// Commits a group and runs its effects; every operation is to be answered with this.
     pub(super) fn commit(&mut self, mut group: Vec<Asked<'_>>) -> Result<(), DatabaseError> {
-        // Whoever asked learns of the health by asking after it.
         self.health.check()?;
         let mut effects = Effects::default();
         let ends = group.iter().any(|asked| asked.how.need == Need::End);
