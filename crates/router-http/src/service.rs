@@ -18,7 +18,7 @@ pub struct RouterService {
     pub identity: Identity,
     /// The clock of requests.
     pub clock: Arc<dyn Timer>,
-    /// Where executions run, to be joined when the server drains: they outlive their connections on purpose.
+    /// Where executions go whose connection has left, and what counts the others: to be joined when the server drains.
     pub executions: TaskTracker,
     /// Hears of every answered request.
     pub observer: Observer,

@@ -35,15 +35,15 @@ const PIECE_BYTES: usize = 4 * 1024;
 const MOST_CARRIED: usize = 256;
 
 /// How long after a failure it is tried again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The records that may wait for a disk that takes none. Beyond it they are given up, and that is logged.
-const MOST_RECORDS: usize = 64 * 1024;
+pub(super) const MOST_RECORDS: usize = 64 * 1024;
 
 /// The log of a data directory. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallLog {
-    /// Touched by the writing thread alone, but for questions whether there is anything.
+    /// Touched by whoever commits, but for questions whether there is anything.
     state: Arc<Mutex<State>>,
     /// Records that were handed in; the next commit takes them.
     inbox: Arc<Mutex<Vec<CallRecord>>>,
@@ -187,7 +187,6 @@ impl CallLog {
                 .filter(|_| !was_empty && state.folded == 0)
                 .or_else(|| Some(Instant::now() + FOLD_AFTER)),
         };
-        state.not_before = None;
         state.taken.clear();
         state.undo.clear();
         state.close();

@@ -73,14 +73,14 @@ impl Committer {
     }
 
     /// Commits a group and runs its effects; every operation is to be answered with this.
-    pub(super) fn commit(&mut self, mut group: Vec<Asked<'_>>) -> Result<(), DatabaseError> {
+    pub(super) fn commit(&mut self, group: &mut [Asked<'_>]) -> Result<(), DatabaseError> {
         self.health.check()?;
         let mut effects = Effects::default();
         let ends = group.iter().any(|asked| asked.how.need == Need::End);
         if ends {
             self.reserve.for_the_end();
         }
-        let committed = self.transact(&mut group, &mut effects, None);
+        let committed = self.transact(group, &mut effects, None);
         if ends && matches!(committed, Err(DatabaseError::Full(_))) {
             // Those who end something try again.
             self.reserve.give_up();

@@ -120,7 +120,7 @@ impl Writer {
                 how,
                 operation: &mut task,
             };
-            let committed = committer.commit(vec![asked]);
+            let committed = committer.commit(&mut [asked]);
             let has_news = committer.has_news();
             drop(committer);
             if has_news {
@@ -207,7 +207,7 @@ impl Thread {
             how: queued.how,
             operation: queued.pending.operation(),
         });
-        let committed = committer.commit(asked.collect());
+        let committed = committer.commit(&mut asked.collect::<Vec<_>>());
         for queued in group {
             queued.pending.answer(committed.clone());
         }

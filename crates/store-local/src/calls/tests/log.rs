@@ -1,5 +1,7 @@
 //! What goes through the log: it outlives the process before it is in any row, and comes into the rows once.
 
+use std::time::Instant;
+
 use ::accounts::LedgerEntry;
 use router_core::{CallRecord, RequestId, Usage, UsageQuery};
 
@@ -192,6 +194,36 @@ fn a_transaction_that_is_undone_leaves_the_log_as_it_was() {
         .query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
         .expect("a count");
     assert_eq!(calls, 1, "what was handed in is not lost");
+}
+
+#[test]
+fn what_failed_is_not_tried_again_at_once_whatever_is_committed_meanwhile() {
+    let (_root, rows, log) = apart();
+    begin(&log, 1);
+    log.write(&rows).expect("a row");
+    log.committed();
+    let failed = Instant::now();
+    log.rolled_back();
+    (2..2_000).for_each(|n| begin(&log, n));
+    log.write(&rows).expect("a row");
+    log.committed();
+    let due = log.due().expect("something is there");
+    assert!(due >= failed + crate::calls::log::RETRY_AFTER);
+}
+
+#[test]
+fn so_many_records_wait_for_a_disk_that_takes_none_and_no_more() {
+    let (_root, rows, log) = apart();
+    for n in 0..crate::calls::log::MOST_RECORDS + 3 {
+        log.hand_in(record(n as u128));
+    }
+    log.write(&rows).expect("a row");
+    let entries: Vec<u8> = rows
+        .query_row("SELECT entries FROM call_log", [], |row| row.get(0))
+        .expect("a row");
+    let written = event::read(&entries).map(|event| event.map(|_| ()));
+    let written: Vec<()> = written.collect::<Result<_, _>>().expect("entries");
+    assert_eq!(written.len(), crate::calls::log::MOST_RECORDS);
 }
 
 #[test]
