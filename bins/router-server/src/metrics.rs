@@ -2,7 +2,7 @@
 //!
 //! A model becomes a label only if the catalog has it, and only so many of them: whoever asks cannot make labels.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
-use router_core::{Bucket, ModelId};
+use router_core::ModelId;
 use router_http::Observed;
 use tokio_util::task::TaskTracker;
 
@@ -34,7 +34,17 @@ pub(crate) struct RouterMetrics {
     requests: HttpMetrics,
     calls: Family<CallLabels, Counter>,
     latency: Family<ModelLabels, Histogram>,
-    models: Arc<Mutex<HashSet<ModelId>>>,
+    /// What is counted of each model, found by its id alone.
+    models: Arc<Mutex<HashMap<ModelId, ModelMetrics>>>,
+}
+
+/// The metrics of a model that most of its calls change.
+#[derive(Clone, Debug)]
+struct ModelMetrics {
+    /// The label.
+    model: String,
+    succeeded: Counter,
+    latency: Histogram,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -89,28 +99,51 @@ impl RouterMetrics {
         if seen.method != "POST" {
             return;
         }
-        let model = self.label(seen.model.as_ref());
-        let labels = CallLabels {
-            model: model.clone(),
-            bucket: seen.bucket.map_or("ok", Bucket::name),
-        };
-        self.calls.get_or_create(&labels).inc();
-        let latency = self.latency.get_or_create(&ModelLabels { model });
-        latency.observe(seen.elapsed.as_secs_f64());
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = seen.model.as_ref().and_then(|model| models.get(model));
+        if let Some(known) = known {
+            self.count(known, seen);
+            return;
+        }
+        let labelled = seen.model.as_ref().filter(|_| models.len() < MOST_MODELS);
+        let label = labelled.map_or(OTHER, ModelId::as_str);
+        let counted = self.of_model(label);
+        self.count(&counted, seen);
+        if let Some(model) = labelled {
+            models.insert(model.clone(), counted);
+        }
     }
 
-    fn label(&self, model: Option<&ModelId>) -> String {
-        let Some(model) = model else {
-            return OTHER.to_owned();
-        };
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        if !models.contains(model) {
-            if models.len() >= MOST_MODELS {
-                return OTHER.to_owned();
+    fn count(&self, counted: &ModelMetrics, seen: &Observed) {
+        match seen.bucket {
+            None => {
+                counted.succeeded.inc();
             }
-            models.insert(model.clone());
+            Some(bucket) => {
+                let labels = CallLabels {
+                    model: counted.model.clone(),
+                    bucket: bucket.name(),
+                };
+                self.calls.get_or_create(&labels).inc();
+            }
         }
-        model.as_str().to_owned()
+        counted.latency.observe(seen.elapsed.as_secs_f64());
+    }
+
+    fn of_model(&self, model: &str) -> ModelMetrics {
+        let labels = CallLabels {
+            model: model.to_owned(),
+            bucket: "ok",
+        };
+        let succeeded = self.calls.get_or_create(&labels).clone();
+        let model = labels.model;
+        let labels = ModelLabels { model };
+        let latency = self.latency.get_or_create(&labels).clone();
+        ModelMetrics {
+            model: labels.model,
+            succeeded,
+            latency,
+        }
     }
 }
 

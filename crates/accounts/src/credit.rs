@@ -3,9 +3,9 @@
 //! The ledger is append-only and each entry has a cause of its own, so a cause is billed once however often it is told.
 //! Holds are no entries: they keep calls in flight from spending the same credits twice, and end with them.
 
-use std::collections::HashMap;
 use std::fmt;
 
+use foldhash::HashMap;
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -82,7 +82,7 @@ impl Purse {
         };
         Self {
             credits,
-            holds: HashMap::new(),
+            holds: HashMap::default(),
         }
     }
 

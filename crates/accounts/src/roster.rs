@@ -2,8 +2,7 @@
 //!
 //! Pure and synchronous. It answers and remembers; that a change is durable before it is made here is up to the store.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use jiff::Timestamp;
 
 use crate::{
@@ -36,9 +35,9 @@ impl Roster {
     pub fn new(defaults: Tier) -> Self {
         Self {
             defaults,
-            accounts: HashMap::new(),
-            keys: HashMap::new(),
-            hashes: HashMap::new(),
+            accounts: HashMap::default(),
+            keys: HashMap::default(),
+            hashes: HashMap::default(),
         }
     }
 

@@ -32,8 +32,8 @@ impl Host {
                 (format!("[{address}]"), port)
             }
             None => {
-                let end = text.find(':').unwrap_or(text.len());
-                let (name, port) = text.split_at(end);
+                let colon = memchr::memchr(b':', text.as_bytes());
+                let (name, port) = text.split_at(colon.unwrap_or(text.len()));
                 (plain_name(name)?, port)
             }
         };
@@ -108,13 +108,24 @@ impl fmt::Display for Host {
 /// Labels of letters, digits, hyphens and the underscores of container networks. What ends like an address must be one:
 /// browsers read `127.1` as 127.0.0.1, and this server must not take it for a name.
 fn plain_name(name: &str) -> Option<String> {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let labels_stand = !name.starts_with('.') && !name.contains("..");
-    if name.is_empty() || !name.bytes().all(known) || !labels_stand {
+    let mut before = b'.';
+    for byte in name.bytes() {
+        let is_label = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        // A label is not empty.
+        if !is_label && (byte != b'.' || before == b'.') {
+            return None;
+        }
+        before = byte;
+    }
+    if name.is_empty() {
         return None;
     }
-    let last = name.trim_end_matches('.').rsplit('.').next()?;
-    let numeric = last.bytes().all(|byte| byte.is_ascii_digit());
+    let labels = name
+        .as_bytes()
+        .strip_suffix(b".")
+        .unwrap_or(name.as_bytes());
+    let last = labels.rsplit(|byte| *byte == b'.').next()?;
+    let numeric = last.iter().all(u8::is_ascii_digit);
     if numeric && name.parse::<Ipv4Addr>().is_err() {
         return None;
     }

@@ -47,10 +47,10 @@ struct Shared<A> {
     application: A,
     limits: ServerLimits,
     stats: Arc<ServerStats>,
-    /// Cancelled when no new request shall begin.
-    drain: CancellationToken,
     /// Cancelled when nothing shall go on.
     cut: CancellationToken,
+    /// Cancelled when no new request shall begin, and by a cut.
+    drain: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -65,12 +65,13 @@ pub async fn serve<A: Application>(
     shutdown: impl Future<Output = ()>,
 ) -> Drained {
     let admission = Admission::new(&limits, Arc::clone(&stats));
+    let cut = CancellationToken::new();
     let shared = Arc::new(Shared {
         application,
         limits,
         stats,
-        drain: CancellationToken::new(),
-        cut: CancellationToken::new(),
+        drain: cut.child_token(),
+        cut,
         tasks: TaskTracker::new(),
     });
     let _cut_when_dropped = shared.cut.clone().drop_guard();

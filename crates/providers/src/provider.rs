@@ -102,7 +102,7 @@ impl PartnerModel {
         let is_all_there_is = self.dialect.call.polled.is_none();
         Ok(Outgoing {
             method: submit.method.into(),
-            url: format!("{}{path}", self.base_url),
+            url: [self.base_url.as_str(), &path].concat(),
             headers,
             body: Some(body),
             written: is_all_there_is.then_some(submission.written),
@@ -124,7 +124,7 @@ impl PartnerModel {
             kept,
         };
         let url = match &ask.target {
-            Target::Path(path) => format!("{}{}", self.base_url, gaps.fill(path, Place::Path)?),
+            Target::Path(path) => [self.base_url.as_str(), &gaps.fill(path, Place::Path)?].concat(),
             Target::Url(url) => gaps.fill(url, Place::Verbatim)?,
         };
         let body = match &ask.body {

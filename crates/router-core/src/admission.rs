@@ -3,10 +3,10 @@
 //! One lock around the whole decision makes it atomic: no interleaving of calls commits more than the cap. What was taken
 //! is given back exactly once, when its [`Permit`] is dropped. Counted per process.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use accounts::{AccountId, RouterLimits};
+use foldhash::HashMap;
 
 use crate::RouterError;
 

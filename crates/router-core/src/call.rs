@@ -80,7 +80,8 @@ impl Router {
             delivered: true,
         };
         let checked = self.0.enter(caller, Purpose::Run, now).and_then(|()| {
-            let model = self.0.find(caller, head.provider, head.model, now)?;
+            let segments = (head.provider, head.model);
+            let model = self.0.find(caller, record.model.as_ref(), segments, now)?;
             if !head.content_type.is_none_or(is_json) {
                 return Err(RouterError::MediaType);
             }

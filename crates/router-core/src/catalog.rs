@@ -3,10 +3,10 @@
 mod live;
 mod suggestions;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use accounts::Entitlements;
+use foldhash::HashMap;
 
 use crate::{Model, ModelId};
 
@@ -42,7 +42,8 @@ impl Catalog {
     /// # Errors
     /// If two have the same id.
     pub fn new(models: Vec<Arc<Model>>) -> Result<Self, DuplicateModel> {
-        let mut by_id = HashMap::with_capacity(models.len());
+        let mut by_id = HashMap::default();
+        by_id.reserve(models.len());
         for model in &models {
             if by_id
                 .insert(model.id().clone(), Arc::clone(model))

@@ -45,7 +45,7 @@ impl ModelId {
     pub fn new(provider: &str, model: &str) -> Result<Self, InvalidModelId> {
         if is_segment(provider, MAX_PROVIDER) && is_segment(model, MAX_MODEL) {
             Ok(Self {
-                text: format!("{provider}/{model}").into(),
+                text: [provider, "/", model].concat().into(),
                 slash: provider.len(),
             })
         } else {
@@ -74,9 +74,16 @@ impl ModelId {
 
 /// Whether `text` matches `^[a-z0-9]+([._-][a-z0-9]+)*$` and has at most `longest` characters.
 fn is_segment(text: &str, longest: usize) -> bool {
+    let is_separator = |byte: u8| matches!(byte, b'.' | b'_' | b'-');
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let mut runs = text.split(['.', '_', '-']);
-    text.len() <= longest && runs.all(|run| !run.is_empty() && run.bytes().all(is_plain))
+    let mut before = b'-';
+    for byte in text.bytes() {
+        if !is_plain(byte) && (!is_separator(byte) || is_separator(before)) {
+            return false;
+        }
+        before = byte;
+    }
+    text.len() <= longest && !is_separator(before)
 }
 
 impl FromStr for ModelId {

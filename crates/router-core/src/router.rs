@@ -153,7 +153,8 @@ impl Router {
         now: Timestamp,
     ) -> Result<Arc<Model>, RouterError> {
         self.0.enter(caller, Purpose::View, now)?;
-        self.0.find(caller, provider, model, now)
+        let id = ModelId::new(provider, model).ok();
+        self.0.find(caller, id.as_ref(), (provider, model), now)
     }
 
     /// The error for a path below the models that names none, such as one with a variant segment.
@@ -189,17 +190,15 @@ impl Inner {
         Ok(())
     }
 
-    /// The model that two segments of a path name, if the caller may use it.
+    /// The model that two segments of a path name, if they are an id and the caller may use it.
     pub(crate) fn find(
         &self,
         caller: &Standing,
-        provider: &str,
-        model: &str,
+        id: Option<&ModelId>,
+        (provider, model): (&str, &str),
         now: Timestamp,
     ) -> Result<Arc<Model>, RouterError> {
-        let id = ModelId::new(provider, model).ok();
-        let found = id.and_then(|id| self.catalog.find(&id, now));
-        let Some(found) = found else {
+        let Some(found) = id.and_then(|id| self.catalog.find(id, now)) else {
             return Err(self.not_found(caller, &format!("{provider}/{model}")));
         };
         if is_visible(found.id(), &caller.tier.router.entitlements) {

@@ -3,11 +3,11 @@
 //! The windows of a span follow each other without a gap from the beginning of time, so the end of one is the same for
 //! everybody and every replica.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use accounts::{AccountId, RateWindow};
+use foldhash::HashMap;
 use jiff::Timestamp;
 
 use crate::RouterError;

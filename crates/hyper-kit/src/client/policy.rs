@@ -3,6 +3,7 @@
 //! A name is resolved once, all of its addresses must pass, and the connection goes to one of those very addresses: a name
 //! that is harmless when it is checked and somewhere else when it is used gains nothing.
 
+use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use http::Uri;
@@ -99,7 +100,12 @@ impl Target {
     pub(super) fn named(&self) -> String {
         match (self.https, self.port) {
             (true, 443) | (false, 80) => self.host.name().to_owned(),
-            (_, port) => format!("{}:{port}", self.host.name()),
+            (_, port) => {
+                let mut named = String::with_capacity(self.host.name().len() + ":65535".len());
+                named.push_str(self.host.name());
+                write!(named, ":{port}").expect("memory takes every write");
+                named
+            }
         }
     }
 

@@ -193,8 +193,9 @@ where
         tokio::select! {
             biased;
             ended = connection.as_mut() => return ended,
-            () = shared.cut.cancelled() => return Ok(()),
+            // One at a time, since a cut drains first and each is looked at whenever a connection moves.
             () = shared.drain.cancelled(), if !told => {}
+            () = shared.cut.cancelled(), if told => return Ok(()),
             () = ceases(idle.as_ref()) => {
                 if told {
                     return Ok(());

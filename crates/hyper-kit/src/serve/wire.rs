@@ -67,7 +67,7 @@ impl HeadWatch {
                     self.state = skip(left - skipped as u64, then);
                 }
                 State::Lines(section) => {
-                    let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
+                    let Some(end) = memchr::memchr(b'\n', bytes) else {
                         self.keep(bytes);
                         break;
                     };
@@ -131,7 +131,7 @@ impl Head {
         if !std::mem::replace(&mut self.begun, true) {
             return;
         }
-        let colon = line.iter().position(|&byte| byte == b':');
+        let colon = memchr::memchr(b':', line);
         let (name, value) = line.split_at(colon.unwrap_or(line.len()));
         let value = value.get(1..).unwrap_or_default().trim_ascii();
         if name.eq_ignore_ascii_case(b"content-length") {

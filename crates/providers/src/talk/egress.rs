@@ -130,8 +130,9 @@ impl Egress {
 
     /// Vets the address, shows the credential, and begins to send.
     fn begin(&self, outgoing: Outgoing, now: Timestamp) -> Result<Begun<'_>, Trouble> {
-        self.vet(&outgoing.url)?;
+        let vetted = self.vet(&outgoing.url)?;
         let mut url = outgoing.url;
+        let vetted_length = url.len();
         let mut headers = outgoing.headers;
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let (bytes, media_type) = match outgoing.body {
@@ -153,7 +154,17 @@ impl Egress {
             })
         });
         let body = Body::new(ToldBody::new(bytes, outgoing.written));
-        let request = request(outgoing.method, &url, headers, body)?;
+        let uri = match url.len() == vetted_length {
+            true => vetted,
+            // A credential went behind it.
+            false => url
+                .parse()
+                .map_err(|_| Trouble::Unsent(FetchError::BadUrl("it cannot be read")))?,
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = outgoing.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
         Ok(Begun {
             sending: self.client.send(request),
             limit: outgoing.timeout,
@@ -177,9 +188,9 @@ impl Egress {
         }
     }
 
-    /// Whether a credential may go to an address: over TLS, or to a host that the operator exempted from it, and among
+    /// Reads an address that a credential may go to: over TLS, or to a host that the operator exempted from it, and among
     /// the partner's hosts.
-    pub(crate) fn vet(&self, url: &str) -> Result<(), Refused> {
+    pub(crate) fn vet(&self, url: &str) -> Result<Uri, Refused> {
         let uri: Uri = url.parse().map_err(|_| Refused {
             host: "an address that cannot be read".to_owned(),
         })?;
@@ -203,7 +214,7 @@ impl Egress {
             .iter()
             .any(|pattern| pattern.fits(&host, default_port))
         {
-            Ok(())
+            Ok(uri)
         } else {
             Err(Refused {
                 host: host.to_string(),
@@ -232,21 +243,6 @@ impl Egress {
             Ok(_) | Err(_) => bytes.clone(),
         }
     }
-}
-
-fn request(
-    method: Method,
-    url: &str,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Request<Body>, Trouble> {
-    let mut request = Request::new(body);
-    *request.method_mut() = method;
-    *request.uri_mut() = url
-        .parse()
-        .map_err(|_| Trouble::Unsent(FetchError::BadUrl("it cannot be read")))?;
-    *request.headers_mut() = headers;
-    Ok(request)
 }
 
 async fn read(answer: Response<Body>, max_bytes: usize, now: Timestamp) -> Result<Reply, Trouble> {

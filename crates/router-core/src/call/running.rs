@@ -1,9 +1,9 @@
 //! The generations that run in this process, and who waits for each.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use tokio::sync::oneshot;
 
 use crate::{Answer, GenerationId, RouterError, Written};

@@ -1,8 +1,8 @@
 //! The catalog that is served now, and the models that the one before still had.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
@@ -33,7 +33,7 @@ impl LiveCatalog {
     pub fn new(catalog: Catalog) -> Self {
         Self(watch::Sender::new(Arc::new(Snapshot {
             catalog: Arc::new(catalog),
-            leaving: HashMap::new(),
+            leaving: HashMap::default(),
         })))
     }
 

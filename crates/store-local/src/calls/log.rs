@@ -7,13 +7,13 @@
 //!
 //! Whoever reads those rows has the log brought in first; after a crash the next start does.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::accounts::AccountId;
+use foldhash::HashMap;
 use router_core::{CallRecord, GenerationId};
 use rusqlite::{Connection, params};
 use uuid::Uuid;
@@ -264,7 +264,7 @@ fn fold(
     };
     let mut folded = 0;
     let mut lives: Vec<Life<'_>> = Vec::new();
-    let mut places: HashMap<Uuid, usize> = HashMap::new();
+    let mut places: HashMap<Uuid, usize> = HashMap::default();
     let (mut bills, mut records) = (Vec::new(), Vec::new());
     for event in logged.iter().flat_map(|entries| event::read(entries)) {
         folded += 1;

@@ -3,9 +3,7 @@
 use std::io::Write as _;
 
 use bytes::Bytes;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, Entry, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, StatusCode, Version};
 
 use super::framing::Framing;
@@ -93,8 +91,7 @@ pub(super) fn end(received: &[u8], seen: usize) -> Result<Option<usize>, Malform
     }
     // The end may have begun before.
     let from = seen.saturating_sub(3);
-    let mut line_ends = received[from..].iter().enumerate();
-    while let Some((at, _)) = line_ends.find(|(_, byte)| **byte == b'\n') {
+    for at in memchr::memchr_iter(b'\n', &received[from..]) {
         let rest = &received[from + at + 1..];
         if rest.starts_with(b"\n") {
             return Ok(Some(from + at + 2));
@@ -175,19 +172,16 @@ impl Head {
                 false => Framing::UntilClosed,
             });
         }
-        match self.headers.entry(CONTENT_LENGTH) {
-            Entry::Vacant(_) => Ok(Framing::UntilClosed),
-            Entry::Occupied(lengths) => {
-                let mut values = lengths
-                    .iter()
-                    .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-                let first = values.next().and_then(length).ok_or(Malformed::Length)?;
-                if values.any(|value| length(value) != Some(first)) {
-                    return Err(Malformed::Length);
-                }
-                Ok(Framing::of_length(first))
-            }
+        let lengths = self.headers.get_all(CONTENT_LENGTH).iter();
+        let mut values = lengths.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+        let Some(first) = values.next() else {
+            return Ok(Framing::UntilClosed);
+        };
+        let first = length(first).ok_or(Malformed::Length)?;
+        if values.any(|value| length(value) != Some(first)) {
+            return Err(Malformed::Length);
         }
+        Ok(Framing::of_length(first))
     }
 
     /// Whether another request may follow on the same connection.
