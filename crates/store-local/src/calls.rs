@@ -11,13 +11,13 @@ mod replays;
 mod rows;
 mod usage;
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use accounts::{AccountId, Cause};
 use async_trait::async_trait;
 use bytes::Bytes;
+use foldhash::HashSet;
 use jiff::Timestamp;
 use router_core::{
     CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId, Handle, KeyClaim,

@@ -1,6 +1,7 @@
 //! The SQL of the ledger.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use accounts::{AccountId, Cause, LedgerEntry};
 use jiff::Timestamp;
@@ -29,12 +30,8 @@ pub(super) fn post(
 ) -> rusqlite::Result<LedgerEntry> {
     let of_account = account.clone();
     let (why, id) = spell(cause);
-    if !add(
-        rows,
-        (account.as_str(), why, id),
-        amount_cents,
-        now.as_microsecond(),
-    )? {
+    let at_us = now.as_microsecond();
+    let Some(seq) = add(rows, (account.as_str(), why, id), amount_cents, at_us)? else {
         shelf.later(rows, move |roster| {
             if let Some(purse) = roster.purse(&of_account) {
                 purse.release(cause);
@@ -42,8 +39,7 @@ pub(super) fn post(
         });
         let entry = of_cause(rows, account, cause)?;
         return entry.ok_or(rusqlite::Error::QueryReturnedNoRows);
-    }
-    let seq = rows.last_insert_rowid();
+    };
     change_balance(rows, account.as_str(), amount_cents)?;
     shelf.later(rows, move |roster| {
         if let Some(purse) = roster.purse(&of_account) {
@@ -62,19 +58,30 @@ pub(super) fn post(
 /// Adds the entries of bills that the roster knows of already, and takes their sums off the balances.
 pub(super) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Result<()> {
     const INSERT: Insert = Insert {
-        into: "INSERT INTO ledger (account, why, cause, amount_cents, at)",
-        columns: 5,
+        into: "ledger (account, seq, why, cause, amount_cents, at)",
+        columns: 6,
     };
-    let values = |bill: &Bill<'_>, values: &mut Values<'_, '_>| {
+    let mut newest: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut numbered = Vec::with_capacity(bills.len());
+    for bill in bills {
+        let seq = match newest.entry(bill.account) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(newest_seq(rows, bill.account)?),
+        };
+        *seq += 1;
+        numbered.push((*seq, bill));
+    }
+    let values = |(seq, bill): &(i64, &Bill<'_>), values: &mut Values<'_, '_>| {
         let (why, id) = spell(Cause::Generation(bill.generation));
         values.put(bill.account)?;
+        values.put(seq)?;
         values.put(why)?;
         values.put(id)?;
         values.put(-bill.charge_cents)?;
         values.put(bill.at)
     };
     let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
-    INSERT.all(rows, bills, values, |bill| {
+    INSERT.all(rows, &numbered, values, |(_, bill)| {
         let sum = sums.entry(bill.account).or_default();
         *sum = sum.saturating_sub(bill.charge_cents);
     })?;
@@ -84,25 +91,40 @@ pub(super) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Res
     Ok(())
 }
 
-/// Adds an entry unless there is one for its cause; whether it did.
+/// Adds an entry unless there is one for its cause; the number that it got.
 fn add(
     rows: &Connection,
     (account, why, cause): (&str, i64, Id),
     amount_cents: i64,
     at_us: i64,
-) -> rusqlite::Result<bool> {
+) -> rusqlite::Result<Option<i64>> {
+    let seq = newest_seq(rows, account)? + 1;
     let added = rows
         .prepare_cached(
-            "INSERT INTO ledger (account, why, cause, amount_cents, at) VALUES (?1, ?2, ?3, ?4, ?5)
+            "INSERT INTO ledger (account, seq, why, cause, amount_cents, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
              ON CONFLICT (account, why, cause) DO NOTHING",
         )?
-        .execute(params![account, why, cause, amount_cents, at_us])?;
-    Ok(added > 0)
+        .execute(params![account, seq, why, cause, amount_cents, at_us])?;
+    Ok((added > 0).then_some(seq))
 }
 
+/// The number of the newest entry of an account; 0 if it has none.
+fn newest_seq(rows: &Connection, account: &str) -> rusqlite::Result<i64> {
+    let newest = rows
+        .prepare_cached("SELECT seq FROM ledger WHERE account = ?1 ORDER BY seq DESC LIMIT 1")?
+        .query_row([account], |row| row.get(0))
+        .optional()?;
+    Ok(newest.unwrap_or(0))
+}
+
+/// Changes the balance of an account, which must be there.
 fn change_balance(rows: &Connection, account: &str, amount_cents: i64) -> rusqlite::Result<()> {
-    rows.prepare_cached("UPDATE accounts SET balance_cents = balance_cents + ?2 WHERE id = ?1")?
+    let changed = rows
+        .prepare_cached("UPDATE accounts SET balance_cents = balance_cents + ?2 WHERE id = ?1")?
         .execute(params![account, amount_cents])?;
+    if changed == 0 {
+        return Err(rusqlite::Error::QueryReturnedNoRows);
+    }
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! The SQL of keys and generations.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use ::accounts::{AccountId, Cause, Fingerprint};
 use bytes::Bytes;
+use foldhash::HashSet;
 use jiff::Timestamp;
 use router_core::{Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -128,7 +128,7 @@ pub(super) fn insert<'i>(
     inserted: impl FnMut(&'i Life<'i>),
 ) -> rusqlite::Result<()> {
     const INSERT: Insert = Insert {
-        into: "INSERT INTO generations (id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at,
+        into: "generations (id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at,
             task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay)",
         columns: 17,
     };
@@ -242,7 +242,7 @@ fn is_dispatched(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> 
 /// Writes HTTP requests down, but for those that are there.
 pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Result<()> {
     const INSERT: Insert = Insert {
-        into: "INSERT INTO calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at,
+        into: "calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at,
             delivered)",
         columns: 10,
     };
@@ -309,7 +309,7 @@ pub(super) fn expire(
     let old_generations = rows
         .prepare_cached(
             // The oldest are looked at and no others: an index by time would cost every call, and few of them still run.
-            "DELETE FROM generations WHERE seq IN (SELECT seq FROM generations ORDER BY seq LIMIT ?2)
+            "DELETE FROM generations WHERE id IN (SELECT id FROM generations ORDER BY id LIMIT ?2)
                 AND settled_at < ?1 AND NOT EXISTS (SELECT 1 FROM call_keys WHERE generation = generations.id)",
         )?
         .execute(params![Micros(keep_from), limit])?;
@@ -333,7 +333,7 @@ pub(super) fn without_replay(
 ) -> rusqlite::Result<Vec<GenerationId>> {
     let mut named =
         rows.prepare_cached("SELECT 1 FROM generations WHERE id = ?1 AND replay = 1")?;
-    let mut kept = HashSet::new();
+    let mut kept = HashSet::default();
     for id in &generations {
         if named.exists([Id(id.0)])? {
             kept.insert(*id);

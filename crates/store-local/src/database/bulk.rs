@@ -9,7 +9,7 @@ const ROWS: usize = 16;
 /// A table and its columns, to be inserted into.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Insert {
-    /// `INSERT INTO table (columns)`.
+    /// `table (columns)`.
     pub(crate) into: &'static str,
     /// How many columns these are.
     pub(crate) columns: usize,
@@ -40,18 +40,23 @@ impl Insert {
     ) -> rusqlite::Result<()> {
         let (many, rest) = items.as_chunks::<ROWS>();
         if !many.is_empty() {
-            let mut insert = rows.prepare_cached(&self.sql(ROWS, ""))?;
+            // Whatever keeps a row out, the rows before it stay. Otherwise the statement would keep copies of every page that it
+            // changes, to undo it as a whole.
+            let mut insert = rows.prepare_cached(&self.sql(" OR FAIL", ROWS, ""))?;
             for chunk in many {
-                match put_all(&mut insert, chunk, &values) {
-                    Ok(_) => chunk.iter().for_each(&mut inserted),
-                    // None of them is in.
+                let inserted_rows = match put_all(&mut insert, chunk, &values) {
+                    Ok(_) => chunk.len(),
+                    // Those before it are in.
                     Err(error)
                         if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) =>
                     {
-                        self.each(rows, chunk, &values, &mut inserted)?;
+                        usize::try_from(rows.changes()).unwrap_or(chunk.len())
                     }
                     Err(error) => return Err(error),
-                }
+                };
+                let (done, left) = chunk.split_at(inserted_rows);
+                done.iter().for_each(&mut inserted);
+                self.each(rows, left, &values, &mut inserted)?;
             }
         }
         self.each(rows, rest, &values, &mut inserted)
@@ -67,7 +72,7 @@ impl Insert {
         if items.is_empty() {
             return Ok(());
         }
-        let mut insert = rows.prepare_cached(&self.sql(1, " ON CONFLICT DO NOTHING"))?;
+        let mut insert = rows.prepare_cached(&self.sql("", 1, " ON CONFLICT DO NOTHING"))?;
         for item in items {
             if put_all(&mut insert, std::slice::from_ref(item), values)? > 0 {
                 inserted(item);
@@ -76,10 +81,10 @@ impl Insert {
         Ok(())
     }
 
-    fn sql(self, rows: usize, conflict: &str) -> String {
+    fn sql(self, or: &str, rows: usize, conflict: &str) -> String {
         let row = format!("({})", vec!["?"; self.columns].join(", "));
         let values = vec![row; rows].join(", ");
-        format!("{} VALUES {values}{conflict}", self.into)
+        format!("INSERT{or} INTO {} VALUES {values}{conflict}", self.into)
     }
 }
 
@@ -104,7 +109,7 @@ mod tests {
     use super::*;
 
     const INSERT: Insert = Insert {
-        into: "INSERT INTO numbers (n, half)",
+        into: "numbers (n, half)",
         columns: 2,
     };
 

@@ -18,7 +18,10 @@ const AGGREGATES: &[(&str, &[&str])] = &[
     ("blobs", &[include_str!("../../migrations/blobs/0001.sql")]),
     (
         "accounts",
-        &[include_str!("../../migrations/accounts/0001.sql")],
+        &[
+            include_str!("../../migrations/accounts/0001.sql"),
+            include_str!("../../migrations/accounts/0002.sql"),
+        ],
     ),
     (
         "jobs",
@@ -32,6 +35,7 @@ const AGGREGATES: &[(&str, &[&str])] = &[
         &[
             include_str!("../../migrations/calls/0001.sql"),
             include_str!("../../migrations/calls/0002.sql"),
+            include_str!("../../migrations/calls/0003.sql"),
         ],
     ),
     (

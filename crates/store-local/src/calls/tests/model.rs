@@ -174,7 +174,7 @@ proptest! {
             let mut hour = 0;
             // The claims that a restart makes void.
             let mut undispatched: Vec<u8> = Vec::new();
-            let mut dispatched: HashSet<u8> = HashSet::new();
+            let mut dispatched: HashSet<u8> = HashSet::default();
             for (number, step) in (0..).zip(&steps) {
                 match step {
                     Step::Wait { hours } => hour += hours,
