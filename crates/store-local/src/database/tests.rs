@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use rusqlite::StatementStatus;
 use tempfile::TempDir;
 
 use super::*;
@@ -372,6 +373,26 @@ fn a_database_of_a_newer_version_is_refused_with_what_to_do() {
         );
         raw.execute("DELETE FROM migrations WHERE number = ?1", [number])
             .expect("no row");
+    }
+}
+
+#[test]
+fn a_statement_is_compiled_once_whatever_is_bound() {
+    let (_root, directory) = directory();
+    let path = directory.database();
+    let writing = connection::open_writing(&path).expect("a connection");
+    writing
+        .execute_batch("CREATE TABLE t (n, m); CREATE INDEX t_by_n ON t (n) WHERE m = 1")
+        .expect("a table");
+    let reading = connection::open_reading(&path).expect("a connection");
+    for connection in [&writing, &reading] {
+        for n in [5, 1, 3] {
+            let sql = "SELECT n FROM t WHERE m = ?1 LIMIT ?2";
+            let mut statement = connection.prepare_cached(sql).expect("a statement");
+            let rows = statement.query_map([n, n], |row| row.get::<_, i64>(0));
+            assert_eq!(rows.expect("no rows").count(), 0);
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
     }
 }
 
