@@ -1,7 +1,7 @@
 //! Copies of a data directory that may be in use, and whether a directory is sound.
 //!
-//! The rows first, as one moment of them; then the files that they name, which are there by then, never change, and go a
-//! while after their last row at the earliest. A copy of both is a data directory: a server can start over it.
+//! The rows first, as one moment of them; then the files that they name, which are there by then, never change (or only grow),
+//! and go a while after their last row at the earliest. A copy of both is a data directory: a server can start over it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -94,10 +94,14 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Contents, BackupError> {
     }
     // A replay that goes while it is copied is one that its key answers no more.
     for place in replays(from).map_err(at(&from.join("replays")))? {
-        let target = to.join(&place);
-        match copy_blob(&from.join(&place), &target) {
+        let (source, target) = (from.join(&place), to.join(&place));
+        let copied = match place.starts_with("replays/hours") {
+            true => copy_growing(&source, &target),
+            false => copy_blob(&source, &target).map(|_| ()),
+        };
+        match copied {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            copied => drop(copied.map_err(at(&target))?),
+            copied => copied.map_err(at(&target))?,
         }
         folders.extend(target.ancestors().skip(1).take(2).map(Path::to_owned));
     }
@@ -229,6 +233,29 @@ fn copy_blob(from: &Path, to: &Path) -> io::Result<(u64, bool)> {
     }
     fs::rename(&new, to)?;
     Ok((size, false))
+}
+
+/// Copies a file that others append to, unless it is as it was when it was copied last. What rows name of it does not change.
+fn copy_growing(from: &Path, to: &Path) -> io::Result<()> {
+    let source = fs::metadata(from)?;
+    let changed = source.modified()?;
+    let is_same = |copy: &fs::Metadata| {
+        copy.len() == source.len() && copy.modified().is_ok_and(|copied| copied == changed)
+    };
+    if fs::metadata(to).is_ok_and(|copy| is_same(&copy)) {
+        return Ok(());
+    }
+    if let Some(folder) = to.parent() {
+        create(folder)?;
+    }
+    let new = to.with_extension("new");
+    remove(&new)?;
+    fs::copy(from, &new)?;
+    let file = File::options().write(true).open(&new)?;
+    // Of before: what was appended meanwhile makes it another one.
+    file.set_modified(changed)?;
+    file.sync_all()?;
+    fs::rename(&new, to)
 }
 
 fn hash_of(path: &Path) -> io::Result<(BlobHash, u64)> {

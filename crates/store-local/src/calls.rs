@@ -2,7 +2,7 @@
 //!
 //! A generation is on the disk before its partner is asked, and is billed in the very transaction that settles it. With a key it
 //! is in its row at once; without one it goes through a log ([`log`]). The bytes of a result lie in a file, durable before the row
-//! that names it; only results with a key have one.
+//! that names it; only results with a key are in one.
 
 mod columns;
 mod event;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use accounts::{AccountId, Cause};
 use async_trait::async_trait;
 use bytes::Bytes;
-use foldhash::HashSet;
+use foldhash::HashMap;
 use jiff::Timestamp;
 use router_core::{
     CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId, Handle, KeyClaim,
@@ -29,6 +29,7 @@ use crate::accounts::{Shelf, bill_ahead};
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
 use event::{Accepted, Begun, Ended, Event};
+use replays::MOST_BYTES;
 
 pub(crate) use log::{CallLog, Fold};
 pub(crate) use replays::Replays;
@@ -44,9 +45,18 @@ pub struct SqliteCalls {
     log: CallLog,
 }
 
-/// The generations under way that have a key, and whose results are therefore to be kept.
+/// The generations under way that have a key, and whose results are therefore to be kept until it expires.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Keyed(Arc<Mutex<HashSet<GenerationId>>>);
+pub(crate) struct Keyed(Arc<Mutex<HashMap<GenerationId, Timestamp>>>);
+
+/// Where the bytes of an outcome go.
+#[derive(Debug)]
+enum Keeping {
+    /// They are there, or are not kept.
+    Done(Replay),
+    /// With others, in the transaction that ends the generation; the key expires then.
+    Shared(Bytes, Timestamp),
+}
 
 /// Makes the claims void that the process before did not dispatch, and answers which generations that run have a key.
 pub(crate) fn take_up(rows: &Connection) -> rusqlite::Result<Keyed> {
@@ -56,9 +66,14 @@ pub(crate) fn take_up(rows: &Connection) -> rusqlite::Result<Keyed> {
 }
 
 impl Keyed {
-    fn set(&self) -> MutexGuard<'_, HashSet<GenerationId>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<GenerationId, Timestamp>> {
         // Every change is one insert or remove.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When the key of a generation expires, if it has one.
+    fn expires_at(&self, generation: GenerationId) -> Option<Timestamp> {
+        self.entries().get(&generation).copied()
     }
 }
 
@@ -102,6 +117,10 @@ impl SqliteCalls {
             Replay::NoBody => Some(Bytes::new()),
             Replay::InFile => self.replays.read(id).await.map_err(failed)?,
             Replay::NotKept => None,
+            Replay::Shared => match stored.place {
+                Some(place) => self.replays.read_shared(place).await.map_err(failed)?,
+                None => None,
+            },
         };
         let outcome = body.and_then(|body| stored.with_body(body));
         Ok(outcome.map_or(Claimed::NotReplayable(id), |outcome| {
@@ -109,27 +128,29 @@ impl SqliteCalls {
         }))
     }
 
-    /// Makes the bytes of an outcome durable if they are to be told again, and answers where they are.
+    /// Makes the bytes of an outcome durable if they are to be told again and are too many to share a file.
     async fn keep(
         &self,
         id: GenerationId,
         ending: &Ending,
-        has_key: bool,
-    ) -> Result<Replay, CallsError> {
-        let Ending::Kept { outcome, .. } = ending else {
-            return Ok(Replay::NoBody);
+        expires_at: Option<Timestamp>,
+    ) -> Result<Keeping, CallsError> {
+        let answer = match ending {
+            Ending::Kept { outcome, .. } => outcome.answer(),
+            Ending::Released(_) => None,
         };
-        match outcome.answer() {
-            Some(answer) if !answer.body.is_empty() => {
-                if !has_key || answer.body.len() > REPLAY_CAP_BYTES {
-                    return Ok(Replay::NotKept);
-                }
-                let put = self.replays.put(id, answer.body.clone()).await;
-                put.map_err(failed)?;
-                Ok(Replay::InFile)
-            }
-            Some(_) | None => Ok(Replay::NoBody),
+        let Some(answer) = answer.filter(|answer| !answer.body.is_empty()) else {
+            return Ok(Keeping::Done(Replay::NoBody));
+        };
+        let body = answer.body.clone();
+        let Some(expires_at) = expires_at.filter(|_| body.len() <= REPLAY_CAP_BYTES) else {
+            return Ok(Keeping::Done(Replay::NotKept));
+        };
+        if body.len() <= MOST_BYTES {
+            return Ok(Keeping::Shared(body, expires_at));
         }
+        self.replays.put(id, body).await.map_err(failed)?;
+        Ok(Keeping::Done(Replay::InFile))
     }
 }
 
@@ -138,11 +159,10 @@ impl Calls for SqliteCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
         let keyed = self.keyed.clone();
         let claimed = self.write(Durability::Lazy.quick(), move |rows| {
-            let generation = claim.generation;
             let claimed = rows::claim(rows, &claim, now)?;
             if matches!(claimed, rows::Claim::Fresh { .. }) {
                 rows.after_commit(move || {
-                    keyed.set().insert(generation);
+                    keyed.entries().insert(claim.generation, claim.expires_at);
                 });
             }
             Ok(claimed)
@@ -160,7 +180,7 @@ impl Calls for SqliteCalls {
     }
 
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
-        let has_key = self.keyed.set().contains(&generation.id);
+        let has_key = self.keyed.expires_at(generation.id).is_some();
         let log = self.log.clone();
         self.write(Durability::Now.sure().quick(), move |rows| {
             let begun = Begun::of(&generation);
@@ -184,7 +204,7 @@ impl Calls for SqliteCalls {
         now: Timestamp,
     ) -> Result<(), CallsError> {
         let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
-        let has_key = self.keyed.set().contains(&generation);
+        let has_key = self.keyed.expires_at(generation).is_some();
         let log = self.log.clone();
         self.write(Durability::Now.end().sure().quick(), move |rows| {
             let task_id = task_id.as_deref();
@@ -210,12 +230,20 @@ impl Calls for SqliteCalls {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
-        let has_key = self.keyed.set().contains(&generation);
-        let replay = self.keep(generation, &ending, has_key).await?;
+        let expires_at = self.keyed.expires_at(generation);
+        let keeping = self.keep(generation, &ending, expires_at).await?;
         let (keyed, accounts, log) = (self.keyed.clone(), self.accounts.clone(), self.log.clone());
+        let replays = self.replays.clone();
         let (account, task_id) = (account.clone(), task_id.map(str::to_owned));
         self.write(Durability::Now.end().sure().quick(), move |rows| {
             let of = (generation, &account);
+            let (replay, place) = match keeping {
+                Keeping::Done(replay) => (replay, None),
+                Keeping::Shared(body, expires_at) => {
+                    let place = replays.append(expires_at, &body)?;
+                    (Replay::Shared, Some(place))
+                }
+            };
             let mut ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
             match log.whose(generation) {
                 Some(owner) if owner != account => Ok(Settled::Before),
@@ -227,13 +255,14 @@ impl Calls for SqliteCalls {
                     Ok(Settled::Now)
                 }
                 None => {
-                    if !has_key {
+                    if expires_at.is_none() {
                         // Its end may be in the log alone.
                         log.fold(rows, Fold::All)?;
                     }
-                    let settled = rows::settle(rows, &accounts, of, &ending, &ended, now)?;
+                    let ended = (&ended, place);
+                    let settled = rows::settle(rows, &accounts, of, &ending, ended, now)?;
                     rows.after_commit(move || {
-                        keyed.set().remove(&generation);
+                        keyed.entries().remove(&generation);
                     });
                     Ok(settled)
                 }
@@ -264,6 +293,7 @@ impl Calls for SqliteCalls {
         });
         let expired = expired.await?;
         self.replays.forget(expired.generations).await;
+        self.replays.sweep_shared(now).await.map_err(failed)?;
         self.sweep(limit).await?;
         Ok(expired.rows)
     }

@@ -17,7 +17,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::OpenError;
 use crate::blobs::Journal;
-use crate::calls::{CallLog, Fold};
+use crate::calls::{CallLog, Fold, Replays};
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
@@ -72,7 +72,7 @@ impl Database {
         health: Health,
         reserve: Reserve,
         journal: Journal,
-        log: CallLog,
+        (log, replays): (CallLog, Replays),
         first: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<(Self, T), OpenError> {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
@@ -88,7 +88,7 @@ impl Database {
             health.clone(),
             reserve.clone(),
             journal,
-            log.clone(),
+            (log.clone(), replays),
         );
         let writer = Writer::start(committer.map_err(failed)?);
         let database = Self(Arc::new(Inner {

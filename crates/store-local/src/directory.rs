@@ -4,7 +4,7 @@
 //! DIR/lock       held while a process has the directory
 //! DIR/main.db    rows
 //! DIR/blobs/     blobs by hash
-//! DIR/replays/   results that idempotency keys answer again, by generation
+//! DIR/replays/   results that idempotency keys answer again: by the hour, large ones by generation
 //! DIR/tmp/       files being written; emptied at every start
 //! DIR/ballast    room that is given up when the disk is full
 //! ```

@@ -95,6 +95,11 @@ impl Store {
         let reserve = Reserve::open(&directory, options.reserve);
         let journal = Journal::new(Arc::clone(&directory), health.clone());
         let log = CallLog::default();
+        let replays = Replays::new(
+            Arc::clone(&directory),
+            health.clone(),
+            options.clock.clone(),
+        );
         let now = options.clock.now();
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
@@ -114,15 +119,10 @@ impl Store {
             health.clone(),
             reserve.clone(),
             journal.clone(),
-            log.clone(),
+            (log.clone(), replays.clone()),
             first,
         )?;
         let (database, (board, shelf, keyed, (newest, journaled))) = opened;
-        let replays = Replays::new(
-            Arc::clone(&directory),
-            health.clone(),
-            options.clock.clone(),
-        );
         let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), keyed, log);
         let accounts = SqliteAccounts::new(database.clone(), shelf);
         let jobs = SqliteJobs::new(database.clone(), board);

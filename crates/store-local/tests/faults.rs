@@ -224,12 +224,28 @@ async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_leaves_a_generation_running_until_its_end_is_written_with_its_bill() {
+    let small = Bytes::from_static(b"{\"result\":1}");
+    full_disk_at(&["replay-append", "replay-sync", "database-commit"], small).await;
+    // One that has a file of its own.
+    let large = Bytes::from(vec![b' '; 100_000]);
+    let points = [
+        "blob-create",
+        "blob-write",
+        "blob-sync",
+        "blob-rename",
+        "database-commit",
+    ];
+    full_disk_at(&points, large).await;
+}
+
+/// Ends a generation with this result while the disk is full at each of these points, and then once more.
+async fn full_disk_at(points: &[&str], result: Bytes) {
     let scenario = FailScenario::setup();
     let (root, store) = store();
     let (calls, claim) = dispatched(&store).await;
     let outcome = Outcome::Answered(Answer {
         content_type: "application/json".to_owned(),
-        body: Bytes::from_static(b"{\"result\":1}"),
+        body: result,
     });
     let now = Timestamp::from_second(1_790_000_001).expect("in range");
     let settle = async || {
@@ -241,13 +257,6 @@ async fn a_full_disk_leaves_a_generation_running_until_its_end_is_written_with_i
             .settle(claim.generation, &claim.account, ending, None, now)
             .await
     };
-    let points = [
-        "blob-create",
-        "blob-write",
-        "blob-sync",
-        "blob-rename",
-        "database-commit",
-    ];
     for point in points {
         fault(point, "return(full)");
         let refused = settle().await.expect_err(point);
@@ -267,6 +276,40 @@ async fn a_full_disk_leaves_a_generation_running_until_its_end_is_written_with_i
     assert_eq!(again, Claimed::Replay(claim.generation, outcome.clone()));
     let credits = store.accounts().credits(&claim.account).await;
     assert_eq!(credits.expect("an answer").balance_cents, -5);
+    scenario.teardown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_row_names_a_result_that_did_not_reach_the_disk() {
+    let scenario = FailScenario::setup();
+    let (root, store) = store();
+    let (calls, claim) = dispatched(&store).await;
+    let now = Timestamp::from_second(1_790_000_001).expect("in range");
+    let ending = Ending::Kept {
+        outcome: Outcome::Answered(Answer {
+            content_type: "application/json".to_owned(),
+            body: Bytes::from_static(b"{}"),
+        }),
+        charge_cents: 5,
+    };
+    let settle = async |calls: &SqliteCalls| {
+        let ending = ending.clone();
+        let settled = calls.settle(claim.generation, &claim.account, ending, None, now);
+        settled.await
+    };
+    fault("replay-sync", "return(broken)");
+    let lost = settle(&calls).await;
+    assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
+    fail::remove("replay-sync");
+    // Whether the disk has it nobody knows, so nothing is written any more.
+    store.healthy().expect_err("the disk failed");
+    settle(&calls).await.expect_err("the disk failed");
+    drop((calls, store));
+    let store = Store::open(root.path()).expect("the store opens again");
+    let calls = store.calls();
+    let unfinished = calls.unfinished().await.expect("an answer");
+    assert_eq!(unfinished.len(), 1);
+    assert_eq!(settle(&calls).await.expect("an answer"), Settled::Now);
     scenario.teardown();
 }
 

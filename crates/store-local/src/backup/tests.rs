@@ -83,6 +83,29 @@ async fn a_backup_of_a_store_in_use_is_a_store() {
     add(&restored, 4, "and life goes on").await;
 }
 
+/// What others append to shares nothing with its copy, and is copied again when it has grown.
+#[test]
+fn small_results_are_copied_as_they_grow() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let (data, copy) = (root.path().join("data"), root.path().join("copy"));
+    drop(Store::open(&data).expect("a fresh store"));
+    let [hour, copied] =
+        ["data", "copy"].map(|side| root.path().join(side).join("replays/hours/3600"));
+    fs::create_dir_all(hour.parent().expect("a folder")).expect("a folder");
+    for text in ["one", "one and another"] {
+        fs::write(&hour, text).expect("a result");
+        for _ in 0..2 {
+            back_up(&data, &copy).expect("a backup");
+            assert_eq!(fs::read_to_string(&copied).ok().as_deref(), Some(text));
+        }
+    }
+    let inode = |path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).expect("a file"));
+    assert_ne!(inode(&hour), inode(&copied));
+    let before = inode(&copied);
+    back_up(&data, &copy).expect("a backup");
+    assert_eq!(inode(&copied), before, "it has not changed");
+}
+
 #[tokio::test]
 async fn a_look_over_finds_what_is_missing_or_damaged() {
     let root = tempfile::tempdir().expect("a temporary directory");

@@ -6,6 +6,7 @@ use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::{Deserialize, Serialize};
 
+use super::replays::Place;
 use crate::columns::unreadable;
 
 /// Where the bytes of an outcome are.
@@ -17,6 +18,8 @@ pub(super) enum Replay {
     InFile,
     /// Nowhere: there was no key, or there were too many of them.
     NotKept,
+    /// With others, at the place that the row names.
+    Shared,
 }
 
 /// The columns of an outcome.
@@ -38,6 +41,8 @@ pub(super) struct StoredOutcome {
     message: Option<String>,
     content_type: Option<String>,
     pub(super) replay: Replay,
+    /// Where a shared one lies.
+    pub(super) place: Option<Place>,
 }
 
 /// A column that names no bucket.
@@ -105,6 +110,7 @@ impl StoredOutcome {
             message: row.get("message")?,
             content_type: row.get("content_type")?,
             replay: row.get("replay")?,
+            place: place(row)?,
         }))
     }
 
@@ -138,6 +144,17 @@ impl StoredOutcome {
     }
 }
 
+fn place(row: &Row<'_>) -> rusqlite::Result<Option<Place>> {
+    let Some(hour) = row.get("replay_hour")? else {
+        return Ok(None);
+    };
+    Ok(Some(Place {
+        hour,
+        offset: row.get("replay_offset")?,
+        length: row.get("replay_length")?,
+    }))
+}
+
 /// A column that may name a bucket.
 pub(super) fn bucket(name: Option<String>) -> rusqlite::Result<Option<Bucket>> {
     let named = |name: String| Bucket::named(&name).ok_or_else(|| unreadable(UnknownBucket));
@@ -150,6 +167,7 @@ impl ToSql for Replay {
             Self::NoBody => 0,
             Self::InFile => 1,
             Self::NotKept => 2,
+            Self::Shared => 3,
         }
         .into())
     }
@@ -161,6 +179,7 @@ impl FromSql for Replay {
             0 => Ok(Self::NoBody),
             1 => Ok(Self::InFile),
             2 => Ok(Self::NotKept),
+            3 => Ok(Self::Shared),
             other => Err(FromSqlError::OutOfRange(other)),
         }
     }

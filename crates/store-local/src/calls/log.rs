@@ -283,7 +283,7 @@ fn fold(
             },
             Event::Ended(ended) => match places.get(&ended.id) {
                 Some(place) => lives[*place].ended = Some(ended),
-                None if rows::end(rows, &ended)? => bills.extend(ended.bill()),
+                None if rows::end(rows, &ended, None)? => bills.extend(ended.bill()),
                 None => {}
             },
             Event::Recorded(recorded) => records.push(recorded),

@@ -1,7 +1,10 @@
-//! The bytes that keys answer again: a file for each generation, `replays/xx/` and its id.
+//! The bytes that keys answer again: small ones many in a file ([`hours`]), each of the others in `replays/xx/` and the id of
+//! its generation.
 //!
-//! A file is durable before a row names it and goes after the row did. One that no row names is found again by walking the
-//! folders, one at a time.
+//! Bytes are durable before a row names them. A generation's file goes after the row did; one that no row names is found again
+//! by walking the folders, one at a time.
+
+mod hours;
 
 use std::fs;
 use std::io;
@@ -11,14 +14,20 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use router_core::GenerationId;
+use rusqlite::ffi;
 use tokio::task;
 use uuid::Uuid;
 
 use crate::blobs::TemporaryFile;
 use crate::clock::Clock;
+use crate::database::DatabaseError;
 use crate::directory::{self, Directory};
 use crate::health::Health;
+use hours::Hours;
+
+pub(super) use hours::{MOST_BYTES, Place};
 
 /// A younger file may belong to a row that is just being written.
 const SETTLED_AFTER: Duration = Duration::from_secs(3600);
@@ -35,6 +44,7 @@ struct Inner {
     clock: Clock,
     /// The folder that is walked next.
     next: AtomicU8,
+    hours: Hours,
     /// After everything that touches it.
     _directory: Arc<Directory>,
 }
@@ -47,6 +57,7 @@ impl Replays {
             health,
             clock,
             next: AtomicU8::new(0),
+            hours: Hours::new(directory.replays().join("hours")),
             _directory: directory,
         }))
     }
@@ -55,6 +66,31 @@ impl Replays {
     pub(super) async fn put(&self, id: GenerationId, body: Bytes) -> io::Result<()> {
         let inner = Arc::clone(&self.0);
         blocking(move || inner.put(id, body)).await
+    }
+
+    /// Appends a small result to those whose keys expire when its does, as a part of a transaction: it is durable when that
+    /// is committed.
+    pub(super) fn append(&self, expires_at: Timestamp, body: &[u8]) -> rusqlite::Result<Place> {
+        let appended = self.0.hours.append(expires_at, body);
+        appended.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))
+    }
+
+    /// Brings to the disk what was appended: before the rows that name it are committed.
+    pub(crate) fn sync(&self) -> Result<(), DatabaseError> {
+        let synced = self.0.durable(self.0.hours.sync());
+        synced.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_FSYNC).into())
+    }
+
+    /// A small result; `None` if it is not there.
+    pub(super) async fn read_shared(&self, place: Place) -> io::Result<Option<Bytes>> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || inner.hours.read(place)).await
+    }
+
+    /// Removes the small results whose keys have all expired, file by file.
+    pub(super) async fn sweep_shared(&self, now: Timestamp) -> io::Result<()> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || inner.hours.sweep(now)).await
     }
 
     /// The bytes of a generation; `None` if they are not there.
@@ -161,6 +197,16 @@ impl Inner {
         }
         Ok(old)
     }
+}
+
+/// A failure of a file as one of the transaction that names it.
+fn as_of_rows(error: &io::Error, otherwise: i32) -> rusqlite::Error {
+    let code = if error.kind() == io::ErrorKind::StorageFull {
+        ffi::SQLITE_FULL
+    } else {
+        otherwise
+    };
+    rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(error.to_string()))
 }
 
 async fn blocking<T: Send + 'static>(

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use ::accounts::{AccountId, Cause, Fingerprint};
 use bytes::Bytes;
-use foldhash::HashSet;
+use foldhash::{HashMap, HashSet};
 use jiff::Timestamp;
 use router_core::{Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Replay, StoredOutcome};
 use super::event::{Accepted, Begun, Ended, Life, Recorded};
+use super::replays::Place;
 use crate::accounts::{self, Shelf};
 use crate::columns::{Id, Micros, parse};
 use crate::database::{Insert, Transaction, Values};
@@ -19,7 +20,7 @@ use crate::database::{Insert, Transaction, Values};
 #[derive(Debug)]
 pub(super) enum Claim {
     Fresh {
-        /// The generation of the key that expired before.
+        /// The generation of the key that expired before, if its result has a file of its own.
         expired: Option<GenerationId>,
     },
     InFlight,
@@ -31,7 +32,7 @@ pub(super) enum Claim {
 /// What a clean-up took away.
 pub(super) struct Expired {
     pub(super) rows: usize,
-    /// Whose results nobody asks for any more.
+    /// Whose results have files of their own that nobody asks for any more.
     pub(super) generations: Vec<GenerationId>,
 }
 
@@ -41,14 +42,19 @@ pub(super) fn void_undispatched(rows: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The generations that run and have a key.
-pub(super) fn unfinished_with_keys(rows: &Connection) -> rusqlite::Result<HashSet<GenerationId>> {
+/// The generations that run and have a key, and when it expires.
+pub(super) fn unfinished_with_keys(
+    rows: &Connection,
+) -> rusqlite::Result<HashMap<GenerationId, Timestamp>> {
     let mut statement = rows.prepare(
-        "SELECT id FROM generations WHERE settled_at IS NULL
-          AND EXISTS (SELECT 1 FROM call_keys WHERE generation = generations.id)",
+        "SELECT g.id, k.expires_at FROM generations g JOIN call_keys k ON k.generation = g.id
+         WHERE g.settled_at IS NULL",
     )?;
-    let ids = statement.query_map([], |row| id(row, "id"))?;
-    ids.collect()
+    let keyed = statement.query_map([], |row| {
+        let Micros(expires_at) = row.get("expires_at")?;
+        Ok((id(row, "id")?, expires_at))
+    })?;
+    keyed.collect()
 }
 
 /// Takes a key if it is free, or tells what it stands for.
@@ -60,7 +66,7 @@ pub(super) fn claim(
     let known = rows
         .prepare_cached(
             "SELECT k.fingerprint, k.generation, k.dispatched, k.expires_at, g.outcome, g.bucket, g.code, g.message,
-                g.content_type, g.replay
+                g.content_type, g.replay, g.replay_hour, g.replay_offset, g.replay_length
              FROM call_keys k LEFT JOIN generations g ON g.id = k.generation
              WHERE k.account = ?1 AND k.key = ?2",
         )?
@@ -72,8 +78,9 @@ pub(super) fn claim(
             let is_same = fingerprint == claim.fingerprint;
             return Ok(if is_same { known } else { Claim::Conflict });
         }
-        if let Claim::Settled(id, _) = known {
-            forget_replay(rows, id)?;
+        if let Claim::Settled(id, _) = known
+            && forget_replay(rows, id)?
+        {
             expired = Some(id);
         }
     }
@@ -181,12 +188,17 @@ pub(super) fn accept(rows: &Connection, accepted: &Accepted<'_>) -> rusqlite::Re
     Ok(())
 }
 
-/// Writes down how a generation ends; whether it had not ended before.
-pub(super) fn end(rows: &Connection, ended: &Ended<'_>) -> rusqlite::Result<bool> {
+/// Writes down how a generation ends, and where its result lies if that is a small one; whether it had not ended before.
+pub(super) fn end(
+    rows: &Connection,
+    ended: &Ended<'_>,
+    place: Option<Place>,
+) -> rusqlite::Result<bool> {
     let changed = rows
         .prepare_cached(
             "UPDATE generations SET settled_at = ?1, charge_cents = ?2, bucket = ?3, outcome = ?4, code = ?5, message = ?6,
-                content_type = ?7, replay = ?8, task_id = coalesce(?9, task_id), handle = NULL
+                content_type = ?7, replay = ?8, task_id = coalesce(?9, task_id), handle = NULL, replay_hour = ?12,
+                replay_offset = ?13, replay_length = ?14
              WHERE id = ?10 AND account = ?11 AND settled_at IS NULL",
         )?
         .execute(params![
@@ -201,6 +213,9 @@ pub(super) fn end(rows: &Connection, ended: &Ended<'_>) -> rusqlite::Result<bool
             ended.task_id,
             Id(ended.id),
             ended.account,
+            place.map(|place| place.hour),
+            place.map(|place| place.offset),
+            place.map(|place| place.length),
         ])?;
     Ok(changed > 0)
 }
@@ -211,10 +226,10 @@ pub(super) fn settle(
     shelf: &Shelf,
     (id, account): (GenerationId, &AccountId),
     ending: &Ending,
-    ended: &Ended<'_>,
+    (ended, place): (&Ended<'_>, Option<Place>),
     now: Timestamp,
 ) -> rusqlite::Result<Settled> {
-    let has_ended = end(rows, ended)?;
+    let has_ended = end(rows, ended, place)?;
     let frees = if has_ended {
         matches!(ending, Ending::Released(_))
     } else {
@@ -303,8 +318,12 @@ pub(super) fn expire(
     )?;
     let generations = keys.query_map(params![Micros(now), limit], |row| id(row, "generation"))?;
     let generations = generations.collect::<rusqlite::Result<Vec<_>>>()?;
-    for id in &generations {
-        forget_replay(rows, *id)?;
+    let keys = generations.len();
+    let mut with_files = Vec::new();
+    for id in generations {
+        if forget_replay(rows, id)? {
+            with_files.push(id);
+        }
     }
     let old_generations = rows
         .prepare_cached(
@@ -321,8 +340,8 @@ pub(super) fn expire(
         )?
         .execute(params![Micros(keep_from), limit])?;
     Ok(Expired {
-        rows: generations.len() + old_generations + old_calls,
-        generations,
+        rows: keys + old_generations + old_calls,
+        generations: with_files,
     })
 }
 
@@ -343,10 +362,12 @@ pub(super) fn without_replay(
     Ok(generations)
 }
 
-fn forget_replay(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
-    rows.prepare_cached("UPDATE generations SET replay = 2 WHERE id = ?1 AND replay = 1")?
+/// Forgets the file of a generation, if it has one of its own; whether it had.
+fn forget_replay(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> {
+    let changed = rows
+        .prepare_cached("UPDATE generations SET replay = 2 WHERE id = ?1 AND replay = 1")?
         .execute([Id(id.0)])?;
-    Ok(())
+    Ok(changed > 0)
 }
 
 pub(super) fn id(row: &Row<'_>, column: &str) -> rusqlite::Result<GenerationId> {

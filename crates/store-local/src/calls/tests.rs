@@ -207,10 +207,49 @@ async fn only_results_with_a_key_have_a_file() {
     assert_eq!(files(root.path()), 1);
 }
 
+/// A result too large to share a file.
+static LARGE: [u8; replays::MOST_BYTES + 1] = [b' '; replays::MOST_BYTES + 1];
+
+#[tokio::test]
+async fn small_results_share_a_file_until_the_last_of_their_keys_expired() {
+    let (root, store) = fresh().await;
+    complete(&store, 1, b"{\"first\":1}").await;
+    let calls = store.calls();
+    let other = KeyClaim {
+        key: KeyDigest([2; 32]),
+        ..claim(2)
+    };
+    calls.claim(other.clone(), at(0)).await.expect("it is free");
+    calls.dispatch(generation(2)).await.expect("it is written");
+    let account = acme();
+    let settled = calls.settle(id(2), &account, ending(b"[2]"), None, at(1));
+    settled.await.expect("it is written");
+    assert_eq!(files(root.path()), 1);
+    drop((calls, store));
+    let store = open(root.path(), 0);
+    let calls = store.calls();
+    let retry = |claim: KeyClaim, generation| KeyClaim {
+        generation: id(generation),
+        ..claim
+    };
+    let first = calls.claim(retry(claim(1), 3), at(2)).await;
+    let first = first.expect("the store answers");
+    assert_eq!(first, Claimed::Replay(id(1), answered(b"{\"first\":1}")));
+    let second = calls.claim(retry(other, 3), at(2)).await;
+    let second = second.expect("the store answers");
+    assert_eq!(second, Claimed::Replay(id(2), answered(b"[2]")));
+    let day = 24 * 3600;
+    for (seconds, left) in [(day, 1), (day + 2 * 3600, 0)] {
+        let gone = calls.expire(at(seconds), at(0), 10).await;
+        gone.expect("the store answers");
+        assert_eq!(files(root.path()), left);
+    }
+}
+
 #[tokio::test]
 async fn an_expired_key_takes_its_file_with_it() {
     let (root, store) = fresh().await;
-    complete(&store, 1, b"{\"first\":1}").await;
+    complete(&store, 1, &LARGE).await;
     let day = 24 * 3600;
     // By the clean-up, or by whoever uses the key again.
     let gone = store.calls().expire(at(day), at(0), 10).await;
@@ -234,7 +273,7 @@ async fn an_expired_key_takes_its_file_with_it() {
         .expect("the store answers");
     store
         .calls()
-        .settle(id(2), &acme(), ending(b"{}"), None, at(day))
+        .settle(id(2), &acme(), ending(&LARGE), None, at(day))
         .await
         .expect("the store answers");
     assert_eq!(files(root.path()), 1);
@@ -283,8 +322,7 @@ async fn a_file_that_no_row_names_is_found_and_removed_once_it_is_old() {
 async fn a_result_whose_file_is_gone_is_not_replayable() {
     let (root, store) = fresh().await;
     complete(&store, 1, b"{}").await;
-    store.calls().replays.forget(vec![id(1)]).await;
-    assert_eq!(files(root.path()), 0);
+    std::fs::remove_dir_all(root.path().join("replays/hours")).expect("they go");
     let again = store.calls().claim(claim(2), at(1)).await;
     assert_eq!(
         again.expect("the store answers"),

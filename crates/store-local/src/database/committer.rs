@@ -11,7 +11,7 @@ use super::operation::{Durability, Need, Operation, Undo, Write};
 use super::transaction::{Effects, Transaction};
 use super::{DatabaseError, is_full};
 use crate::blobs::Journal;
-use crate::calls::{CallLog, Fold};
+use crate::calls::{CallLog, Fold, Replays};
 use crate::health::Health;
 use crate::reserve::Reserve;
 
@@ -27,6 +27,8 @@ pub(super) struct Committer {
     journal: Journal,
     /// What happened to calls and is brought into their rows many at a time.
     log: CallLog,
+    /// Results that rows name.
+    replays: Replays,
     /// Whether a commit waits for the disk, as the connection is set now.
     durability: Durability,
     /// What such a wait takes, as the latest of them tell.
@@ -47,7 +49,7 @@ impl Committer {
         health: Health,
         reserve: Reserve,
         journal: Journal,
-        log: CallLog,
+        (log, replays): (CallLog, Replays),
     ) -> rusqlite::Result<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&log_pages);
@@ -61,6 +63,7 @@ impl Committer {
             reserve,
             journal,
             log,
+            replays,
             durability: Durability::Now,
             wait: Duration::ZERO,
             log_pages,
@@ -232,6 +235,7 @@ impl Committer {
 
     fn finish(&mut self) -> Result<(), DatabaseError> {
         let begun = Instant::now();
+        self.replays.sync()?;
         let committed = commit(&self.connection);
         if self.durability == Durability::Now {
             self.wait = (self.wait * 7 + begun.elapsed()) / 8;

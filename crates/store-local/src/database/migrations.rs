@@ -36,6 +36,7 @@ const AGGREGATES: &[(&str, &[&str])] = &[
             include_str!("../../migrations/calls/0001.sql"),
             include_str!("../../migrations/calls/0002.sql"),
             include_str!("../../migrations/calls/0003.sql"),
+            include_str!("../../migrations/calls/0004.sql"),
         ],
     ),
     (

@@ -9,6 +9,7 @@ use rusqlite::StatementStatus;
 use tempfile::TempDir;
 
 use super::*;
+use crate::clock::Clock;
 use crate::reserve::ReserveOptions;
 
 fn directory() -> (TempDir, Arc<Directory>) {
@@ -21,12 +22,13 @@ fn open(directory: Arc<Directory>) -> Result<Database, OpenError> {
     let reserve = Reserve::open(&directory, ReserveOptions::NONE);
     let health = Health::default();
     let journal = Journal::new(Arc::clone(&directory), health.clone());
+    let replays = Replays::new(Arc::clone(&directory), health.clone(), Clock::system());
     let (database, ()) = Database::open(
         directory,
         health,
         reserve,
         journal,
-        CallLog::default(),
+        (CallLog::default(), replays),
         |_| Ok(()),
     )?;
     Ok(database)

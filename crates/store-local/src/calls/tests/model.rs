@@ -1,5 +1,7 @@
 //! Random histories: rows answer whatever they are asked as the twin in memory does, also after a restart.
 
+use std::collections::HashSet;
+
 use ::accounts::{Cause, MemoryAccounts};
 use proptest::prelude::*;
 use router_core::{CallRecord, MemoryCalls, RequestId, Usage, UsageQuery};
