@@ -158,7 +158,7 @@ impl SqliteCalls {
 impl Calls for SqliteCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
         let keyed = self.keyed.clone();
-        let claimed = self.write(Durability::Lazy.quick(), move |rows| {
+        let claimed = self.write(Durability::Lazy.sure().quick(), move |rows| {
             let claimed = rows::claim(rows, &claim, now)?;
             if matches!(claimed, rows::Claim::Fresh { .. }) {
                 rows.after_commit(move || {
