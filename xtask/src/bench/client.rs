@@ -49,7 +49,9 @@ pub enum Work {
     Upload(PathBuf),
     /// Sends this request and waits for its 200.
     Post(String),
-    /// The same so many times in a second, over all connections together. A time begins when the request is sent.
+    /// The same, each time with an idempotency key of its own.
+    Keyed(String),
+    /// The same without keys, so many times in a second, over all connections together. A time begins when the request is sent.
     Paced {
         /// The request.
         request: String,
@@ -184,6 +186,8 @@ enum Prepared {
     Look(Vec<Vec<u8>>),
     Upload(Vec<u8>),
     Post(Vec<u8>),
+    /// The first line of a request with the name of the header, the beginning of its values, and the rest.
+    Keyed(Vec<u8>, String, Vec<u8>),
     Paced(Vec<u8>, f64),
     Held(Vec<u8>),
     Follow(String),
@@ -215,6 +219,13 @@ impl Prepared {
                 Self::Upload(Upload::new(&name, file.len(), &[], "").around(&file))
             }
             Work::Post(request) => Self::Post(request.clone().into_bytes()),
+            Work::Keyed(request) => {
+                let (line, rest) = request.split_once("\r\n").unwrap_or_default();
+                let line = format!("{line}\r\nIdempotency-Key: ");
+                // No other process of clients begins in the same microsecond.
+                let key = format!("{}-{}-", std::process::id(), now_us());
+                Self::Keyed(line.into_bytes(), key, format!("\r\n{rest}").into_bytes())
+            }
             Work::Paced {
                 request,
                 per_second,
@@ -292,6 +303,11 @@ impl Prepared {
             }
             Self::Post(request) | Self::Paced(request, _) => {
                 connection.send(request).await?.expect_status(200)?;
+            }
+            Self::Keyed(line, key, rest) => {
+                let key = format!("{key}{number}");
+                let request = [line, key.as_bytes(), rest].concat();
+                connection.send(&request).await?.expect_status(200)?;
             }
             Self::Held(_) => {
                 connection.answer(false).await?.expect_status(200)?;

@@ -53,11 +53,6 @@ impl Durability {
         }
     }
 
-    /// As [`Write::quick`].
-    pub(crate) fn quick(self) -> Write {
-        Write::from(self).quick()
-    }
-
     /// As [`Write::sure`].
     pub(crate) fn sure(self) -> Write {
         Write::from(self).sure()

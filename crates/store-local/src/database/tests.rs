@@ -82,7 +82,7 @@ async fn a_quick_write_is_committed_by_whoever_asks_while_nobody_else_does() {
     let (_root, database) = database().await;
     let here = std::thread::current().id();
     let write = async |number| {
-        let write = database.write(Durability::Lazy.quick(), move |rows| {
+        let write = database.write(Durability::Lazy.sure().quick(), move |rows| {
             put(rows, number)?;
             Ok(std::thread::current().id())
         });

@@ -49,6 +49,14 @@ const POLICY: Claim = Claim {
     gate: Some(60.0),
     aim: Some(15.0),
 };
+const KEYED: Claim = Claim {
+    name: "keyed",
+    what: "processor time of a call with an idempotency key of its own, against that of one without",
+    unit: "x",
+    better: Better::Lower,
+    gate: None,
+    aim: None,
+};
 
 /// Calls in a second where latency is measured, and the connections that they go over.
 pub(super) const PACE: (f64, usize) = (500.0, 32);
@@ -104,10 +112,12 @@ pub(super) async fn cpu(bench: &Bench) -> io::Result<Vec<Figure>> {
     let peers = bench.peers("cpu").await?;
     let mut named = subjects(&peers);
     named.push(("unchecked", &peers.unchecked));
-    let loads: Vec<_> = named
+    let mut loads: Vec<_> = named
         .iter()
         .map(|(_, subject)| (*subject, CONNECTIONS, Work::Post(subject.call())))
         .collect();
+    named.push(("keyed", &peers.router));
+    loads.push((&peers.router, CONNECTIONS, Work::Keyed(peers.router.call())));
     let tallies = bench.turn_by_turn(&loads).await?;
     let of = |name: &str| tally_of(name, &named, &tallies);
     let mut beside = serde_json::Map::new();
@@ -117,13 +127,18 @@ pub(super) async fn cpu(bench: &Bench) -> io::Result<Vec<Figure>> {
     }
     let beside = Value::Object(beside);
     let router = of("router").cloned().unwrap_or_default();
+    let keyed = of("keyed").cloned().unwrap_or_default();
     let plain = of("unchecked").map_or(f64::NAN, Tally::cpu_us_each);
     let nginx = of("nginx").map(Tally::cpu_us_each);
     Ok(vec![
         against(CPU, router.cpu_us_each(), nginx, &router, beside.clone()),
         Figure {
             value: (router.cpu_us_each() / plain - 1.0) * 100.0,
-            ..figure(POLICY, &router, beside)
+            ..figure(POLICY, &router, beside.clone())
+        },
+        Figure {
+            value: keyed.cpu_us_each() / router.cpu_us_each(),
+            ..figure(KEYED, &keyed, beside)
         },
     ])
 }
