@@ -3,10 +3,10 @@
 //! A connection that waits has no task of its own. Whether it is still open is looked at when it is taken, and a request that
 //! was sent over one that breaks is never sent again.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use foldhash::HashMap;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::time::{Instant, sleep_until};

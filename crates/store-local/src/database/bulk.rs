@@ -145,10 +145,14 @@ mod tests {
     #[test]
     fn what_is_there_already_keeps_nobody_else_out() {
         let rows = numbers();
-        insert(&rows, &[3, 30]).expect("rows");
+        // The first of a statement as well as one among others.
+        insert(&rows, &[0, 3, 16, 30]).expect("rows");
         let all: Vec<i64> = (0..40).collect();
         let told = insert(&rows, &all).expect("rows");
-        let new: Vec<i64> = all.into_iter().filter(|n| ![3, 30].contains(n)).collect();
+        let new: Vec<i64> = all
+            .into_iter()
+            .filter(|n| ![0, 3, 16, 30].contains(n))
+            .collect();
         assert_eq!(told, new);
     }
 
