@@ -77,7 +77,7 @@ pub enum Ending {
 /// Whether an ending counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// It did, and is on disk.
+    /// It did.
     Now,
     /// The generation had ended before, or is unknown; nothing changed.
     Before,
@@ -108,10 +108,11 @@ pub enum CallsError {
 
 /// Keys, generations and calls.
 ///
-/// **Contract.** Every method but `record` is one transaction, and runs to its end even if the caller stops waiting. `dispatch`,
-/// `accepted` and `settle` are on disk when they return; a claim or a record may be lost by a crash, and a lost claim was
-/// never dispatched. `settle` bills the account in the very transaction that ends the generation, and ends the hold on its
-/// credits with it, so that bills and rows never disagree and nothing is billed twice. A key past its expiry is absent,
+/// **Contract.** Every method but `record` is one transaction, and runs to its end even if the caller stops waiting. `dispatch`
+/// and `accepted` are on disk when they return, and so is `settle` of a generation with a key; without one, no crash of the
+/// process undoes it, and a power cut within a moment leaves a generation whose outcome is unknown. A claim or a record may be
+/// lost by a crash, and a lost claim was never dispatched. `settle` bills the account with what ends the generation, and ends the
+/// hold on its credits, so that bills and rows never disagree and nothing is billed twice. A key past its expiry is absent,
 /// unless its generation still runs. Claims that were not dispatched are void when the store is opened again.
 #[async_trait]
 pub trait Calls: Send + Sync + 'static {

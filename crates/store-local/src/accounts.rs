@@ -53,6 +53,11 @@ impl Shelf {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether there is such an account.
+    pub(crate) fn knows(&self, account: &AccountId) -> bool {
+        self.read().account(account).is_some()
+    }
+
     /// Lets the roster take a change over once it is committed.
     fn later(
         &self,
@@ -73,8 +78,7 @@ pub(crate) fn bill(
     charge_cents: u64,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
-    let is_known = shelf.read().account(account).is_some();
-    if is_known && charge_cents > 0 {
+    if shelf.knows(account) && charge_cents > 0 {
         let amount_cents = i64::try_from(charge_cents).map_or(i64::MIN, |cents| -cents);
         ledger::post(rows, shelf, account, cause, amount_cents, now)?;
         return Ok(());
@@ -98,26 +102,14 @@ pub(crate) struct Bill<'a> {
     pub(crate) at: i64,
 }
 
-/// Bills a generation in the roster alone and lets its hold go; whether an account is there that pays. The entries follow with
-/// [`post_bills`], from rows that commit with this.
-pub(crate) fn bill_ahead(
-    rows: &mut Transaction<'_>,
-    shelf: &Shelf,
-    account: &AccountId,
-    cause: Cause,
-    charge_cents: i64,
-) -> bool {
-    let is_known = shelf.read().account(account).is_some();
-    let account = account.clone();
-    shelf.later(rows, move |roster| {
-        if let Some(purse) = roster.purse(&account) {
-            match charge_cents {
-                0 => purse.release(cause),
-                _ => purse.post(cause, -charge_cents),
-            }
+/// Bills a generation in the roster alone and lets its hold go. The entry follows with [`post_bills`].
+pub(crate) fn bill_ahead(shelf: &Shelf, account: &AccountId, cause: Cause, charge_cents: i64) {
+    if let Some(purse) = shelf.write().purse(account) {
+        match charge_cents {
+            0 => purse.release(cause),
+            _ => purse.post(cause, -charge_cents),
         }
-    });
-    is_known
+    }
 }
 
 /// Writes the entries of what was billed ahead.
@@ -141,10 +133,6 @@ impl SqliteAccounts {
             .map_err(unavailable)
     }
 
-    fn knows(&self, account: &AccountId) -> bool {
-        self.shelf.read().account(account).is_some()
-    }
-
     /// Adds an entry for its cause, unless there is one; the one that stands.
     async fn post(
         &self,
@@ -154,7 +142,7 @@ impl SqliteAccounts {
         now: Timestamp,
     ) -> Result<LedgerEntry, AdminError> {
         // Accounts never go, so this cannot change before the row is written.
-        if !self.knows(account) {
+        if !self.shelf.knows(account) {
             return Err(AdminError::NoAccount);
         }
         let account = account.clone();
@@ -275,7 +263,7 @@ impl AccountAdmin for SqliteAccounts {
     }
 
     async fn add_key(&self, key: ApiKey, hash: KeyHash) -> Result<(), AdminError> {
-        if !self.knows(&key.account) {
+        if !self.shelf.knows(&key.account) {
             return Err(AdminError::NoAccount);
         }
         let key = ApiKey {

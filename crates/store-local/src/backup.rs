@@ -1,6 +1,6 @@
 //! Copies of a data directory that may be in use, and whether a directory is sound.
 //!
-//! The rows first, as one moment of them; then the files that they name, which are there by then, never change (or only grow),
+//! The log of calls first, then the rows, as one moment of them, into which it is brought; then the files that they name, which are there by then, never change (or only grow),
 //! and go a while after their last row at the earliest. A copy of both is a data directory: a server can start over it.
 
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use asset_store::BlobHash;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::calls::{Contents as Logged, bring_in, read_log};
 use crate::columns::Hash;
 use crate::directory::{Directory, DirectoryError, sync_directory};
 
@@ -74,7 +75,9 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Contents, BackupError> {
     create(&to.join("blobs")).map_err(at(to))?;
     let (rows, new) = (to.join("main.db"), to.join("main.db.new"));
     remove(&new).map_err(at(&new))?;
-    let (hashes, journaled) = copy_rows(&database, &new).map_err(BackupError::Rows)?;
+    // Before the rows: what leaves it meanwhile is among them.
+    let logged = read_log(from).map_err(at(from))?;
+    let (hashes, journaled) = copy_rows(&database, &new, &logged).map_err(BackupError::Rows)?;
     let mut contents = Contents::default();
     let mut folders = BTreeSet::new();
     for hash in hashes {
@@ -150,22 +153,36 @@ pub fn inspect(path: &Path) -> Result<(Contents, Vec<String>), InspectError> {
     Ok((contents, faults))
 }
 
-/// Copies one moment of the rows into a database of its own, and answers the blobs that they name and those whose bytes they
-/// have.
-fn copy_rows(from: &Path, to: &Path) -> rusqlite::Result<(Vec<BlobHash>, BTreeSet<BlobHash>)> {
+/// Copies one moment of the rows into a database of its own, with the calls that were in the log before, and answers the blobs
+/// that they name and those whose bytes they have.
+fn copy_rows(
+    from: &Path,
+    to: &Path,
+    logged: &Logged,
+) -> rusqlite::Result<(Vec<BlobHash>, BTreeSet<BlobHash>)> {
     // Reading alone: whoever writes goes on meanwhile.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let rows = Connection::open_with_flags(fs::canonicalize(from).unwrap_or_default(), flags)?;
     let target = to.to_string_lossy();
     rows.execute("VACUUM INTO ?1", [&target])?;
-    let copy = Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut copy = Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    if has_table(&copy, "call_log_place")? {
+        let transaction = copy.transaction()?;
+        bring_in(&transaction, logged)?;
+        transaction.commit()?;
+    }
     Ok((hashes(&copy)?, journaled(&copy)?))
 }
 
-/// The blobs whose bytes are in the rows; none in those of an earlier version.
+/// Whether there is such a table: those of an earlier version have not all of them.
+fn has_table(rows: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let mut table = rows.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1")?;
+    table.exists([name])
+}
+
+/// The blobs whose bytes are in the rows.
 fn journaled(rows: &Connection) -> rusqlite::Result<BTreeSet<BlobHash>> {
-    let table = "SELECT 1 FROM sqlite_schema WHERE name = 'blob_journal'";
-    if !rows.prepare(table)?.exists([])? {
+    if !has_table(rows, "blob_journal")? {
         return Ok(BTreeSet::new());
     }
     let mut statement = rows.prepare("SELECT hash FROM blob_journal")?;

@@ -1,7 +1,7 @@
 //! Keys, generations and calls: what makes a call of a partner's model pay once.
 //!
-//! A generation is on the disk before its partner is asked, and is billed in the very transaction that settles it. With a key it
-//! is in its row at once; without one it goes through a log ([`log`]). The bytes of a result lie in a file, durable before the row
+//! A generation is on the disk before its partner is asked, and is billed with what settles it. With a key it is in its row at
+//! once; without one it goes through a log ([`log`]). The bytes of a result lie in a file, durable before the row
 //! that names it; only results with a key are in one.
 
 mod columns;
@@ -31,7 +31,7 @@ use columns::{Replay, StoredOutcome};
 use event::{Accepted, Begun, Ended, Event};
 use replays::MOST_BYTES;
 
-pub(crate) use log::{CallLog, Fold};
+pub(crate) use log::{CallLog, Contents, Fold, Syncer, bring_in, read_log};
 pub(crate) use replays::Replays;
 pub use usage::SqliteUsage;
 
@@ -135,14 +135,10 @@ impl SqliteCalls {
         ending: &Ending,
         expires_at: Option<Timestamp>,
     ) -> Result<Keeping, CallsError> {
-        let answer = match ending {
-            Ending::Kept { outcome, .. } => outcome.answer(),
-            Ending::Released(_) => None,
-        };
-        let Some(answer) = answer.filter(|answer| !answer.body.is_empty()) else {
+        let Some(body) = body_of(ending) else {
             return Ok(Keeping::Done(Replay::NoBody));
         };
-        let body = answer.body.clone();
+        let body = body.clone();
         let Some(expires_at) = expires_at.filter(|_| body.len() <= REPLAY_CAP_BYTES) else {
             return Ok(Keeping::Done(Replay::NotKept));
         };
@@ -180,17 +176,14 @@ impl Calls for SqliteCalls {
     }
 
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
-        let has_key = self.keyed.expires_at(generation.id).is_some();
-        let log = self.log.clone();
+        if self.keyed.expires_at(generation.id).is_none() {
+            let begun = Event::Begun(Begun::of(&generation));
+            let begun = self.log.begin(generation.id, &generation.account, &begun);
+            return self.log_durably(begun.map_err(unavailable)?).await;
+        }
         self.write(Durability::Now.sure().quick(), move |rows| {
-            let begun = Begun::of(&generation);
-            if has_key {
-                rows::begin(rows, &begun)?;
-                rows::dispatch_key(rows, generation.id)?;
-            } else {
-                log.begin(generation.id, &generation.account, &Event::Begun(begun));
-            }
-            Ok(())
+            rows::begin(rows, &Begun::of(&generation))?;
+            rows::dispatch_key(rows, generation.id)
         })
         .await
     }
@@ -203,20 +196,15 @@ impl Calls for SqliteCalls {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CallsError> {
+        let accepted = Accepted::of(generation, handle, poll_after, task_id, now);
+        if let Some(is_news) = self.log.note(generation, &Event::Accepted(accepted)) {
+            return self.log_durably(is_news).await;
+        }
         let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
-        let has_key = self.keyed.expires_at(generation).is_some();
-        let log = self.log.clone();
+        let catching_up = self.catching_up(generation);
         self.write(Durability::Now.end().sure().quick(), move |rows| {
-            let task_id = task_id.as_deref();
-            let accepted = Accepted::of(generation, &handle, poll_after, task_id, now);
-            if log.whose(generation).is_some() {
-                log.note(&Event::Accepted(accepted));
-                return Ok(());
-            }
-            if !has_key {
-                // Its end may be in the log alone.
-                log.fold(rows, Fold::All)?;
-            }
+            catching_up(rows)?;
+            let accepted = Accepted::of(generation, &handle, poll_after, task_id.as_deref(), now);
             rows::accept(rows, &accepted)
         })
         .await
@@ -231,11 +219,18 @@ impl Calls for SqliteCalls {
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
         let expires_at = self.keyed.expires_at(generation);
+        if expires_at.is_none()
+            && let Some(settled) = self.end_in_log((generation, account), &ending, task_id, now)?
+        {
+            return Ok(settled);
+        }
         let keeping = self.keep(generation, &ending, expires_at).await?;
-        let (keyed, accounts, log) = (self.keyed.clone(), self.accounts.clone(), self.log.clone());
+        let (keyed, accounts) = (self.keyed.clone(), self.accounts.clone());
         let replays = self.replays.clone();
         let (account, task_id) = (account.clone(), task_id.map(str::to_owned));
+        let catching_up = self.catching_up(generation);
         self.write(Durability::Now.end().sure().quick(), move |rows| {
+            catching_up(rows)?;
             let of = (generation, &account);
             let (replay, place) = match keeping {
                 Keeping::Done(replay) => (replay, None),
@@ -244,35 +239,19 @@ impl Calls for SqliteCalls {
                     (Replay::Shared, Some(place))
                 }
             };
-            let mut ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
-            match log.whose(generation) {
-                Some(owner) if owner != account => Ok(Settled::Before),
-                Some(_) => {
-                    let cause = Cause::Generation(generation.0);
-                    let cents = ended.charge_cents;
-                    ended.is_billed = bill_ahead(rows, &accounts, &account, cause, cents);
-                    log.end(generation, &Event::Ended(ended));
-                    Ok(Settled::Now)
-                }
-                None => {
-                    if expires_at.is_none() {
-                        // Its end may be in the log alone.
-                        log.fold(rows, Fold::All)?;
-                    }
-                    let ended = (&ended, place);
-                    let settled = rows::settle(rows, &accounts, of, &ending, ended, now)?;
-                    rows.after_commit(move || {
-                        keyed.entries().remove(&generation);
-                    });
-                    Ok(settled)
-                }
-            }
+            let ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
+            let ended = (&ended, place);
+            let settled = rows::settle(rows, &accounts, of, &ending, ended, now)?;
+            rows.after_commit(move || {
+                keyed.entries().remove(&generation);
+            });
+            Ok(settled)
         })
         .await
     }
 
     fn record(&self, call: CallRecord) {
-        if self.log.hand_in(call) {
+        if self.log.record(&call) {
             self.database.nudge();
         }
     }
@@ -300,6 +279,47 @@ impl Calls for SqliteCalls {
 }
 
 impl SqliteCalls {
+    /// Waits until what was noted in the log is on the disk.
+    async fn log_durably(&self, is_news: bool) -> Result<(), CallsError> {
+        if is_news {
+            self.database.nudge();
+        }
+        self.log.durable().await.map_err(unavailable)
+    }
+
+    /// Ends a generation and bills it, if it runs in the log; otherwise its row tells.
+    fn end_in_log(
+        &self,
+        (id, account): (GenerationId, &AccountId),
+        ending: &Ending,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Option<Settled>, CallsError> {
+        let replay = body_of(ending).map_or(Replay::NoBody, |_| Replay::NotKept);
+        let mut ended = Ended::of((id, account), ending, replay, task_id, now);
+        ended.is_billed = self.accounts.knows(account);
+        let cents = ended.charge_cents;
+        let settled = self.log.end(id, account, &Event::Ended(ended));
+        let settled = settled.map_err(unavailable)?;
+        if settled == Some(Settled::Now) {
+            bill_ahead(&self.accounts, account, Cause::Generation(id.0), cents);
+        }
+        Ok(settled)
+    }
+
+    /// What has to be done before the row of a generation is looked at: without a key, what happened to it may be in the log.
+    fn catching_up(
+        &self,
+        generation: GenerationId,
+    ) -> impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + use<> {
+        let log = self.log.clone();
+        let may_be_in_log = self.keyed.expires_at(generation).is_none();
+        move |rows| match may_be_in_log {
+            true => log.fold(rows, Fold::All),
+            false => Ok(()),
+        }
+    }
+
     /// Removes a few files that no row names: a crash between a file and its row leaves one.
     async fn sweep(&self, limit: usize) -> Result<(), CallsError> {
         let old = self.replays.next_old(limit).await.map_err(failed)?;
@@ -312,6 +332,15 @@ impl SqliteCalls {
         self.replays.forget(unnamed).await;
         Ok(())
     }
+}
+
+/// The bytes that an ending has to tell, if it has any.
+fn body_of(ending: &Ending) -> Option<&Bytes> {
+    let answer = match ending {
+        Ending::Kept { outcome, .. } => outcome.answer()?,
+        Ending::Released(_) => return None,
+    };
+    Some(&answer.body).filter(|body| !body.is_empty())
 }
 
 fn unavailable(error: DatabaseError) -> CallsError {

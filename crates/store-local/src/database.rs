@@ -17,7 +17,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::OpenError;
 use crate::blobs::Journal;
-use crate::calls::{CallLog, Fold, Replays};
+use crate::calls::{CallLog, Fold, Replays, Syncer};
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
@@ -57,6 +57,8 @@ pub(crate) struct Database(Arc<Inner>);
 
 struct Inner {
     readers: Readers,
+    /// The thread of the log, which ends before the one that writes.
+    syncer: Option<Syncer>,
     writer: Writer,
     health: Health,
     reserve: Reserve,
@@ -93,6 +95,7 @@ impl Database {
         let writer = Writer::start(committer.map_err(failed)?);
         let database = Self(Arc::new(Inner {
             readers,
+            syncer: Some(Syncer::start(&log)),
             writer,
             health,
             reserve,
@@ -144,7 +147,7 @@ impl Database {
             return;
         }
         let log = self.0.log.clone();
-        let how = Durability::Lazy.end().sure();
+        let how = Durability::Now.end().sure();
         let folded = self.write(how, move |rows| log.fold(rows, Fold::All)).await;
         if let Err(error) = folded {
             let error: &dyn std::error::Error = &error;
@@ -152,7 +155,7 @@ impl Database {
         }
     }
 
-    /// Has what was handed in to the log of calls written soon.
+    /// Has the writing thread look when the log of calls is to be brought in.
     pub(crate) fn nudge(&self) {
         self.0.writer.nudge();
     }
@@ -198,6 +201,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // The writing connection is the last: closing it writes the log back and removes it.
         self.readers.close();
+        self.syncer = None;
         self.writer.stop();
     }
 }

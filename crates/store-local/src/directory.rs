@@ -1,12 +1,13 @@
 //! The layout of a data directory, and the lock that gives it to one process.
 //!
 //! ```text
-//! DIR/lock       held while a process has the directory
-//! DIR/main.db    rows
-//! DIR/blobs/     blobs by hash
-//! DIR/replays/   results that idempotency keys answer again: by the hour, large ones by generation
-//! DIR/tmp/       files being written; emptied at every start
-//! DIR/ballast    room that is given up when the disk is full
+//! DIR/lock         held while a process has the directory
+//! DIR/main.db      rows
+//! DIR/calls-N.log  what happened to calls and is in no row yet, in two files that take turns
+//! DIR/blobs/       blobs by hash
+//! DIR/replays/     results that idempotency keys answer again: by the hour, large ones by generation
+//! DIR/tmp/         files being written; emptied at every start
+//! DIR/ballast      room that is given up when the disk is full
 //! ```
 
 use std::fs::{self, DirBuilder, File, TryLockError};

@@ -94,7 +94,11 @@ impl Store {
         // First of all: on a full disk it makes the room that opening takes.
         let reserve = Reserve::open(&directory, options.reserve);
         let journal = Journal::new(Arc::clone(&directory), health.clone());
-        let log = CallLog::default();
+        let log = CallLog::open(directory.path(), health.clone(), reserve.clone());
+        let log = log.map_err(|source| DirectoryError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
         let replays = Replays::new(
             Arc::clone(&directory),
             health.clone(),
@@ -104,7 +108,7 @@ impl Store {
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
             // Before anybody reads what it brings into the rows.
-            CallLog::take_up(rows)?;
+            log.take_up(rows, &directory)?;
             let shelf = account_rows::load(rows, options.tier)?;
             let keyed = calls::take_up(rows)?;
             Ok((

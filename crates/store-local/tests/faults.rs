@@ -326,10 +326,10 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
         hold_cents: 5,
         dispatched_at: now,
     };
-    fault("database-commit", "return(full)");
+    fault("call-log-write", "return(full)");
     let refused = calls.dispatch(generation.clone()).await;
     assert!(matches!(refused, Err(CallsError::Full(_))), "{refused:?}");
-    fail::remove("database-commit");
+    fail::remove("call-log-write");
     let dispatched = calls.dispatch(generation.clone()).await;
     dispatched.expect("there is room again");
     let settle = async || {
@@ -338,7 +338,7 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
             .settle(generation.id, &claim.account, ending, None, now)
             .await
     };
-    fault("database-commit", "return(full)");
+    fault("call-log-write", "return(full)");
     calls.record(CallRecord {
         request: RequestId(generation.id.0),
         account: claim.account.clone(),
@@ -353,7 +353,7 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
     });
     let refused = settle().await.expect_err("the disk is full");
     assert!(matches!(refused, CallsError::Full(_)), "{refused:?}");
-    fail::remove("database-commit");
+    fail::remove("call-log-write");
     assert_eq!(settle().await.expect("there is room again"), Settled::Now);
     assert_eq!(settle().await.expect("an answer"), Settled::Before);
     let page = calls.page(&UsageQuery::default(), None, 10).await;
@@ -362,6 +362,52 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
     let settled = page[0].generation.as_ref().expect("it was dispatched");
     assert_eq!(settled.settled_at, Some(now));
     scenario.teardown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_begins_that_did_not_reach_the_disk() {
+    for point in ["call-log-write", "call-log-sync"] {
+        let scenario = FailScenario::setup();
+        let (root, store) = store();
+        let (calls, claim) = dispatched(&store).await;
+        let generation = |n| Generation {
+            id: GenerationId(Uuid::from_u128(n)),
+            account: claim.account.clone(),
+            model: "bfl/flux-2".parse().expect("a valid id"),
+            hold_cents: 5,
+            dispatched_at: claim.expires_at,
+        };
+        calls.dispatch(generation(2)).await.expect("a disk");
+        fault(point, "return(broken)");
+        let lost = calls.dispatch(generation(3)).await;
+        assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
+        fail::remove(point);
+        // Whether the disk has it nobody knows, so nothing is written any more.
+        store.healthy().expect_err("the disk failed");
+        let lost = calls.dispatch(generation(4)).await;
+        assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
+        let ending = Ending::Released(Bucket::ServiceUnavailable);
+        let settled = calls.settle(
+            generation(2).id,
+            &claim.account,
+            ending,
+            None,
+            claim.expires_at,
+        );
+        settled.await.expect_err("the disk failed");
+        drop((calls, store));
+        let store = Store::open(root.path()).expect("the store opens again");
+        let unfinished = store.calls().unfinished().await.expect("an answer");
+        let ids: Vec<_> = unfinished
+            .iter()
+            .map(|one| one.generation.id.0.as_u128())
+            .collect();
+        assert!(
+            ids.starts_with(&[1, 2]) && !ids.contains(&4),
+            "{point}: {ids:?}"
+        );
+        scenario.teardown();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -87,7 +87,12 @@ mod tests {
     }
 
     /// Those that calls of models reach, of which a campaign makes none. The tests of the store arm them.
-    const OF_CALLS: &[&str] = &["replay-append", "replay-sync"];
+    const OF_CALLS: &[&str] = &[
+        "call-log-sync",
+        "call-log-write",
+        "replay-append",
+        "replay-sync",
+    ];
 
     #[test]
     fn the_table_lists_every_point_of_the_code_and_no_other() {

@@ -1,26 +1,47 @@
 //! A log in front of the rows of calls.
 //!
 //! A call is written down when it is dispatched, when it ends and when it is delivered. Made, changed and billed row by row,
-//! that costs more than the rest of the call. So what happens to a generation without a key is noted here, all of a commit in
-//! one row, and is brought into the rows of generations, calls and ledger many calls at a time: what began and ended meanwhile
-//! is one insert, and an account is billed in one sum. A generation with a key has its rows at once, since retries look it up.
+//! that costs more than the rest of the call. So what happens to a generation without a key is noted here, and is brought into
+//! the rows of generations, calls and ledger many calls at a time: what began and ended meanwhile is one insert, and an account
+//! is billed in one sum. A generation with a key has its rows at once, since retries look it up.
 //!
-//! Whoever reads those rows has the log brought in first; after a crash the next start does.
+//! A beginning is on the disk before it is acted on; those that begin at the same time share a sync, which a thread of the log
+//! sees to. An end is in the file before it is told, so that nothing but a power cut can take it, and on the disk with the next
+//! sync, or with the rows a quarter of a second later. Records go with either.
+//!
+//! Whoever reads the rows has the log brought in first; after a crash the next start does.
+
+mod fold;
+mod frames;
+mod syncer;
 
 use std::collections::hash_map::Entry;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use ::accounts::AccountId;
 use foldhash::HashMap;
-use router_core::{CallRecord, GenerationId};
-use rusqlite::{Connection, params};
-use uuid::Uuid;
+use router_core::{CallRecord, GenerationId, Settled};
+use rusqlite::Connection;
+use rusqlite::ffi;
 
-use super::event::{self, Ended, Event, Life, Recorded};
-use super::rows;
-use crate::accounts;
+use super::event::{Event, Recorded};
+use super::replays::as_of_rows;
+use crate::database::DatabaseError;
+use crate::directory::Directory;
+use crate::health::Health;
+use crate::reserve::Reserve;
+use fold::Folded;
+use frames::{Frames, HEAD_BYTES, Place};
+use syncer::{Pace, Waiting};
+
+pub(crate) use fold::bring_in;
+pub(crate) use frames::{Contents, read as read_log};
+pub(crate) use syncer::Syncer;
 
 /// From how many entries on they are brought in: enough to share the cost, and done within few milliseconds.
 const MANY: usize = 1024;
@@ -28,27 +49,31 @@ const MANY: usize = 1024;
 /// How long an entry waits for others: whoever reads the rows beside the server sees them this late.
 const FOLD_AFTER: Duration = Duration::from_millis(250);
 
-/// What is brought in at once where nobody is in a hurry: done before anybody has waited long.
-const PIECE_BYTES: usize = 4 * 1024;
-
-/// So many generations that have not ended may stay in the log when others are brought in.
+/// So many generations that have not ended may wait for their end when others are brought in.
 const MOST_CARRIED: usize = 256;
 
 /// How long after a failure it is tried again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The records that may wait for a disk that takes none. Beyond it they are given up, and that is logged.
-pub(super) const MOST_RECORDS: usize = 64 * 1024;
+/// Bytes of entries that may wait for rows that cannot be written. Beyond it nothing begins, and records are given up, which is
+/// logged.
+pub(super) const MOST_BYTES: usize = 16 << 20;
 
 /// The log of a data directory. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CallLog {
-    /// Touched by whoever commits, but for questions whether there is anything.
-    state: Arc<Mutex<State>>,
-    /// Records that were handed in; the next commit takes them.
-    inbox: Arc<Mutex<Vec<CallRecord>>>,
-    /// Whether the writing thread was told that something is here.
-    is_told: Arc<AtomicBool>,
+#[derive(Clone, Debug)]
+pub(crate) struct CallLog(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Mutex<State>,
+    /// Held by whoever brings the files to the disk.
+    syncing: Mutex<Pace>,
+    /// Whether the disk is faster than waking a thread, and few ask for it.
+    is_in_place: AtomicBool,
+    /// The thread that sees to the syncs of many.
+    syncer: OnceLock<Thread>,
+    health: Health,
+    reserve: Reserve,
 }
 
 /// What is to be brought into the rows.
@@ -56,119 +81,189 @@ pub(crate) struct CallLog {
 pub(crate) enum Fold {
     /// Everything.
     All,
-    /// What it is time for.
+    /// What need not wait for its end.
     Due,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    frames: Frames,
     /// The generations that were dispatched through the log and have not ended, with whose they are.
     running: HashMap<GenerationId, AccountId>,
-    /// Entries of the open transaction that are in no row yet, not of the log either.
+    /// Room for the head of a frame, and the entries that go into it.
     fresh: Vec<u8>,
-    fresh_entries: usize,
-    /// Records among them,
-    taken: Vec<CallRecord>,
-    /// and what undoes the changes of `running`, the latest at the end.
-    undo: Vec<(GenerationId, Option<AccountId>)>,
-    /// Entries in the table,
-    logged: usize,
-    /// those that the open transaction takes out of it,
-    folded: usize,
-    /// and whether it leaves some for the next one.
-    goes_on: bool,
-    /// When what is in the table, or was handed in, wants something done,
+    /// The entries of the files that are in no row,
+    ahead: Vec<u8>,
+    /// how many they and the fresh ones are,
+    entries: usize,
+    /// and those that wait in a row of the log for their end, after which they are older than all the others.
+    carried: Folded,
+    /// What the open transaction brings into the rows.
+    folding: Option<Folding>,
+    /// The epoch of the place that the rows name.
+    rows_epoch: u64,
+    /// Who waits for the disk.
+    waiting: Vec<Waiting>,
+    /// When what is here wants something done,
     due: Option<Instant>,
-    /// which is not before this after a failure.
+    /// which is not before this after a failure,
     not_before: Option<Instant>,
+    /// and when the writing thread is going to look by itself.
+    looks_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Folding {
+    /// The entries that it took out of [`State::ahead`], and how many they were.
+    taken: Vec<u8>,
+    entries: usize,
+    /// What waits in a row from then on.
+    carried: Folded,
+    epoch: u64,
 }
 
 impl CallLog {
-    /// Brings what the process before left into the rows: the first thing that is done with them.
-    pub(crate) fn take_up(rows: &Connection) -> rusqlite::Result<()> {
-        fold(rows, usize::MAX, 0).map(|_| ())
+    /// Opens the files. [`CallLog::take_up`] has to follow before anything is noted.
+    pub(crate) fn open(directory: &Path, health: Health, reserve: Reserve) -> io::Result<Self> {
+        let state = State {
+            frames: Frames::open(directory)?,
+            running: HashMap::default(),
+            fresh: vec![0; HEAD_BYTES],
+            ahead: Vec::new(),
+            entries: 0,
+            carried: Folded::default(),
+            folding: None,
+            rows_epoch: 0,
+            waiting: Vec::new(),
+            due: None,
+            not_before: None,
+            looks_at: None,
+        };
+        Ok(Self(Arc::new(Inner {
+            state: Mutex::new(state),
+            syncing: Mutex::default(),
+            is_in_place: AtomicBool::new(true),
+            syncer: OnceLock::new(),
+            health,
+            reserve,
+        })))
     }
 
-    /// Takes a record for the next commit; whether the writing thread has to be told of it.
-    pub(super) fn hand_in(&self, record: CallRecord) -> bool {
-        let mut inbox = self.inbox();
-        if inbox.len() >= MOST_RECORDS {
-            tracing::error!(request.id = %record.request, "a call was not written down");
-            return false;
-        }
-        inbox.push(record);
-        !self.is_told.swap(true, Ordering::Relaxed)
-    }
-
-    /// Whether there is something that the writing thread has to be told of.
-    pub(crate) fn has_news(&self) -> bool {
-        !self.is_told.load(Ordering::Relaxed)
-            && self.is_ahead()
-            && !self.is_told.swap(true, Ordering::Relaxed)
+    /// Brings what the process before left into the rows: the first thing that is done with them. The files are written over once
+    /// this is committed.
+    pub(crate) fn take_up(&self, rows: &Connection, directory: &Directory) -> rusqlite::Result<()> {
+        let contents = read_log(directory.path());
+        let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
+        let place = bring_in(rows, &contents)?;
+        let mut state = self.state();
+        state.frames.begin(place.epoch);
+        state.rows_epoch = place.epoch;
+        Ok(())
     }
 
     /// Whether something is not in the rows yet.
     pub(crate) fn is_ahead(&self) -> bool {
-        self.state().logged > 0 || !self.inbox().is_empty()
+        let state = self.state();
+        state.entries + state.carried.entries > 0
     }
 
-    /// Notes that a generation begins, unless it runs already.
-    pub(super) fn begin(&self, id: GenerationId, account: &AccountId, event: &Event<'_>) {
+    /// Takes a record; whether the writing thread has to be told.
+    pub(super) fn record(&self, record: &CallRecord) -> bool {
         let mut state = self.state();
+        if state.is_full() {
+            tracing::error!(request.id = %record.request, "a call was not written down");
+            return false;
+        }
+        state.note(&Event::Recorded(Recorded::of(record)));
+        state.is_news()
+    }
+
+    /// Notes that a generation begins, unless it runs already; whether the writing thread has to be told. It is on the disk after
+    /// [`CallLog::durable`].
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub(super) fn begin(
+        &self,
+        id: GenerationId,
+        account: &AccountId,
+        event: &Event<'_>,
+    ) -> Result<bool, DatabaseError> {
+        self.0.reserve.for_growth()?;
+        self.0.health.check()?;
+        let mut state = self.state();
+        if state.is_full() {
+            return Err(DatabaseError::Busy);
+        }
         let state = &mut *state;
         if let Entry::Vacant(place) = state.running.entry(id) {
             place.insert(account.clone());
-            state.undo.push((id, None));
             state.note(event);
         }
+        Ok(state.is_news())
     }
 
-    /// Notes something of a generation that runs.
-    pub(super) fn note(&self, event: &Event<'_>) {
-        self.state().note(event);
-    }
-
-    /// Whose generation this is, if it runs.
-    pub(super) fn whose(&self, id: GenerationId) -> Option<AccountId> {
-        self.state().running.get(&id).cloned()
-    }
-
-    /// Notes the end of a generation that runs.
-    pub(super) fn end(&self, id: GenerationId, event: &Event<'_>) {
+    /// Notes something of a generation, if it runs: then, whether the writing thread has to be told. It is on the disk after
+    /// [`CallLog::durable`].
+    pub(super) fn note(&self, id: GenerationId, event: &Event<'_>) -> Option<bool> {
         let mut state = self.state();
-        if let Some(account) = state.running.remove(&id) {
-            state.undo.push((id, Some(account)));
+        state.running.contains_key(&id).then(|| {
             state.note(event);
-        }
+            state.is_news()
+        })
     }
 
-    /// Brings entries into the rows, as a part of the transaction; what was noted in it may be among them.
+    /// Notes the end of a generation, if it runs: then, whether it ends now, which it does once. It is in the file when this
+    /// returns.
+    ///
+    /// # Errors
+    /// If it cannot be written; the generation runs on.
+    pub(super) fn end(
+        &self,
+        id: GenerationId,
+        account: &AccountId,
+        event: &Event<'_>,
+    ) -> Result<Option<Settled>, DatabaseError> {
+        self.0.health.check()?;
+        let mut state = self.state();
+        match state.running.get(&id) {
+            None => return Ok(None),
+            Some(owner) if owner != account => return Ok(Some(Settled::Before)),
+            Some(_) => {}
+        }
+        let (bytes, entries) = (state.fresh.len(), state.entries);
+        state.note(event);
+        let written = state.write();
+        if let Err(error) = written {
+            state.fresh.truncate(bytes);
+            state.entries = entries;
+            drop(state);
+            return Err(self.failed(error));
+        }
+        state.running.remove(&id);
+        Ok(Some(Settled::Now))
+    }
+
+    /// Brings entries into the rows, as a part of the transaction, which has to wait for the disk: the files are written over
+    /// after it.
     pub(crate) fn fold(&self, rows: &Connection, what: Fold) -> rusqlite::Result<()> {
-        self.write(rows)?;
-        let (bytes, carried) = match what {
-            Fold::All => (usize::MAX, 0),
-            // Where the next fold is near, what has not ended by now will be one insert then.
-            Fold::Due if self.state().logged >= MANY => (usize::MAX, MOST_CARRIED),
-            Fold::Due => (PIECE_BYTES, 0),
+        let most_carried = match what {
+            Fold::All => 0,
+            // The next fold is near, or few calls are here. What has not ended by now will be one insert then.
+            Fold::Due => MOST_CARRIED,
         };
-        let (folded, goes_on) = fold(rows, bytes, carried)?;
+        let (entries, place) = self.state().take()?;
+        let folded = fold::fold(rows, &entries, most_carried);
+        let placed =
+            folded.and_then(|carried| fold::place(rows, &carried, place).map(|()| carried));
         let mut state = self.state();
-        state.folded += folded;
-        state.goes_on = goes_on;
-        Ok(())
-    }
-
-    /// Writes what was noted and handed in, as a part of the transaction.
-    pub(crate) fn write(&self, rows: &Connection) -> rusqlite::Result<()> {
-        let records = std::mem::take(&mut *self.inbox());
-        let mut state = self.state();
-        for record in records {
-            state.note(&Event::Recorded(Recorded::of(&record)));
-            state.taken.push(record);
-        }
-        if !state.fresh.is_empty() {
-            append(rows, &state.fresh)?;
-            state.fresh.clear();
+        match placed {
+            Ok(carried) => state.take_on(carried, place),
+            Err(error) => {
+                // Of a transaction that goes on nothing was changed.
+                state.give_back();
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -176,166 +271,145 @@ impl CallLog {
     /// The transaction is over, and whole.
     pub(crate) fn committed(&self) {
         let mut state = self.state();
-        let was_empty = state.logged <= state.folded;
-        state.logged = (state.logged + state.fresh_entries).saturating_sub(state.folded);
-        state.due = match state.logged {
+        let Some(folding) = state.folding.take() else {
+            return;
+        };
+        state.carried = folding.carried;
+        state.rows_epoch = folding.epoch;
+        state.due = match state.entries + state.carried.entries {
             0 => None,
             MANY.. => Some(Instant::now()),
-            1.. if state.goes_on => Some(Instant::now()),
-            1.. => state
-                .due
-                .filter(|_| !was_empty && state.folded == 0)
-                .or_else(|| Some(Instant::now() + FOLD_AFTER)),
+            1.. => Some(Instant::now() + FOLD_AFTER),
         };
-        state.taken.clear();
-        state.undo.clear();
-        state.close();
     }
 
     /// The transaction has left nothing behind.
     pub(crate) fn rolled_back(&self) {
         let mut state = self.state();
-        let state = &mut *state;
-        for (id, before) in state.undo.drain(..).rev() {
-            match before {
-                Some(account) => state.running.insert(id, account),
-                None => state.running.remove(&id),
-            };
+        if state.folding.is_some() {
+            state.give_back();
         }
-        let mut inbox = self.inbox();
-        inbox.splice(0..0, state.taken.drain(..));
-        if !inbox.is_empty() {
-            state.due = state.due.or_else(|| Some(Instant::now()));
-        }
-        state.not_before = Some(Instant::now() + RETRY_AFTER);
-        state.fresh.clear();
-        state.close();
+        let now = Instant::now();
+        state.due = (state.entries + state.carried.entries > 0).then_some(now);
+        state.not_before = Some(now + RETRY_AFTER);
     }
 
-    /// When the log is to be brought in next, if there is anything in it: asked by the writing thread, which knows by that.
+    /// When the log is to be brought in next, if there is anything in it: asked by the writing thread, which is going to do it
+    /// then.
     pub(crate) fn due(&self) -> Option<Instant> {
-        // First, so that what comes meanwhile is told.
-        self.is_told.store(false, Ordering::Relaxed);
-        let due = {
-            let state = self.state();
-            let handed_in = || (!self.inbox().is_empty()).then(|| Instant::now() + FOLD_AFTER);
-            let due = state.due.or_else(handed_in)?;
-            state
-                .not_before
-                .map_or(due, |not_before| due.max(not_before))
-        };
-        self.is_told.store(true, Ordering::Relaxed);
-        Some(due)
+        let mut state = self.state();
+        state.looks_at = state.due_after_failures();
+        state.looks_at
+    }
+
+    /// What a failure of the files means.
+    fn failed(&self, error: io::Error) -> DatabaseError {
+        if error.kind() == io::ErrorKind::StorageFull {
+            self.0.reserve.give_up();
+            return DatabaseError::Full(Arc::new(error));
+        }
+        self.0.health.poison(&error);
+        self.0
+            .health
+            .check()
+            .map_or_else(Into::into, |()| DatabaseError::Abandoned)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state()
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
         // No change of it panics half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn inbox(&self) -> MutexGuard<'_, Vec<CallRecord>> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
     fn note(&mut self, event: &Event<'_>) {
         event.write(&mut self.fresh);
-        self.fresh_entries += 1;
-    }
-
-    fn close(&mut self) {
-        self.fresh_entries = 0;
-        self.folded = 0;
-        self.goes_on = false;
-    }
-}
-
-/// Brings the oldest entries into the rows, so many bytes of them. Generations among them that have not ended stay in the log
-/// if they are at most `most_carried`. How many entries were taken out, and whether there are others.
-fn fold(
-    rows: &Connection,
-    most_bytes: usize,
-    most_carried: usize,
-) -> rusqlite::Result<(usize, bool)> {
-    let (logged, last, goes_on) = oldest(rows, most_bytes)?;
-    let Some(last) = last else {
-        return Ok((0, false));
-    };
-    let mut folded = 0;
-    let mut lives: Vec<Life<'_>> = Vec::new();
-    let mut places: HashMap<Uuid, usize> = HashMap::default();
-    let (mut bills, mut records) = (Vec::new(), Vec::new());
-    for event in logged.iter().flat_map(|entries| event::read(entries)) {
-        folded += 1;
-        match event? {
-            Event::Begun(begun) => {
-                places.insert(begun.id, lives.len());
-                lives.push(Life {
-                    begun,
-                    accepted: None,
-                    ended: None,
-                });
-            }
-            Event::Accepted(accepted) => match places.get(&accepted.id) {
-                Some(place) => lives[*place].accepted = Some(accepted),
-                None => rows::accept(rows, &accepted)?,
-            },
-            Event::Ended(ended) => match places.get(&ended.id) {
-                Some(place) => lives[*place].ended = Some(ended),
-                None if rows::end(rows, &ended, None)? => bills.extend(ended.bill()),
-                None => {}
-            },
-            Event::Recorded(recorded) => records.push(recorded),
+        self.entries += 1;
+        match self.entries {
+            MANY => self.due = Some(Instant::now()),
+            _ if self.due.is_none() => self.due = Some(Instant::now() + FOLD_AFTER),
+            _ => {}
         }
     }
-    let mut carried = Vec::new();
-    if lives.iter().filter(|life| life.ended.is_none()).count() <= most_carried {
-        for life in lives.extract_if(.., |life| life.ended.is_none()) {
-            let begun = Some(Event::Begun(life.begun));
-            for event in begun.into_iter().chain(life.accepted.map(Event::Accepted)) {
-                event.write(&mut carried);
-                folded -= 1;
-            }
+
+    fn is_full(&self) -> bool {
+        self.fresh.len() + self.ahead.len() > MOST_BYTES
+    }
+
+    fn due_after_failures(&self) -> Option<Instant> {
+        let due = self.due?;
+        Some(
+            self.not_before
+                .map_or(due, |not_before| due.max(not_before)),
+        )
+    }
+
+    /// Whether the writing thread has to be told, since it looks too late by itself. It is told once.
+    fn is_news(&mut self) -> bool {
+        let due = self.due_after_failures();
+        let is_news = match (due, self.looks_at) {
+            (Some(due), Some(looks_at)) => due < looks_at,
+            (due, _) => due.is_some(),
+        };
+        if is_news {
+            self.looks_at = due;
+        }
+        is_news
+    }
+
+    /// Writes a frame of what is fresh.
+    fn write(&mut self) -> io::Result<()> {
+        if self.fresh.len() > HEAD_BYTES {
+            self.frames.append(&mut self.fresh)?;
+            self.ahead.extend_from_slice(&self.fresh[HEAD_BYTES..]);
+            self.fresh.truncate(HEAD_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Takes everything for the open transaction, and tells where what follows goes.
+    fn take(&mut self) -> rusqlite::Result<(Vec<u8>, Place)> {
+        let written = self.write();
+        written.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))?;
+        // Of the other file the rows have everything, and for good, if they name a place in this one.
+        if self.rows_epoch == self.frames.end().epoch {
+            self.frames.turn();
+        }
+        let mut folding = self.folding.take().unwrap_or_else(|| Folding {
+            taken: Vec::new(),
+            entries: 0,
+            carried: self.carried.clone(),
+            epoch: 0,
+        });
+        let entries = [&folding.carried.bytes[..], &self.ahead].concat();
+        let room = self.ahead.capacity();
+        let taken = std::mem::replace(&mut self.ahead, Vec::with_capacity(room));
+        folding.taken.extend_from_slice(&taken);
+        folding.entries += std::mem::take(&mut self.entries);
+        self.folding = Some(folding);
+        Ok((entries, self.frames.end()))
+    }
+
+    /// The open transaction leaves this.
+    fn take_on(&mut self, carried: Folded, place: Place) {
+        if let Some(folding) = &mut self.folding {
+            folding.carried = carried;
+            folding.epoch = place.epoch;
         }
     }
-    rows::insert(rows, &lives, |life| {
-        bills.extend(life.ended.as_ref().and_then(Ended::bill));
-    })?;
-    rows::record(rows, &records)?;
-    accounts::post_bills(rows, &bills)?;
-    rows.prepare_cached("DELETE FROM call_log WHERE seq <= ?1")?
-        .execute([last])?;
-    if !carried.is_empty() {
-        // In the place of the last one: before whatever happens to them later.
-        rows.prepare_cached("INSERT INTO call_log (seq, entries) VALUES (?1, ?2)")?
-            .execute(params![last, carried])?;
-    }
-    Ok((folded, goes_on))
-}
 
-/// The oldest entries, so many bytes of them and one row at least, with the number of the last row; whether there are others.
-fn oldest(
-    rows: &Connection,
-    most_bytes: usize,
-) -> rusqlite::Result<(Vec<Vec<u8>>, Option<i64>, bool)> {
-    let mut statement = rows.prepare_cached("SELECT seq, entries FROM call_log ORDER BY seq")?;
-    let mut found = statement.query([])?;
-    let (mut logged, mut last, mut bytes) = (Vec::new(), None, 0);
-    while let Some(row) = found.next()? {
-        if bytes >= most_bytes {
-            return Ok((logged, last, true));
+    /// The open transaction is none.
+    fn give_back(&mut self) {
+        if let Some(mut folding) = self.folding.take() {
+            folding.taken.append(&mut self.ahead);
+            self.ahead = folding.taken;
+            self.entries += folding.entries;
         }
-        let entries: Vec<u8> = row.get("entries")?;
-        bytes += entries.len();
-        logged.push(entries);
-        last = Some(row.get("seq")?);
     }
-    Ok((logged, last, false))
-}
-
-fn append(rows: &Connection, entries: &[u8]) -> rusqlite::Result<()> {
-    rows.prepare_cached("INSERT INTO call_log (entries) VALUES (?1)")?
-        .execute([entries])?;
-    Ok(())
 }

@@ -200,7 +200,7 @@ impl Inner {
 }
 
 /// A failure of a file as one of the transaction that names it.
-fn as_of_rows(error: &io::Error, otherwise: i32) -> rusqlite::Error {
+pub(super) fn as_of_rows(error: &io::Error, otherwise: i32) -> rusqlite::Error {
     let code = if error.kind() == io::ErrorKind::StorageFull {
         ffi::SQLITE_FULL
     } else {

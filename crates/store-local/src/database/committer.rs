@@ -100,9 +100,9 @@ impl Committer {
         self.log.due().filter(|_| self.health.check().is_ok())
     }
 
-    /// Whether the thread has to be woken to do something between two groups, now or later.
-    pub(super) fn has_news(&self) -> bool {
-        self.log.has_news() || self.is_log_long()
+    /// Whether the thread has to be woken to do something between two groups.
+    pub(super) fn has_chores(&self) -> bool {
+        self.is_log_long()
     }
 
     /// Does what is to be done between two groups.
@@ -147,7 +147,7 @@ impl Committer {
         fold: Option<Fold>,
     ) -> Result<(), DatabaseError> {
         let wanted = |asked: &Asked<'_>| asked.how.durability == Durability::Now;
-        self.set_durability(if group.iter().any(wanted) {
+        self.set_durability(if fold.is_some() || group.iter().any(wanted) {
             Durability::Now
         } else {
             Durability::Lazy
@@ -162,12 +162,9 @@ impl Committer {
                     .iter_mut()
                     .try_for_each(|asked| self.run_one(asked, effects))
             })
-            .and_then(|()| {
-                let logged = match fold {
-                    Some(what) => self.log.fold(&self.connection, what),
-                    None => self.log.write(&self.connection),
-                };
-                logged.map_err(DatabaseError::from)
+            .and_then(|()| match fold {
+                Some(what) => Ok(self.log.fold(&self.connection, what)?),
+                None => Ok(()),
             })
             .and_then(|()| self.finish());
         match &done {
@@ -253,7 +250,7 @@ impl Committer {
             // Takes effect while it is prepared, so a cached statement would do nothing.
             self.connection.execute_batch(match durability {
                 Durability::Now => "PRAGMA synchronous=FULL",
-                Durability::Lazy | Durability::Idle => "PRAGMA synchronous=NORMAL",
+                Durability::Lazy => "PRAGMA synchronous=NORMAL",
             })?;
             self.durability = durability;
         }

@@ -10,8 +10,6 @@ pub(crate) enum Durability {
     Now,
     /// With a later one: losing it only means doing it again.
     Lazy,
-    /// The same, and nobody waits for it: it may be put off for a moment.
-    Idle,
 }
 
 /// How an operation is to be written.

@@ -23,12 +23,13 @@ fn open(directory: Arc<Directory>) -> Result<Database, OpenError> {
     let health = Health::default();
     let journal = Journal::new(Arc::clone(&directory), health.clone());
     let replays = Replays::new(Arc::clone(&directory), health.clone(), Clock::system());
+    let log = CallLog::open(directory.path(), health.clone(), reserve.clone());
     let (database, ()) = Database::open(
         directory,
         health,
         reserve,
         journal,
-        (CallLog::default(), replays),
+        (log.expect("a disk"), replays),
         |_| Ok(()),
     )?;
     Ok(database)

@@ -1,8 +1,7 @@
 //! The thread that writes: it takes what is waiting, commits it, then tells everybody.
 //!
 //! It waits for nobody where few write, so a lone write is as fast as the disk. Where many do, a commit costs more than
-//! all that it commits, so the thread lets a group gather before it takes it. What nobody waits for goes with the next
-//! group. A group in which nobody needs the disk is committed without waiting for it. Where the disk is faster than waking a
+//! all that it commits, so the thread lets a group gather before it takes it. A group in which nobody needs the disk is committed without waiting for it. Where the disk is faster than waking a
 //! thread, a lone write is committed by whoever asks for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,15 +30,12 @@ const CROWD: usize = 4;
 const GATHERING: Duration = Duration::from_micros(30);
 const MOST_GATHERED: u32 = 16;
 
-/// How long what nobody waits for is kept for a group to come.
-const LINGER: Duration = Duration::from_millis(5);
-
 /// Up to which wait for the disk a lone write is committed in place: waking the thread and being woken takes no less.
 const IN_PLACE: Duration = Duration::from_micros(50);
 
 pub(super) struct Writer {
     /// Taken away to let the thread end.
-    queue: Option<SyncSender<Queued>>,
+    queue: Option<SyncSender<Message>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
 }
@@ -59,6 +55,14 @@ pub(super) enum Written<T> {
     Now(Result<T, DatabaseError>),
     /// The thread will tell; it fails if the operation was given up.
     Later(oneshot::Receiver<Result<T, DatabaseError>>),
+}
+
+/// What the thread is told.
+enum Message {
+    /// To write this.
+    Write(Queued),
+    /// To look when the log of calls is to be brought in.
+    Look,
 }
 
 struct Queued {
@@ -81,7 +85,7 @@ struct Awaited<T, F> {
 
 /// What the thread owns.
 struct Thread {
-    queue: Receiver<Queued>,
+    queue: Receiver<Message>,
     shared: Arc<Shared>,
 }
 
@@ -121,24 +125,25 @@ impl Writer {
                 operation: &mut task,
             };
             let committed = committer.commit(&mut [asked]);
-            let has_news = committer.has_news();
+            let has_chores = committer.has_chores();
             drop(committer);
-            if has_news {
+            if has_chores {
                 self.nudge();
             }
             return Ok(Written::Now(task.answer(committed)));
         }
         let (caller, answer) = oneshot::channel();
-        self.send(how, Box::new(Awaited { task, caller }))?;
+        let pending = Box::new(Awaited { task, caller });
+        self.send(Queued { how, pending })?;
         Ok(Written::Later(answer))
     }
 
-    /// Has the thread commit what goes with any group.
+    /// Has the thread look when the log of calls is to be brought in.
     pub(super) fn nudge(&self) {
-        let (caller, _) = oneshot::channel();
-        let task = Task::new(|_: &mut Transaction<'_>| Ok(()));
-        // Where the queue is full, a group is at hand anyway.
-        let _ = self.send(Durability::Idle.sure(), Box::new(Awaited { task, caller }));
+        if let Some(queue) = &self.queue {
+            // Where it is full, the thread looks after the next group anyway.
+            let _ = queue.try_send(Message::Look);
+        }
     }
 
     /// What commits, if nobody else wants it and it need not wait for the disk.
@@ -155,10 +160,10 @@ impl Writer {
         is_fast.then_some(committer)
     }
 
-    fn send(&self, how: Write, pending: Box<dyn Pending>) -> Result<(), DatabaseError> {
+    fn send(&self, queued: Queued) -> Result<(), DatabaseError> {
         let queue = self.queue.as_ref().ok_or(DatabaseError::Abandoned)?;
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        queue.try_send(Queued { how, pending }).map_err(|refused| {
+        queue.try_send(Message::Write(queued)).map_err(|refused| {
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             match refused {
                 TrySendError::Full(_) => DatabaseError::Busy,
@@ -213,7 +218,8 @@ impl Thread {
         }
     }
 
-    /// What is to be committed next, nothing when the log is to be brought in; `None` once nobody can send any more. `before` is the size of the group before.
+    /// What is to be committed next, nothing when it is only time to look at the log; `None` once nobody can send any more.
+    /// `before` is the size of the group before.
     fn next_group(&self, before: usize) -> Option<Vec<Queued>> {
         let first = match self.due() {
             None => self.queue.recv().ok()?,
@@ -226,25 +232,21 @@ impl Thread {
                 }
             }
         };
-        let mut is_idle = first.how.durability == Durability::Idle;
+        let Message::Write(first) = first else {
+            return Some(Vec::new());
+        };
         let mut group = vec![first];
-        let until = Instant::now() + LINGER;
-        while is_idle && group.len() < GROUP {
-            let left = until.saturating_duration_since(Instant::now());
-            // At the end of the time, and of the program, it goes alone.
-            let Ok(next) = self.queue.recv_timeout(left) else {
-                break;
-            };
-            is_idle = next.how.durability == Durability::Idle;
-            group.push(next);
-        }
         if before >= CROWD {
             let crowd = u32::try_from(before).unwrap_or(MOST_GATHERED);
             // Away from the queue: there, every write that comes would wake this thread to add itself.
             thread::park_timeout(GATHERING * crowd.min(MOST_GATHERED));
         }
-        let room = GROUP.saturating_sub(group.len());
-        group.extend(self.queue.try_iter().take(room));
+        let others = self.queue.try_iter().take(GROUP - 1);
+        group.extend(others.filter_map(|message| match message {
+            Message::Write(queued) => Some(queued),
+            // It is looked at after every group.
+            Message::Look => None,
+        }));
         Some(group)
     }
 

@@ -3,9 +3,13 @@
 use std::time::Instant;
 
 use ::accounts::LedgerEntry;
+use futures_util::future::join_all;
 use router_core::{CallRecord, RequestId, Usage, UsageQuery};
 
 use super::*;
+use crate::directory::Directory;
+use crate::health::Health;
+use crate::reserve::Reserve;
 
 fn record(n: u128) -> CallRecord {
     CallRecord {
@@ -41,7 +45,7 @@ async fn bills(store: &Store) -> Vec<LedgerEntry> {
 /// What the disk has at this moment, as after a crash.
 pub(super) fn crash(root: &Path) -> TempDir {
     let copy = tempfile::tempdir().expect("a temporary directory");
-    for name in ["main.db", "main.db-wal"] {
+    for name in ["main.db", "main.db-wal", "calls-0.log", "calls-1.log"] {
         std::fs::copy(root.join(name), copy.path().join(name)).expect("a file");
     }
     for shelf in std::fs::read_dir(root.join("replays")).expect("the folder") {
@@ -89,7 +93,7 @@ async fn after_a_crash_everything_that_was_answered_is_in_the_rows() {
 }
 
 #[tokio::test]
-async fn the_rows_are_brought_up_to_date_by_themselves_piece_by_piece() {
+async fn the_rows_are_brought_up_to_date_by_themselves() {
     let (root, store) = fresh().await;
     let calls = store.calls();
     let beside = SqliteUsage::open(root.path()).expect("nothing is taken");
@@ -116,23 +120,104 @@ async fn the_rows_are_brought_up_to_date_by_themselves_piece_by_piece() {
     assert_eq!(credits.expect("the store answers").balance_cents, -1_500);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_that_begin_at_once_are_all_on_the_disk() {
+    let (root, store) = fresh().await;
+    let rounds = (0..8).map(|round| {
+        let calls = store.calls();
+        tokio::spawn(async move {
+            for n in 0..50 {
+                let n = round * 100 + n;
+                dispatch(&calls, n).await;
+                assert_eq!(settle(&calls, n).await, Settled::Now);
+                assert_eq!(settle(&calls, n).await, Settled::Before);
+            }
+        })
+    });
+    for round in join_all(rounds).await {
+        round.expect("no panic");
+    }
+    let crashed = crash(root.path());
+    for root in [root.path(), crashed.path()] {
+        let store = match root == crashed.path() {
+            true => open(root, 0),
+            false => store.clone(),
+        };
+        let totals = store.calls().totals(&UsageQuery::default()).await;
+        totals.expect("the rows are read");
+        let unfinished = store.calls().unfinished().await.expect("an answer");
+        assert_eq!(unfinished, []);
+        let credits = store.accounts().credits(&acme()).await;
+        let balance = credits.expect("an answer").balance_cents;
+        assert_eq!(balance, -5 * 8 * 50);
+    }
+}
+
+#[tokio::test]
+async fn another_account_ends_nothing() {
+    let (_root, store) = fresh().await;
+    let calls = store.calls();
+    dispatch(&calls, 1).await;
+    let other = "other".parse().expect("a valid name");
+    let settled = calls.settle(id(1), &other, ending(b"{}"), None, at(1));
+    assert_eq!(settled.await.expect("an answer"), Settled::Before);
+    assert_eq!(settle(&calls, 1).await, Settled::Now);
+}
+
+#[tokio::test]
+async fn a_backup_has_what_is_in_the_log() {
+    let (root, store) = fresh().await;
+    let calls = store.calls();
+    dispatch(&calls, 1).await;
+    dispatch(&calls, 2).await;
+    assert_eq!(settle(&calls, 1).await, Settled::Now);
+    let copy = tempfile::tempdir().expect("a temporary directory");
+    crate::back_up(root.path(), copy.path()).expect("a backup");
+    dispatch(&calls, 3).await;
+    for _ in 0..2 {
+        // The second time there is a log beside it that knows nothing.
+        let store = open(copy.path(), 0);
+        let unfinished = store.calls().unfinished().await.expect("an answer");
+        let ids: Vec<_> = unfinished.iter().map(|one| one.generation.id).collect();
+        assert_eq!(ids, [id(2)]);
+        assert_eq!(bills(&store).await.len(), 1);
+    }
+}
+
 /// A database without a store over it, and a log.
 fn apart() -> (TempDir, Connection, CallLog) {
     let root = tempfile::tempdir().expect("a temporary directory");
     drop(open(root.path(), 0));
     let rows = Connection::open(root.path().join("main.db")).expect("the file");
-    (root, rows, CallLog::default())
+    let log = log_of(root.path(), &rows);
+    (root, rows, log)
 }
 
-fn begin(log: &CallLog, n: u128) {
+/// The log of a directory whose database this is.
+fn log_of(root: &Path, rows: &Connection) -> CallLog {
+    let directory = Directory::take(root).expect("nobody has it");
+    let reserve = Reserve::open(&directory, crate::ReserveOptions::NONE);
+    let log = CallLog::open(root, Health::default(), reserve).expect("a disk");
+    log.take_up(rows, &directory).expect("rows");
+    log
+}
+
+fn begin(log: &CallLog, n: u128) -> bool {
     let generation = generation(n);
-    log.begin(id(n), &acme(), &Event::Begun(Begun::of(&generation)));
+    let begun = log.begin(id(n), &acme(), &Event::Begun(Begun::of(&generation)));
+    begun.expect("there is room")
 }
 
-fn end(log: &CallLog, n: u128) {
+fn end(log: &CallLog, n: u128) -> Option<Settled> {
     let (account, ending) = (acme(), ending(b"{}"));
     let ended = Ended::of((id(n), &account), &ending, Replay::NotKept, None, at(1));
-    log.end(id(n), &Event::Ended(ended));
+    let ended = log.end(id(n), &account, &Event::Ended(ended));
+    ended.expect("it can be written")
+}
+
+fn fold(log: &CallLog, rows: &Connection, what: Fold) {
+    log.fold(rows, what).expect("rows");
+    log.committed();
 }
 
 /// How many generations are in the rows, and how many of them have ended.
@@ -145,95 +230,185 @@ fn known(rows: &Connection) -> (i64, i64) {
     counted.expect("a count")
 }
 
+fn count(rows: &Connection, table: &str) -> i64 {
+    let counted = rows.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+        row.get(0)
+    });
+    counted.expect("a count")
+}
+
 #[test]
-fn what_has_not_ended_waits_for_its_end_where_many_calls_are() {
-    let (_root, rows, log) = apart();
-    (1..=700).for_each(|n| begin(&log, n));
-    (101..=700).for_each(|n| end(&log, n));
-    log.write(&rows).expect("a row");
-    log.committed();
-    log.fold(&rows, Fold::Due).expect("rows");
-    log.committed();
+fn what_has_not_ended_waits_for_its_end_where_few_calls_run() {
+    let (root, rows, log) = apart();
+    (1..=700).for_each(|n| {
+        begin(&log, n);
+    });
+    (101..=700).for_each(|n| {
+        end(&log, n);
+    });
+    fold(&log, &rows, Fold::Due);
     assert_eq!(known(&rows), (600, 600));
     assert!(log.is_ahead(), "a hundred wait");
-    (1..=50).for_each(|n| end(&log, n));
-    log.fold(&rows, Fold::All).expect("rows");
-    log.committed();
+    (1..=50).for_each(|n| {
+        end(&log, n);
+    });
+    drop(log);
+    // The next process finds them, and their ends.
+    let log = log_of(root.path(), &rows);
     assert_eq!(known(&rows), (700, 650));
     assert!(!log.is_ahead());
-    (51..=100).for_each(|n| end(&log, n));
-    log.fold(&rows, Fold::All).expect("rows");
-    log.committed();
-    assert_eq!(known(&rows), (700, 700));
+    assert_eq!(end(&log, 51), None, "its row tells");
+
+    (1_001..=1_700).for_each(|n| {
+        begin(&log, n);
+    });
+    fold(&log, &rows, Fold::Due);
+    assert_eq!(known(&rows), (1_400, 650), "so many do not wait");
+    assert!(!log.is_ahead());
+    (1_001..=1_700).for_each(|n| assert_eq!(end(&log, n), Some(Settled::Now)));
+    fold(&log, &rows, Fold::All);
+    assert_eq!(known(&rows), (1_400, 1_350));
 }
 
 #[test]
 fn a_transaction_that_is_undone_leaves_the_log_as_it_was() {
     let (_root, rows, log) = apart();
-    begin(&log, 1);
-    log.write(&rows).expect("a row");
-    log.committed();
     let undone = |change: &dyn Fn()| {
         rows.execute("BEGIN", []).expect("a transaction");
-        change();
-        log.fold(&rows, Fold::All).expect("rows");
+        for _ in 0..2 {
+            change();
+            log.fold(&rows, Fold::All).expect("rows");
+        }
         rows.execute("ROLLBACK", []).expect("it is undone");
         log.rolled_back();
     };
-    assert!(log.hand_in(record(1)));
-    undone(&|| end(&log, 1));
-    assert_eq!(log.whose(id(1)), Some(acme()), "it runs still");
-    undone(&|| begin(&log, 2));
-    assert_eq!(log.whose(id(2)), None);
+    log.record(&record(1));
+    undone(&|| {
+        begin(&log, 1);
+    });
+    undone(&|| {
+        end(&log, 1);
+    });
+    assert_eq!(end(&log, 1), None, "once is enough");
     assert_eq!(known(&rows), (0, 0));
-    end(&log, 1);
-    log.fold(&rows, Fold::All).expect("rows");
-    log.committed();
+    assert!(log.is_ahead());
+    fold(&log, &rows, Fold::All);
     assert_eq!(known(&rows), (1, 1));
-    let calls: i64 = rows
-        .query_row("SELECT count(*) FROM calls", [], |row| row.get(0))
-        .expect("a count");
-    assert_eq!(calls, 1, "what was handed in is not lost");
+    assert_eq!(count(&rows, "calls"), 1);
+    assert!(!log.is_ahead());
 }
 
 #[test]
-fn what_failed_is_not_tried_again_at_once_whatever_is_committed_meanwhile() {
+fn rows_that_cannot_be_written_leave_the_log_as_it_was() {
+    let (root, rows, log) = apart();
+    begin(&log, 1);
+    assert_eq!(end(&log, 1), Some(Settled::Now));
+    let broken =
+        "CREATE TRIGGER broken BEFORE INSERT ON generations BEGIN SELECT RAISE(ABORT, 'no'); END";
+    rows.execute(broken, []).expect("a trigger");
+    log.fold(&rows, Fold::All).expect_err("the rows refuse");
+    log.rolled_back();
+    assert!(log.is_ahead());
+    rows.execute("DROP TRIGGER broken", []).expect("it goes");
+    drop(log);
+    log_of(root.path(), &rows);
+    assert_eq!(known(&rows), (1, 1));
+}
+
+#[test]
+fn files_are_used_in_turns_and_nothing_is_lost_between_them() {
+    let (root, rows, log) = apart();
+    // Each is some hundred bytes, and a file is left after half a megabyte.
+    let mut n = 0;
+    for round in 1..=30 {
+        for _ in 0..500 {
+            n += 1;
+            begin(&log, n);
+            assert_eq!(end(&log, n), Some(Settled::Now));
+        }
+        if round % 5 == 0 {
+            rows.execute("BEGIN", []).expect("a transaction");
+            log.fold(&rows, Fold::All).expect("rows");
+            rows.execute("ROLLBACK", []).expect("it is undone");
+            log.rolled_back();
+        } else {
+            fold(&log, &rows, Fold::Due);
+        }
+    }
+    let of_files = ["calls-0.log", "calls-1.log"].map(|name| {
+        let file = std::fs::read(root.path().join(name)).expect("a file");
+        (file.len(), file[..8].try_into().map(u64::from_le_bytes))
+    });
+    let [(_, Ok(first)), (_, Ok(second))] = of_files else {
+        panic!("files have heads");
+    };
+    assert!(first.abs_diff(second) == 1 && first > 3, "{of_files:?}");
+    assert!(of_files.iter().all(|(length, _)| *length <= 2 << 20));
+    drop(log);
+    log_of(root.path(), &rows);
+    let all = i64::try_from(n).expect("few");
+    assert_eq!(known(&rows), (all, all));
+}
+
+#[test]
+fn the_writing_thread_is_told_once_and_sooner_when_many_wait() {
+    let (_root, rows, log) = apart();
+    assert_eq!(log.due(), None);
+    assert!(begin(&log, 1), "something is here");
+    let first = log.due().expect("something is here");
+    let told: Vec<u128> = (2..=2_000).filter(|n| begin(&log, *n)).collect();
+    assert_eq!(told, [1_024]);
+    assert!(log.due().is_some_and(|due| due < first));
+    fold(&log, &rows, Fold::All);
+    assert_eq!(log.due(), None);
+    assert!(log.record(&record(1)));
+    assert!(!log.record(&record(2)));
+}
+
+#[test]
+fn what_failed_is_not_tried_again_at_once_whatever_is_noted_meanwhile() {
     let (_root, rows, log) = apart();
     begin(&log, 1);
-    log.write(&rows).expect("a row");
-    log.committed();
     let failed = Instant::now();
+    log.fold(&rows, Fold::All).expect("rows");
     log.rolled_back();
-    (2..2_000).for_each(|n| begin(&log, n));
-    log.write(&rows).expect("a row");
-    log.committed();
+    (2..2_000).for_each(|n| {
+        begin(&log, n);
+    });
     let due = log.due().expect("something is there");
     assert!(due >= failed + crate::calls::log::RETRY_AFTER);
+    assert!(!begin(&log, 2_000), "it is known to come then");
 }
 
 #[test]
-fn so_many_records_wait_for_a_disk_that_takes_none_and_no_more() {
+fn so_much_waits_for_rows_that_cannot_be_written_and_no_more() {
     let (_root, rows, log) = apart();
-    for n in 0..crate::calls::log::MOST_RECORDS + 3 {
-        log.hand_in(record(n as u128));
-    }
-    log.write(&rows).expect("a row");
-    let entries: Vec<u8> = rows
-        .query_row("SELECT entries FROM call_log", [], |row| row.get(0))
-        .expect("a row");
-    let written = event::read(&entries).map(|event| event.map(|_| ()));
-    let written: Vec<()> = written.collect::<Result<_, _>>().expect("entries");
-    assert_eq!(written.len(), crate::calls::log::MOST_RECORDS);
+    begin(&log, 1);
+    // A record is at least its two ids.
+    let more = crate::calls::log::MOST_BYTES as u128 / 32;
+    (0..more).for_each(|n| {
+        log.record(&record(n));
+    });
+    let generation = generation(2);
+    let refused = log.begin(id(2), &acme(), &Event::Begun(Begun::of(&generation)));
+    assert!(matches!(refused, Err(DatabaseError::Busy)), "{refused:?}");
+    assert_eq!(end(&log, 1), Some(Settled::Now), "an end finds room");
+    fold(&log, &rows, Fold::All);
+    let taken = count(&rows, "calls");
+    assert!(taken > 0 && u128::try_from(taken).is_ok_and(|taken| taken < more));
+    begin(&log, 2);
 }
 
 #[test]
 fn a_log_that_cannot_be_read_is_an_error_and_stays() {
-    let (_root, rows, _log) = apart();
+    let (root, rows, log) = apart();
+    drop(log);
     rows.execute("INSERT INTO call_log (entries) VALUES (x'ff00')", [])
         .expect("a row");
-    CallLog::take_up(&rows).expect_err("it is no entry");
-    let left: i64 = rows
-        .query_row("SELECT count(*) FROM call_log", [], |row| row.get(0))
-        .expect("a count");
-    assert_eq!(left, 1);
+    let directory = Directory::take(root.path()).expect("nobody has it");
+    let reserve = Reserve::open(&directory, crate::ReserveOptions::NONE);
+    let log = CallLog::open(root.path(), Health::default(), reserve).expect("a disk");
+    let refused = log.take_up(&rows, &directory);
+    refused.expect_err("it is no entry");
+    assert_eq!(count(&rows, "call_log"), 1);
 }

@@ -1,0 +1,105 @@
+//! Bringing entries into the rows.
+
+use foldhash::HashMap;
+use rusqlite::{Connection, params};
+use uuid::Uuid;
+
+use super::super::event::{self, Ended, Event, Life};
+use super::super::rows;
+use super::frames::{self, Contents, Place};
+use crate::accounts;
+
+/// Entries of generations that have not ended: they wait in a row of the log.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Folded {
+    pub(super) bytes: Vec<u8>,
+    pub(super) entries: usize,
+}
+
+/// Brings all that is left of an earlier process into the rows; where the next one begins.
+pub(crate) fn bring_in(rows: &Connection, contents: &Contents) -> rusqlite::Result<Place> {
+    let mut entries = Vec::new();
+    let mut carried = rows.prepare("SELECT entries FROM call_log ORDER BY seq")?;
+    for row in carried.query_map([], |row| row.get::<_, Vec<u8>>(0))? {
+        entries.extend(row?);
+    }
+    let from = rows.query_row("SELECT epoch, \"offset\" FROM call_log_place", [], |row| {
+        Ok(Place {
+            epoch: row.get::<_, i64>(0)?.cast_unsigned(),
+            offset: row.get::<_, i64>(1)?.cast_unsigned(),
+        })
+    })?;
+    entries.extend(frames::entries(contents, from));
+    let carried = fold(rows, &entries, 0)?;
+    let next = Place {
+        // Behind the epoch that may have followed.
+        epoch: from.epoch + 2,
+        offset: 0,
+    };
+    place(rows, &carried, next)?;
+    Ok(next)
+}
+
+/// Brings entries into the rows. Generations among them that have not ended are left if they are at most `most_carried`.
+pub(super) fn fold(
+    rows: &Connection,
+    entries: &[u8],
+    most_carried: usize,
+) -> rusqlite::Result<Folded> {
+    let mut lives: Vec<Life<'_>> = Vec::new();
+    let mut places: HashMap<Uuid, usize> = HashMap::default();
+    let (mut bills, mut records) = (Vec::new(), Vec::new());
+    for event in event::read(entries) {
+        match event? {
+            Event::Begun(begun) => {
+                places.insert(begun.id, lives.len());
+                lives.push(Life {
+                    begun,
+                    accepted: None,
+                    ended: None,
+                });
+            }
+            Event::Accepted(accepted) => match places.get(&accepted.id) {
+                Some(place) => lives[*place].accepted = Some(accepted),
+                None => rows::accept(rows, &accepted)?,
+            },
+            Event::Ended(ended) => match places.get(&ended.id) {
+                Some(place) => lives[*place].ended = Some(ended),
+                None if rows::end(rows, &ended, None)? => bills.extend(ended.bill()),
+                None => {}
+            },
+            Event::Recorded(recorded) => records.push(recorded),
+        }
+    }
+    let mut carried = Folded::default();
+    if lives.iter().filter(|life| life.ended.is_none()).count() <= most_carried {
+        for life in lives.extract_if(.., |life| life.ended.is_none()) {
+            let begun = Some(Event::Begun(life.begun));
+            for event in begun.into_iter().chain(life.accepted.map(Event::Accepted)) {
+                event.write(&mut carried.bytes);
+                carried.entries += 1;
+            }
+        }
+    }
+    rows::insert(rows, &lives, |life| {
+        bills.extend(life.ended.as_ref().and_then(Ended::bill));
+    })?;
+    rows::record(rows, &records)?;
+    accounts::post_bills(rows, &bills)?;
+    Ok(carried)
+}
+
+/// Writes down what waits, and that everything before a place is in the rows.
+pub(super) fn place(rows: &Connection, carried: &Folded, place: Place) -> rusqlite::Result<()> {
+    rows.prepare_cached("DELETE FROM call_log")?.execute([])?;
+    if carried.entries > 0 {
+        rows.prepare_cached("INSERT INTO call_log (entries) VALUES (?1)")?
+            .execute([&carried.bytes])?;
+    }
+    rows.prepare_cached("UPDATE call_log_place SET epoch = ?1, \"offset\" = ?2")?
+        .execute(params![
+            place.epoch.cast_signed(),
+            place.offset.cast_signed()
+        ])?;
+    Ok(())
+}

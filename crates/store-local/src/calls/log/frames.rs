@@ -1,0 +1,266 @@
+//! The files of the log: two of them, used in turns, with entries in frames one behind the other.
+//!
+//! A frame is what was written at once: its epoch (8 bytes), the length of its entries (4), a checksum of all of it (4), each
+//! with the lowest byte first, and the entries. A turn of a file is an epoch: what is left of the one before behind the frames
+//! of a new one has another number. So a file is written over and never made anew, and what is written over costs the disk half
+//! of what makes a file longer. Nothing is behind a frame that is not whole.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::directory::sync_directory;
+
+/// Bytes in front of the entries of a frame.
+pub(super) const HEAD_BYTES: usize = 16;
+
+/// The room of a file from its beginning. It becomes longer if rows cannot be written for long.
+const FILE_BYTES: usize = 1 << 20;
+
+/// From here on the other file is used, as soon as it may be.
+const TURN_AT: u64 = FILE_BYTES as u64 / 2;
+
+/// What lies in the files of a data directory.
+pub(crate) type Contents = [Vec<u8>; 2];
+
+/// A place in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) epoch: u64,
+    /// Bytes in the file of this epoch.
+    pub(crate) offset: u64,
+}
+
+/// The files, open to be written.
+#[derive(Debug)]
+pub(super) struct Frames {
+    files: [Arc<File>; 2],
+    /// Where the next frame goes.
+    end: Place,
+    /// Which of them have something that may not be on the disk.
+    are_unsynced: [bool; 2],
+}
+
+impl Frames {
+    /// Opens the files, making them where they are missing. [`Frames::begin`] has to follow.
+    pub(super) fn open(directory: &Path) -> io::Result<Self> {
+        let paths = paths(directory);
+        for path in paths.iter().filter(|path| !path.exists()) {
+            let file = File::create(path)?;
+            file.write_all_at(&vec![0; FILE_BYTES], 0)?;
+            file.sync_all()?;
+            sync_directory(directory)?;
+        }
+        let open = |path: &PathBuf| File::options().write(true).open(path).map(Arc::new);
+        Ok(Self {
+            files: [open(&paths[0])?, open(&paths[1])?],
+            end: Place::default(),
+            are_unsynced: [false; 2],
+        })
+    }
+
+    /// Writes from the beginning of an epoch on.
+    pub(super) fn begin(&mut self, epoch: u64) {
+        self.end = Place { epoch, offset: 0 };
+    }
+
+    /// Where the next frame goes.
+    pub(super) fn end(&self) -> Place {
+        self.end
+    }
+
+    /// Writes a frame, whose first [`HEAD_BYTES`] are for its head. What fails is written over by the next one.
+    pub(super) fn append(&mut self, frame: &mut [u8]) -> io::Result<()> {
+        fail::fail_point!("call-log-write", |kind| Err(crate::faults::io(kind)));
+        let (head, entries) = frame.split_at_mut(HEAD_BYTES);
+        let length = u32::try_from(entries.len()).map_err(io::Error::other)?;
+        head[..8].copy_from_slice(&self.end.epoch.to_le_bytes());
+        head[8..12].copy_from_slice(&length.to_le_bytes());
+        let checksum = checksum(&head[..12], entries);
+        head[12..].copy_from_slice(&checksum.to_le_bytes());
+        let file = turn_of(self.end.epoch);
+        self.files[file].write_all_at(frame, self.end.offset)?;
+        self.end.offset += frame.len() as u64;
+        self.are_unsynced[file] = true;
+        Ok(())
+    }
+
+    /// Goes on in the other file if this one is used up. What is in the other one is written over.
+    pub(super) fn turn(&mut self) {
+        if self.end.offset >= TURN_AT {
+            self.begin(self.end.epoch + 1);
+        }
+    }
+
+    /// The files to be brought to the disk, for whoever does it now.
+    pub(super) fn take_unsynced(&mut self) -> impl Iterator<Item = Arc<File>> + use<> {
+        let are_unsynced = std::mem::take(&mut self.are_unsynced);
+        let files = self.files.clone().into_iter().zip(are_unsynced);
+        files.filter_map(|(file, is_unsynced)| is_unsynced.then_some(file))
+    }
+}
+
+/// What lies in the files now, whoever writes into them; nothing where there are none.
+pub(crate) fn read(directory: &Path) -> io::Result<Contents> {
+    let read = |path: PathBuf| match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    };
+    let [first, second] = paths(directory);
+    Ok([read(first)?, read(second)?])
+}
+
+/// The entries from a place on.
+pub(super) fn entries(contents: &Contents, from: Place) -> Vec<u8> {
+    let mut found = Vec::new();
+    for epoch in [from.epoch, from.epoch + 1] {
+        let start = if epoch == from.epoch { from.offset } else { 0 };
+        let file = &contents[turn_of(epoch)];
+        let mut rest = usize::try_from(start)
+            .ok()
+            .and_then(|start| file.get(start..))
+            .unwrap_or_default();
+        while let Some((entries, behind)) = frame(epoch, rest) {
+            found.extend_from_slice(entries);
+            rest = behind;
+        }
+    }
+    found
+}
+
+/// The entries of the frame that begins here, and what is behind it; `None` if none does.
+fn frame(epoch: u64, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (head, rest) = bytes.split_at_checked(HEAD_BYTES)?;
+    let (told, told_checksum) = head.split_at(12);
+    let (told_epoch, length) = told.split_at(8);
+    if told_epoch != epoch.to_le_bytes() {
+        return None;
+    }
+    let length = u32::from_le_bytes(length.try_into().ok()?);
+    let (entries, behind) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    (told_checksum == checksum(told, entries).to_le_bytes()).then_some((entries, behind))
+}
+
+fn checksum(head: &[u8], entries: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(head);
+    hasher.update(entries);
+    hasher.finalize()
+}
+
+/// Which file an epoch is written into.
+fn turn_of(epoch: u64) -> usize {
+    usize::from(epoch % 2 == 1)
+}
+
+fn paths(directory: &Path) -> [PathBuf; 2] {
+    ["calls-0.log", "calls-1.log"].map(|name| directory.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fresh(epoch: u64) -> (tempfile::TempDir, Frames) {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let mut frames = Frames::open(root.path()).expect("a disk");
+        frames.begin(epoch);
+        (root, frames)
+    }
+
+    fn append(frames: &mut Frames, entries: &[u8]) {
+        let mut frame = vec![0; HEAD_BYTES];
+        frame.extend_from_slice(entries);
+        frames.append(&mut frame).expect("there is room");
+    }
+
+    fn found(root: &Path, epoch: u64, offset: u64) -> String {
+        let contents = read(root).expect("a disk");
+        let entries = entries(&contents, Place { epoch, offset });
+        String::from_utf8(entries).expect("a text")
+    }
+
+    #[test]
+    fn what_was_appended_is_read_from_its_place_on() {
+        let (root, mut frames) = fresh(2);
+        append(&mut frames, b"one ");
+        let second = frames.end();
+        append(&mut frames, b"two");
+        assert_eq!(found(root.path(), 2, 0), "one two");
+        assert_eq!(found(root.path(), 2, second.offset), "two");
+        assert_eq!(found(root.path(), 2, frames.end().offset), "");
+        assert_eq!(found(root.path(), 2, u64::MAX), "");
+        assert_eq!(found(root.path(), 0, 0), "", "another epoch");
+        let nothing = tempfile::tempdir().expect("a temporary directory");
+        assert_eq!(found(nothing.path(), 2, 0), "");
+    }
+
+    #[test]
+    fn what_is_left_of_another_epoch_is_not_taken_for_a_frame() {
+        let (root, mut frames) = fresh(4);
+        append(&mut frames, b"old old old");
+        append(&mut frames, b"old");
+        drop(frames);
+        let mut frames = Frames::open(root.path()).expect("a disk");
+        frames.begin(6);
+        append(&mut frames, b"new new new");
+        assert_eq!(found(root.path(), 6, 0), "new new new");
+        assert_eq!(found(root.path(), 4, 0), "");
+    }
+
+    #[test]
+    fn a_used_up_file_is_followed_by_the_other_one() {
+        let (root, mut frames) = fresh(1);
+        append(&mut frames, b"in the first");
+        frames.turn();
+        assert_eq!(frames.end().epoch, 1, "there is room");
+        let long = vec![b'.'; FILE_BYTES];
+        append(&mut frames, &long);
+        frames.turn();
+        assert_eq!(
+            frames.end(),
+            Place {
+                epoch: 2,
+                offset: 0
+            }
+        );
+        append(&mut frames, b"in the second");
+        assert_eq!(frames.take_unsynced().count(), 2);
+        assert_eq!(frames.take_unsynced().count(), 0);
+        let all = found(root.path(), 1, 0);
+        assert_eq!(all.trim_matches('.').len(), all.len());
+        assert!(all.starts_with("in the first.") && all.ends_with(".in the second"));
+        assert_eq!(found(root.path(), 2, 0), "in the second");
+    }
+
+    #[test]
+    fn nothing_is_behind_a_frame_that_is_not_whole() {
+        let (root, mut frames) = fresh(0);
+        append(&mut frames, b"one");
+        append(&mut frames, b"two");
+        append(&mut frames, b"three");
+        let whole = read(root.path()).expect("a disk");
+        let second = HEAD_BYTES + "one".len();
+        for broken in 0..second + HEAD_BYTES + "two".len() {
+            let mut contents = whole.clone();
+            contents[0][broken] ^= 1;
+            let left = entries(&contents, Place::default());
+            let expected: &[u8] = if broken < second { b"" } else { b"one" };
+            assert_eq!(left, expected, "byte {broken}");
+        }
+        for length in 0..second {
+            let contents = [whole[0][..length].to_vec(), Vec::new()];
+            assert_eq!(entries(&contents, Place::default()), b"", "{length}");
+        }
+    }
+
+    #[test]
+    fn files_are_as_long_as_they_were_and_hold_nothing_at_first() {
+        let (root, _frames) = fresh(0);
+        let [first, second] = read(root.path()).expect("a disk");
+        assert_eq!((first.len(), second.len()), (FILE_BYTES, FILE_BYTES));
+        assert_eq!(found(root.path(), 0, 0), "");
+    }
+}

@@ -1,0 +1,145 @@
+//! Bringing the files of the log to the disk: for many calls at a time where many wait, for each by itself where the disk is fast.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::CallLog;
+use crate::database::DatabaseError;
+
+/// From how many who waited on the next are given time to gather: so many at once are many calls.
+const CROWD: usize = 4;
+
+/// That time, for each of them: together less than what many calls at once wait for the processor.
+const GATHERING: Duration = Duration::from_micros(60);
+const MOST_GATHERED: u32 = 16;
+
+/// Up to which wait for the disk a lone entry is brought there in place: waking the thread and being woken takes no less.
+const IN_PLACE: Duration = Duration::from_micros(50);
+
+/// Somebody who waits for the disk.
+pub(super) type Waiting = oneshot::Sender<Result<(), DatabaseError>>;
+
+/// How it went lately.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// How many waited together.
+    crowd: usize,
+    /// What a sync takes.
+    wait: Duration,
+}
+
+/// The thread of a log. Dropping it lets it finish what waits.
+#[derive(Debug)]
+pub(crate) struct Syncer {
+    is_ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Syncer {
+    pub(crate) fn start(log: &CallLog) -> Self {
+        let is_ended = Arc::new(AtomicBool::new(false));
+        let (log, ended) = (log.clone(), Arc::clone(&is_ended));
+        let thread = thread::Builder::new()
+            .name("store-calls".to_owned())
+            .spawn(move || {
+                // Whoever waits before it is set wakes nobody, and is seen to first.
+                let _ = log.0.syncer.set(thread::current());
+                log.sync_until(&ended);
+            })
+            .expect("the system has room for one more thread");
+        Self {
+            is_ended,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        self.is_ended.store(true, Ordering::Release);
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        thread.thread().unpark();
+        if thread.join().is_err() {
+            tracing::error!("the thread of the log of calls panicked");
+        }
+    }
+}
+
+impl CallLog {
+    /// Waits until everything that was noted before is on the disk.
+    ///
+    /// # Errors
+    /// If it cannot be written: what was noted is written later, if at all.
+    pub(in crate::calls) async fn durable(&self) -> Result<(), DatabaseError> {
+        if self.0.is_in_place.load(Ordering::Relaxed)
+            && let Ok(mut pace) = self.0.syncing.try_lock()
+        {
+            return self.sync(&mut pace);
+        }
+        let (waiting, synced) = oneshot::channel();
+        let is_first = {
+            let mut state = self.state();
+            state.waiting.push(waiting);
+            state.waiting.len() == 1
+        };
+        if is_first && let Some(thread) = self.0.syncer.get() {
+            thread.unpark();
+        }
+        synced.await.unwrap_or(Err(DatabaseError::Abandoned))
+    }
+
+    fn sync_until(&self, ended: &AtomicBool) {
+        loop {
+            if self.state().waiting.is_empty() {
+                if ended.load(Ordering::Acquire) {
+                    return;
+                }
+                thread::park();
+                continue;
+            }
+            let Ok(mut pace) = self.0.syncing.lock() else {
+                // A panic in it is a defect; whoever waits is told that it was given up.
+                return self.state().waiting.clear();
+            };
+            if pace.crowd >= CROWD {
+                let crowd = u32::try_from(pace.crowd).unwrap_or(MOST_GATHERED);
+                thread::park_timeout(GATHERING * crowd.min(MOST_GATHERED));
+            }
+            // The first of those who wait is told what came of it, like the others.
+            let _ = self.sync(&mut pace);
+        }
+    }
+
+    /// Writes what is fresh, brings the files to the disk, and tells everybody who waited for that.
+    fn sync(&self, pace: &mut Pace) -> Result<(), DatabaseError> {
+        let (waiting, files) = {
+            let mut state = self.state();
+            let written = state.write();
+            let files = written.map(|()| state.frames.take_unsynced());
+            (std::mem::take(&mut state.waiting), files)
+        };
+        let begun = Instant::now();
+        let synced = files.and_then(|mut files| {
+            files.try_for_each(|file| {
+                fail::fail_point!("call-log-sync", |kind| Err(crate::faults::io(kind)));
+                file.sync_data()
+            })
+        });
+        pace.wait = (pace.wait * 7 + begun.elapsed()) / 8;
+        pace.crowd = waiting.len();
+        let is_in_place = pace.wait < IN_PLACE && pace.crowd < CROWD;
+        self.0.is_in_place.store(is_in_place, Ordering::Relaxed);
+        let synced = synced.map_err(|error| self.failed(error));
+        for one in waiting {
+            // Who stopped waiting does not want to know.
+            let _ = one.send(synced.clone());
+        }
+        synced
+    }
+}
