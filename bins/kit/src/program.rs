@@ -7,10 +7,12 @@ use std::error::Error;
 use std::future::Future;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZero;
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 
 use clap::{ArgMatches, Command};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Access, ConfigError, Key, ServerConfig, Settings};
@@ -66,23 +68,37 @@ pub fn start_log(settings: &Settings, log: &LogConfig) {
     }
 }
 
-/// The threads that requests and loops run on.
+/// The threads that requests and loops run on: one for each processor.
 ///
 /// # Errors
 /// If they cannot be started.
 pub fn runtime() -> Result<Runtime, Failure> {
-    let built = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build();
+    built(&mut Builder::new_multi_thread())
+}
+
+/// The same with one thread less, for programs that write to the store with every request: its thread takes most of a
+/// processor, and threads that share one wait for each other's locks.
+///
+/// # Errors
+/// If they cannot be started.
+pub fn runtime_beside_store() -> Result<Runtime, Failure> {
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    let threads = processors.saturating_sub(1).max(1);
+    built(Builder::new_multi_thread().worker_threads(threads))
+}
+
+fn built(builder: &mut Builder) -> Result<Runtime, Failure> {
+    let built = builder.enable_all().build();
     built.map_err(|error| Failure::fault(&error))
 }
 
-/// Serves until the first signal, then ends well; a second one ends it at once. `assembled` is the server, ready to run,
-/// with what to print for whoever started it by hand.
+/// Serves on these threads until the first signal, then ends well; a second one ends it at once. `assembled` is the server,
+/// ready to run, with what to print for whoever started it by hand.
 ///
 /// # Errors
 /// If the server cannot start, or is ended at once.
 pub fn serve<A, E>(
+    runtime: Runtime,
     assemble: impl Future<Output = Result<A, E>>,
     welcome: impl FnOnce(&A) -> String,
     run: impl AsyncFnOnce(A, CancellationToken),
@@ -91,7 +107,7 @@ pub fn serve<A, E>(
 where
     E: Error,
 {
-    runtime()?.block_on(async {
+    runtime.block_on(async {
         let mut signals = Signals::listen().map_err(|error| Failure::fault(&error))?;
         let app = assemble.await.map_err(|error| Failure::fault(&error))?;
         print(&welcome(&app));
