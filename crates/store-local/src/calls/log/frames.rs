@@ -6,7 +6,7 @@
 //! of what makes a file longer. Nothing is behind a frame that is not whole.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,9 @@ pub(super) const HEAD_BYTES: usize = 16;
 
 /// The room of a file from its beginning. It becomes longer if rows cannot be written for long.
 const FILE_BYTES: usize = 1 << 20;
+
+/// What the system keeps of a file at least.
+const PAGE_BYTES: usize = 4096;
 
 /// From here on the other file is used, as soon as it may be.
 const TURN_AT: u64 = FILE_BYTES as u64 / 2;
@@ -48,8 +51,11 @@ impl Frames {
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let paths = paths(directory);
         for path in paths.iter().filter(|path| !path.exists()) {
-            let file = File::create(path)?;
-            file.write_all_at(&vec![0; FILE_BYTES], 0)?;
+            let mut file = File::create(path)?;
+            // Page by page: a piece that is written at once may be kept as one, and each small frame in it pays for its size.
+            for _ in 0..FILE_BYTES / PAGE_BYTES {
+                file.write_all(&[0; PAGE_BYTES])?;
+            }
             file.sync_all()?;
             sync_directory(directory)?;
         }

@@ -14,8 +14,8 @@ use crate::database::DatabaseError;
 const CROWD: usize = 4;
 
 /// That time, for each of them: together less than what many calls at once wait for the processor.
-const GATHERING: Duration = Duration::from_micros(60);
-const MOST_GATHERED: u32 = 16;
+const GATHERING: Duration = Duration::from_micros(100);
+const MOST_GATHERED: u32 = 10;
 
 /// Up to which wait for the disk a lone entry is brought there in place: waking the thread and being woken takes no less.
 const IN_PLACE: Duration = Duration::from_micros(50);
