@@ -7,7 +7,8 @@ use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::uri::InvalidUri;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -100,8 +101,16 @@ impl Credential {
         })
     }
 
-    /// Puts it on a request: on its headers, or behind its address.
-    pub(crate) fn show(&self, headers: &mut HeaderMap, url: &mut String, now: Timestamp) {
+    /// Puts it on a request: on its headers, or behind its address, which comes back.
+    ///
+    /// # Errors
+    /// If the address is too long with it.
+    pub(crate) fn show(
+        &self,
+        headers: &mut HeaderMap,
+        address: Uri,
+        now: Timestamp,
+    ) -> Result<Uri, InvalidUri> {
         match self {
             Self::Header {
                 name,
@@ -112,10 +121,10 @@ impl Credential {
                 headers.insert(name.clone(), sensitive(&value));
             }
             Self::Query { name, secret } => {
-                let separator = if url.contains('?') { '&' } else { '?' };
+                let separator = if address.query().is_some() { '&' } else { '?' };
                 let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
                 let (name, secret) = (encoded(name), encoded(secret.expose_secret()));
-                url.push_str(&format!("{separator}{name}={secret}"));
+                return format!("{address}{separator}{name}={secret}").parse();
             }
             Self::Basic { user, secret } => {
                 let pair = format!("{}:{}", user.expose_secret(), secret.expose_secret());
@@ -137,6 +146,7 @@ impl Credential {
             }
             Self::None => {}
         }
+        Ok(address)
     }
 
     /// Replaces every secret in a text.
@@ -224,10 +234,10 @@ mod tests {
 
     fn shown(auth: &str) -> (HeaderMap, String) {
         let mut headers = HeaderMap::new();
-        let mut url = "https://a.b/c".to_owned();
+        let address = Uri::from_static("https://a.b/c");
         let credential = credential(auth).expect("it is set");
-        credential.show(&mut headers, &mut url, Timestamp::UNIX_EPOCH);
-        (headers, url)
+        let shown = credential.show(&mut headers, address, Timestamp::UNIX_EPOCH);
+        (headers, shown.expect("it is short").to_string())
     }
 
     #[test]

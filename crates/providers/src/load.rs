@@ -201,10 +201,11 @@ fn assemble(
 ) -> Result<LoadedModel, Fault> {
     let file = &partner.file;
     let call = &file.call[&model.call];
-    let runner = PartnerModel {
+    let mut runner = PartnerModel {
         partner: partner.id.as_str().into(),
         model: model.name.as_str().into(),
         base_url: settings.base_url(base_of(file, call)),
+        submit_address: None,
         headers: file.headers.clone(),
         values: model.file.values.clone(),
         dialect: Dialect::new(file, call, &model.file),
@@ -217,6 +218,7 @@ fn assemble(
         },
         timer: Arc::clone(&settings.timer),
     };
+    runner.settle_address();
     let id = ModelId::new(&partner.id, &model.name)
         .map_err(|error| Fault::at_start(&model.path, error.to_string()))?;
     let definition = ModelDefinition {

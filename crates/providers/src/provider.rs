@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Uri};
 use router_core::{
     Charge, Collected, Done, Failure, Handle, Price, Provider, Ran, Refusal, Submission, Submitted,
     Timer,
@@ -19,7 +19,7 @@ use crate::definition::{Ask, Header, Place, Polled, Send, Target, Template};
 use crate::handle::TaskHandle;
 use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
 use crate::multipart;
-use crate::talk::{Egress, Outgoing, Tap, Trouble};
+use crate::talk::{Address, Egress, Outgoing, Tap, Trouble};
 
 const UNREACHABLE: &str = "the provider cannot be reached; try again later";
 const NO_ANSWER: &str = "the provider did not answer in time";
@@ -38,6 +38,8 @@ pub struct PartnerModel {
     /// The second segment of the id.
     pub(crate) model: Arc<str>,
     pub(crate) base_url: String,
+    /// Where submissions go, if that is the same for all of them.
+    pub(crate) submit_address: Option<Uri>,
     pub(crate) headers: BTreeMap<Header, Template>,
     pub(crate) values: BTreeMap<String, String>,
     pub(crate) dialect: Dialect,
@@ -62,6 +64,20 @@ impl PartnerModel {
         tapped
     }
 
+    /// Looks once and for all where submissions go, if nothing in that is of a submission.
+    pub(crate) fn settle_address(&mut self) {
+        let path = &self.dialect.call.submit.path;
+        let of_model = |name: &str| match name {
+            "generation" | "task" => None,
+            "model" => Some(&*self.model),
+            _ => self.values.get(name).map(String::as_str),
+        };
+        let filled = path.fill(Place::Path, of_model).ok();
+        let url = filled.map(|path| [self.base_url.as_str(), &path].concat());
+        // What cannot be filled or vetted fails with the request, and says why.
+        self.submit_address = url.and_then(|url| self.egress.vet(Address::Told(url)).ok());
+    }
+
     fn submission(&self, submission: Submission, generation: &str) -> Result<Outgoing, Failure> {
         let nothing = BTreeMap::new();
         let gaps = Gaps {
@@ -71,7 +87,13 @@ impl PartnerModel {
             kept: &nothing,
         };
         let submit = &self.dialect.call.submit;
-        let path = gaps.fill(&submit.path, Place::Path)?;
+        let address = match &self.submit_address {
+            Some(address) => Address::Vetted(address.clone()),
+            None => {
+                let path = gaps.fill(&submit.path, Place::Path)?;
+                Address::Told([self.base_url.as_str(), &path].concat())
+            }
+        };
         let mut headers = gaps.headers(&self.headers)?;
         headers.extend(gaps.headers(&submit.headers)?);
         let json = || "application/json".to_owned();
@@ -102,7 +124,7 @@ impl PartnerModel {
         let is_all_there_is = self.dialect.call.polled.is_none();
         Ok(Outgoing {
             method: submit.method.into(),
-            url: [self.base_url.as_str(), &path].concat(),
+            address,
             headers,
             body: Some(body),
             written: is_all_there_is.then_some(submission.written),
@@ -136,7 +158,7 @@ impl PartnerModel {
         };
         Ok(Outgoing {
             method: ask.method.clone(),
-            url,
+            address: Address::Told(url),
             headers: gaps.headers(&self.headers)?,
             body,
             written: None,
@@ -193,7 +215,7 @@ impl PartnerModel {
         );
         // Better to know now than never to get the result.
         let first = self.question(&polled.poll, &handle, &handle.kept)?;
-        self.egress.vet(&first.url).map_err(|refused| {
+        self.egress.vet(first.address).map_err(|refused| {
             tracing::error!(
                 partner = &*self.partner,
                 host = refused.host,

@@ -5,5 +5,5 @@ mod egress;
 mod tap;
 mod told;
 
-pub(crate) use egress::{Egress, Outgoing, Trouble};
+pub(crate) use egress::{Address, Egress, Outgoing, Trouble};
 pub use tap::{Exchange, Received, Tap};

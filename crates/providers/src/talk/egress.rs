@@ -43,13 +43,22 @@ pub(crate) struct Egress {
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) method: Method,
-    pub(crate) url: String,
+    pub(crate) address: Address,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<(Bytes, String)>,
     /// To be told when the whole request is written.
     pub(crate) written: Option<Written>,
     pub(crate) timeout: Duration,
     pub(crate) max_answer_bytes: usize,
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Address {
+    /// It was vetted when the catalog was loaded.
+    Vetted(Uri),
+    /// Filled in for this request, or told by a partner.
+    Told(String),
 }
 
 /// An exchange under way.
@@ -130,9 +139,7 @@ impl Egress {
 
     /// Vets the address, shows the credential, and begins to send.
     fn begin(&self, outgoing: Outgoing, now: Timestamp) -> Result<Begun<'_>, Trouble> {
-        let vetted = self.vet(&outgoing.url)?;
-        let mut url = outgoing.url;
-        let vetted_length = url.len();
+        let address = self.vet(outgoing.address)?;
         let mut headers = outgoing.headers;
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let (bytes, media_type) = match outgoing.body {
@@ -142,25 +149,20 @@ impl Egress {
         if let Some(media_type) = media_type.and_then(|text| HeaderValue::try_from(text).ok()) {
             headers.insert(CONTENT_TYPE, media_type);
         }
-        self.credential.show(&mut headers, &mut url, now);
+        let shown = self.credential.show(&mut headers, address, now);
+        let uri =
+            shown.map_err(|_| Trouble::Unsent(FetchError::BadUrl("it is too long to be asked")))?;
 
         let noted = self.tap.is_some().then(|| {
             Box::new(Exchange {
                 method: outgoing.method.to_string(),
-                url: self.credential.mask(&url),
+                url: self.credential.mask(&uri.to_string()),
                 headers: self.shown(&headers),
                 body: self.masked(&bytes),
                 outcome: Err("it was given up".to_owned()),
             })
         });
         let body = Body::new(ToldBody::new(bytes, outgoing.written));
-        let uri = match url.len() == vetted_length {
-            true => vetted,
-            // A credential went behind it.
-            false => url
-                .parse()
-                .map_err(|_| Trouble::Unsent(FetchError::BadUrl("it cannot be read")))?,
-        };
         let mut request = Request::new(body);
         *request.method_mut() = outgoing.method;
         *request.uri_mut() = uri;
@@ -190,7 +192,11 @@ impl Egress {
 
     /// Reads an address that a credential may go to: over TLS, or to a host that the operator exempted from it, and among
     /// the partner's hosts.
-    pub(crate) fn vet(&self, url: &str) -> Result<Uri, Refused> {
+    pub(crate) fn vet(&self, address: Address) -> Result<Uri, Refused> {
+        let url = match address {
+            Address::Vetted(uri) => return Ok(uri),
+            Address::Told(url) => url,
+        };
         let uri: Uri = url.parse().map_err(|_| Refused {
             host: "an address that cannot be read".to_owned(),
         })?;

@@ -1,6 +1,7 @@
 //! Bringing entries into the rows.
 
 use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
@@ -8,6 +9,9 @@ use super::super::event::{self, Ended, Event, Life};
 use super::super::rows;
 use super::frames::{self, Contents, Place};
 use crate::accounts;
+
+/// What the entries of a call usually take together.
+const USUAL_BYTES: usize = 160;
 
 /// Entries of generations that have not ended: they wait in a row of the log.
 #[derive(Clone, Debug, Default)]
@@ -46,9 +50,13 @@ pub(super) fn fold(
     entries: &[u8],
     most_carried: usize,
 ) -> rusqlite::Result<Folded> {
-    let mut lives: Vec<Life<'_>> = Vec::new();
-    let mut places: HashMap<Uuid, usize> = HashMap::default();
-    let (mut bills, mut records) = (Vec::new(), Vec::new());
+    // Growing costs more than what is not needed of this.
+    let most = entries.len() / USUAL_BYTES;
+    let mut lives: Vec<Life<'_>> = Vec::with_capacity(most);
+    let mut places: HashMap<Uuid, usize> =
+        HashMap::with_capacity_and_hasher(most, RandomState::default());
+    let mut bills = Vec::with_capacity(most);
+    let mut records = Vec::with_capacity(most);
     for event in event::read(entries) {
         match event? {
             Event::Begun(begun) => {

@@ -13,9 +13,9 @@ use crate::database::DatabaseError;
 /// From how many who waited on the next are given time to gather: so many at once are many calls.
 const CROWD: usize = 4;
 
-/// That time, for each of them: together less than what many calls at once wait for the processor.
-const GATHERING: Duration = Duration::from_micros(100);
-const MOST_GATHERED: u32 = 10;
+/// That time, for each of them: together less than many calls at once wait for the processor.
+const GATHERING: Duration = Duration::from_micros(30);
+const MOST_GATHERED: u32 = 16;
 
 /// Up to which wait for the disk a lone entry is brought there in place: waking the thread and being woken takes no less.
 const IN_PLACE: Duration = Duration::from_micros(50);
@@ -109,7 +109,8 @@ impl CallLog {
             };
             if pace.crowd >= CROWD {
                 let crowd = u32::try_from(pace.crowd).unwrap_or(MOST_GATHERED);
-                thread::park_timeout(GATHERING * crowd.min(MOST_GATHERED));
+                // Asleep and not parked: whoever waited first may have ended that beforehand.
+                thread::sleep(GATHERING * crowd.min(MOST_GATHERED));
             }
             // The first of those who wait is told what came of it, like the others.
             let _ = self.sync(&mut pace);
