@@ -17,7 +17,12 @@ pub(crate) fn view(body: &[u8]) -> Result<Value, String> {
     if body.len() > MAX_COMMAS && commas() > MAX_COMMAS {
         return Err(format!("the body has more than {MAX_COMMAS} values"));
     }
-    serde_json::from_slice(body)
+    // As a text, none of its strings is looked through a second time for being one.
+    let parsed = match str::from_utf8(body) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(body),
+    };
+    parsed
         .or_else(|error: serde_json::Error| deepest(body).ok_or(error))
         .map_err(|error| format!("the body is not valid JSON: {error}"))
 }

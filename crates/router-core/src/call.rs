@@ -52,7 +52,7 @@ pub struct OpenCall {
     caller: Standing,
     model: Arc<Model>,
     query: String,
-    record: CallRecord,
+    record: Box<CallRecord>,
 }
 
 impl Router {
@@ -67,7 +67,8 @@ impl Router {
         head: CallHead<'_>,
         now: Timestamp,
     ) -> Result<OpenCall, RouterError> {
-        let mut record = CallRecord {
+        // On the heap, since it is handed on from one hand to the next.
+        let mut record = Box::new(CallRecord {
             request: head.request,
             account: caller.account.clone(),
             model: ModelId::new(head.provider, head.model).ok(),
@@ -78,7 +79,7 @@ impl Router {
             received_at: now,
             answered_at: now,
             delivered: true,
-        };
+        });
         let checked = self.0.enter(caller, Purpose::Run, now).and_then(|()| {
             let segments = (head.provider, head.model);
             let model = self.0.find(caller, record.model.as_ref(), segments, now)?;
@@ -98,7 +99,7 @@ impl Router {
                     record,
                 })
             }
-            Err(error) => Err(refuse(&self.0, record, error)),
+            Err(error) => Err(refuse(&self.0, *record, error)),
         }
     }
 }
@@ -115,7 +116,7 @@ impl OpenCall {
     pub fn refuse(self, error: RouterError, now: Timestamp) -> RouterError {
         let record = CallRecord {
             answered_at: now,
-            ..self.record
+            ..*self.record
         };
         refuse(&self.router, record, error)
     }

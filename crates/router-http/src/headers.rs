@@ -4,6 +4,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use router_core::{Bucket, RequestId};
+use uuid::fmt::Hyphenated;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
 const ERROR_TYPE: HeaderName = HeaderName::from_static("x-service-error-type");
@@ -40,7 +41,9 @@ pub(crate) fn classify(headers: &mut HeaderMap, bucket: Bucket) {
 
 /// Names the request in its answer, and mirrors what is to be mirrored.
 pub(crate) fn identify(headers: &mut HeaderMap, request: RequestId, mirror: bool) {
-    let id = HeaderValue::from_str(&request.to_string()).expect("a UUID is a header value");
+    let mut text = [0; Hyphenated::LENGTH];
+    let id = request.0.hyphenated().encode_lower(&mut text);
+    let id = HeaderValue::from_str(id).expect("a UUID is a header value");
     headers.insert(REQUEST_ID, id);
     if !mirror {
         return;

@@ -51,7 +51,7 @@ pub struct Answered {
 pub struct Delivery {
     router: Arc<Inner>,
     /// Taken when it is handed in.
-    record: Option<CallRecord>,
+    record: Option<Box<CallRecord>>,
 }
 
 /// An execution that is carried out by whoever waits for it. What is left of it when they leave is detached: nothing may
@@ -115,14 +115,12 @@ impl Waiter {
         router: Arc<Inner>,
         attempt: Arc<Attempt>,
         replied: oneshot::Receiver<Reply>,
-        record: CallRecord,
+        mut record: Box<CallRecord>,
     ) -> Self {
+        record.delivered = false;
         let delivery = Delivery {
             router,
-            record: Some(CallRecord {
-                delivered: false,
-                ..record
-            }),
+            record: Some(record),
         };
         Self {
             attempt,
@@ -227,7 +225,7 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
-            self.router.ports.calls.record(record);
+            self.router.ports.calls.record(*record);
         }
     }
 }
