@@ -179,7 +179,8 @@ impl Calls for SqliteCalls {
         if self.keyed.expires_at(generation.id).is_none() {
             let begun = Event::Begun(Begun::of(&generation));
             let begun = self.log.begin(generation.id, &generation.account, &begun);
-            return self.log_durably(begun.map_err(unavailable)?).await;
+            begun.map_err(unavailable)?;
+            return self.log_durably().await;
         }
         self.write(Durability::Now.sure().quick(), move |rows| {
             rows::begin(rows, &Begun::of(&generation))?;
@@ -197,8 +198,8 @@ impl Calls for SqliteCalls {
         now: Timestamp,
     ) -> Result<(), CallsError> {
         let accepted = Accepted::of(generation, handle, poll_after, task_id, now);
-        if let Some(is_news) = self.log.note(generation, &Event::Accepted(accepted)) {
-            return self.log_durably(is_news).await;
+        if self.log.note(generation, &Event::Accepted(accepted)) {
+            return self.log_durably().await;
         }
         let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
         let catching_up = self.catching_up(generation);
@@ -251,9 +252,8 @@ impl Calls for SqliteCalls {
     }
 
     fn record(&self, call: CallRecord) {
-        if self.log.record(&call) {
-            self.database.nudge();
-        }
+        self.log.record(&call);
+        self.tell();
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
@@ -279,11 +279,16 @@ impl Calls for SqliteCalls {
 }
 
 impl SqliteCalls {
-    /// Waits until what was noted in the log is on the disk.
-    async fn log_durably(&self, is_news: bool) -> Result<(), CallsError> {
-        if is_news {
+    /// Has the writing thread know of what was noted in the log.
+    fn tell(&self) {
+        if self.log.take_news() {
             self.database.nudge();
         }
+    }
+
+    /// Waits until what was noted in the log is on the disk.
+    async fn log_durably(&self) -> Result<(), CallsError> {
+        self.tell();
         self.log.durable().await.map_err(unavailable)
     }
 
@@ -302,6 +307,7 @@ impl SqliteCalls {
         let settled = self.log.end(id, account, &Event::Ended(ended));
         let settled = settled.map_err(unavailable)?;
         if settled == Some(Settled::Now) {
+            self.tell();
             bill_ahead(&self.accounts, account, Cause::Generation(id.0), cents);
         }
         Ok(settled)

@@ -116,6 +116,16 @@ impl Event<'_> {
         let written = postcard::serialize_with_flavor(self, Behind(entries));
         written.expect("texts and numbers can be written into memory");
     }
+
+    /// When it happened, in microseconds.
+    pub(super) fn at(&self) -> i64 {
+        match self {
+            Self::Begun(begun) => begun.at,
+            Self::Accepted(accepted) => accepted.at,
+            Self::Ended(ended) => ended.at,
+            Self::Recorded(recorded) => recorded.answered_at,
+        }
+    }
 }
 
 /// The entries that stand one after the other, up to the first that cannot be read.

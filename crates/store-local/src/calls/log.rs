@@ -18,7 +18,7 @@ mod syncer;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -49,8 +49,11 @@ const MANY: usize = 1024;
 /// How long an entry waits for others: whoever reads the rows beside the server sees them this late.
 const FOLD_AFTER: Duration = Duration::from_millis(250);
 
-/// So many generations that have not ended may wait for their end when others are brought in.
+/// So many generations that began a moment ago may wait for their end when others are brought in,
 const MOST_CARRIED: usize = 256;
+
+/// and this long, in microseconds: what has not ended by then may run for minutes, and is to be seen in its row.
+const CARRIED_FOR_US: i64 = 1_000_000;
 
 /// How long after a failure it is tried again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -68,6 +71,8 @@ struct Inner {
     state: Mutex<State>,
     /// Held by whoever brings the files to the disk.
     syncing: Mutex<Pace>,
+    /// Whether the writing thread has to be told that it looks too late by itself.
+    is_news: AtomicBool,
     /// Whether the disk is faster than waking a thread, and few ask for it.
     is_in_place: AtomicBool,
     /// The thread that sees to the syncs of many.
@@ -81,7 +86,7 @@ struct Inner {
 pub(crate) enum Fold {
     /// Everything.
     All,
-    /// What need not wait for its end.
+    /// What need not wait for its end a moment longer.
     Due,
 }
 
@@ -142,6 +147,7 @@ impl CallLog {
         Ok(Self(Arc::new(Inner {
             state: Mutex::new(state),
             syncing: Mutex::default(),
+            is_news: AtomicBool::new(false),
             is_in_place: AtomicBool::new(true),
             syncer: OnceLock::new(),
             health,
@@ -167,19 +173,22 @@ impl CallLog {
         state.entries + state.carried.entries > 0
     }
 
-    /// Takes a record; whether the writing thread has to be told.
-    pub(super) fn record(&self, record: &CallRecord) -> bool {
+    /// Whether the writing thread has to be told of what was noted: asked behind everything that is, and answered once.
+    pub(super) fn take_news(&self) -> bool {
+        self.0.is_news.load(Ordering::Relaxed) && self.0.is_news.swap(false, Ordering::Relaxed)
+    }
+
+    /// Takes a record.
+    pub(super) fn record(&self, record: &CallRecord) {
         let mut state = self.state();
         if state.is_full() {
             tracing::error!(request.id = %record.request, "a call was not written down");
-            return false;
+            return;
         }
-        state.note(&Event::Recorded(Recorded::of(record)));
-        state.is_news()
+        self.note_in(&mut state, &Event::Recorded(Recorded::of(record)));
     }
 
-    /// Notes that a generation begins, unless it runs already; whether the writing thread has to be told. It is on the disk after
-    /// [`CallLog::durable`].
+    /// Notes that a generation begins, unless it runs already. It is on the disk after [`CallLog::durable`].
     ///
     /// # Errors
     /// If there is no room.
@@ -188,29 +197,28 @@ impl CallLog {
         id: GenerationId,
         account: &AccountId,
         event: &Event<'_>,
-    ) -> Result<bool, DatabaseError> {
+    ) -> Result<(), DatabaseError> {
         self.0.reserve.for_growth()?;
         self.0.health.check()?;
         let mut state = self.state();
         if state.is_full() {
             return Err(DatabaseError::Busy);
         }
-        let state = &mut *state;
         if let Entry::Vacant(place) = state.running.entry(id) {
             place.insert(account.clone());
-            state.note(event);
+            self.note_in(&mut state, event);
         }
-        Ok(state.is_news())
+        Ok(())
     }
 
-    /// Notes something of a generation, if it runs: then, whether the writing thread has to be told. It is on the disk after
-    /// [`CallLog::durable`].
-    pub(super) fn note(&self, id: GenerationId, event: &Event<'_>) -> Option<bool> {
+    /// Notes something of a generation, if it runs; whether it does. It is on the disk after [`CallLog::durable`].
+    pub(super) fn note(&self, id: GenerationId, event: &Event<'_>) -> bool {
         let mut state = self.state();
-        state.running.contains_key(&id).then(|| {
-            state.note(event);
-            state.is_news()
-        })
+        let is_running = state.running.contains_key(&id);
+        if is_running {
+            self.note_in(&mut state, event);
+        }
+        is_running
     }
 
     /// Notes the end of a generation, if it runs: then, whether it ends now, which it does once. It is in the file when this
@@ -232,16 +240,27 @@ impl CallLog {
             Some(_) => {}
         }
         let (bytes, entries) = (state.fresh.len(), state.entries);
-        state.note(event);
-        let written = state.write();
-        if let Err(error) = written {
+        self.note_in(&mut state, event);
+        if let Err(error) = state.write() {
             state.fresh.truncate(bytes);
             state.entries = entries;
             drop(state);
-            return Err(self.failed(error));
+            let error = self.failed(error);
+            if matches!(error, DatabaseError::Full(_)) {
+                // Whoever ends something tries again.
+                self.0.reserve.give_up();
+            }
+            return Err(error);
         }
         state.running.remove(&id);
         Ok(Some(Settled::Now))
+    }
+
+    fn note_in(&self, state: &mut State, event: &Event<'_>) {
+        state.note(event);
+        if state.is_news() {
+            self.0.is_news.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Brings entries into the rows, as a part of the transaction, which has to wait for the disk: the files are written over
@@ -249,7 +268,7 @@ impl CallLog {
     pub(crate) fn fold(&self, rows: &Connection, what: Fold) -> rusqlite::Result<()> {
         let most_carried = match what {
             Fold::All => 0,
-            // The next fold is near, or few calls are here. What has not ended by now will be one insert then.
+            // What ends before the next fold will be one insert then.
             Fold::Due => MOST_CARRIED,
         };
         let (entries, place) = self.state().take()?;
@@ -276,7 +295,8 @@ impl CallLog {
         };
         state.carried = folding.carried;
         state.rows_epoch = folding.epoch;
-        state.due = match state.entries + state.carried.entries {
+        state.due = match state.entries {
+            // What waits goes with what comes.
             0 => None,
             MANY.. => Some(Instant::now()),
             1.. => Some(Instant::now() + FOLD_AFTER),
@@ -290,7 +310,7 @@ impl CallLog {
             state.give_back();
         }
         let now = Instant::now();
-        state.due = (state.entries + state.carried.entries > 0).then_some(now);
+        state.due = (state.entries > 0).then_some(now);
         state.not_before = Some(now + RETRY_AFTER);
     }
 
@@ -305,7 +325,6 @@ impl CallLog {
     /// What a failure of the files means.
     fn failed(&self, error: io::Error) -> DatabaseError {
         if error.kind() == io::ErrorKind::StorageFull {
-            self.0.reserve.give_up();
             return DatabaseError::Full(Arc::new(error));
         }
         self.0.health.poison(&error);

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::super::event::{self, Ended, Event, Life};
 use super::super::rows;
+use super::CARRIED_FOR_US;
 use super::frames::{self, Contents, Place};
 use crate::accounts;
 
@@ -44,7 +45,8 @@ pub(crate) fn bring_in(rows: &Connection, contents: &Contents) -> rusqlite::Resu
     Ok(next)
 }
 
-/// Brings entries into the rows. Generations among them that have not ended are left if they are at most `most_carried`.
+/// Brings entries into the rows. Generations among them that began a moment ago and have not ended are left if they are at most
+/// `most_carried`.
 pub(super) fn fold(
     rows: &Connection,
     entries: &[u8],
@@ -57,8 +59,11 @@ pub(super) fn fold(
         HashMap::with_capacity_and_hasher(most, RandomState::default());
     let mut bills = Vec::with_capacity(most);
     let mut records = Vec::with_capacity(most);
+    let mut newest = i64::MIN;
     for event in event::read(entries) {
-        match event? {
+        let event = event?;
+        newest = newest.max(event.at());
+        match event {
             Event::Begun(begun) => {
                 places.insert(begun.id, lives.len());
                 lives.push(Life {
@@ -80,8 +85,11 @@ pub(super) fn fold(
         }
     }
     let mut carried = Folded::default();
-    if lives.iter().filter(|life| life.ended.is_none()).count() <= most_carried {
-        for life in lives.extract_if(.., |life| life.ended.is_none()) {
+    let waits = |life: &Life<'_>| {
+        life.ended.is_none() && newest.saturating_sub(life.begun.at) <= CARRIED_FOR_US
+    };
+    if lives.iter().filter(|life| waits(life)).count() <= most_carried {
+        for life in lives.extract_if(.., |life| most_carried > 0 && waits(life)) {
             let begun = Some(Event::Begun(life.begun));
             for event in begun.into_iter().chain(life.accepted.map(Event::Accepted)) {
                 event.write(&mut carried.bytes);

@@ -202,10 +202,10 @@ fn log_of(root: &Path, rows: &Connection) -> CallLog {
     log
 }
 
-fn begin(log: &CallLog, n: u128) -> bool {
+fn begin(log: &CallLog, n: u128) {
     let generation = generation(n);
     let begun = log.begin(id(n), &acme(), &Event::Begun(Begun::of(&generation)));
-    begun.expect("there is room")
+    begun.expect("there is room");
 }
 
 fn end(log: &CallLog, n: u128) -> Option<Settled> {
@@ -354,15 +354,38 @@ fn files_are_used_in_turns_and_nothing_is_lost_between_them() {
 fn the_writing_thread_is_told_once_and_sooner_when_many_wait() {
     let (_root, rows, log) = apart();
     assert_eq!(log.due(), None);
-    assert!(begin(&log, 1), "something is here");
+    let is_told_of = |n| {
+        begin(&log, n);
+        log.take_news()
+    };
+    assert!(is_told_of(1), "something is here");
     let first = log.due().expect("something is here");
-    let told: Vec<u128> = (2..=2_000).filter(|n| begin(&log, *n)).collect();
+    let told: Vec<u128> = (2..=2_000).filter(|n| is_told_of(*n)).collect();
     assert_eq!(told, [1_024]);
     assert!(log.due().is_some_and(|due| due < first));
     fold(&log, &rows, Fold::All);
     assert_eq!(log.due(), None);
-    assert!(log.record(&record(1)));
-    assert!(!log.record(&record(2)));
+    assert_eq!(end(&log, 1), Some(Settled::Now));
+    assert!(log.take_news() && !log.take_news());
+    log.record(&record(2));
+    assert!(!log.take_news());
+}
+
+#[test]
+fn what_waits_for_its_end_is_no_work_by_itself_and_waits_a_moment_only() {
+    let (_root, rows, log) = apart();
+    begin(&log, 1);
+    fold(&log, &rows, Fold::Due);
+    assert_eq!(known(&rows), (0, 0));
+    assert_eq!((log.due(), log.is_ahead()), (None, true));
+    let much_later = CallRecord {
+        answered_at: at(3_600),
+        ..record(1)
+    };
+    log.record(&much_later);
+    fold(&log, &rows, Fold::Due);
+    assert_eq!((known(&rows), count(&rows, "calls")), ((1, 0), 1));
+    assert!(!log.is_ahead());
 }
 
 #[test]
@@ -372,12 +395,13 @@ fn what_failed_is_not_tried_again_at_once_whatever_is_noted_meanwhile() {
     let failed = Instant::now();
     log.fold(&rows, Fold::All).expect("rows");
     log.rolled_back();
+    assert!(log.due().is_some() && log.take_news());
     (2..2_000).for_each(|n| {
         begin(&log, n);
     });
     let due = log.due().expect("something is there");
     assert!(due >= failed + crate::calls::log::RETRY_AFTER);
-    assert!(!begin(&log, 2_000), "it is known to come then");
+    assert!(!log.take_news(), "it is known to come then");
 }
 
 #[test]
