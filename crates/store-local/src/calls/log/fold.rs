@@ -89,7 +89,7 @@ pub(super) fn fold(
         life.ended.is_none() && newest.saturating_sub(life.begun.at) <= CARRIED_FOR_US
     };
     if lives.iter().filter(|life| waits(life)).count() <= most_carried {
-        for life in lives.extract_if(.., |life| most_carried > 0 && waits(life)) {
+        for life in lives.extract_if(.., |life| waits(life)) {
             let begun = Some(Event::Begun(life.begun));
             for event in begun.into_iter().chain(life.accepted.map(Event::Accepted)) {
                 event.write(&mut carried.bytes);

@@ -109,8 +109,11 @@ impl CallLog {
             };
             if pace.crowd >= CROWD {
                 let crowd = u32::try_from(pace.crowd).unwrap_or(MOST_GATHERED);
-                // Asleep and not parked: whoever waited first may have ended that beforehand.
-                thread::sleep(GATHERING * crowd.min(MOST_GATHERED));
+                let until = Instant::now() + GATHERING * crowd.min(MOST_GATHERED);
+                // Whoever waited first may have ended it beforehand.
+                while let Some(left) = until.checked_duration_since(Instant::now()) {
+                    thread::park_timeout(left);
+                }
             }
             // The first of those who wait is told what came of it, like the others.
             let _ = self.sync(&mut pace);
