@@ -64,7 +64,7 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     program::start_log(&settings, &config.workflows.server.log);
     store_local::arm_fault_points();
     program::serve(
-        program::runtime()?,
+        &program::runtime()?,
         assemble(&config),
         |app| welcome(&config, app),
         async |app: App, asked| app.run(asked.cancelled_owned()).await,

@@ -98,7 +98,7 @@ fn built(builder: &mut Builder) -> Result<Runtime, Failure> {
 /// # Errors
 /// If the server cannot start, or is ended at once.
 pub fn serve<A, E>(
-    runtime: Runtime,
+    runtime: &Runtime,
     assemble: impl Future<Output = Result<A, E>>,
     welcome: impl FnOnce(&A) -> String,
     run: impl AsyncFnOnce(A, CancellationToken),

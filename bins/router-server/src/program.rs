@@ -55,7 +55,7 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
     program::start_log(&settings, &config.server.log);
     program::serve(
-        program::runtime_beside_store()?,
+        &program::runtime_beside_store()?,
         assemble(&config),
         |app| welcome(&config, app),
         async |app: App, asked| app.run(asked.cancelled_owned()).await,

@@ -58,7 +58,7 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     program::start_log(&settings, &config.server.log);
     store_local::arm_fault_points();
     program::serve(
-        program::runtime()?,
+        &program::runtime()?,
         assemble(&config),
         |app| welcome(&config, app.address()),
         async |app, asked| app.run(asked.cancelled_owned()).await,
