@@ -1,7 +1,8 @@
 //! Copies of a data directory that may be in use, and whether a directory is sound.
 //!
-//! The log of calls first, then the rows, as one moment of them, into which it is brought; then the files that they name, which are there by then, never change (or only grow),
-//! and go a while after their last row at the earliest. A copy of both is a data directory: a server can start over it.
+//! The log of calls first, then the rows, as one moment of them, into which it is brought; then the files that they name, which
+//! are there by then, never change (or only grow), and go a while after their last row at the earliest. A copy of rows and files
+//! is a data directory: a server can start over it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};

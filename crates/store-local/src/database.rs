@@ -106,8 +106,8 @@ impl Database {
     }
 
     /// Runs `operation` in the next transaction of the writing thread and answers once it is committed. An error undoes this
-    /// operation alone (but see [`Write::sure`]). It runs to its end even if the caller stops waiting. Refused while the disk is so full that nothing
-    /// may grow, unless it ends something.
+    /// operation alone (but see [`Write::sure`]). It runs to its end even if the caller stops waiting. Refused while the disk is
+    /// so full that nothing may grow, unless it ends something.
     pub(crate) async fn write<T, F>(
         &self,
         how: impl Into<Write>,

@@ -26,8 +26,7 @@ use std::time::{Duration, Instant};
 use ::accounts::AccountId;
 use foldhash::HashMap;
 use router_core::{CallRecord, GenerationId, Settled};
-use rusqlite::Connection;
-use rusqlite::ffi;
+use rusqlite::{Connection, ffi};
 
 use super::event::{Event, Recorded};
 use super::replays::as_of_rows;
@@ -182,6 +181,7 @@ impl CallLog {
     pub(super) fn record(&self, record: &CallRecord) {
         let mut state = self.state();
         if state.is_full() {
+            drop(state);
             tracing::error!(request.id = %record.request, "a call was not written down");
             return;
         }
@@ -335,14 +335,8 @@ impl CallLog {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state()
-    }
-}
-
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
         // No change of it panics half-way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The thread that writes: it takes what is waiting, commits it, then tells everybody.
 //!
 //! It waits for nobody where few write, so a lone write is as fast as the disk. Where many do, a commit costs more than
-//! all that it commits, so the thread lets a group gather before it takes it. A group in which nobody needs the disk is committed without waiting for it. Where the disk is faster than waking a
-//! thread, a lone write is committed by whoever asks for it.
+//! all that it commits, so the thread lets a group gather before it takes it. A group in which nobody needs the disk is
+//! committed without waiting for it. Where the disk is faster than waking a thread, a lone write is committed by whoever asks
+//! for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
