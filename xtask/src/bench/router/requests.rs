@@ -30,7 +30,7 @@ const ADDED_P99: Claim = Claim {
 };
 const ON_DISK_P50: Claim = Claim {
     name: "added-p50-disk",
-    what: "the same with rows on the disk (p50); the bounds are those above and what two syncs take",
+    what: "the same with rows on the disk (p50); the bounds are those above and what a sync takes",
     ..ADDED_P50
 };
 const CPU: Claim = Claim {
@@ -74,10 +74,10 @@ pub(super) async fn latency(bench: &Bench, disk: Disk) -> io::Result<Vec<Figure>
     let tallies = bench.turn_by_turn(&loads).await?;
     let of = |name: &str| tally_of(name, &named, &tallies);
     let direct = of("direct").cloned().unwrap_or_default();
-    // A call is on the disk before its partner hears of it, and its end before its caller does.
-    let syncs_us = disk.append_p50_ms * 2e3;
-    let in_nginx = of("nginx")
-        .map(|nginx| syncs_us / (nginx.percentile_us(50.0) - direct.percentile_us(50.0)));
+    // A call is on the disk before its partner hears of it.
+    let sync_us = disk.overwrite_p50_ms * 1e3;
+    let in_nginx =
+        of("nginx").map(|nginx| sync_us / (nginx.percentile_us(50.0) - direct.percentile_us(50.0)));
     let beyond = |bound: Option<f64>| Some(bound? + in_nginx?);
     let on_disk = Claim {
         gate: beyond(ON_DISK_P50.gate),
