@@ -7,7 +7,7 @@
 //!
 //! A beginning is on the disk before it is acted on; those that begin at the same time share a sync, which a thread of the log
 //! sees to. An end is in the file before it is told, so that nothing but a power cut can take it, and on the disk with the next
-//! sync, or with the rows a quarter of a second later. Records go with either.
+//! sync, or with the rows a quarter of a second later. Records go with either, and are in the file soon.
 //!
 //! Whoever reads the rows has the log brought in first; after a crash the next start does.
 
@@ -108,6 +108,8 @@ struct State {
     rows_epoch: u64,
     /// Who waits for the disk.
     waiting: Vec<Waiting>,
+    /// Whether the thread of the log is going to write what is fresh.
+    is_write_near: bool,
     /// When what is here wants something done,
     due: Option<Instant>,
     /// which is not before this after a failure,
@@ -139,6 +141,7 @@ impl CallLog {
             folding: None,
             rows_epoch: 0,
             waiting: Vec::new(),
+            is_write_near: false,
             due: None,
             not_before: None,
             looks_at: None,
@@ -177,7 +180,7 @@ impl CallLog {
         self.0.is_news.load(Ordering::Relaxed) && self.0.is_news.swap(false, Ordering::Relaxed)
     }
 
-    /// Takes a record.
+    /// Takes a record. It is in the file a moment later.
     pub(super) fn record(&self, record: &CallRecord) {
         let mut state = self.state();
         if state.is_full() {
@@ -186,6 +189,11 @@ impl CallLog {
             return;
         }
         self.note_in(&mut state, &Event::Recorded(Recorded::of(record)));
+        let is_write_near = std::mem::replace(&mut state.is_write_near, true);
+        drop(state);
+        if !is_write_near {
+            self.wake();
+        }
     }
 
     /// Notes that a generation begins, unless it runs already. It is on the disk after [`CallLog::durable`].

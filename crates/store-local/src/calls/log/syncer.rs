@@ -17,6 +17,9 @@ const CROWD: usize = 4;
 const GATHERING: Duration = Duration::from_micros(30);
 const MOST_GATHERED: u32 = 16;
 
+/// How long a record waits for something else to be written with it.
+const WRITE_AFTER: Duration = Duration::from_millis(5);
+
 /// Up to which wait for the disk a lone entry is brought there in place: waking the thread and being woken takes no less.
 const IN_PLACE: Duration = Duration::from_micros(50);
 
@@ -88,18 +91,34 @@ impl CallLog {
             state.waiting.push(waiting);
             state.waiting.len() == 1
         };
-        if is_first && let Some(thread) = self.0.syncer.get() {
-            thread.unpark();
+        if is_first {
+            self.wake();
         }
         synced.await.unwrap_or(Err(DatabaseError::Abandoned))
     }
 
+    /// Wakes the thread, if it has begun.
+    pub(super) fn wake(&self) {
+        if let Some(thread) = self.0.syncer.get() {
+            thread.unpark();
+        }
+    }
+
     fn sync_until(&self, ended: &AtomicBool) {
         loop {
-            if self.state().waiting.is_empty() {
-                if ended.load(Ordering::Acquire) {
-                    return;
-                }
+            let (nobody_waits, is_write_near) = {
+                let state = self.state();
+                (state.waiting.is_empty(), state.is_write_near)
+            };
+            if nobody_waits && ended.load(Ordering::Acquire) {
+                return;
+            }
+            if nobody_waits && is_write_near {
+                thread::park_timeout(WRITE_AFTER);
+                self.write_soon();
+                continue;
+            }
+            if nobody_waits {
                 thread::park();
                 continue;
             }
@@ -117,6 +136,22 @@ impl CallLog {
             }
             // The first of those who wait is told what came of it, like the others.
             let _ = self.sync(&mut pace);
+        }
+    }
+
+    /// Writes what is fresh, unless somebody waits for a sync, which does as well.
+    fn write_soon(&self) {
+        let mut state = self.state();
+        if !state.waiting.is_empty() {
+            return;
+        }
+        state.is_write_near = false;
+        if let Err(error) = state.write() {
+            drop(state);
+            // It is tried again with the next entry, and with the rows.
+            let error = self.failed(error);
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "records of calls are not written yet");
         }
     }
 

@@ -154,6 +154,24 @@ async fn calls_that_begin_at_once_are_all_on_the_disk() {
 }
 
 #[tokio::test]
+async fn a_record_is_in_the_file_soon_and_by_itself() {
+    let (root, store) = fresh().await;
+    // The writing thread is kept from the rows, where it would go as well.
+    let rows = Connection::open(root.path().join("main.db")).expect("the file");
+    rows.execute_batch("BEGIN IMMEDIATE").expect("the database");
+    store.calls().record(record(7));
+    let request = Uuid::from_u128(7);
+    while !std::fs::read(root.path().join("calls-0.log"))
+        .expect("a file")
+        .windows(16)
+        .any(|bytes| bytes == request.as_bytes())
+    {
+        tokio::task::yield_now().await;
+    }
+    rows.execute_batch("ROLLBACK").expect("the database");
+}
+
+#[tokio::test]
 async fn another_account_ends_nothing() {
     let (_root, store) = fresh().await;
     let calls = store.calls();
