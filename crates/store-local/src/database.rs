@@ -7,6 +7,7 @@ mod committer;
 mod connection;
 mod migrations;
 mod operation;
+mod pace;
 mod readers;
 mod transaction;
 mod writer;
@@ -28,6 +29,7 @@ use writer::{Writer, Written};
 pub(crate) use bulk::{Insert, Values};
 pub use migrations::MigrationError;
 pub(crate) use operation::{Durability, Write};
+pub(crate) use pace::{CROWD, IN_PLACE, gathering};
 pub(crate) use readers::Readers;
 pub(crate) use transaction::Transaction;
 

@@ -108,7 +108,7 @@ impl Store {
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
             // Before anybody reads what it brings into the rows.
-            log.take_up(rows, &directory)?;
+            log.take_up(rows, directory.path())?;
             let shelf = account_rows::load(rows, options.tier)?;
             let keyed = calls::take_up(rows)?;
             Ok((

@@ -411,6 +411,29 @@ async fn nothing_begins_that_did_not_reach_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sync_that_failed_is_made_again_for_whoever_waits_for_the_same_bytes() {
+    let scenario = FailScenario::setup();
+    let (_root, store) = store();
+    let (calls, claim) = dispatched(&store).await;
+    let generation = Generation {
+        id: GenerationId(Uuid::from_u128(2)),
+        account: claim.account.clone(),
+        model: "bfl/flux-2".parse().expect("a valid id"),
+        hold_cents: 5,
+        dispatched_at: claim.expires_at,
+    };
+    fault("call-log-sync", "return(full)");
+    for _ in 0..2 {
+        let refused = calls.dispatch(generation.clone()).await;
+        assert!(matches!(refused, Err(CallsError::Full(_))), "{refused:?}");
+    }
+    fail::remove("call-log-sync");
+    let begun = calls.dispatch(generation).await;
+    begun.expect("there is room again");
+    scenario.teardown();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crash_before_the_end_is_written_finds_the_generation_running() {
     let scenario = FailScenario::setup();
     let (root, store) = store();

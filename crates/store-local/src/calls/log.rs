@@ -30,8 +30,7 @@ use rusqlite::{Connection, ffi};
 
 use super::event::{Event, Recorded};
 use super::replays::as_of_rows;
-use crate::database::DatabaseError;
-use crate::directory::Directory;
+use crate::database::{DatabaseError, Durability};
 use crate::health::Health;
 use crate::reserve::Reserve;
 use fold::Folded;
@@ -104,7 +103,7 @@ struct State {
     carried: Folded,
     /// What the open transaction brings into the rows.
     folding: Option<Folding>,
-    /// The epoch of the place that the rows name.
+    /// The epoch of the place that the rows on the disk name.
     rows_epoch: u64,
     /// Who waits for the disk.
     waiting: Vec<Waiting>,
@@ -159,8 +158,8 @@ impl CallLog {
 
     /// Brings what the process before left into the rows: the first thing that is done with them. The files are written over once
     /// this is committed.
-    pub(crate) fn take_up(&self, rows: &Connection, directory: &Directory) -> rusqlite::Result<()> {
-        let contents = read_log(directory.path());
+    pub(crate) fn take_up(&self, rows: &Connection, directory: &Path) -> rusqlite::Result<()> {
+        let contents = read_log(directory);
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
         let place = bring_in(rows, &contents)?;
         let mut state = self.state();
@@ -271,7 +270,7 @@ impl CallLog {
         }
     }
 
-    /// Brings entries into the rows, as a part of the transaction, which has to wait for the disk: the files are written over
+    /// Brings entries into the rows, as a part of the transaction. Where that waits for the disk, the files may be written over
     /// after it.
     pub(crate) fn fold(&self, rows: &Connection, what: Fold) -> rusqlite::Result<()> {
         let most_carried = match what {
@@ -296,13 +295,15 @@ impl CallLog {
     }
 
     /// The transaction is over, and whole.
-    pub(crate) fn committed(&self) {
+    pub(crate) fn committed(&self, durability: Durability) {
         let mut state = self.state();
         let Some(folding) = state.folding.take() else {
             return;
         };
         state.carried = folding.carried;
-        state.rows_epoch = folding.epoch;
+        if durability == Durability::Now {
+            state.rows_epoch = folding.epoch;
+        }
         state.due = match state.entries {
             // What waits goes with what comes.
             0 => None,

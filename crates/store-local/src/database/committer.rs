@@ -100,11 +100,6 @@ impl Committer {
         self.log.due().filter(|_| self.health.check().is_ok())
     }
 
-    /// Whether the thread has to be woken to do something between two groups.
-    pub(super) fn has_chores(&self) -> bool {
-        self.is_log_long()
-    }
-
     /// Does what is to be done between two groups.
     pub(super) fn do_chores(&mut self) {
         if self.due().is_some_and(|due| due <= Instant::now()) {
@@ -168,7 +163,7 @@ impl Committer {
             })
             .and_then(|()| self.finish());
         match &done {
-            Ok(()) => self.log.committed(),
+            Ok(()) => self.log.committed(self.durability),
             Err(_) => self.log.rolled_back(),
         }
         let rolled_back = match done.is_err() && !self.connection.is_autocommit() {
@@ -257,7 +252,8 @@ impl Committer {
         Ok(())
     }
 
-    fn is_log_long(&self) -> bool {
+    /// Whether the log is to be written back, between two groups.
+    pub(super) fn is_log_long(&self) -> bool {
         self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES
     }
 

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
 use super::DatabaseError;
 use super::committer::{Asked, Committer};
 use super::operation::{Durability, Operation, Task, Write};
+use super::pace::{CROWD, IN_PLACE, gathering};
 use super::transaction::Transaction;
 
 /// How many operations may wait: some seconds of work for a slow disk. Beyond it callers are told that it is busy.
@@ -23,16 +24,6 @@ const QUEUE: usize = 1024;
 
 /// How many operations share a commit: enough to hide the disk, few enough to keep the first of them from waiting long.
 const GROUP: usize = 64;
-
-/// From how many operations of a group on the next one is given time to gather: so many at once are many writers.
-const CROWD: usize = 4;
-
-/// That time, for each of them: together at most about what a commit takes.
-const GATHERING: Duration = Duration::from_micros(30);
-const MOST_GATHERED: u32 = 16;
-
-/// Up to which wait for the disk a lone write is committed in place: waking the thread and being woken takes no less.
-const IN_PLACE: Duration = Duration::from_micros(50);
 
 pub(super) struct Writer {
     /// Taken away to let the thread end.
@@ -126,9 +117,9 @@ impl Writer {
                 operation: &mut task,
             };
             let committed = committer.commit(&mut [asked]);
-            let has_chores = committer.has_chores();
+            let is_log_long = committer.is_log_long();
             drop(committer);
-            if has_chores {
+            if is_log_long {
                 self.nudge();
             }
             return Ok(Written::Now(task.answer(committed)));
@@ -237,10 +228,9 @@ impl Thread {
             return Some(Vec::new());
         };
         let mut group = vec![first];
-        if before >= CROWD {
-            let crowd = u32::try_from(before).unwrap_or(MOST_GATHERED);
+        if let Some(gathering) = gathering(before) {
             // Away from the queue: there, every write that comes would wake this thread to add itself.
-            thread::park_timeout(GATHERING * crowd.min(MOST_GATHERED));
+            thread::park_timeout(gathering);
         }
         let others = self.queue.try_iter().take(GROUP - 1);
         group.extend(others.filter_map(|message| match message {

@@ -43,7 +43,7 @@ pub(super) struct Frames {
     /// Where the next frame goes.
     end: Place,
     /// Which of them have something that may not be on the disk.
-    are_unsynced: [bool; 2],
+    unsynced: [bool; 2],
 }
 
 impl Frames {
@@ -63,7 +63,7 @@ impl Frames {
         Ok(Self {
             files: [open(&paths[0])?, open(&paths[1])?],
             end: Place::default(),
-            are_unsynced: [false; 2],
+            unsynced: [false; 2],
         })
     }
 
@@ -89,7 +89,7 @@ impl Frames {
         let file = turn_of(self.end.epoch);
         self.files[file].write_all_at(frame, self.end.offset)?;
         self.end.offset += frame.len() as u64;
-        self.are_unsynced[file] = true;
+        self.unsynced[file] = true;
         Ok(())
     }
 
@@ -102,9 +102,14 @@ impl Frames {
 
     /// The files to be brought to the disk, for whoever does it now.
     pub(super) fn take_unsynced(&mut self) -> impl Iterator<Item = Arc<File>> + use<> {
-        let are_unsynced = std::mem::take(&mut self.are_unsynced);
-        let files = self.files.clone().into_iter().zip(are_unsynced);
+        let unsynced = std::mem::take(&mut self.unsynced);
+        let files = self.files.clone().into_iter().zip(unsynced);
         files.filter_map(|(file, is_unsynced)| is_unsynced.then_some(file))
+    }
+
+    /// Takes none of the files for being on the disk.
+    pub(super) fn mark_unsynced(&mut self) {
+        self.unsynced = [true; 2];
     }
 }
 

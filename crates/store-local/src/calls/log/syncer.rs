@@ -1,27 +1,17 @@
 //! Bringing the files of the log to the disk: for many calls at a time where many wait, for each by itself where the disk is fast.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use super::CallLog;
-use crate::database::DatabaseError;
-
-/// From how many who waited on the next are given time to gather: so many at once are many calls.
-const CROWD: usize = 4;
-
-/// That time, for each of them: together less than many calls at once wait for the processor.
-const GATHERING: Duration = Duration::from_micros(30);
-const MOST_GATHERED: u32 = 16;
+use crate::database::{CROWD, DatabaseError, IN_PLACE, gathering};
 
 /// How long a record waits for something else to be written with it.
 const WRITE_AFTER: Duration = Duration::from_millis(5);
-
-/// Up to which wait for the disk a lone entry is brought there in place: waking the thread and being woken takes no less.
-const IN_PLACE: Duration = Duration::from_micros(50);
 
 /// Somebody who waits for the disk.
 pub(super) type Waiting = oneshot::Sender<Result<(), DatabaseError>>;
@@ -122,13 +112,11 @@ impl CallLog {
                 thread::park();
                 continue;
             }
-            let Ok(mut pace) = self.0.syncing.lock() else {
-                // A panic in it is a defect; whoever waits is told that it was given up.
-                return self.state().waiting.clear();
-            };
-            if pace.crowd >= CROWD {
-                let crowd = u32::try_from(pace.crowd).unwrap_or(MOST_GATHERED);
-                let until = Instant::now() + GATHERING * crowd.min(MOST_GATHERED);
+            // How it went is no more than a hint, whatever panicked.
+            let syncing = self.0.syncing.lock();
+            let mut pace = syncing.unwrap_or_else(PoisonError::into_inner);
+            if let Some(gathering) = gathering(pace.crowd) {
+                let until = Instant::now() + gathering;
                 // Whoever waited first may have ended it beforehand.
                 while let Some(left) = until.checked_duration_since(Instant::now()) {
                     thread::park_timeout(left);
@@ -174,7 +162,13 @@ impl CallLog {
         pace.crowd = waiting.len();
         let is_in_place = pace.wait < IN_PLACE && pace.crowd < CROWD;
         self.0.is_in_place.store(is_in_place, Ordering::Relaxed);
-        let synced = synced.map_err(|error| self.failed(error));
+        let synced = synced.map_err(|error| {
+            // Who waits from now on waits for the same bytes.
+            self.state().frames.mark_unsynced();
+            self.failed(error)
+        });
+        // What failed before stays in doubt, although nobody syncs it again.
+        let synced = synced.and_then(|()| Ok(self.0.health.check()?));
         for one in waiting {
             // Who stopped waiting does not want to know.
             let _ = one.send(synced.clone());

@@ -216,7 +216,7 @@ fn log_of(root: &Path, rows: &Connection) -> CallLog {
     let directory = Directory::take(root).expect("nobody has it");
     let reserve = Reserve::open(&directory, crate::ReserveOptions::NONE);
     let log = CallLog::open(root, Health::default(), reserve).expect("a disk");
-    log.take_up(rows, &directory).expect("rows");
+    log.take_up(rows, root).expect("rows");
     log
 }
 
@@ -235,7 +235,7 @@ fn end(log: &CallLog, n: u128) -> Option<Settled> {
 
 fn fold(log: &CallLog, rows: &Connection, what: Fold) {
     log.fold(rows, what).expect("rows");
-    log.committed();
+    log.committed(Durability::Now);
 }
 
 /// How many generations are in the rows, and how many of them have ended.
@@ -369,6 +369,35 @@ fn files_are_used_in_turns_and_nothing_is_lost_between_them() {
 }
 
 #[test]
+fn nothing_is_written_over_before_the_rows_are_on_the_disk() {
+    let (root, rows, log) = apart();
+    let epoch = |name: &str| {
+        let file = std::fs::read(root.path().join(name)).expect("a file");
+        u64::from_le_bytes(file[..8].try_into().expect("a head"))
+    };
+    let turns = |durability, calls: std::ops::Range<u128>| {
+        for n in calls {
+            begin(&log, n);
+            assert_eq!(end(&log, n), Some(Settled::Now));
+            if n % 1_000 == 0 {
+                log.fold(&rows, Fold::All).expect("rows");
+                log.committed(durability);
+            }
+        }
+        ["calls-0.log", "calls-1.log"].map(epoch)
+    };
+    // The other file was free, and is the last that may be begun.
+    let [first, second] = turns(Durability::Lazy, 1..20_000);
+    assert_eq!(second, first + 1);
+    assert_eq!(turns(Durability::Lazy, 20_000..40_000), [first, second]);
+    assert!(
+        turns(Durability::Now, 40_000..60_000)
+            .iter()
+            .all(|epoch| *epoch > second)
+    );
+}
+
+#[test]
 fn the_writing_thread_is_told_once_and_sooner_when_many_wait() {
     let (_root, rows, log) = apart();
     assert_eq!(log.due(), None);
@@ -450,7 +479,7 @@ fn a_log_that_cannot_be_read_is_an_error_and_stays() {
     let directory = Directory::take(root.path()).expect("nobody has it");
     let reserve = Reserve::open(&directory, crate::ReserveOptions::NONE);
     let log = CallLog::open(root.path(), Health::default(), reserve).expect("a disk");
-    let refused = log.take_up(&rows, &directory);
+    let refused = log.take_up(&rows, root.path());
     refused.expect_err("it is no entry");
     assert_eq!(count(&rows, "call_log"), 1);
 }
