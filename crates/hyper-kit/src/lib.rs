@@ -31,6 +31,8 @@ pub mod range;
 #[cfg(feature = "server")]
 pub mod routes;
 #[cfg(feature = "server")]
+pub mod semaphore;
+#[cfg(feature = "server")]
 pub mod serve;
 #[cfg(feature = "server")]
 pub mod sse;
@@ -52,6 +54,7 @@ pub use {
     origin::{Origin, OriginPolicy},
     peers::PeerSet,
     routes::{Lookup, Params, RouteError, Routes},
+    semaphore::{KeyedLimits, KeyedPermit, KeyedSemaphore, NoUnits},
     serve::{
         Application, ConnectionInfo, Drained, Incoming, Refusal, ServerLimits, ServerStats, serve,
     },
