@@ -79,7 +79,13 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
 
     let limits = &config.workflows.workflows;
-    let store = installation::open(&server.data_dir, config.tier(), limits.reserve()).await?;
+    let store = installation::open(
+        &server.data_dir,
+        config.tier(),
+        limits.reserve(),
+        server.fresh,
+    )
+    .await?;
     let stack = Stack::over(store.clone(), limits, &mut metrics).await?;
     let accounts = stack.accounts.clone();
     let base = program::base(server, listening.address());
@@ -132,6 +138,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             admin,
             ports: stack.admin(),
             identity,
+            store,
         },
         stack,
         development_token,

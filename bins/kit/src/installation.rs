@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use accounts::Tier;
 use store_local::{DirectoryError, OpenError, ReserveOptions, Store, StoreOptions};
+use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminPorts, Unopened};
 use crate::config::{ConfigError, Settings};
@@ -14,6 +15,9 @@ use crate::program::Failure;
 /// How often, and how long apart, a data directory is tried that another process has.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How often everything that is kept is looked through for damage.
+const CHECK_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What an installation keeps besides accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +28,7 @@ pub enum Keeps {
     NoAssets,
 }
 
-/// Opens the store to serve from it, with something kept back of the disk. A command may have it at this moment, and is done
+/// Opens the store to serve from it, with something kept back of the disk; `fresh` as in [`StoreOptions`]. A command may have it at this moment, and is done
 /// with it in the next.
 ///
 /// # Errors
@@ -33,9 +37,11 @@ pub async fn open(
     data_dir: &Path,
     tier: Tier,
     reserve: ReserveOptions,
+    fresh: bool,
 ) -> Result<Store, OpenError> {
     let options = StoreOptions {
         reserve,
+        fresh,
         ..options(tier)
     };
     for _ in 0..TRIES {
@@ -66,6 +72,28 @@ pub fn open_for_admin(
             Err(Unopened::InUse(Failure::fault(&error)))
         }
         Err(error) => Err(Unopened::Failed(Failure::fault(&error))),
+    }
+}
+
+/// Looks through the rows for damage at once and then every day, until `stop` fires. What is found is logged, and nothing is
+/// written from then on.
+pub async fn keep_checking(store: Store, stop: CancellationToken) {
+    loop {
+        let checked = tokio::select! {
+            checked = store.quick_check() => checked,
+            () = stop.cancelled() => return,
+        };
+        if let Err(error) = checked {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                error,
+                "main.db could not be looked through for damage; trying again tomorrow"
+            );
+        }
+        tokio::select! {
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
+            () = stop.cancelled() => return,
+        }
     }
 }
 

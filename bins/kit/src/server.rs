@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use hyper_kit::Application;
 use identity::Identity;
+use store_local::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminPorts, AdminSocket};
@@ -23,6 +24,8 @@ pub struct Server<A> {
     pub ports: AdminPorts,
     /// Tells whose requests they are.
     pub identity: Identity,
+    /// What is looked through for damage while it serves.
+    pub store: Store,
 }
 
 impl<A: Application> Server<A> {
@@ -42,12 +45,13 @@ impl<A: Application> Server<A> {
     ) {
         let drain = self.listening.leave().drain;
         let keys = crate::keys::keep_fresh(self.identity, drain.clone());
+        let checks = crate::installation::keep_checking(self.store, drain.clone());
         let background = background(drain);
         let serving = self.listening.serve(self.front, shutdown);
         let ended = CancellationToken::new();
         let commands = self.admin.serve(self.ports, ended.clone());
         let leaving = async {
-            let (drained, (), ()) = tokio::join!(serving, background, keys);
+            let (drained, (), (), ()) = tokio::join!(serving, background, keys, checks);
             ended.cancel();
             drained
         };

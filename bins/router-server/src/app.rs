@@ -71,7 +71,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         ballast_bytes: ReserveOptions::BALLAST_BYTES,
     };
     let (data_dir, tier) = (&config.server.data_dir, config.router.tier());
-    let store = installation::open(data_dir, tier, reserve).await?;
+    let store = installation::open(data_dir, tier, reserve, config.server.fresh).await?;
     let accounts = Arc::new(store.accounts());
     accounts::ensure_local(accounts.as_ref(), Timestamp::now()).await?;
     let admin = AdminSocket::bind(&config.server.data_dir)?;
@@ -91,6 +91,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         admin,
         ports: installation::admin_ports(&store, Keeps::NoAssets),
         identity,
+        store: store.clone(),
     };
     Ok(App {
         welcome: stack.welcome(),

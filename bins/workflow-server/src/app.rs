@@ -9,6 +9,7 @@ use std::time::Duration;
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
 use kit::admin::{AdminSocket, AdminSocketError};
+use kit::installation;
 use kit::metrics::{HttpMetrics, Metrics};
 use kit::{Front, ListenError, Listening, Server};
 use tokio_util::sync::CancellationToken;
@@ -56,7 +57,15 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
 
     let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
-    let stack = Stack::open(&config.server.data_dir, &config.workflows, &mut metrics).await?;
+    let (server, limits) = (&config.server, &config.workflows);
+    let store = installation::open(
+        &server.data_dir,
+        limits.tier(),
+        limits.reserve(),
+        server.fresh,
+    );
+    let store = store.await.map_err(StackError::from)?;
+    let stack = Stack::over(store.clone(), limits, &mut metrics).await?;
     let admin = AdminSocket::bind(&config.server.data_dir)?;
     let identity = config.server.access.identity(stack.accounts.clone())?;
     let front = Front {
@@ -72,6 +81,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         admin,
         ports: stack.admin(),
         identity,
+        store,
     };
     Ok(App {
         stack,

@@ -98,7 +98,7 @@ impl Stack {
         limits: &WorkflowLimits,
         metrics: &mut Metrics,
     ) -> Result<Self, StackError> {
-        let store = installation::open(data_dir, limits.tier(), limits.reserve()).await?;
+        let store = installation::open(data_dir, limits.tier(), limits.reserve(), false).await?;
         Self::over(store, limits, metrics).await
     }
 

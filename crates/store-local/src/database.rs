@@ -5,6 +5,7 @@
 mod bulk;
 mod committer;
 mod connection;
+mod damage;
 mod migrations;
 mod operation;
 mod pace;
@@ -82,10 +83,16 @@ impl Database {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
         let path = directory.database();
         let mut connection = connection::open_writing(&path).map_err(failed)?;
+        let sound = damage::check_small(&connection, &path, &health).map_err(failed)?;
         migrations::run(&mut connection)?;
         let transaction = connection.transaction().map_err(failed)?;
         let done = first(&transaction).map_err(failed)?;
-        transaction.commit().map_err(failed)?;
+        if sound {
+            transaction.commit().map_err(failed)?;
+        } else {
+            // Damage spreads with every write; what can still be read stays readable.
+            transaction.rollback().map_err(failed)?;
+        }
         let readers = Readers::open(&path).map_err(failed)?;
         let committer = Committer::new(
             connection,
@@ -140,6 +147,13 @@ impl Database {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         self.0.readers.read(query).await
+    }
+
+    /// Looks through the whole database for damage. If there is any, nothing is written from then on.
+    pub(crate) async fn check(&self) -> Result<Vec<String>, DatabaseError> {
+        let found = self.read(damage::quick_check).await?;
+        damage::report(&found, &self.0.health);
+        Ok(found)
     }
 
     /// Brings what the log of calls has into the rows, for whoever reads those. Where nothing can be written, they are read as

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! DIR/lock         held while a process has the directory
+//! DIR/installation the id of the installation, which the rows tell too
 //! DIR/main.db      rows
 //! DIR/calls-N.log  what happened to calls and is in no row yet, in two files that take turns
 //! DIR/blobs/       blobs by hash
@@ -10,13 +11,19 @@
 //! DIR/ballast      room that is given up when the disk is full
 //! ```
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Nobody but the user of the server has business in the directory: it holds other people's pictures and signing keys.
 const MODE: u32 = 0o700;
+
+/// The same for files.
+const FILE_MODE: u32 = 0o600;
+
+/// The bits of a mode that let other users do anything.
+const OTHERS: u32 = 0o077;
 
 /// The file of the rows.
 const DATABASE: &str = "main.db";
@@ -44,6 +51,17 @@ pub enum DirectoryError {
         .0.display()
     )]
     Missing(PathBuf),
+    /// Other users may look into it, and this user may not change that.
+    #[error(
+        "other users may read {} (mode {mode:o}), which holds other people's pictures and the keys that sign links; run `chmod -R go= {}` as its owner",
+        path.display(), path.display()
+    )]
+    Open {
+        /// The directory, or the file in it.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// It cannot be created or opened.
     #[error(
         "the data directory {} cannot be used; check that it can be created and written by this user",
@@ -68,7 +86,7 @@ impl Directory {
         create_durably(path).map_err(failed)?;
         // SQLite refuses to follow links inside the directory; the way to it may well lead over one.
         let path = fs::canonicalize(path).map_err(failed)?;
-        let lock = File::options()
+        let lock = private()
             .create(true)
             .truncate(false)
             .write(true)
@@ -82,6 +100,7 @@ impl Directory {
         for part in ["blobs", "replays", "tmp"] {
             create_durably(&path.join(part)).map_err(failed)?;
         }
+        close_to_others(&path)?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -97,6 +116,19 @@ impl Directory {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Creates the file of the rows where it is missing, before SQLite would, which lets everybody read it.
+    pub(crate) fn create_database(&self) -> Result<(), DirectoryError> {
+        match create_private(&self.database()) {
+            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+                Err(DirectoryError::Io {
+                    path: self.path.clone(),
+                    source,
+                })
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     pub(crate) fn ballast(&self) -> PathBuf {
@@ -139,6 +171,58 @@ pub(crate) fn create_durably(path: &Path) -> io::Result<()> {
     }
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     sync_directory(parent.unwrap_or(Path::new(".")))
+}
+
+/// Options for a file that nobody but the user of the server may read.
+pub(crate) fn private() -> fs::OpenOptions {
+    let mut options = File::options();
+    options.mode(FILE_MODE);
+    options
+}
+
+/// Creates a file that was not there, for the user of the server alone.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    private().create_new(true).write(true).open(path)
+}
+
+/// Takes from other users what an earlier version or an operator gave them: the directory, its folders, and the files that lie
+/// in it itself. Blobs below them cannot be reached then.
+fn close_to_others(path: &Path) -> Result<(), DirectoryError> {
+    let failed = |source| DirectoryError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let entries = fs::read_dir(path).map_err(failed)?;
+    let entries = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut tightened = 0;
+    for path in std::iter::once(Ok(path.to_owned())).chain(entries) {
+        let path = path.map_err(failed)?;
+        // A link leads out of the directory; what is behind it is not ours.
+        let metadata = fs::symlink_metadata(&path).map_err(failed)?;
+        let mode = metadata.permissions().mode() & 0o7777;
+        if mode & OTHERS == 0 || !(metadata.is_file() || metadata.is_dir()) {
+            continue;
+        }
+        let closed = Permissions::from_mode(mode & !OTHERS);
+        fs::set_permissions(&path, closed).map_err(|_| DirectoryError::Open { path, mode })?;
+        tightened += 1;
+    }
+    if tightened > 0 {
+        tracing::warn!(
+            files = tightened,
+            "other users could read files of the data directory; now only its owner can"
+        );
+    }
+    Ok(())
+}
+
+/// `None` for what is not there.
+pub(crate) fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes the entries of a directory durable.

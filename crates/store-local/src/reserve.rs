@@ -5,7 +5,7 @@
 //! and when even that runs short, a file that only takes up room, the ballast, is given up for them. It is made again,
 //! and everything taken in again, as soon as there is room: whoever asks for room looks, so nothing has to be restarted.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, private};
 
 /// A disk with this much more than is needed is not asked again for [`GOOD_FOR`]: nothing fills it up meanwhile.
 const PLENTY_BYTES: u64 = 1 << 30;
@@ -254,7 +254,11 @@ impl Reserve {
 
 /// Makes a file that has its room on the disk.
 fn make(path: &std::path::Path, bytes: u64) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = private()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .open(path)?;
     match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
         allocated => return Ok(allocated?),

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::database::{Database, DatabaseError, Durability, MigrationError};
 use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
+use crate::installation_id::{self, WrongRows};
 use crate::jobs::SqliteJobs;
 use crate::records::SqliteRecords;
 use crate::reserve::{NoRoom, Reserve, ReserveOptions};
@@ -42,6 +43,8 @@ pub struct StoreOptions {
     pub tier: Tier,
     /// What is kept back of the disk.
     pub reserve: ReserveOptions,
+    /// Whether a new installation may begin where the files of another one lie and its rows are gone.
+    pub fresh: bool,
 }
 
 /// The directory cannot be opened. The texts say what to do.
@@ -50,6 +53,9 @@ pub enum OpenError {
     /// The directory is taken or cannot be used.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// The rows are gone, or belong to other files.
+    #[error(transparent)]
+    Rows(#[from] WrongRows),
     /// The database belongs to another version of the program.
     #[error(transparent)]
     Migration(#[from] MigrationError),
@@ -71,6 +77,7 @@ impl Default for StoreOptions {
             clock: Clock::system(),
             tier: Tier::standard(),
             reserve: ReserveOptions::NONE,
+            fresh: false,
         }
     }
 }
@@ -90,6 +97,8 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Self, OpenError> {
         let directory = Arc::new(Directory::take(path)?);
+        installation_id::expect_rows(&directory, options.fresh)?;
+        directory.create_database()?;
         let health = Health::default();
         // First of all: on a full disk it makes the room that opening takes.
         let reserve = Reserve::open(&directory, options.reserve);
@@ -116,6 +125,7 @@ impl Store {
                 shelf,
                 keyed,
                 journal::load(rows)?,
+                installation_id::of_rows(rows)?,
             ))
         };
         let opened = Database::open(
@@ -126,7 +136,7 @@ impl Store {
             (log.clone(), replays.clone()),
             first,
         )?;
-        let (database, (board, shelf, keyed, (newest, journaled))) = opened;
+        let (database, (board, shelf, keyed, (newest, journaled), id)) = opened;
         let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), keyed, log);
         let accounts = SqliteAccounts::new(database.clone(), shelf);
         let jobs = SqliteJobs::new(database.clone(), board);
@@ -144,6 +154,8 @@ impl Store {
             path: path.to_owned(),
             source,
         })?;
+        // Last, so that a first start that was cut off leaves no directory that seems to have lost its rows.
+        installation_id::record(&directory, id)?;
         Ok(Self {
             database,
             blobs,
@@ -241,21 +253,13 @@ impl Store {
         self.reserve.for_uploads()
     }
 
-    /// Looks through the database for damage; answers what was found, nothing when it is sound.
+    /// Looks through the database for damage; answers what was found, nothing when it is sound. If it is damaged, that is
+    /// logged and nothing is written any more. A small database is looked through when it is opened, too.
     ///
     /// # Errors
     /// If the database cannot be read.
     pub async fn quick_check(&self) -> Result<Vec<String>, DatabaseError> {
-        let found = self.database.read(|connection| {
-            let mut statement = connection.prepare("PRAGMA quick_check")?;
-            let found = statement.query_map([], |row| row.get(0))?;
-            found.collect::<Result<Vec<String>, _>>()
-        });
-        Ok(found
-            .await?
-            .into_iter()
-            .filter(|line| line != "ok")
-            .collect())
+        self.database.check().await
     }
 }
 

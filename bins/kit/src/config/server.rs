@@ -17,6 +17,8 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// Where everything is kept.
     pub data_dir: PathBuf,
+    /// Whether a new installation may begin where the files of another one lie and its rows are gone.
+    pub fresh: bool,
     /// Whom it lets in.
     pub access: Access,
     /// The address that links begin with, where the operator named it.
@@ -68,6 +70,15 @@ pub const SERVER_KEYS: &[Key] = &[
     access::JWT_ALGORITHM,
     access::JWT_ISSUER,
     access::JWT_AUDIENCE,
+    Key {
+        kind: Kind::Switch,
+        ..value(
+            "fresh",
+            "",
+            "false",
+            "Begins a new installation where main.db of another one is missing",
+        )
+    },
     unset(
         "public_url",
         "URL",
@@ -171,6 +182,7 @@ impl ServerConfig {
         Ok(Self {
             listen,
             data_dir,
+            fresh: settings.read("fresh")?,
             access,
             public_url: settings.read_optional("public_url")?,
             mount_path: settings.read::<MountPath>("mount_path")?.0,

@@ -17,7 +17,7 @@ use super::journal::{Entry, Journal};
 use super::temporary::TemporaryFile;
 use super::{failed, is_full};
 use crate::clock::Clock;
-use crate::directory::{Directory, sync_directory};
+use crate::directory::{Directory, if_there, sync_directory};
 use crate::health::Health;
 use crate::reserve::Reserve;
 
@@ -348,15 +348,6 @@ fn make(folder: &Path) -> io::Result<bool> {
 
 fn hex(byte: u8) -> String {
     format!("{byte:02x}")
-}
-
-/// `None` for what is not there.
-fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
-    match found {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// The folders in `folder` that are named by a byte, in order, from `from` on.

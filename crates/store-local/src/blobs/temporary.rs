@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::directory::create_private;
+
 /// Slices handed to the system at once; it takes 1,024 at most.
 const SLICES: usize = 512;
 
@@ -21,7 +23,7 @@ impl TemporaryFile {
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
         fail::fail_point!("blob-create", |kind| Err(crate::faults::io(kind)));
         let path = folder.join(Uuid::new_v4().simple().to_string());
-        let file = File::create_new(&path)?;
+        let file = create_private(&path)?;
         Ok(Self {
             file,
             path,

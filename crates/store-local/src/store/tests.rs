@@ -87,7 +87,9 @@ async fn a_sound_database_shows_no_damage_and_a_damaged_one_does() {
     bytes[start..start + 4096].fill(0xff);
     std::fs::write(&file, bytes).expect("the file");
 
-    let store = Store::open(root.path()).expect("opening looks at other pages");
+    let store = Store::open(root.path()).expect("what is readable stays readable");
+    let refused = store.healthy().expect_err("it looked at the start");
+    assert!(refused.to_string().contains("backup"), "{refused}");
     let found = store.quick_check().await.expect("an answer");
     assert!(!found.is_empty());
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::directory::sync_directory;
+use crate::directory::{create_private, sync_directory};
 
 /// Bytes in front of the entries of a frame.
 pub(super) const HEAD_BYTES: usize = 16;
@@ -51,7 +51,7 @@ impl Frames {
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let paths = paths(directory);
         for path in paths.iter().filter(|path| !path.exists()) {
-            let mut file = File::create(path)?;
+            let mut file = create_private(path)?;
             // Page by page: a piece that is written at once may be kept as one, and each small frame in it pays for its size.
             for _ in 0..FILE_BYTES / PAGE_BYTES {
                 file.write_all(&[0; PAGE_BYTES])?;

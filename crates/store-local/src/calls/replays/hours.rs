@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::directory::{create_durably, sync_directory};
+use crate::directory::{create_durably, private, sync_directory};
 
 /// Results up to this size share a file. Larger ones are few, and nobody else's commit is to wait for them.
 pub(in crate::calls) const MOST_BYTES: usize = 64 * 1024;
@@ -89,7 +89,7 @@ impl Hours {
     fn open_hour(&self, end: i64) -> io::Result<Hour> {
         create_durably(&self.folder)?;
         let path = self.folder.join(end.to_string());
-        let file = File::options()
+        let file = private()
             .create(true)
             .truncate(false)
             .write(true)
