@@ -9,6 +9,7 @@ mod durability;
 mod engine;
 mod jobs;
 mod refusals;
+mod uploads;
 
 use serde_json::{Value, json};
 

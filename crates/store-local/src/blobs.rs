@@ -31,8 +31,9 @@ use writer::FileWriter;
 pub(crate) use journal::Journal;
 pub(crate) use temporary::TemporaryFile;
 
-/// How many blobs may be written at once, each with a file and about a MiB of memory. More wait for their turn.
-const WRITERS: usize = 256;
+/// How many batches of blobs may be on their way to the disk at once, each with a thread for blocking work. More wait for
+/// their turn, in order. A blob whose next bytes are still to come has no turn, so a slow sender keeps nobody waiting.
+const WRITERS: usize = 64;
 
 /// The blobs of a data directory. Clones share them.
 #[derive(Clone)]
@@ -81,13 +82,8 @@ impl BlobStore for FileBlobs {
     async fn begin(&self, room: Room) -> Result<Box<dyn BlobWriter>, BlobError> {
         self.shelves.check()?;
         self.shelves.check_room(room)?;
-        let turn = Arc::clone(&self.turns).acquire_owned().await;
-        let turn = turn.map_err(|closed| BlobError::Io(Box::new(closed)))?;
-        Ok(Box::new(FileWriter::new(
-            Arc::clone(&self.shelves),
-            room,
-            turn,
-        )))
+        let (shelves, turns) = (Arc::clone(&self.shelves), Arc::clone(&self.turns));
+        Ok(Box::new(FileWriter::new(shelves, room, turns)))
     }
 
     async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError> {

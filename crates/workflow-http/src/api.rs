@@ -24,6 +24,7 @@ use uuid::Uuid;
 use crate::access::{self, Observed};
 use crate::links::Links;
 use crate::streams::Streams;
+use crate::uploads::Uploads;
 use crate::v1::V1Service;
 use crate::v2::errors::ApiError;
 use crate::{WorkflowService, address, signed, v1, v2};
@@ -45,6 +46,7 @@ struct Inner {
     routes: Routes<Route>,
     origins: OriginPolicy,
     streams: Streams,
+    uploads: Uploads,
 }
 
 /// What a path and a method lead to.
@@ -72,6 +74,7 @@ struct RequestContext {
 pub(crate) struct Call<'a> {
     pub(crate) service: &'a WorkflowService,
     pub(crate) streams: &'a Streams,
+    pub(crate) uploads: &'a Uploads,
     pub(crate) head: &'a Parts,
     pub(crate) params: Params,
     pub(crate) standing: Standing,
@@ -102,6 +105,7 @@ pub fn routes(service: WorkflowService) -> Result<WorkflowApi, RouteError> {
         routes: Routes::new(&service.config.address.mount_prefix, table)?,
         origins: address::policy(&service.config),
         streams: Streams::default(),
+        uploads: Uploads::default(),
         service,
     };
     Ok(WorkflowApi {
@@ -216,6 +220,7 @@ impl WorkflowApi {
                 service,
                 v1: older,
                 streams: &self.inner.streams,
+                uploads: &self.inner.uploads,
                 origins: &self.inner.origins,
                 head,
                 params,
@@ -259,6 +264,7 @@ impl WorkflowApi {
         let call = Call {
             service,
             streams: &self.inner.streams,
+            uploads: &self.inner.uploads,
             head,
             params: params.ok_or(ApiError::NotFound)?,
             standing,

@@ -12,6 +12,7 @@ mod links;
 mod service;
 mod signed;
 mod streams;
+mod uploads;
 mod v1;
 mod v2;
 

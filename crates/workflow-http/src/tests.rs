@@ -7,3 +7,4 @@ mod harness;
 mod jobs;
 mod older;
 mod requests;
+mod uploads;

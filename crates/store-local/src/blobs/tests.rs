@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use asset_store::contract::{self, TestClock};
 use asset_store::read_all;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use tempfile::TempDir;
 
 use super::*;
@@ -48,10 +49,17 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until no writer and nothing that works for one is left.
-async fn all_writers_gone(blobs: &FileBlobs) {
+/// Waits until every turn to write is free.
+async fn all_turns_free(blobs: &FileBlobs) {
     let all = u32::try_from(WRITERS).expect("a small number");
     drop(blobs.turns.acquire_many(all).await.expect("never closed"));
+}
+
+/// Waits until nothing is left of what was being written.
+async fn nothing_left(root: &TempDir) {
+    while !files(&root.path().join("tmp")).is_empty() {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]
@@ -87,16 +95,63 @@ async fn a_dropped_writer_leaves_no_file() {
     unfinished.write(large.clone()).await.expect("room");
     // Still being written while it is dropped.
     drop(unfinished);
-    all_writers_gone(&blobs).await;
-    assert_eq!(files(&root.path().join("tmp")), Vec::<PathBuf>::new());
+    all_turns_free(&blobs).await;
+    nothing_left(&root).await;
     let mut finished = blobs.begin(Room::Spare).await.expect("a writer");
     finished.write(large).await.expect("room");
     finished.finish().await.expect("an end");
     assert_eq!(files(&root.path().join("tmp")).len(), 1);
     drop(finished);
-    all_writers_gone(&blobs).await;
     assert_eq!(files(&root.path().join("tmp")), Vec::<PathBuf>::new());
     assert_eq!(files(&root.path().join("blobs")), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn writers_whose_bytes_are_still_to_come_keep_nobody_waiting() {
+    let root = root();
+    let blobs = blobs(&root);
+    let mut slow = Vec::new();
+    for n in 0..4 * WRITERS {
+        let begun = blobs.begin(Room::Spare).now_or_never();
+        let mut writer = begun
+            .expect("beginning waits for nothing")
+            .expect("a writer");
+        // Every second one has a batch on the disk and waits for more.
+        let bytes = if n % 2 == 0 { 100 } else { 600_000 };
+        writer
+            .write(Bytes::from(vec![7; bytes]))
+            .await
+            .expect("room");
+        slow.push(writer);
+    }
+    all_turns_free(&blobs).await;
+    assert_eq!(files(&root.path().join("tmp")).len(), 2 * WRITERS);
+    put(&blobs, &Bytes::from(vec![8; 3_000_000])).await;
+    for mut writer in slow {
+        writer
+            .write(Bytes::from_static(b"end"))
+            .await
+            .expect("room");
+        let blob = writer.commit().await.expect("a commit");
+        assert!([103, 600_003].contains(&blob.size_bytes));
+    }
+    assert_eq!(files(&root.path().join("tmp")), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn chunks_of_every_size_keep_their_order() {
+    let root = root();
+    let blobs = blobs(&root);
+    let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
+    let mut whole = Vec::new();
+    for n in 0..3_000_usize {
+        let chunk = vec![n as u8; [1, 4_096, 7, 900, 5_000][n % 5]];
+        whole.extend_from_slice(&chunk);
+        writer.write(chunk.into()).await.expect("room");
+    }
+    let blob = writer.commit().await.expect("a commit");
+    assert_eq!(blob.hash, BlobHash::of(&whole));
+    assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), whole);
 }
 
 #[tokio::test]

@@ -1,16 +1,16 @@
 //! A blob on its way in.
 //!
-//! Chunks are gathered, and a batch of them is hashed and written by a blocking thread while the next one gathers; between
-//! batches no thread is held, so a slow upload costs none. A blob that fits one batch touches the disk only when it is
-//! committed, and not at all when it is there already.
+//! Chunks are gathered, and a batch of them is hashed and written by a blocking thread while the next one gathers. A turn to
+//! write is held for a batch and never between two, so a slow upload costs neither thread nor turn. A blob that fits one
+//! batch touches the disk only when it is committed, and not at all when it is there already.
 
 use std::mem;
 use std::sync::Arc;
 
 use asset_store::{Blob, BlobError, BlobWriter, Room};
 use async_trait::async_trait;
-use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
+use bytes::{Bytes, BytesMut};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{self, JoinHandle};
 
 use super::journal::MOST_BYTES;
@@ -22,13 +22,15 @@ use super::{failed, joined};
 /// each of many uploads.
 const BATCH: usize = 512 * 1024;
 
+/// Chunks below this many bytes are copied together: kept apart, each would cost as much memory again, and hold the whole
+/// buffer that the connection read it into.
+const SMALL: usize = 4 * 1024;
+
 pub(super) struct FileWriter {
     shelves: Arc<Shelves>,
     room: Room,
-    /// Given back when the writer and whatever still works for it are gone.
-    turn: Arc<OwnedSemaphorePermit>,
-    gathered: Vec<Bytes>,
-    gathered_bytes: usize,
+    turns: Arc<Semaphore>,
+    gathered: Gathered,
     state: State,
 }
 
@@ -37,10 +39,21 @@ enum State {
     Gathering,
     /// The batches before are being written.
     Writing(JoinHandle<Result<Written, BlobError>>),
+    /// The batches before are written.
+    Waiting(Written),
     /// All is known, and nothing visible yet.
     Finished(Blob, Content),
     /// A batch could not be written.
     Failed,
+}
+
+/// Bytes that are not written yet.
+#[derive(Default)]
+struct Gathered {
+    chunks: Vec<Bytes>,
+    /// Small chunks since the last large one.
+    small: BytesMut,
+    bytes: usize,
 }
 
 /// Batches that are hashed and handed to the system.
@@ -48,7 +61,6 @@ struct Written {
     hasher: Box<blake3::Hasher>,
     size_bytes: u64,
     file: TemporaryFile,
-    _turn: Arc<OwnedSemaphorePermit>,
 }
 
 enum Content {
@@ -62,43 +74,81 @@ enum Content {
 #[error("the blob cannot be written any further")]
 struct Unusable;
 
+impl Gathered {
+    fn push(&mut self, chunk: Bytes) {
+        self.bytes += chunk.len();
+        if chunk.len() < SMALL {
+            self.small.extend_from_slice(&chunk);
+        } else {
+            self.seal();
+            self.chunks.push(chunk);
+        }
+    }
+
+    /// All of them, in order; none are left.
+    fn take(&mut self) -> Vec<Bytes> {
+        self.seal();
+        self.bytes = 0;
+        mem::take(&mut self.chunks)
+    }
+
+    fn seal(&mut self) {
+        if !self.small.is_empty() {
+            self.chunks.push(mem::take(&mut self.small).freeze());
+        }
+    }
+}
+
 impl FileWriter {
-    pub(super) fn new(shelves: Arc<Shelves>, room: Room, turn: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(shelves: Arc<Shelves>, room: Room, turns: Arc<Semaphore>) -> Self {
         Self {
             shelves,
             room,
-            turn: Arc::new(turn),
-            gathered: Vec::new(),
-            gathered_bytes: 0,
+            turns,
+            gathered: Gathered::default(),
             state: State::Gathering,
         }
     }
 
-    /// Waits for the batch under way; what is written so far, if anything is.
-    async fn written(&mut self) -> Result<Option<Written>, BlobError> {
+    /// Waits for the batch under way.
+    async fn settle(&mut self) -> Result<(), BlobError> {
         match &mut self.state {
-            State::Gathering => Ok(None),
+            State::Gathering | State::Waiting(_) => Ok(()),
             State::Writing(batch) => {
                 // The state stays until the answer is there: a caller may give up waiting in between.
                 let written = joined(batch).await;
                 self.state = State::Failed;
-                written.map(Some)
+                self.state = State::Waiting(written?);
+                Ok(())
             }
-            State::Finished(..) | State::Failed => Err(BlobError::Io(Box::new(Unusable))),
+            State::Finished(..) | State::Failed => Err(unusable()),
         }
+    }
+
+    /// A turn to write.
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, BlobError> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        turn.map_err(|closed| BlobError::Io(Box::new(closed)))
     }
 
     /// Hands what is gathered to a blocking thread, and makes everything durable if this was the `last` of it.
     async fn spill(&mut self, last: bool) -> Result<(), BlobError> {
-        let before = self.written().await?;
-        let chunks = mem::take(&mut self.gathered);
-        self.gathered_bytes = 0;
-        let (shelves, turn) = (Arc::clone(&self.shelves), Arc::clone(&self.turn));
+        self.settle().await?;
+        let turn = self.turn().await?;
+        let before = match mem::replace(&mut self.state, State::Failed) {
+            State::Gathering => None,
+            State::Waiting(written) => Some(written),
+            State::Writing(_) | State::Finished(..) | State::Failed => return Err(unusable()),
+        };
+        let chunks = self.gathered.take();
+        let shelves = Arc::clone(&self.shelves);
         let room = self.room;
         self.state = State::Writing(task::spawn_blocking(move || {
+            // Free with the end of the batch: what becomes of its outcome is up to whoever sends the bytes.
+            let _turn = turn;
             let mut written = match before {
                 Some(before) => before,
-                None => Written::begin(&shelves, turn)?,
+                None => Written::begin(&shelves)?,
             };
             // The reserve must outlast an upload that began above it.
             shelves.check_room(room)?;
@@ -112,13 +162,16 @@ impl FileWriter {
     }
 }
 
+fn unusable() -> BlobError {
+    BlobError::Io(Box::new(Unusable))
+}
+
 impl Written {
-    fn begin(shelves: &Shelves, turn: Arc<OwnedSemaphorePermit>) -> Result<Self, BlobError> {
+    fn begin(shelves: &Shelves) -> Result<Self, BlobError> {
         Ok(Self {
             hasher: Box::default(),
             size_bytes: 0,
             file: shelves.temporary()?,
-            _turn: turn,
         })
     }
 
@@ -145,9 +198,8 @@ impl BlobWriter for FileWriter {
             // Writing nothing would look like a disk that takes nothing.
             return Ok(());
         }
-        self.gathered_bytes += chunk.len();
         self.gathered.push(chunk);
-        if self.gathered_bytes >= BATCH {
+        if self.gathered.bytes >= BATCH {
             self.spill(false).await?;
         }
         Ok(())
@@ -159,19 +211,20 @@ impl BlobWriter for FileWriter {
         }
         let (blob, content) = if matches!(self.state, State::Gathering) {
             // At most one batch: a fraction of a millisecond.
+            let size_bytes = self.gathered.bytes as u64;
+            let chunks = self.gathered.take();
             let mut hasher = blake3::Hasher::new();
-            for chunk in &self.gathered {
+            for chunk in &chunks {
                 hasher.update(chunk);
             }
-            let blob = Blob {
-                hash: hasher.finalize().into(),
-                size_bytes: self.gathered_bytes as u64,
-            };
-            (blob, Content::Chunks(mem::take(&mut self.gathered)))
+            let hash = hasher.finalize().into();
+            (Blob { hash, size_bytes }, Content::Chunks(chunks))
         } else {
             self.spill(true).await?;
-            let written = self.written().await?;
-            let written = written.expect("a batch was handed over just now");
+            self.settle().await?;
+            let State::Waiting(written) = mem::replace(&mut self.state, State::Failed) else {
+                return Err(unusable());
+            };
             (written.blob(), Content::File(written))
         };
         self.state = State::Finished(blob, content);
@@ -198,16 +251,18 @@ impl BlobWriter for FileWriter {
 
     async fn commit(mut self: Box<Self>) -> Result<Blob, BlobError> {
         let blob = self.finish().await?;
+        let turn = self.turn().await?;
         let State::Finished(_, content) = mem::replace(&mut self.state, State::Failed) else {
-            return Err(BlobError::Io(Box::new(Unusable)));
+            return Err(unusable());
         };
-        let (shelves, turn) = (Arc::clone(&self.shelves), Arc::clone(&self.turn));
+        let shelves = Arc::clone(&self.shelves);
         joined(&mut task::spawn_blocking(move || {
+            let _turn = turn;
             match content {
                 Content::File(written) => shelves.put(&blob, written.file)?,
                 Content::Chunks(_) if shelves.met(&blob)? => {}
                 Content::Chunks(chunks) => {
-                    let mut written = Written::begin(&shelves, turn)?;
+                    let mut written = Written::begin(&shelves)?;
                     written.file.append(&chunks).map_err(failed)?;
                     shelves.sync(&written.file)?;
                     shelves.put(&blob, written.file)?;

@@ -16,6 +16,7 @@ use v1_compat::{InvalidView, PromptProblem, PromptRefusal, UserFilesError, valid
 use workflow_core::{GraphError, ImageToolsError, JobsError, Reference};
 
 use super::reply;
+use crate::uploads::TooManyUploads;
 use crate::v2::errors::chain;
 
 /// Everything a request of Family C can be refused for, or fail of.
@@ -96,6 +97,9 @@ pub(crate) enum ApiError {
     /// Too many attempts to sign in.
     #[error("too many attempts to sign in")]
     TooManyAttempts,
+    /// No place for one more upload became free.
+    #[error(transparent)]
+    TooManyUploads(#[from] TooManyUploads),
     /// The plumbing refused the request, or met a panic.
     #[error("{}", .0.message())]
     Refused(Refusal),
@@ -240,6 +244,14 @@ impl ApiError {
                 "too many attempts to sign in; try again in a minute",
             )
             .with(RETRY_AFTER, HeaderValue::from(60)),
+            Self::TooManyUploads(error) => {
+                let status = match error {
+                    TooManyUploads::OfAccount => StatusCode::TOO_MANY_REQUESTS,
+                    TooManyUploads::OfAll => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                let after = HeaderValue::from(TooManyUploads::RETRY_AFTER_S);
+                plain(status, "TOO_MANY_UPLOADS", error.to_string()).with(RETRY_AFTER, after)
+            }
             Self::Refused(Refusal::Panicked) => fault(),
             Self::Refused(refusal) => plain(refusal.status(), "INVALID_REQUEST", refusal.message()),
         }

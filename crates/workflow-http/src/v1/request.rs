@@ -19,6 +19,7 @@ use super::errors::ApiError;
 use super::{Operation, V1Service, about, dispatch, reply, session};
 use crate::links::Links;
 use crate::streams::Streams;
+use crate::uploads::Uploads;
 use crate::{WorkflowService, address};
 
 /// A request of a known caller, on its way to a handler.
@@ -26,6 +27,7 @@ pub(super) struct Call<'a> {
     pub(super) service: &'a WorkflowService,
     pub(super) v1: &'a V1Service,
     pub(super) streams: &'a Streams,
+    pub(super) uploads: &'a Uploads,
     pub(super) head: &'a Parts,
     /// What the path names; `None` where a part of it cannot be read as a whole.
     pub(super) params: Option<Params>,
@@ -39,6 +41,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) service: &'a WorkflowService,
     pub(crate) v1: &'a V1Service,
     pub(crate) streams: &'a Streams,
+    pub(crate) uploads: &'a Uploads,
     pub(crate) origins: &'a OriginPolicy,
     pub(crate) head: &'a Parts,
     pub(crate) params: Option<Params>,
@@ -69,6 +72,7 @@ async fn try_answer(
         service,
         v1,
         streams,
+        uploads,
         origins,
         head,
         params,
@@ -111,6 +115,7 @@ async fn try_answer(
         service,
         v1,
         streams,
+        uploads,
         head,
         params,
         standing,

@@ -15,6 +15,7 @@ use workflow_core::ImageToolsError;
 use super::errors::{ApiError, field};
 use super::request::Call;
 use super::{reply, view};
+use crate::uploads::UPLOAD_PACE;
 
 /// Largest upload of this family (50 MiB); the tier of an account may allow less.
 pub(super) const UPLOAD_BYTES: u64 = 50 << 20;
@@ -53,6 +54,8 @@ struct Stored {
 
 /// POST /upload/image.
 pub(super) async fn image(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    // Kept until the record is there.
+    let _place = call.uploads.begin(call.account()).await?;
     let form = Form::read(call, body).await?;
     let kind = kind(form.kind.as_deref())?;
     let file = form.file.ok_or_else(no_file)?;
@@ -62,6 +65,7 @@ pub(super) async fn image(call: &Call<'_>, body: Body) -> Result<Response<Body>,
 
 /// POST /upload/mask: the original with the alpha of what was uploaded.
 pub(super) async fn mask(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
+    let _place = call.uploads.begin(call.account()).await?;
     let form = Form::read(call, body).await?;
     let kind = kind(form.kind.as_deref())?;
     let reference = form.original.as_deref();
@@ -102,7 +106,7 @@ impl Form {
             part_bytes: limit_bytes,
             text_bytes: MOST_FIELD_BYTES,
             parts: MOST_PARTS,
-            pace: config.read_pace,
+            pace: UPLOAD_PACE,
         };
         let too_large = |error| {
             let is_file = |limit: u64| limit >= limit_bytes;

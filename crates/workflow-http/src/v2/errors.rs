@@ -16,6 +16,7 @@ use workflow_core::{GraphError, JobsError};
 
 use super::problems;
 use super::wire::ErrorEnvelope;
+use crate::uploads::TooManyUploads;
 
 /// Everything a request of Family B can be refused for, or fail of.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +101,9 @@ pub(crate) enum ApiError {
     /// The account has too many streams open.
     #[error("too many streams are open")]
     TooManyStreams,
+    /// No place for one more upload became free.
+    #[error(transparent)]
+    TooManyUploads(#[from] TooManyUploads),
     /// The plumbing refused the request, or met a panic.
     #[error("{}", .0.message())]
     Refused(Refusal),
@@ -230,6 +234,14 @@ impl ApiError {
                 "too many event streams are open; close one, or poll the job",
             )
             .with(RETRY_AFTER, HeaderValue::from(1)),
+            Self::TooManyUploads(error) => {
+                let status = match error {
+                    TooManyUploads::OfAccount => StatusCode::TOO_MANY_REQUESTS,
+                    TooManyUploads::OfAll => StatusCode::SERVICE_UNAVAILABLE,
+                };
+                let after = HeaderValue::from(TooManyUploads::RETRY_AFTER_S);
+                plain(status, "too_many_uploads", error.to_string()).with(RETRY_AFTER, after)
+            }
             Self::Refused(Refusal::Panicked) => fault(),
             Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
         }

@@ -13,6 +13,7 @@ use super::assets::{created_answer, field, read_expires_in, read_hash, read_path
 use super::errors::ApiError;
 use super::idempotency;
 use crate::api::Call;
+use crate::uploads::UPLOAD_PACE;
 
 /// Separates the idempotency keys of uploads from those of other operations.
 const OPERATION: &str = "assets";
@@ -50,7 +51,7 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
         part_bytes: limit_bytes,
         text_bytes: MOST_FIELD_BYTES,
         parts: MOST_PARTS,
-        pace: config.read_pace,
+        pace: UPLOAD_PACE,
     };
     // Told by the file's bound and not by that of the form, which nobody can compare a file with.
     let too_large = |error| {
@@ -63,6 +64,8 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
     };
     let form = Multipart::new(&call.head.headers, body, limits).map_err(ApiError::Form);
     let form = form.map_err(too_large)?;
+    // Kept until the record is there.
+    let _place = call.uploads.begin(&call.standing.account).await?;
     let form = Form::read(form, call).await.map_err(too_large)?;
 
     let missing = |name: &'static str| field(name, "a part of the form; it is missing");
