@@ -1,12 +1,12 @@
 //! Regular expressions over texts, as Python's `re` understands them.
 //!
 //! As in the recorded server, a broken pattern finds nothing where it only looks, and fails where it replaces. A pattern that
-//! takes too long to decide fails in both.
+//! is beyond a bound, or takes too many steps to decide, fails in both.
 
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
-use super::text::{Options, Pattern, PatternError};
+use super::text::{MAX_TEXT_BYTES, Options, Pattern, PatternError, bounded};
 use crate::define::{
     boolean_input, int_input, modern, modern_combo, named, named_output, optional, output,
     string_input,
@@ -33,11 +33,13 @@ impl Node for RegexMatch {
         }
     }
 
-    fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let Some(pattern) = lenient(&inputs)? else {
             return Ok(Value::Boolean(false).into());
         };
-        let found = pattern.first(inputs.text("string")?, 0)?;
+        let string = inputs.text("string")?;
+        context.reserve(pattern.memory_bytes(string))?;
+        let found = pattern.first(string, 0, &|| context.check().is_err())?;
         Ok(Value::Boolean(found.is_some()).into())
     }
 }
@@ -68,25 +70,29 @@ impl Node for RegexExtract {
         }
     }
 
-    fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let Some(pattern) = lenient(&inputs)? else {
             return Ok(Value::string("").into());
         };
         let string = inputs.text("string")?;
+        context.reserve(pattern.memory_bytes(string))?;
+        let is_stopped = || context.check().is_err();
+        let first = |group| pattern.first(string, group, &is_stopped);
+        let joined = |group| pattern.joined(string, group, &is_stopped);
         let group: usize = inputs.int("group_index")?;
         let extracted = match inputs.text("mode")? {
-            "First Match" => pattern.first(string, 0)?.flatten().unwrap_or_default(),
+            "First Match" => first(0)?.flatten().unwrap_or_default(),
             // Of a pattern with groups, the first group is what Python's `findall` gives.
-            "All Matches" => pattern.joined(string, usize::from(pattern.groups() > 0))?.0,
+            "All Matches" => joined(usize::from(pattern.groups() > 0))?.0,
             "First Group" if pattern.groups() < group => String::new(),
-            "First Group" => match pattern.first(string, group)? {
+            "First Group" => match first(group)? {
                 None => String::new(),
                 Some(Some(text)) => text,
                 // A group that took no part in the match is Python's `None`.
                 Some(None) => return Ok(Value::from_json(&serde_json::Value::Null).into()),
             },
             "All Groups" if pattern.groups() < group.max(1) => String::new(),
-            "All Groups" => match pattern.joined(string, group)? {
+            "All Groups" => match joined(group)? {
                 (joined, true) => joined,
                 (_, false) => {
                     let message = format!(
@@ -97,7 +103,7 @@ impl Node for RegexExtract {
             },
             _ => String::new(),
         };
-        Ok(Value::string(extracted).into())
+        Ok(bounded(extracted)?.into())
     }
 }
 
@@ -149,8 +155,9 @@ impl Node for RegexReplace {
             0
         };
         let (string, replacement) = (inputs.text("string")?, inputs.text("replace")?);
-        let most_bytes = usize::try_from(context.free_bytes()).unwrap_or(usize::MAX);
-        let replaced = pattern.replaced(string, replacement, count, most_bytes)?;
+        context.reserve(pattern.memory_bytes(string))?;
+        let is_stopped = || context.check().is_err();
+        let replaced = pattern.replaced(string, replacement, count, MAX_TEXT_BYTES, &is_stopped)?;
         Ok(Value::string(replaced).into())
     }
 }
@@ -161,7 +168,13 @@ fn lenient(inputs: &Inputs) -> Result<Option<Pattern>, NodeError> {
         Ok(pattern) => Ok(Some(pattern)),
         Err(PatternError::Broken(_)) => Ok(None),
         Err(
-            error @ (PatternError::Template(_) | PatternError::TooSlow | PatternError::TooLong),
+            error @ (PatternError::Template(_)
+            | PatternError::TooLong(_)
+            | PatternError::TooManyInstructions
+            | PatternError::TooManyStates { .. }
+            | PatternError::TooSlow
+            | PatternError::ResultTooLong(_)
+            | PatternError::Stopped),
         ) => Err(error.into()),
     }
 }
@@ -183,8 +196,12 @@ impl From<PatternError> for NodeError {
     fn from(error: PatternError) -> Self {
         let exception = match error {
             PatternError::Broken(_) | PatternError::Template(_) => "error",
+            PatternError::Stopped => return Self::Canceled,
             PatternError::TooSlow => "TimeoutError",
-            PatternError::TooLong => "MemoryError",
+            PatternError::TooLong(_)
+            | PatternError::TooManyInstructions
+            | PatternError::TooManyStates { .. }
+            | PatternError::ResultTooLong(_) => "MemoryError",
         };
         Self::new(exception, error.to_string())
     }

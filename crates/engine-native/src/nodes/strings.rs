@@ -3,7 +3,7 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
-use super::text::{capitalized, is_space, slice, title_cased};
+use super::text::{bounded, capitalized, check_length, is_space, slice, title_cased};
 use crate::define::{
     boolean_input, int_input, modern, modern_combo, named, named_output, output, string_input,
 };
@@ -31,11 +31,10 @@ impl Node for StringConcatenate {
         }
     }
 
-    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let (a, b) = (inputs.text("string_a")?, inputs.text("string_b")?);
         let delimiter = inputs.text("delimiter")?;
-        // A few nodes that double a text would fill any memory.
-        context.reserve((a.len() + delimiter.len() + b.len()) as u64)?;
+        check_length(a.len() + delimiter.len() + b.len())?;
         Ok(Value::string(format!("{a}{delimiter}{b}")).into())
     }
 }
@@ -121,7 +120,9 @@ impl Node for CaseConverter {
             "Title Case" => Some(title_cased),
             _ => None,
         })?;
-        Ok(Value::string(convert(string)).into())
+        // A character may become three of them.
+        check_length(string.len())?;
+        Ok(bounded(convert(string))?.into())
     }
 }
 
@@ -172,11 +173,12 @@ impl Node for StringReplace {
         }
     }
 
-    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let (string, find) = (inputs.text("string")?, inputs.text("find")?);
         let replace = inputs.text("replace")?;
-        let added = string.matches(find).count().saturating_mul(replace.len());
-        context.reserve(added.saturating_add(string.len()) as u64)?;
+        let matches = string.matches(find).count();
+        let added = matches.saturating_mul(replace.len());
+        check_length(added.saturating_add(string.len() - matches * find.len()))?;
         let replaced = string.replace(find, replace);
         Ok(Value::string(replaced).into())
     }

@@ -8,6 +8,36 @@ mod syntax;
 pub(super) use case::{capitalized, title_cased};
 pub(super) use pattern::{Options, Pattern, PatternError};
 
+use crate::{NodeError, Value};
+
+/// Bytes of a text that a node gives; graphs may hold as much. A few nodes that double a text would fill any memory.
+pub(super) const MAX_TEXT_BYTES: usize = 1 << 20;
+
+/// A text as a node gives it.
+///
+/// # Errors
+/// If it is longer than [`MAX_TEXT_BYTES`].
+pub(super) fn bounded(text: String) -> Result<Value, NodeError> {
+    check_length(text.len())?;
+    Ok(Value::string(text))
+}
+
+/// Whether a text of so many bytes may be made.
+///
+/// # Errors
+/// If it is longer than [`MAX_TEXT_BYTES`].
+pub(super) fn check_length(bytes: usize) -> Result<(), NodeError> {
+    match bytes > MAX_TEXT_BYTES {
+        true => Err(NodeError::new(
+            "MemoryError",
+            format!(
+                "the result would have {bytes} bytes, and a text may have {MAX_TEXT_BYTES}; use shorter texts"
+            ),
+        )),
+        false => Ok(()),
+    }
+}
+
 /// `string[start:end]`.
 pub(super) fn slice(string: &str, start: i128, end: i128) -> String {
     let length = string.chars().count();

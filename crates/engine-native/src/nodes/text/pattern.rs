@@ -1,11 +1,18 @@
-//! Patterns of Python's `re`, run by an engine of another dialect: the pattern is rewritten first.
+//! Patterns of Python's `re`: read by the parser of another dialect, for which they are rewritten first, and run by a matcher
+//! that counts its steps.
 
-use std::time::{Duration, Instant};
+mod program;
+mod search;
+mod set;
+mod shape;
+mod visited;
 
-use fancy_regex::{Captures, Regex, RegexBuilder};
+use fancy_regex::Expr;
 
 use super::replacement::Replacement;
 use super::syntax::rewritten;
+use program::{MAX_INSTRUCTIONS, Program};
+use search::{MAX_STATES, MAX_STEPS, Search};
 
 /// How a pattern is read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,14 +26,14 @@ pub(crate) struct Options {
 }
 
 /// A pattern that can be looked for.
+#[derive(Debug)]
 pub(crate) struct Pattern {
-    /// Finds a match anywhere from a position on.
-    any: Regex,
-    /// The same, but not an empty match at the position itself: where Python looks after an empty match.
-    advancing: Regex,
+    program: Program,
+    /// Names of the groups, group 0 included.
+    names: Vec<Option<String>>,
 }
 
-/// What is wrong with a pattern.
+/// What is wrong with a pattern, or with looking for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
     /// It cannot be read.
@@ -35,30 +42,57 @@ pub(crate) enum PatternError {
     /// The replacement cannot be read.
     #[error("the replacement cannot be read: {0}")]
     Template(String),
-    /// It took too long to decide.
-    #[error("the pattern takes too long on this text; make it simpler")]
+    /// It has too many characters.
+    #[error(
+        "the pattern has {0} bytes, and a pattern may have {MAX_PATTERN_BYTES}; use a shorter one"
+    )]
+    TooLong(usize),
+    /// Its program has too many instructions.
+    #[error(
+        "the pattern has more than {MAX_INSTRUCTIONS} parts once its counted repetitions are written out; use smaller \
+         counts, or `*` in their place"
+    )]
+    TooManyInstructions,
+    /// It is too long for the text.
+    #[error(
+        "the pattern has {instructions} parts once its counted repetitions are written out, and the text {bytes} bytes; \
+         the product of both may be at most {MAX_STATES}, so use smaller counts or a shorter text"
+    )]
+    TooManyStates {
+        /// Instructions of the program.
+        instructions: usize,
+        /// Bytes of the text.
+        bytes: usize,
+    },
+    /// It did not decide within its steps.
+    #[error(
+        "the pattern did not come to an end on this text within {MAX_STEPS} steps; make the pattern simpler, above all \
+         repetitions inside of repetitions, or use a shorter text"
+    )]
     TooSlow,
-    /// The result would be longer than it may be.
-    #[error("the replaced text would be longer than the memory of a job allows; use a shorter one")]
-    TooLong,
+    /// The result would be longer than a text may be.
+    #[error(
+        "the result would be longer than the {0} bytes that a text may have; use shorter texts"
+    )]
+    ResultTooLong(usize),
+    /// The job is to stop.
+    #[error("the search was stopped")]
+    Stopped,
 }
 
-/// Steps that one search may take back: a fraction of a second.
-const MAX_STEPS_BACK: usize = 2_000_000;
-
-/// The time for all matches of one call.
-const MAX_TIME: Duration = Duration::from_secs(10);
-
-/// Bytes that a compiled pattern may take.
-const MAX_COMPILED_BYTES: usize = 16 << 20;
+/// Bytes of a pattern as it is written. A class in brackets takes up to a thousand times as many while it is read.
+const MAX_PATTERN_BYTES: usize = 16 << 10;
 
 impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// If it is broken.
+    /// If it is broken or too long.
     pub(crate) fn new(pattern: &str, options: Options) -> Result<Self, PatternError> {
-        let pattern = rewritten(pattern, options.multiline)?;
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(PatternError::TooLong(pattern.len()));
+        }
+        let pattern = rewritten(pattern)?;
         let flags = [
             (options.case_insensitive, 'i'),
             (options.multiline, 'm'),
@@ -69,55 +103,69 @@ impl Pattern {
             .filter(|(is_on, _)| *is_on)
             .map(|(_, flag)| flag)
             .collect();
-        let flags = if flags.is_empty() {
-            flags
-        } else {
-            format!("(?{flags})")
+        let pattern = match flags.is_empty() {
+            true => pattern,
+            false => format!("(?{flags}){pattern}"),
         };
-        let compiled = |pattern: String| {
-            RegexBuilder::new(&pattern)
-                .backtrack_limit(MAX_STEPS_BACK)
-                .delegate_size_limit(MAX_COMPILED_BYTES)
-                .build()
-                .map_err(|error| PatternError::Broken(error.to_string()))
-        };
-        Ok(Self {
-            any: compiled(format!("{flags}{pattern}"))?,
-            advancing: compiled(format!("{flags}(?:{pattern})(?!\\G)"))?,
-        })
+        let tree = Expr::parse_tree(&pattern);
+        let tree = tree.map_err(|error| PatternError::Broken(error.to_string()))?;
+        let program = Program::new(&tree.expr)?;
+        let mut names = vec![None; program.groups];
+        for (name, group) in tree.named_groups {
+            if let Some(slot) = names.get_mut(group) {
+                *slot = Some(name);
+            }
+        }
+        Ok(Self { program, names })
     }
 
     /// The number of groups.
     pub(crate) fn groups(&self) -> usize {
-        self.any.captures_len() - 1
+        self.names.len() - 1
+    }
+
+    /// Bytes that a search of a text takes, but for the places to go back to.
+    pub(crate) fn memory_bytes(&self, text: &str) -> u64 {
+        (self.program.splits as u64 * (text.len() as u64 + 1)).min(MAX_STATES as u64) / 8
     }
 
     /// What a group of the first match matched: `Some(None)` where the group took no part in it.
     ///
     /// # Errors
-    /// If it takes too long to find.
+    /// If it takes too long to find, or `is_stopped` says so.
     pub(crate) fn first(
         &self,
         text: &str,
         group: usize,
+        is_stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Option<String>>, PatternError> {
-        let captures = self.any.captures(text).map_err(|_| PatternError::TooSlow)?;
-        Ok(captures.map(|captures| captures.get(group).map(|group| group.as_str().to_owned())))
+        let mut search = Search::new(&self.program, text, is_stopped)?;
+        let found = search.find(0, false)?;
+        Ok(found.then(|| {
+            search
+                .group(group)
+                .map(|(start, end)| text[start..end].to_owned())
+        }))
     }
 
     /// What a group of every match matched, one a line, and whether it took part in all of them; none overlaps another.
     ///
     /// # Errors
-    /// If one takes too long to find.
-    pub(crate) fn joined(&self, text: &str, group: usize) -> Result<(String, bool), PatternError> {
+    /// As [`Pattern::first`].
+    pub(crate) fn joined(
+        &self,
+        text: &str,
+        group: usize,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<(String, bool), PatternError> {
         let mut joined = String::new();
         let (mut is_first, mut always) = (true, true);
-        self.each(text, 0, |captures| {
+        self.each(text, 0, is_stopped, |search| {
             if !std::mem::take(&mut is_first) {
                 joined.push('\n');
             }
-            match captures.get(group) {
-                Some(group) => joined.push_str(group.as_str()),
+            match search.group(group) {
+                Some((start, end)) => joined.push_str(&text[start..end]),
                 None => always = false,
             }
             Ok(())
@@ -128,62 +176,59 @@ impl Pattern {
     /// The text with the first `count` matches replaced; 0 replaces all.
     ///
     /// # Errors
-    /// If the replacement is broken, a match takes too long to find, or the result gets longer than `most_bytes`.
+    /// As [`Pattern::first`], and if the replacement is broken or the result longer than `most_bytes`.
     pub(crate) fn replaced(
         &self,
         text: &str,
         replacement: &str,
         count: usize,
         most_bytes: usize,
+        is_stopped: &dyn Fn() -> bool,
     ) -> Result<String, PatternError> {
-        let names: Vec<Option<&str>> = self.any.capture_names().collect();
+        let names: Vec<Option<&str>> = self.names.iter().map(Option::as_deref).collect();
         let replacement = Replacement::new(replacement, &names)?;
         let mut replaced = String::new();
         let mut copied = 0;
-        self.each(text, count, |captures| {
-            let Some(whole) = captures.get(0) else {
+        self.each(text, count, is_stopped, |search| {
+            let Some((start, end)) = search.group(0) else {
                 return Ok(());
             };
-            replaced.push_str(&text[copied..whole.start()]);
-            replacement.write(&mut replaced, |group| {
-                captures.get(group).map_or("", |group| group.as_str())
-            });
-            copied = whole.end();
-            match replaced.len() > most_bytes {
-                true => Err(PatternError::TooLong),
-                false => Ok(()),
-            }
+            replaced.push_str(&text[copied..start]);
+            copied = end;
+            replacement.write(&mut replaced, most_bytes, |group| {
+                search
+                    .group(group)
+                    .map_or("", |(start, end)| &text[start..end])
+            })
         })?;
         replaced.push_str(&text[copied..]);
-        Ok(replaced)
+        match replaced.len() > most_bytes {
+            true => Err(PatternError::ResultTooLong(most_bytes)),
+            false => Ok(replaced),
+        }
     }
 
     /// Calls `take` for the first `count` matches (0: all), as Python scans: after an empty match the next one may begin at the
     /// same place if it is not empty, and an empty one may follow right after one that is not.
-    fn each<'t>(
+    fn each(
         &self,
-        text: &'t str,
+        text: &str,
         count: usize,
-        mut take: impl FnMut(&Captures<'t>) -> Result<(), PatternError>,
+        is_stopped: &dyn Fn() -> bool,
+        mut take: impl FnMut(&Search<'_>) -> Result<(), PatternError>,
     ) -> Result<(), PatternError> {
-        let begun = Instant::now();
+        let mut search = Search::new(&self.program, text, is_stopped)?;
         let mut at = 0;
         let mut advance = false;
         for taken in 0.. {
-            if count > 0 && taken == count {
+            if count > 0 && taken == count || !search.find(at, advance)? {
                 break;
             }
-            if begun.elapsed() > MAX_TIME {
-                return Err(PatternError::TooSlow);
-            }
-            let regex = if advance { &self.advancing } else { &self.any };
-            let captures = regex.captures_from_pos(text, at);
-            let Some(captures) = captures.map_err(|_| PatternError::TooSlow)? else {
+            let Some((start, end)) = search.group(0) else {
                 break;
             };
-            let Some(whole) = captures.get(0) else { break };
-            (at, advance) = (whole.end(), whole.start() == whole.end());
-            take(&captures)?;
+            (at, advance) = (end, start == end);
+            take(&search)?;
         }
         Ok(())
     }

@@ -33,13 +33,26 @@ impl Replacement {
     }
 
     /// Appends the replacement of one match to `out`.
-    pub(super) fn write<'t>(&self, out: &mut String, group: impl Fn(usize) -> &'t str) {
+    ///
+    /// # Errors
+    /// If `out` would be longer than `most_bytes`.
+    pub(super) fn write<'t>(
+        &self,
+        out: &mut String,
+        most_bytes: usize,
+        group: impl Fn(usize) -> &'t str,
+    ) -> Result<(), PatternError> {
         for piece in &self.0 {
-            match piece {
-                Piece::Text(text) => out.push_str(text),
-                Piece::Group(number) => out.push_str(group(*number)),
+            let text = match piece {
+                Piece::Text(text) => text,
+                Piece::Group(number) => group(*number),
+            };
+            if out.len() + text.len() > most_bytes {
+                return Err(PatternError::ResultTooLong(most_bytes));
             }
+            out.push_str(text);
         }
+        Ok(())
     }
 }
 

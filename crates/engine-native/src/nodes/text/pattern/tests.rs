@@ -2,20 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use serde_json::Value as Json;
+
 use super::*;
+
+/// Never stops.
+const GO_ON: fn() -> bool = || false;
 
 fn sub(pattern: &str, replacement: &str, text: &str) -> String {
     Pattern::new(pattern, Options::default())
         .unwrap()
-        .replaced(text, replacement, 0, usize::MAX)
+        .replaced(text, replacement, 0, usize::MAX, &GO_ON)
         .unwrap()
 }
 
 fn find_all(pattern: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let pattern = Pattern::new(pattern, Options::default()).unwrap();
-    let taken = pattern.each(text, 0, |captures| {
-        found.push(captures[0].to_owned());
+    let taken = pattern.each(text, 0, &GO_ON, |search| {
+        let (start, end) = search.group(0).unwrap();
+        found.push(text[start..end].to_owned());
         Ok(())
     });
     assert_eq!(taken, Ok(()));
@@ -44,13 +50,16 @@ fn replacements_name_groups_by_number_and_by_name() {
     for bad in [r"\2", r"\g<b>", r"\g<7>", r"\q", r"\g", r"\g<1", r"x\"] {
         assert!(
             matches!(
-                pattern.replaced("a", bad, 0, usize::MAX),
+                pattern.replaced("a", bad, 0, usize::MAX, &GO_ON),
                 Err(PatternError::Template(_))
             ),
             "{bad}"
         );
     }
-    assert_eq!(pattern.replaced("aaa", "b", 2, usize::MAX).unwrap(), "bba");
+    assert_eq!(
+        pattern.replaced("aaa", "b", 2, usize::MAX, &GO_ON).unwrap(),
+        "bba"
+    );
 }
 
 #[test]
@@ -63,7 +72,10 @@ fn dollar_and_ends_are_python_s() {
         ..Options::default()
     };
     let pattern = Pattern::new("^b$", multiline).unwrap();
-    assert_eq!(pattern.joined("a\nb\n", 0), Ok(("b".to_owned(), true)));
+    assert_eq!(
+        pattern.joined("a\nb\n", 0, &GO_ON),
+        Ok(("b".to_owned(), true))
+    );
 }
 
 #[test]
@@ -98,28 +110,147 @@ fn what_python_refuses_is_refused() {
     }
 }
 
-#[test]
-fn a_pattern_that_never_decides_is_stopped() {
-    let pattern = Pattern::new(r"(?=(a+)+$)\1b", Options::default()).unwrap();
-    assert_eq!(
-        pattern.first(&"a".repeat(40), 0).err(),
-        Some(PatternError::TooSlow)
-    );
+/// What a search of `text` ends with.
+fn first(pattern: &str, text: &str) -> Result<bool, PatternError> {
+    let found = Pattern::new(pattern, Options::default())?.first(text, 0, &GO_ON)?;
+    Ok(found.is_some())
 }
 
 #[test]
-fn a_result_beyond_the_memory_of_a_job_is_not_made() {
-    let pattern = Pattern::new("", Options::default()).unwrap();
-    assert_eq!(
-        pattern.replaced("aaaa", &"x".repeat(1000), 0, 3000),
-        Err(PatternError::TooLong)
-    );
+fn a_pattern_that_refers_back_and_never_decides_uses_up_its_steps() {
+    let text = "a".repeat(40);
+    assert_eq!(first(r"(a+)+\1b", &text), Err(PatternError::TooSlow));
+}
+
+#[test]
+fn what_fails_at_a_place_is_tried_there_once() {
+    let text = "a".repeat(100_000);
+    for pattern in ["(?:a*)*b", "(?:a|aa)+b", "(?:(?=.*x)a)*b", "(?:a?){20}b"] {
+        assert_eq!(first(pattern, &text), Ok(false), "{pattern}");
+    }
+}
+
+#[test]
+fn looks_ahead_that_match_at_every_place_use_up_the_steps() {
+    let text = "a".repeat(100_000) + "x";
+    assert_eq!(first("(?:(?=.*x)a)*b", &text), Err(PatternError::TooSlow));
+}
+
+#[test]
+fn counted_repetitions_times_the_text_are_bounded() {
+    let nested = "(?:(?:a?){200}){200}b";
+    assert_eq!(first(nested, "b"), Ok(true));
+    let refused = PatternError::TooManyStates {
+        instructions: 80_002,
+        bytes: 500_000,
+    };
+    assert_eq!(first(nested, &"a".repeat(500_000)), Err(refused));
+    let endless = [
+        "(?:(?:a?){999}){999}",
+        "(?:(?:a{0}){999999999}){999999999}",
+        "a{999999999}",
+    ];
+    for pattern in endless {
+        assert_eq!(
+            first(pattern, ""),
+            Err(PatternError::TooManyInstructions),
+            "{pattern}"
+        );
+    }
+    let long = "{".repeat(MAX_PATTERN_BYTES + 1);
+    assert_eq!(first(&long, ""), Err(PatternError::TooLong(long.len())));
+}
+
+#[test]
+fn a_search_looks_whether_to_stop_while_it_runs() {
+    let asked = std::cell::Cell::new(0);
+    let stop_at_the_third = || {
+        asked.set(asked.get() + 1);
+        asked.get() == 3
+    };
+    let pattern = Pattern::new(r"(a+)+\1b", Options::default()).unwrap();
+    let stopped = pattern.first(&"a".repeat(40), 0, &stop_at_the_third);
+    assert_eq!((stopped, asked.get()), (Err(PatternError::Stopped), 3));
+}
+
+#[test]
+fn a_result_beyond_the_bound_is_not_made() {
+    let replaced = |most_bytes| {
+        let pattern = Pattern::new("", Options::default()).unwrap();
+        let replaced = pattern.replaced("aaaa", &"x".repeat(1000), 0, most_bytes, &GO_ON);
+        replaced.map(|text| text.len())
+    };
+    assert_eq!(replaced(5003), Err(PatternError::ResultTooLong(5003)));
+    assert_eq!(replaced(5004), Ok(5004));
+}
+
+#[test]
+fn names_decide_between_branches() {
+    assert_eq!(find_all("(?P<q>a)?(?(q)b|c)", "ab c b"), ["ab", "c"]);
+    assert_eq!(find_all(r"(<)?a(?(1)>|$)", "<a> a"), ["<a>", "a"]);
+    assert_eq!(find_all(r"\<a\>", "<a> a"), ["<a>"]);
+}
+
+#[test]
+fn a_loop_ends_with_an_empty_turn() {
+    let group = |pattern: &str| {
+        Pattern::new(pattern, Options::default())
+            .unwrap()
+            .first("aa", 1, &GO_ON)
+    };
+    assert_eq!(group("(a*)*"), Ok(Some(Some(String::new()))));
+    assert_eq!(group("(a+)*"), Ok(Some(Some("aa".to_owned()))));
+    assert_eq!(first("(a*)*b", &"a".repeat(100_000)), Ok(false));
+}
+
+/// Patterns made at random by `tests/python.py`, and what Python 3.11 finds with them:
+/// `[pattern, flags, text, [[[start, end], ...], ...]]`, one
+/// list of groups for each match, in bytes; `null` in place of all of it where Python refuses the pattern.
+#[test]
+fn random_patterns_match_as_in_python() {
+    let cases: Vec<(String, String, String, Option<Json>)> =
+        serde_json::from_str(include_str!("tests/python.json")).unwrap();
+    assert!(cases.len() > 1000, "{} cases", cases.len());
+    let mut differing = Vec::new();
+    for (pattern, flags, text, expected) in cases {
+        let options = Options {
+            case_insensitive: flags.contains('i'),
+            multiline: flags.contains('m'),
+            dotall: flags.contains('s'),
+        };
+        let compiled = Pattern::new(&pattern, options);
+        let mut found: Vec<Vec<Option<(usize, usize)>>> = Vec::new();
+        let searched = compiled.as_ref().map(|compiled| {
+            compiled.each(&text, 0, &GO_ON, |search| {
+                found.push(
+                    (0..=compiled.groups())
+                        .map(|group| search.group(group))
+                        .collect(),
+                );
+                Ok(())
+            })
+        });
+        let found = match searched {
+            Err(PatternError::Broken(_)) => None,
+            Err(error) => panic!("{pattern:?}: {error}"),
+            Ok(result) => result.map(|()| Some(serde_json::json!(found))).unwrap(),
+        };
+        if found != expected {
+            differing.push(format!(
+                "{pattern:?} {flags} in {text:?}: {found:?}, not {expected:?}"
+            ));
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
 }
 
 #[test]
 fn groups_that_took_no_part_are_told() {
     let pattern = Pattern::new("a(b)?", Options::default()).unwrap();
-    assert_eq!(pattern.joined("ab a", 1), Ok(("b\n".to_owned(), false)));
-    assert_eq!(pattern.first("a", 1), Ok(Some(None)));
-    assert_eq!(pattern.first("x", 1), Ok(None));
+    assert_eq!(
+        pattern.joined("ab a", 1, &GO_ON),
+        Ok(("b\n".to_owned(), false))
+    );
+    assert_eq!(pattern.first("a", 1, &GO_ON), Ok(Some(None)));
+    assert_eq!(pattern.first("x", 1, &GO_ON), Ok(None));
 }
