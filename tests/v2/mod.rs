@@ -7,6 +7,7 @@ mod descriptors;
 mod disk;
 mod durability;
 mod engine;
+mod expressions;
 mod jobs;
 mod refusals;
 mod uploads;

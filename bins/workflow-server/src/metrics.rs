@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use accounts::AccountId;
 use async_trait::async_trait;
+use engine_native::Overdue;
 use kit::metrics::Metrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -32,6 +33,8 @@ pub(crate) struct JobMetrics {
     /// How many event streams are open, for whoever serves some.
     count_streams: Arc<OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>>,
     free: Gauge,
+    abandoned: Gauge,
+    stuck: Gauge,
     ended: Family<EndLabels, Counter>,
     waited: Histogram,
     ran: Histogram,
@@ -57,6 +60,8 @@ impl JobMetrics {
             streams: Gauge::default(),
             count_streams: Arc::default(),
             free: Gauge::default(),
+            abandoned: Gauge::default(),
+            stuck: Gauge::default(),
             ended: Family::default(),
             waited: Histogram::new(SECONDS),
             ran: Histogram::new(SECONDS),
@@ -81,6 +86,16 @@ impl JobMetrics {
             "easel_disk_free_bytes",
             "Room on the disk of the data directory",
             counted.free.clone(),
+        );
+        registry.register(
+            "easel_engine_threads_abandoned",
+            "Nodes that go on after their jobs ended, on threads that were replaced",
+            counted.abandoned.clone(),
+        );
+        registry.register(
+            "easel_engine_threads_stuck",
+            "Nodes that go on after their jobs ended, on threads that were not replaced",
+            counted.stuck.clone(),
         );
         registry.register(
             "easel_jobs_ended",
@@ -122,6 +137,13 @@ impl JobMetrics {
     /// Shows how much room the disk has.
     pub(crate) fn set_free(&self, bytes: u64) {
         self.free.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Shows how many nodes do not end.
+    pub(crate) fn set_overdue(&self, overdue: Overdue) {
+        let shown = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        self.abandoned.set(shown(overdue.abandoned));
+        self.stuck.set(shown(overdue.stuck));
     }
 
     fn ended(&self, job: &Job) {

@@ -249,6 +249,14 @@ impl Stack {
             Ok(depth) => self.metrics.set_depth(depth),
             Err(error) => complaints.push(error.to_string()),
         }
+        let overdue = self.native.overdue();
+        self.metrics.set_overdue(overdue);
+        if overdue.stuck >= self.native.threads() {
+            complaints.push(
+                "every thread of the engine is held by a node that goes on after its job ended; restart the server"
+                    .to_owned(),
+            );
+        }
         if self.engine.nodes().is_empty() {
             complaints.push("no engine can run anything".to_owned());
         }

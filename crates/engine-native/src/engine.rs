@@ -13,13 +13,14 @@ mod key;
 mod machine;
 mod memory;
 mod run;
+mod threads;
 
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use asset_store::BlobStore;
 use async_trait::async_trait;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use workflow_core::{
     Availability, Engine, JobError, JobErrorCode, NodeCatalog, RunContext, RunError, Ticket,
 };
@@ -30,11 +31,13 @@ use cache::Cache;
 use compile::{Classes, compile};
 pub use download::Downloads;
 use run::Run;
+pub use threads::Overdue;
+use threads::Threads;
 
 /// How much an engine may use.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Threads that nodes run on; a large picture is spread over them.
+    /// Threads that nodes run on; as many more share the work on large pictures.
     pub threads: usize,
     /// Bytes of results kept for later runs.
     pub cache_bytes: u64,
@@ -61,9 +64,7 @@ struct Inner {
     blobs: Arc<dyn BlobStore>,
     digests: Arc<Digests>,
     cache: Cache,
-    pool: rayon::ThreadPool,
-    /// One per thread: more calls under way would only pile up on the threads' stacks.
-    permits: Arc<Semaphore>,
+    threads: Arc<Threads>,
     job_memory_bytes: u64,
     downloads: Option<Downloads>,
 }
@@ -92,9 +93,6 @@ impl Offer {
     }
 }
 
-/// The stack of a thread: one that waits for its share of a picture may take up another node's call meanwhile.
-const STACK_BYTES: usize = 8 << 20;
-
 impl NativeEngine {
     /// An engine with all classes of [`crate::nodes::all`].
     ///
@@ -113,23 +111,14 @@ impl NativeEngine {
         config: EngineConfig,
         nodes: Vec<Arc<dyn Node>>,
     ) -> io::Result<Self> {
-        let threads = config.threads.max(1);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .stack_size(STACK_BYTES)
-            .thread_name(|index| format!("engine-{index}"))
-            // Calls catch their own panics; this is for the engine's, which must not end the process either.
-            .panic_handler(|_| tracing::error!("the engine panicked outside a node"))
-            .build()
-            .map_err(io::Error::other)?;
+        let threads = Threads::start(config.threads.max(1))?;
         let inner = Inner {
             offer: RwLock::new(Offer::of(&nodes)),
             own: nodes,
             blobs,
             digests: Arc::default(),
             cache: Cache::new(config.cache_bytes),
-            pool,
-            permits: Arc::new(Semaphore::new(threads)),
+            threads: Arc::new(threads),
             job_memory_bytes: config.job_memory_bytes,
             downloads: config.downloads,
         };
@@ -147,6 +136,20 @@ impl NativeEngine {
             .offer
             .write()
             .unwrap_or_else(PoisonError::into_inner) = offer;
+    }
+}
+
+impl NativeEngine {
+    /// Calls of nodes that go on after their jobs ended.
+    #[must_use]
+    pub fn overdue(&self) -> Overdue {
+        self.inner.threads.overdue()
+    }
+
+    /// How many calls run at a time.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.inner.threads.count()
     }
 }
 
@@ -180,7 +183,7 @@ impl Engine for NativeEngine {
         let (compiled, ready) = oneshot::channel();
         let inner = Arc::clone(&self.inner);
         let for_thread = Arc::clone(&ticket);
-        self.inner.pool.spawn(move || {
+        self.inner.threads.spawn(move || {
             // If nobody waits any more, the run was given up.
             let _ = compiled.send(compile(
                 &for_thread,
@@ -204,7 +207,7 @@ impl std::fmt::Debug for NativeEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NativeEngine")
             .field("classes", &self.inner.offer().catalog.len())
-            .field("threads", &self.inner.pool.current_num_threads())
+            .field("threads", &self.threads())
             .finish_non_exhaustive()
     }
 }

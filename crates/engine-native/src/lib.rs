@@ -52,10 +52,11 @@ pub mod value;
 
 mod engine;
 mod node;
+mod parallel;
 mod tools;
 mod vector;
 
-pub use engine::{Downloads, EngineConfig, NativeEngine};
+pub use engine::{Downloads, EngineConfig, NativeEngine, Overdue};
 pub use node::{
     Changed, ExpandedInput, ExpandedNode, Expansion, FileInput, Inputs, Node, NodeContext,
     NodeError, NodeOutput, OutputFile, Slot, Wait,

@@ -13,7 +13,7 @@ mod start;
 mod wait;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -29,6 +29,7 @@ use super::compile::{Compiled, Source, Step};
 use super::host::{Delivery, Shared};
 use super::machine::Machine;
 use super::memory::{Budget, Ledger, Parts, Reservation};
+use super::threads;
 use crate::Value;
 use crate::node::RunValues;
 use deliver::Delivered;
@@ -51,6 +52,8 @@ pub(super) struct Run {
     ledger: Ledger,
     /// Calls under way.
     running: usize,
+    /// The same, on their threads; some may be over.
+    calls: Vec<Weak<threads::Call>>,
     /// Whether a node failed: what comes after it in order is not begun any more.
     failing: bool,
     finished: mpsc::UnboundedReceiver<(usize, Outcome)>,
@@ -153,6 +156,7 @@ impl Run {
             machine: Machine::default(),
             ledger: Ledger::default(),
             running: 0,
+            calls: Vec::new(),
             failing: false,
             finished,
             finishes,
@@ -200,7 +204,7 @@ impl Run {
                 Some((node, delivery)) = self.deliveries.recv(), if self.delivering.is_none() => {
                     self.take(node, delivery)?;
                 }
-                Ok(permit) = Arc::clone(&self.engine.permits).acquire_owned(), if may_call => {
+                Ok(permit) = self.engine.threads.permits().acquire_owned(), if may_call => {
                     match (self.answers.pop_front(), next) {
                         (Some(answered), _) => self.go_on(answered, permit),
                         (None, Some(node)) => self.start(node, permit),
@@ -280,6 +284,15 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.shared.announcer.close();
+        self.calls.retain(|call| call.strong_count() > 0);
+        if self.calls.is_empty() {
+            return;
+        }
+        // Detached on purpose: the job is over, and its calls may never be. Outside a runtime nothing runs that could wait.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let calls = std::mem::take(&mut self.calls);
+            runtime.spawn(Arc::clone(&self.engine.threads).outlived(calls));
+        }
     }
 }
 

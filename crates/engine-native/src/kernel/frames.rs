@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::KernelError;
+use crate::parallel::{spread, threads};
 use crate::value::{self, Frame, Image, Mask};
 
 /// What one frame may hold: 16384 x 16384 RGBA, the largest size that the node definitions let anybody ask for.
@@ -117,11 +118,11 @@ fn map<T: Send, R: Send>(
     items: Vec<T>,
     f: &(dyn Fn(T) -> Result<R, KernelError> + Sync),
 ) -> Result<Vec<R>, KernelError> {
-    if items.len() == 1 {
+    if items.len() == 1 || threads() == 1 {
         return items.into_iter().map(f).collect();
     }
     // Whichever thread fails first, the error is that of the first item that fails.
-    let results: Vec<Result<R, KernelError>> = items.into_par_iter().map(f).collect();
+    let results: Vec<Result<R, KernelError>> = spread(|| items.into_par_iter().map(f).collect());
     results.into_iter().collect()
 }
 

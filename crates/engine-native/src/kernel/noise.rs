@@ -3,11 +3,14 @@
 //! Each pair of samples has a number, and its noise follows from that and the seed alone. Only sums, products, quotients and
 //! square roots are used, which are rounded alike everywhere: a logarithm or cosine of the platform is not.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use super::KernelError;
 use super::rows::change_chunks;
-use crate::value::Image;
+use crate::parallel::spread;
+use crate::value::{Frame, Image};
 use crate::vector::widest;
 
 /// Pairs that are made together, so that the arithmetic runs in vectors.
@@ -19,24 +22,22 @@ const BLOCK: usize = 64;
 /// None in practice: the shapes stay.
 pub fn add_noise(image: Image, seed: u64, strength: f64) -> Result<Image, KernelError> {
     let strength = strength as f32;
-    let frames = image
-        .into_frames()
-        .into_par_iter()
-        .enumerate()
-        .map(|(number, frame)| {
-            let blocks_before = number * frame.data().len().div_ceil(2 * BLOCK);
-            change_chunks(frame, 2 * BLOCK, |block, samples| {
-                let number = (blocks_before + block) as u64;
-                widest(
-                    samples,
-                    #[inline(always)]
-                    |samples| add_block(samples, seed, number, strength),
-                    #[inline(always)]
-                    |samples| add_block(samples, seed, number, strength),
-                );
-            })
-        });
-    Ok(Image::new(frames.collect())?)
+    let change = |(number, frame): (usize, Arc<Frame>)| {
+        let blocks_before = number * frame.data().len().div_ceil(2 * BLOCK);
+        change_chunks(frame, 2 * BLOCK, |block, samples| {
+            let number = (blocks_before + block) as u64;
+            widest(
+                samples,
+                #[inline(always)]
+                |samples| add_block(samples, seed, number, strength),
+                #[inline(always)]
+                |samples| add_block(samples, seed, number, strength),
+            );
+        })
+    };
+    let frames = image.into_frames();
+    let changed = spread(|| frames.into_par_iter().enumerate().map(change).collect());
+    Ok(Image::new(changed)?)
 }
 
 #[inline(always)]

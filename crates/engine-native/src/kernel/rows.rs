@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::parallel::{spread, threads};
 use crate::value::{Frame, unwritten};
 use crate::vector::widest;
 
@@ -23,12 +24,12 @@ pub(super) fn fill_bands<T: Send>(
     if stride == 0 || out.is_empty() {
         return;
     }
-    if out.len() <= SPLIT_SAMPLES || rayon::current_num_threads() == 1 {
+    if out.len() <= SPLIT_SAMPLES || threads() == 1 {
         fill(0, out);
         return;
     }
     let rows = out.len() / stride;
-    let bands = rayon::current_num_threads() * 4;
+    let bands = threads() * 4;
     let band_rows = rows.div_ceil(bands).max(SPLIT_SAMPLES / 2 / stride).max(1);
     split(out, band_rows * stride, &|band, rows| {
         fill(band * band_rows, rows)
@@ -37,9 +38,11 @@ pub(super) fn fill_bands<T: Send>(
 
 /// The parallel part, compiled once for a type of samples instead of once for every kernel.
 fn split<T: Send>(out: &mut [T], length: usize, fill: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    out.par_chunks_mut(length)
-        .enumerate()
-        .for_each(|(band, rows)| fill(band, rows));
+    spread(|| {
+        out.par_chunks_mut(length)
+            .enumerate()
+            .for_each(|(band, rows)| fill(band, rows));
+    });
 }
 
 /// Calls `fill(y, row)` for every row of `out`.
@@ -67,7 +70,7 @@ pub(super) fn fill_rows_of<const N: usize>(outs: [(&mut [f32], usize); N], fill:
     }
     let height = outs.iter().map(|(out, stride)| out.len() / stride).max();
     let height = height.unwrap_or(0);
-    let bands = rayon::current_num_threads() * 4;
+    let bands = threads() * 4;
     let band_rows = height
         .div_ceil(bands)
         .max(SPLIT_SAMPLES / 2 / widest)
@@ -76,22 +79,24 @@ pub(super) fn fill_rows_of<const N: usize>(outs: [(&mut [f32], usize); N], fill:
     let bands = (0..height.div_ceil(band_rows))
         .map(|_| parts.each_mut().map(|part| part.next().unwrap_or_default()));
     let bands: Vec<[&mut [f32]; N]> = bands.collect();
-    bands
-        .into_par_iter()
-        .enumerate()
-        .for_each(|(band, mut outs)| {
-            let first = band * band_rows;
-            for y in first..height.min(first + band_rows) {
-                let mut at = 0;
-                let rows = outs.each_mut().map(|out| {
-                    let (row, rest) = std::mem::take(out).split_at_mut(strides[at]);
-                    at += 1;
-                    *out = rest;
-                    row
-                });
-                fill(y, rows);
-            }
-        });
+    let fill_band = |(band, mut outs): (usize, [&mut [f32]; N])| {
+        let first = band * band_rows;
+        for y in first..height.min(first + band_rows) {
+            let mut at = 0;
+            let rows = outs.each_mut().map(|out| {
+                let (row, rest) = std::mem::take(out).split_at_mut(strides[at]);
+                at += 1;
+                *out = rest;
+                row
+            });
+            fill(y, rows);
+        }
+    };
+    if bands.len() == 1 {
+        bands.into_iter().enumerate().for_each(fill_band);
+        return;
+    }
+    spread(|| bands.into_par_iter().enumerate().for_each(fill_band));
 }
 
 /// Calls `change(number, samples)` for every `length` samples of a frame (fewer in the last call), in place where `frame` is

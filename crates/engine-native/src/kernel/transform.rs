@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use super::KernelError;
 use super::frames::{each, unwritten};
 use super::rows::{fill_bands, fill_rows};
+use crate::parallel::spread;
 use crate::value::{Frame, Image};
 
 /// A turn, clockwise.
@@ -91,8 +92,8 @@ fn mirror_rows(mut frame: Arc<Frame>, direction: Flip) -> Result<Arc<Frame>, Ker
             let rows = top
                 .par_chunks_exact_mut(stride)
                 .zip(bottom.par_chunks_exact_mut(stride).rev());
-            rows.with_min_len(16)
-                .for_each(|(a, b)| a.swap_with_slice(b));
+            let rows = rows.with_min_len(16);
+            spread(|| rows.for_each(|(a, b)| a.swap_with_slice(b)));
         }
         (Some(owned), Flip::Horizontal) => {
             fill_rows(owned.data_mut(), stride, |_, row| reverse(row, channels))

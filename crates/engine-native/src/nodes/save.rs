@@ -2,6 +2,8 @@
 
 mod prefix;
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use serde_json::json;
 use workflow_core::{NodeDefinition, OutputKind, Socket};
@@ -9,7 +11,8 @@ use workflow_core::{NodeDefinition, OutputKind, Socket};
 use crate::codec;
 use crate::define::{classic, input, link, metadata, named, string_input};
 use crate::kernel::channel;
-use crate::value::Image;
+use crate::parallel::{spread, threads};
+use crate::value::{Frame, Image};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile};
 pub(super) use prefix::Prefix;
 
@@ -106,13 +109,14 @@ fn save_png(
     context: &NodeContext,
 ) -> Result<NodeOutput, NodeError> {
     let metadata = context.metadata();
-    let together = rayon::current_num_threads();
+    let together = threads();
     for (batch, frames) in image.frames().chunks(together).enumerate() {
         context.check()?;
-        let encoded: Result<Vec<_>, _> = frames
-            .par_iter()
-            .map(|frame| codec::encode_png(frame, &metadata))
-            .collect();
+        let encode = |frame: &Arc<Frame>| codec::encode_png(frame, &metadata);
+        let encoded: Result<Vec<_>, _> = match frames {
+            [frame] => encode(frame).map(|png| vec![png]),
+            frames => spread(|| frames.par_iter().map(encode).collect()),
+        };
         for (at, png) in encoded?.into_iter().enumerate() {
             context.emit(OutputFile {
                 kind: OutputKind::Image,

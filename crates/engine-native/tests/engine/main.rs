@@ -13,5 +13,6 @@ mod events;
 mod failures;
 mod goldens;
 mod mapping;
+mod overdue;
 mod recorded;
 mod toys;

@@ -12,6 +12,7 @@ use crate::engine::call::{Call, Made, Outcome};
 use crate::engine::compile::Source;
 use crate::engine::host::{CallHost, Delivery};
 use crate::engine::memory::{Parts, Reservation};
+use crate::engine::threads;
 use crate::node::NodeContext;
 
 /// What can be done now.
@@ -116,9 +117,12 @@ impl Run {
         let finishes = self.finishes.clone();
         let delivers = self.delivers.clone();
         self.running += 1;
-        self.engine.pool.spawn(move || {
-            let outcome = turn();
-            drop(permit);
+        let step = &self.nodes[node].step;
+        let (id, class) = (step.id.clone(), step.definition.class.clone());
+        let call = threads::Call::new(self.ticket.job, id, class, permit);
+        self.calls.retain(|call| call.strong_count() > 0);
+        self.calls.push(Arc::downgrade(&call));
+        self.engine.threads.call(call, turn, move |outcome| {
             // If nobody listens any more, the run is over. What an output node made must arrive before it is done.
             if is_output {
                 let _ = delivers.blocking_send((node, Delivery::Over(outcome)));

@@ -1,0 +1,160 @@
+//! Nodes that go on after their job ended: another thread takes the place of theirs, within a bound.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use engine_native::define::output;
+use engine_native::{EngineConfig, Node, Overdue, Value};
+use serde_json::{Value as Json, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use workflow_core::RunError;
+
+use crate::bench::{Bench, CONFIG};
+use crate::toys;
+
+/// Calls of `Stuck`: when one began, and how many may end.
+#[derive(Clone, Default)]
+struct Ends(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    began: Notify,
+    allowed: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Ends {
+    fn allow(&self, calls: usize) {
+        *self.0.allowed.lock().unwrap() += calls;
+        self.0.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        self.0.began.notify_one();
+        let mut allowed = self.0.allowed.lock().unwrap();
+        while *allowed == 0 {
+            allowed = self.0.changed.wait(allowed).unwrap();
+        }
+        *allowed -= 1;
+    }
+}
+
+/// `Stuck`: never asks whether to stop.
+fn stuck(ends: &Ends) -> Arc<dyn Node> {
+    let ends = ends.clone();
+    let mut stuck = toys::toy("Stuck", vec![], vec![output("INT")], move |_, _| {
+        ends.wait();
+        Ok(Value::Int(1).into())
+    });
+    stuck.definition.not_idempotent = true;
+    Arc::new(stuck)
+}
+
+fn bench(ends: &Ends) -> Bench {
+    let config = EngineConfig {
+        threads: 1,
+        ..CONFIG
+    };
+    Bench::with(config, vec![stuck(ends), toys::show()])
+}
+
+/// Runs `Stuck`, and cancels the run as soon as it has a thread.
+async fn cancel_while_stuck(bench: &Bench, ends: &Ends) {
+    let cancel = CancellationToken::new();
+    let graph = stuck_graph();
+    let run = bench.run_with(&graph, |_| {}, cancel.clone());
+    let stop = async {
+        ends.0.began.notified().await;
+        cancel.cancel();
+    };
+    let (told, ()) = tokio::join!(run, stop);
+    let result = told.result;
+    assert!(matches!(result, Err(RunError::Canceled(_))), "{result:?}");
+}
+
+fn stuck_graph() -> Json {
+    json!({
+        "1": {"class_type": "Stuck", "inputs": {}},
+        "2": {"class_type": "Show", "inputs": {"value": ["1", 0]}},
+    })
+}
+
+fn well() -> Json {
+    json!({"1": {"class_type": "Show", "inputs": {"value": 1}}})
+}
+
+fn overdue(abandoned: usize, stuck: usize) -> Overdue {
+    Overdue { abandoned, stuck }
+}
+
+/// Waits until a thread has done what it has to: threads know no paused clock.
+async fn until(bench: &Bench, wanted: Overdue) {
+    while bench.engine.overdue() != wanted {
+        std::thread::yield_now();
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_thread_is_replaced_when_its_node_outlives_the_job() {
+    let ends = Ends::default();
+    let bench = bench(&ends);
+    cancel_while_stuck(&bench, &ends).await;
+    assert_eq!(
+        bench.engine.overdue(),
+        overdue(0, 0),
+        "it has some time yet"
+    );
+    bench.run(&well()).await.expect_success();
+    assert_eq!(bench.engine.overdue(), overdue(1, 0));
+    ends.allow(1);
+    until(&bench, overdue(0, 0)).await;
+    bench.run(&well()).await.expect_success();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_ends_soon_after_its_job_keeps_its_thread() {
+    let ends = Ends::default();
+    let bench = bench(&ends);
+    cancel_while_stuck(&bench, &ends).await;
+    ends.allow(1);
+    bench.run(&well()).await.expect_success();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(bench.engine.overdue(), overdue(0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_gives_up_its_thread_too() {
+    let ends = Ends::default();
+    let bench = bench(&ends);
+    let graph = stuck_graph();
+    tokio::select! {
+        told = bench.run_with(&graph, |_| {}, CancellationToken::new()) => panic!("{told:?}"),
+        () = ends.0.began.notified() => {}
+    }
+    bench.run(&well()).await.expect_success();
+    assert_eq!(bench.engine.overdue(), overdue(1, 0));
+    ends.allow(1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_bound_a_stuck_thread_is_replaced_when_another_ends() {
+    let ends = Ends::default();
+    let bench = bench(&ends);
+    for abandoned in 1..=16 {
+        cancel_while_stuck(&bench, &ends).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(bench.engine.overdue(), overdue(abandoned, 0));
+    }
+    cancel_while_stuck(&bench, &ends).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(bench.engine.overdue(), overdue(16, 1));
+    // Whichever of the 17 ends now, its thread makes the next call.
+    ends.allow(1);
+    bench.run(&well()).await.expect_success();
+    assert_eq!(bench.engine.overdue(), overdue(16, 0));
+    ends.allow(16);
+    until(&bench, overdue(0, 0)).await;
+    bench.run(&well()).await.expect_success();
+}
