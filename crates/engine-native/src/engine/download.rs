@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper_kit::client::{Client, FetchError, FetchLimits, MOST_REDIRECTS};
+use hyper_kit::client::{Client, FetchError, FetchLimits, MOST_REDIRECTS, Reason};
 
 use crate::NodeError;
 
@@ -59,6 +59,26 @@ pub(super) fn no_downloads() -> NodeError {
 }
 
 /// What a node answers whose file did not come.
+///
+/// Names that do not resolve, addresses inside the network and hosts that refuse a connection answer alike: who may submit a
+/// graph must not learn which names and hosts there are in the network of the server. The operator's log says which it was.
 pub(super) fn failed(error: &FetchError) -> NodeError {
-    NodeError::new("ImageDownloadError", error.to_string())
+    let message = match error {
+        FetchError::Unreachable { host, .. }
+        | FetchError::NotAllowed {
+            host,
+            reason: Reason::NotPublic,
+        } => format!(
+            "{host} cannot be reached from this server, or is not on the public internet; check the address, or upload the \
+             picture and use its name"
+        ),
+        FetchError::BadUrl(_)
+        | FetchError::NotAllowed { .. }
+        | FetchError::Tls { .. }
+        | FetchError::TooLarge { .. }
+        | FetchError::TimedOut
+        | FetchError::Status(_)
+        | FetchError::Broken { .. } => error.to_string(),
+    };
+    NodeError::new("ImageDownloadError", message)
 }

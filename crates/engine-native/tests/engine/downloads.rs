@@ -231,6 +231,45 @@ async fn an_address_inside_the_network_is_refused_unasked() {
     assert!(site.asked().is_empty());
 }
 
+/// `host` in an answer stands for the host that the caller named.
+async fn answer_without_host(bench: &Bench, host: &str) -> (JobErrorCode, String, String) {
+    let told = bench.run(&load(&format!("https://{host}/cat.png"))).await;
+    let (code, _, exception, message) = failure(&told);
+    (code, exception, message.replace(host, "host"))
+}
+
+#[tokio::test]
+async fn inside_names_missing_names_and_closed_ports_answer_alike() {
+    // The port of a listener that is gone: nothing else listens there for the time of the test.
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closed = gone.local_addr().unwrap().to_string();
+    drop(gone);
+    let bench = |allow_private: Vec<Host>| {
+        let policy = AddressPolicy {
+            allow_private,
+            ..AddressPolicy::default()
+        };
+        let client = Client::new(ClientConfig {
+            policy,
+            ..ClientConfig::default()
+        });
+        let config = EngineConfig {
+            downloads: Some(Downloads::new(client.unwrap())),
+            ..CONFIG
+        };
+        Bench::with(config, Vec::new())
+    };
+    let outside = bench(Vec::new());
+    let refused = answer_without_host(&outside, "localhost:9").await;
+    assert_eq!(answer_without_host(&outside, "192.168.1.1").await, refused);
+    assert_eq!(
+        answer_without_host(&outside, "no-such-name.invalid").await,
+        refused
+    );
+    let exempted = bench(vec![Host::parse(&closed).unwrap()]);
+    assert_eq!(answer_without_host(&exempted, &closed).await, refused);
+}
+
 #[tokio::test]
 async fn an_engine_without_downloads_says_what_to_do_instead() {
     let (_, place, exception, message) = failure(&Bench::new().run(&load(ADDRESS)).await);

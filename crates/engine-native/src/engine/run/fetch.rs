@@ -82,6 +82,7 @@ impl Run {
         let budget = self.shared.budget.clone();
         let most = budget.free() / 2;
         let wanted = (downloads.limits.max_bytes as u64).min(most);
+        let (job, id) = (self.ticket.job, running.step.id.clone());
         let reservation = Reservation::new(budget.clone());
         if let Err(error) = reservation.add(wanted) {
             self.fail(node, &error);
@@ -103,7 +104,10 @@ impl Run {
                 Err(FetchError::TooLarge { .. }) if max_bytes < downloads.limits.max_bytes => {
                     Err(budget.exceeded(wanted.saturating_add(1), wanted))
                 }
-                Err(error) => Err(failed(&error)),
+                Err(error) => {
+                    tracing::info!(job.id = %job, node.id = %id, %error, "a file behind a web address could not be fetched");
+                    Err(failed(&error))
+                }
             };
             Arrival { node, fetched }
         };
