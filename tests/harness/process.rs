@@ -232,6 +232,60 @@ impl Server {
         self.child.id().expect("the process was not waited for")
     }
 
+    /// Forgets how much memory the process had at most: [`Server::peak_bytes`] counts from here on.
+    ///
+    /// # Errors
+    /// If the system does not let it be forgotten.
+    pub fn forget_peak(&self) -> io::Result<()> {
+        std::fs::write(format!("/proc/{}/clear_refs", self.pid()), "5")
+    }
+
+    /// How many bytes of memory the process had at most.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    /// How many bytes of memory the process has.
+    ///
+    /// # Panics
+    /// If the process is gone.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.expect("the process is there");
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let kib: u64 = kib
+            .and_then(|kib| kib.trim().parse().ok())
+            .expect("a number of KiB");
+        kib * 1024
+    }
+
+    /// The value of a gauge or counter without labels in `/metrics`.
+    ///
+    /// # Errors
+    /// If the server is not there.
+    ///
+    /// # Panics
+    /// If there is no metric of this name.
+    pub async fn metric(&self, name: &str) -> io::Result<f64> {
+        let text = self.send(&Request::get("/metrics")).await?.text();
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(line
+            .and_then(|value| value.trim().parse().ok())
+            .expect(name))
+    }
+
     /// Kills the process on the spot, as a power cut would.
     ///
     /// # Errors

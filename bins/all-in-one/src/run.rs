@@ -155,6 +155,7 @@ fn refused(error: &JobsError) -> Failure {
         | JobsError::Stopped
         | JobsError::NotFound
         | JobsError::Store(_)
+        | JobsError::Abandoned(_)
         | JobsError::Assets(_) => Failure::fault(error),
     }
 }

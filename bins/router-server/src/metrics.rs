@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kit::metrics::{HttpMetrics, Metrics};
 use prometheus_client::collector::Collector;
@@ -29,14 +29,18 @@ const LATENCY_S: [f64; 11] = [
 ];
 
 /// Counts answered requests of the router. Clones count together.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct RouterMetrics {
     requests: HttpMetrics,
     calls: Family<CallLabels, Counter>,
     latency: Family<ModelLabels, Histogram>,
     /// What is counted of each model, found by its id alone.
     models: Arc<Mutex<HashMap<ModelId, ModelMetrics>>>,
+    count_bodies: CountBodies,
 }
+
+/// How many bytes bodies take, for whoever reads some.
+type CountBodies = Arc<OnceLock<Box<dyn Fn() -> usize + Send + Sync>>>;
 
 /// The metrics of a model that most of its calls change.
 #[derive(Clone, Debug)]
@@ -59,8 +63,10 @@ struct ModelLabels {
 }
 
 /// Read when somebody asks.
-#[derive(Debug)]
-struct Executions(TaskTracker);
+struct Now {
+    executions: TaskTracker,
+    count_bodies: CountBodies,
+}
 
 impl RouterMetrics {
     pub(crate) fn register(
@@ -74,6 +80,7 @@ impl RouterMetrics {
             calls: Family::default(),
             latency: Family::new_with_constructor(latency as fn() -> Histogram),
             models: Arc::default(),
+            count_bodies: CountBodies::default(),
         };
         let registry = metrics.registry();
         registry.register(
@@ -86,8 +93,16 @@ impl RouterMetrics {
             "Time from the head of a call to the head of its answer",
             counted.latency.clone(),
         );
-        registry.register_collector(Box::new(Executions(executions)));
+        registry.register_collector(Box::new(Now {
+            executions,
+            count_bodies: Arc::clone(&counted.count_bodies),
+        }));
         counted
+    }
+
+    /// Asks `count` from now on how many bytes the bodies of calls take; whoever comes first is asked.
+    pub(crate) fn watch_bodies(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+        let _ = self.count_bodies.set(Box::new(count));
     }
 
     /// Counts an answered request.
@@ -147,15 +162,38 @@ impl RouterMetrics {
     }
 }
 
-impl Collector for Executions {
+impl Collector for Now {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let running = i64::try_from(self.0.len()).unwrap_or(i64::MAX);
-        let gauge = ConstGauge::new(running);
-        gauge.encode(encoder.encode_descriptor(
-            "easel_router_executions",
-            "Executions of calls at work, with or without a caller",
-            None,
-            gauge.metric_type(),
-        )?)
+        let bodies = self.count_bodies.get().map_or(0, |count| count());
+        let gauges = [
+            (
+                "easel_router_executions",
+                "Executions of calls at work, with or without a caller",
+                self.executions.len(),
+            ),
+            (
+                "easel_router_body_bytes",
+                "Bytes of the bodies of calls in memory",
+                bodies,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            let described = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
+            gauge.encode(described)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Now {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Now").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for RouterMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouterMetrics").finish_non_exhaustive()
     }
 }

@@ -12,6 +12,7 @@ use identity::Identity;
 use jiff::Timestamp;
 use kit::config::ServerConfig;
 use kit::metrics::{HttpMetrics, Metrics};
+use kit::threads::LargeWork;
 use providers::{Kind, PartnerStatus};
 use router_core::{
     Calls, CallsError, CursorKey, LiveCatalog, Router, RouterConfig, RouterPorts, Timer,
@@ -113,7 +114,7 @@ impl RouterStack {
             calls: Arc::clone(&calls),
             accounts,
             timer: Arc::clone(&timer),
-            threads: Arc::new(TokioThreads),
+            threads: Arc::new(TokioThreads(LargeWork::new())),
         };
         let config = RouterConfig {
             deadline: settings.deadline,
@@ -151,7 +152,7 @@ impl RouterStack {
     /// If the mount path is none.
     pub fn api(&self, server: &ServerConfig, identity: Identity) -> Result<RouterApi, RouteError> {
         let metrics = self.metrics.clone();
-        router_http::routes(RouterService {
+        let api = router_http::routes(RouterService {
             router: self.router.clone(),
             identity,
             clock: Arc::clone(&self.timer),
@@ -170,7 +171,9 @@ impl RouterStack {
                 mirror_headers: self.settings.mirror_headers,
                 api_key_header: self.settings.api_key_header,
             },
-        })
+        })?;
+        self.metrics.watch_bodies(api.memory_counter());
+        Ok(api)
     }
 
     /// Takes up what was running when the program stopped last, and starts what keeps the router going: to be called before

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use kit::threads::LargeWork;
 use router_core::{Threads, Timer};
 
 /// Wall clock of the system, and waiting that goes by its monotonic clock.
@@ -22,12 +23,11 @@ impl Timer for TokioTimer {
 }
 
 /// The runtime's threads for what blocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TokioThreads;
+#[derive(Clone, Debug)]
+pub(crate) struct TokioThreads(pub(crate) LargeWork);
 
 impl Threads for TokioThreads {
     fn run(&self, work: Box<dyn FnOnce() + Send>) {
-        // Whoever wants its outcome has a way of its own to it.
-        drop(tokio::task::spawn_blocking(work));
+        self.0.run(work);
     }
 }

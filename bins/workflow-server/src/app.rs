@@ -130,6 +130,7 @@ pub fn api(
     let api = workflow_http::routes(service(config, stack, identity, requests, drain))?;
     // The metrics are part of the stack: what they hold must not hold the stack.
     stack.metrics().watch_streams(api.stream_counter());
+    stack.metrics().watch_memory(api.memory_counter());
     Ok(api)
 }
 

@@ -32,6 +32,10 @@ pub(crate) struct JobMetrics {
     streams: Gauge,
     /// How many event streams are open, for whoever serves some.
     count_streams: Arc<OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>>,
+    bodies: Gauge,
+    trees: Gauge,
+    /// How many bytes bodies and the trees made of them take.
+    count_memory: Arc<OnceLock<Box<dyn Fn() -> (usize, usize) + Send + Sync>>>,
     free: Gauge,
     abandoned: Gauge,
     stuck: Gauge,
@@ -59,6 +63,9 @@ impl JobMetrics {
             running: Gauge::default(),
             streams: Gauge::default(),
             count_streams: Arc::default(),
+            bodies: Gauge::default(),
+            trees: Gauge::default(),
+            count_memory: Arc::default(),
             free: Gauge::default(),
             abandoned: Gauge::default(),
             stuck: Gauge::default(),
@@ -81,6 +88,16 @@ impl JobMetrics {
             "easel_event_streams_open",
             "Event streams that are open",
             counted.streams.clone(),
+        );
+        registry.register(
+            "easel_body_bytes",
+            "Bytes of the bodies of requests in memory",
+            counted.bodies.clone(),
+        );
+        registry.register(
+            "easel_tree_bytes",
+            "Bytes that the trees made of bodies take at most",
+            counted.trees.clone(),
         );
         registry.register(
             "easel_disk_free_bytes",
@@ -128,10 +145,18 @@ impl JobMetrics {
         let _ = self.count_streams.set(Box::new(count));
     }
 
-    /// Shows how many streams are open.
-    pub(crate) fn show_streams(&self) {
+    /// Asks `count` from now on how many bytes bodies and the trees made of them take; whoever comes first is asked.
+    pub(crate) fn watch_memory(&self, count: impl Fn() -> (usize, usize) + Send + Sync + 'static) {
+        let _ = self.count_memory.set(Box::new(count));
+    }
+
+    /// Shows how many streams are open, and what bodies and trees take.
+    pub(crate) fn show_requests(&self) {
         let open = self.count_streams.get().map_or(0, |count| count());
         self.streams.set(i64::try_from(open).unwrap_or(i64::MAX));
+        let (bodies, trees) = self.count_memory.get().map_or((0, 0), |count| count());
+        self.bodies.set(i64::try_from(bodies).unwrap_or(i64::MAX));
+        self.trees.set(i64::try_from(trees).unwrap_or(i64::MAX));
     }
 
     /// Shows how much room the disk has.

@@ -15,6 +15,7 @@ use identity::Sessions;
 use kit::admin::AdminPorts;
 use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
+use kit::threads::LargeWork;
 use store_local::{DatabaseError, OpenError, Store};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -29,7 +30,7 @@ use crate::background::{Background, Loops};
 use crate::config::WorkflowLimits;
 use crate::maintenance::Maintenance;
 use crate::metrics::{CountingFeed, JobMetrics};
-use crate::timer::TokioTimer;
+use crate::timer::{TokioThreads, TokioTimer};
 
 /// How long a claim counts without being renewed; a worker that is lost is noticed after that.
 const LEASE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -145,6 +146,7 @@ impl Stack {
             feed: Arc::new(CountingFeed::new(Arc::new(Hub::new()), metrics.clone())),
             engine: engine.clone(),
             secrets: Secrets::default(),
+            threads: Arc::new(TokioThreads(LargeWork::new())),
         };
         let pace = Arc::new(Pace::default());
         let jobs_config = JobsConfig {
@@ -238,7 +240,7 @@ impl Stack {
         if let Err(poisoned) = self.store.healthy() {
             complaints.push(poisoned.to_string());
         }
-        self.metrics.show_streams();
+        self.metrics.show_requests();
         if let Some(bytes) = self.store.free_bytes() {
             self.metrics.set_free(bytes);
         }

@@ -1,10 +1,11 @@
-//! The clock of the loops and of the requests: the system's.
+//! The clock of the loops and of the requests, and the threads for what takes long: the system's.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use workflow_core::Timer;
+use kit::threads::LargeWork;
+use workflow_core::{Threads, Timer};
 
 /// Wall clock of the system, and waiting that goes by its monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -18,5 +19,15 @@ impl Timer for TokioTimer {
 
     async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
+    }
+}
+
+/// The runtime's threads for what blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct TokioThreads(pub(crate) LargeWork);
+
+impl Threads for TokioThreads {
+    fn run(&self, work: Box<dyn FnOnce() + Send>) {
+        self.0.run(work);
     }
 }

@@ -130,31 +130,66 @@ where
     }
 
     let mut body = PacedBody::new(body, pace);
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
+    let mut gathered = Gathered::new(announced);
     while let Some(frame) = body.frame().await {
         let Ok(chunk) = frame?.into_data() else {
             continue;
         };
-        if first.len() + rest.len() + chunk.len() > limit {
+        if gathered.len() + chunk.len() > limit {
             return Err(too_large());
         }
-        // Most bodies are one chunk, which is handed on as it came.
-        if first.is_empty() && rest.is_empty() {
-            first = chunk;
-        } else {
-            if rest.is_empty() {
-                rest.reserve((announced as usize).clamp(chunk.len(), FIRST_ALLOCATION));
-                rest.extend_from_slice(&std::mem::take(&mut first));
-            }
-            rest.extend_from_slice(&chunk);
+        gathered.push(chunk);
+    }
+    Ok(gathered.whole())
+}
+
+/// The chunks of a body so far. Most bodies are one chunk, which is handed on as it came.
+pub(crate) struct Gathered {
+    announced: usize,
+    first: Bytes,
+    rest: BytesMut,
+}
+
+impl Gathered {
+    /// Of a body that is said to have so many bytes; 0 is said of one whose length is not known.
+    pub(crate) fn new(announced: u64) -> Self {
+        Self {
+            announced: usize::try_from(announced).unwrap_or(usize::MAX),
+            first: Bytes::new(),
+            rest: BytesMut::new(),
         }
     }
-    Ok(if rest.is_empty() {
-        first
-    } else {
-        rest.freeze()
-    })
+
+    pub(crate) fn len(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        if self.first.is_empty() && self.rest.is_empty() {
+            self.first = chunk;
+            return;
+        }
+        if self.rest.is_empty() {
+            let room = self.announced.min(FIRST_ALLOCATION).max(chunk.len());
+            self.rest.reserve(room);
+            self.rest
+                .extend_from_slice(&std::mem::take(&mut self.first));
+        } else if self.rest.capacity() - self.rest.len() < chunk.len() {
+            // Twice as much each time, and in the end no more than comes.
+            let left = self.announced.saturating_sub(self.rest.len());
+            self.rest
+                .reserve(left.min(self.rest.len()).max(chunk.len()));
+        }
+        self.rest.extend_from_slice(&chunk);
+    }
+
+    pub(crate) fn whole(self) -> Bytes {
+        if self.rest.is_empty() {
+            self.first
+        } else {
+            self.rest.freeze()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub mod peers;
 #[cfg(feature = "server")]
 pub mod range;
 #[cfg(feature = "server")]
+pub mod room;
+#[cfg(feature = "server")]
 pub mod routes;
 #[cfg(feature = "server")]
 pub mod semaphore;
@@ -53,6 +55,7 @@ pub use {
     multipart::{Multipart, MultipartError, MultipartLimits, Part},
     origin::{Origin, OriginPolicy},
     peers::PeerSet,
+    room::{BodyRoom, RoomError},
     routes::{Lookup, Params, RouteError, Routes},
     semaphore::{KeyedLimits, KeyedPermit, KeyedSemaphore, NoUnits},
     serve::{

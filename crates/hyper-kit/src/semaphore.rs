@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -158,6 +159,24 @@ impl<K: Clone + Eq + Hash> KeyedSemaphore<K> {
         waiting.done = true;
         drop(waiting);
         Ok(self.permit(key, units))
+    }
+
+    /// Takes units, waiting for them at most this long.
+    ///
+    /// # Errors
+    /// [`NoUnits`] says which bound was in the way, at once or when the time was over.
+    pub async fn acquire_within(
+        &self,
+        key: K,
+        units: usize,
+        longest: Duration,
+    ) -> Result<KeyedPermit<K>, NoUnits> {
+        let bound = match self.try_acquire(key.clone(), units) {
+            Ok(permit) => return Ok(permit),
+            Err(bound) => bound,
+        };
+        let waited = tokio::time::timeout(longest, self.acquire(key, units)).await;
+        waited.unwrap_or(Err(bound))
     }
 
     fn permit(&self, key: K, units: usize) -> KeyedPermit<K> {

@@ -5,18 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Most values of a body, counted by their commas: a view of more would take many times the bytes of the body.
-const MAX_COMMAS: usize = 1_000_000;
-
 /// Parses a body. Of equal keys the last counts, as a provider would read it. Nesting of 128 passes, of 129 does not.
 ///
 /// # Errors
-/// With the reason, if it is no JSON or beyond these bounds.
+/// With the reason, if it is no JSON, or beyond these bounds or those of [`json_text::check`]: a view of more would take many
+/// times the bytes of the body.
 pub(crate) fn view(body: &[u8]) -> Result<Value, String> {
-    let commas = || body.iter().filter(|byte| **byte == b',').count();
-    if body.len() > MAX_COMMAS && commas() > MAX_COMMAS {
-        return Err(format!("the body has more than {MAX_COMMAS} values"));
-    }
+    json_text::check(body).map_err(|error| format!("the body cannot be taken: {error}"))?;
     // As a text, none of its strings is looked through a second time for being one.
     let parsed = match str::from_utf8(body) {
         Ok(text) => serde_json::from_str(text),
@@ -114,7 +109,13 @@ mod tests {
 
     #[test]
     fn a_view_has_a_bounded_number_of_values() {
-        let many = format!("[0{}]", ",0".repeat(MAX_COMMAS + 1));
+        let many = format!("[0{}]", ",0".repeat(json_text::MOST_VALUES));
         view(many.as_bytes()).expect_err("too many");
+        // Lists within lists are values too, and have no commas.
+        let nested = format!(
+            "[{}1]",
+            format!("{}{},", "[".repeat(100), "]".repeat(100)).repeat(20_000)
+        );
+        view(nested.as_bytes()).expect_err("too many");
     }
 }

@@ -88,6 +88,12 @@ pub enum RouterError {
         /// What calls in flight have committed, without this one.
         current_cents: u64,
     },
+    /// Bodies take as much memory as they may: those of the workspace, 429, or all together, 503.
+    #[error("{}", if *.by_workspace { OWN_BODIES } else { ALL_BODIES })]
+    NoRoom {
+        /// Whether the workspace has its share.
+        by_workspace: bool,
+    },
     /// Another request with this key is in flight. 409 `concurrency_limit_exceeded`.
     #[error("a call with this Idempotency-Key is in flight; try again when it has finished")]
     InFlight {
@@ -123,6 +129,11 @@ pub enum RouterError {
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+const OWN_BODIES: &str =
+    "the workspace sends as many large bodies as it may; try again when one of them is done";
+
+const ALL_BODIES: &str = "the service is temporarily unavailable; try again in a moment";
+
 impl RouterError {
     /// The bucket that it is told as.
     #[must_use]
@@ -140,14 +151,18 @@ impl RouterError {
             Self::ModelNotFound { .. } => Bucket::ModelNotFound,
             Self::Forbidden(_) => Bucket::Forbidden,
             Self::NotEnabled => Bucket::NotEnabled,
-            Self::TooManyCalls { .. } | Self::SpendCap { .. } | Self::InFlight { .. } => {
-                Bucket::ConcurrencyLimitExceeded
-            }
+            Self::TooManyCalls { .. }
+            | Self::SpendCap { .. }
+            | Self::NoRoom { by_workspace: true }
+            | Self::InFlight { .. } => Bucket::ConcurrencyLimitExceeded,
             Self::RateLimited { .. } => Bucket::RateLimited,
             Self::Disconnected => Bucket::ClientDisconnected,
             Self::Deadline { .. } => Bucket::DeadlineExceeded,
             Self::Internal(_) => Bucket::InternalError,
-            Self::Unavailable(_) => Bucket::ServiceUnavailable,
+            Self::NoRoom {
+                by_workspace: false,
+            }
+            | Self::Unavailable(_) => Bucket::ServiceUnavailable,
         }
     }
 }

@@ -14,8 +14,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body::Body as _;
 use hyper_kit::origin::is_preflight;
 use hyper_kit::{
-    Application, Body, BoxError, ConnectionInfo, Incoming, Lookup, OriginPolicy, Params, Refusal,
-    RouteError, Routes,
+    Application, Body, BodyRoom, BoxError, ConnectionInfo, Incoming, Lookup, OriginPolicy, Params,
+    Refusal, RouteError, Routes,
 };
 use router_core::{Bucket, ModelId, RequestId};
 use uuid::Uuid;
@@ -39,6 +39,7 @@ struct Inner {
     service: RouterService,
     routes: Routes<Route>,
     origins: OriginPolicy,
+    room: BodyRoom<AccountId>,
 }
 
 /// What a path and a method lead to.
@@ -159,6 +160,7 @@ pub fn routes(service: RouterService) -> Result<RouterApi, RouteError> {
     let inner = Inner {
         routes: Routes::new(&service.config.address.mount_prefix, table)?,
         origins: origins::policy(&service.config.allowed_origins),
+        room: BodyRoom::new(service.config.body_bytes),
         service,
     };
     Ok(RouterApi {
@@ -178,6 +180,12 @@ impl RouterApi {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         under("/v1") || (self.inner.service.config.aliases && under("/v2/models"))
+    }
+
+    /// Tells how many bytes the bodies of calls take in memory, also to whoever outlives the API.
+    pub fn memory_counter(&self) -> impl Fn() -> usize + Send + Sync + use<> {
+        let room = self.inner.room.clone();
+        move || room.used()
     }
 
     /// Answers one request; unknown paths too, so that whatever a server does not serve itself may come here.
@@ -295,7 +303,7 @@ impl RouterApi {
                 drop((asked, head));
                 let opened = running?;
                 watched.found(Some(opened.model()));
-                return Ok(Begun::Waits(opened.run(body).await?));
+                return Ok(Begun::Waits(opened.run(body, &self.inner.room).await?));
             }
             Operation::Document => Ok(reply::json_bytes(StatusCode::OK, OPENAPI)),
         };

@@ -3,10 +3,11 @@
 //! The connection reads the body and then carries the call out while it waits; nothing of the request is held meanwhile. When
 //! the client leaves, what runs goes on as a task of its own. Wherever that is, the call is written down.
 
+use accounts::AccountId;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Response, StatusCode};
-use hyper_kit::{Body, BodyError, read_limited};
+use hyper_kit::{Body, BodyError, BodyRoom, RoomError};
 use jiff::Timestamp;
 use router_core::{
     Answered, Bucket, CallHead, Execution, ModelId, OpenCall, RequestId, RouterError, Waiter,
@@ -15,13 +16,14 @@ use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Asked;
-use crate::errors::ApiError;
+use crate::errors::{ApiError, no_room};
 use crate::headers::{IDEMPOTENCY_KEY, REPLAYED, YES};
 use crate::{RouterService, delivery, reply};
 
 /// A call whose body is to be read. Dropping it means that the client left.
 pub(crate) struct Opened<'a> {
     call: Option<OpenCall>,
+    account: AccountId,
     service: &'a RouterService,
 }
 
@@ -64,6 +66,7 @@ pub(crate) fn open<'a>(
     let call = service.router.open(&asked.caller, call, now)?;
     Ok(Opened {
         call: Some(call),
+        account: asked.caller.account.clone(),
         service,
     })
 }
@@ -102,14 +105,19 @@ pub fn detach(executions: TaskTracker) -> impl FnOnce(Execution) + Send {
 }
 
 impl Opened<'_> {
-    /// Reads the body.
+    /// Reads the body, once it has room; its bytes have it for as long as they are kept.
     ///
     /// # Errors
-    /// If it cannot be read.
-    pub(crate) async fn run(self, body: Body) -> Result<Begun, BodyError> {
+    /// If it cannot be read, or has no room.
+    pub(crate) async fn run(
+        self,
+        body: Body,
+        room: &BodyRoom<AccountId>,
+    ) -> Result<Begun, RoomError> {
         let service = self.service;
         let config = &service.config;
-        let body = match read_limited(body, config.body_bytes, config.read_pace).await {
+        let read = room.read(&self.account, body, config.body_bytes, config.read_pace);
+        let body = match read.await {
             Ok(body) => body,
             Err(error) => {
                 self.refuse(&error);
@@ -135,13 +143,14 @@ impl Opened<'_> {
     }
 
     /// Ends the call because its body could not be read.
-    fn refuse(mut self, error: &BodyError) {
+    fn refuse(mut self, error: &RoomError) {
         let error = match error {
-            BodyError::TooLarge { limit } => RouterError::TooLarge {
+            RoomError::Body(BodyError::TooLarge { limit }) => RouterError::TooLarge {
                 limit_bytes: *limit,
             },
-            BodyError::Idle => RouterError::Malformed(error.to_string()),
-            BodyError::Broken(_) => RouterError::Disconnected,
+            RoomError::Body(BodyError::Idle) => RouterError::Malformed(error.to_string()),
+            RoomError::Body(BodyError::Broken(_)) => RouterError::Disconnected,
+            RoomError::NoRoom(bound) => no_room(*bound),
         };
         self.end(error);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::{ALLOW, CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use hyper_kit::{Body, BodyError, Refusal};
+use hyper_kit::{Body, BodyError, NoUnits, Refusal, RoomError};
 use identity::IdentityError;
 use router_core::{
     Answer, Bucket, ModelId, Outcome, Refusal as ContentRefusal, RequestId, RouterError,
@@ -36,6 +36,9 @@ pub(crate) enum ApiError {
     /// The body could not be read.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// The body had no room.
+    #[error(transparent)]
+    NoRoom(#[from] NoUnits),
     /// The plumbing refused the request, or met a panic.
     #[error("{}", .0.message())]
     Refused(Refusal),
@@ -67,6 +70,7 @@ impl ApiError {
             Self::Identity(IdentityError::Unauthorized) => Bucket::Unauthorized,
             Self::Identity(IdentityError::Accounts(_)) => Bucket::ServiceUnavailable,
             Self::NoRoute | Self::MethodNotAllowed(_) | Self::Body(_) => Bucket::InvalidInput,
+            Self::NoRoom(bound) => no_room(*bound).bucket(),
             Self::Refused(Refusal::Panicked) => Bucket::InternalError,
             Self::Refused(_) => Bucket::InvalidInput,
         }
@@ -119,6 +123,7 @@ impl ApiError {
             Self::Body(error @ BodyError::Broken(_)) => {
                 invalid(StatusCode::BAD_REQUEST, &error.to_string())
             }
+            Self::NoRoom(bound) => of_router(&no_room(*bound)),
             Self::Refused(refusal @ Refusal::Panicked) => Told::of(
                 refusal.status(),
                 Bucket::InternalError,
@@ -126,6 +131,22 @@ impl ApiError {
             ),
             Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
         }
+    }
+}
+
+impl From<RoomError> for ApiError {
+    fn from(error: RoomError) -> Self {
+        match error {
+            RoomError::Body(error) => error.into(),
+            RoomError::NoRoom(bound) => bound.into(),
+        }
+    }
+}
+
+/// What the router says where bodies have no room.
+pub(crate) fn no_room(bound: NoUnits) -> RouterError {
+    RouterError::NoRoom {
+        by_workspace: bound == NoUnits::Key,
     }
 }
 
@@ -169,9 +190,13 @@ fn of_router(error: &RouterError) -> Told {
             &not_found(suggestions),
         ),
         RouterError::Forbidden(_) | RouterError::NotEnabled => plain(StatusCode::FORBIDDEN),
-        RouterError::TooManyCalls { .. } => {
+        RouterError::TooManyCalls { .. } | RouterError::NoRoom { by_workspace: true } => {
             plain(StatusCode::TOO_MANY_REQUESTS).with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S))
         }
+        RouterError::NoRoom {
+            by_workspace: false,
+        } => plain(StatusCode::SERVICE_UNAVAILABLE)
+            .with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S)),
         RouterError::SpendCap {
             limit_cents,
             current_cents,

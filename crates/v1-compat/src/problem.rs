@@ -160,12 +160,15 @@ fn extra_info(error: &ValidationError) -> Map<String, Value> {
         | ValidationErrorKind::ValueSmallerThanMin
         | ValidationErrorKind::ValueBiggerThanMax
         | ValidationErrorKind::ValueNotInList
+        | ValidationErrorKind::TextTooLong { .. }
         | ValidationErrorKind::InvalidFile { .. } => {}
     }
     put("input_name", error.input.clone().unwrap_or_default().into());
     let is_plain = matches!(
         error.kind,
-        ValidationErrorKind::RequiredInputMissing | ValidationErrorKind::InvalidFile { .. }
+        ValidationErrorKind::RequiredInputMissing
+            | ValidationErrorKind::TextTooLong { .. }
+            | ValidationErrorKind::InvalidFile { .. }
     );
     if is_plain {
         return extra;
@@ -200,6 +203,7 @@ fn extra_info(error: &ValidationError) -> Map<String, Value> {
         | ValidationErrorKind::MissingNodeType { .. }
         | ValidationErrorKind::DependencyCycle { .. }
         | ValidationErrorKind::RequiredInputMissing
+        | ValidationErrorKind::TextTooLong { .. }
         | ValidationErrorKind::InvalidFile { .. } => {
             put("received_value", error.received.clone().unwrap_or_default());
         }

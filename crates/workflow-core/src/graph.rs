@@ -15,6 +15,9 @@ use crate::{NodeDefinition, NodeId};
 /// Most nodes a graph may have.
 pub const MAX_NODES: usize = 50_000;
 
+/// Most bytes of a text in a graph, names of nodes and inputs included: far more than a prompt has. Files are uploaded.
+pub const MAX_TEXT_BYTES: usize = 1 << 20;
+
 /// A submitted graph, not validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
@@ -49,6 +52,14 @@ pub enum GraphError {
     /// More nodes than [`MAX_NODES`].
     #[error("the workflow has more than {MAX_NODES} nodes")]
     TooManyNodes,
+    /// More values than a tree of it may have.
+    #[error("the workflow cannot be taken: {0}")]
+    TooLarge(#[from] json_text::TooLarge),
+    /// A text of more than [`MAX_TEXT_BYTES`] outside of the inputs of its nodes.
+    #[error(
+        "the workflow has a text of more than {MAX_TEXT_BYTES} bytes; shorten it, or upload it as a file"
+    )]
+    TextTooLong,
 }
 
 /// What stands in an input of a submitted node.
@@ -146,11 +157,36 @@ impl Graph {
         }
     }
 
+    /// The inputs whose texts are longer than [`MAX_TEXT_BYTES`], with the bytes of the longest one in each.
+    pub(crate) fn long_texts(&self) -> impl Iterator<Item = (&NodeId, &Node, &String, usize)> {
+        self.nodes.iter().flat_map(|(id, node)| {
+            let inputs = node.inputs.iter();
+            inputs.filter_map(move |(name, value)| {
+                let bytes = longest_text(value);
+                (bytes > MAX_TEXT_BYTES).then_some((id, node, name, bytes))
+            })
+        })
+    }
+
     /// The nodes, in the order sent.
     #[must_use]
     pub fn nodes(&self) -> &IndexMap<NodeId, Node> {
         &self.nodes
     }
+}
+
+/// Bytes of the longest text in a value. The parser bounds the depth, so recursion is safe.
+fn longest_text(value: &Value) -> usize {
+    let longest = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        Value::String(text) => Some(text.len()),
+        Value::Array(items) => items.iter().map(longest_text).max(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| name.len().max(longest_text(value)))
+            .max(),
+    };
+    longest.unwrap_or(0)
 }
 
 impl Node {

@@ -12,10 +12,12 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 
 use crate::pace::Pace;
+use crate::threads::aside;
 use crate::{
-    AccountFollower, Durability, Engine, Follower, GraphError, Job, JobBody, JobChange, JobCursor,
-    JobEvent, JobFeed, JobId, JobLog, JobQuery, JobQueue, JobStatus, JobStore, NodeCatalog,
-    NodeErrors, NodeId, Progress, Reference, SaveJob, SaveOutcome, Secrets, StoreError, Validation,
+    Abandoned, AccountFollower, Durability, Engine, Follower, GraphError, Job, JobBody, JobChange,
+    JobCursor, JobEvent, JobFeed, JobId, JobLog, JobQuery, JobQueue, JobStatus, JobStore,
+    NodeCatalog, NodeErrors, NodeId, Progress, Reference, SaveJob, SaveOutcome, Secrets,
+    StoreError, Threads, Validation,
 };
 
 pub use submit::Submission;
@@ -44,6 +46,8 @@ pub struct JobPorts {
     pub engine: Arc<dyn Engine>,
     /// Secrets of submissions, in this process only.
     pub secrets: Secrets,
+    /// Where large graphs are read and validated.
+    pub threads: Arc<dyn Threads>,
 }
 
 /// What an operator settles.
@@ -137,6 +141,9 @@ pub enum JobsError {
     /// The job store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A large submission was not worked through: a fault of the program, or its end.
+    #[error(transparent)]
+    Abandoned(#[from] Abandoned),
     /// The asset store failed.
     #[error("looking up the workflow's files failed")]
     Assets(#[source] AssetsError),
@@ -162,6 +169,19 @@ impl Jobs {
             calls_partners: false,
             ..self.clone()
         }
+    }
+
+    /// Does work on a text of so many bytes, for whoever hands graphs in and out: here while they are few, else on a thread
+    /// where nobody waits for it.
+    ///
+    /// # Errors
+    /// If the work panics, or the program stops.
+    pub async fn aside<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Abandoned> {
+        aside(&*self.ports.threads, bytes, work).await
     }
 
     /// A job as it stands.

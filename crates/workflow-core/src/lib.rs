@@ -26,6 +26,7 @@ mod report;
 mod seat;
 mod secrets;
 mod store;
+mod threads;
 mod timer;
 mod validate;
 mod worker;
@@ -41,8 +42,8 @@ pub use feed::{
     Live, Preview,
 };
 pub use graph::{
-    AssetReference, Graph, GraphError, Input, MAX_NODES, Node, NodeInput, ResolvedFile,
-    ResolvedFiles, ValidGraph, ValidNode,
+    AssetReference, Graph, GraphError, Input, MAX_NODES, MAX_TEXT_BYTES, Node, NodeInput,
+    ResolvedFile, ResolvedFiles, ValidGraph, ValidNode,
 };
 pub use id::{JobId, NodeId, WorkerId};
 pub use image_tools::{
@@ -70,6 +71,7 @@ pub use store::{
     Durability, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery, JobStore,
     Placement, QueueBounds, SaveJob, SaveOutcome, StoreError,
 };
+pub use threads::{Abandoned, Threads};
 pub use timer::Timer;
 pub use validate::{NodeErrors, Validation, ValidationError, ValidationErrorKind, validate};
 pub use worker::{Worker, WorkerConfig};

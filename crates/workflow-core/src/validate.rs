@@ -112,11 +112,42 @@ pub enum ValidationErrorKind {
     ValueBiggerThanMax,
     /// A word that is not among the choices.
     ValueNotInList,
+    /// A text of more than [`crate::MAX_TEXT_BYTES`].
+    TextTooLong {
+        /// How many bytes it has.
+        bytes: usize,
+    },
     /// A file that the account does not have.
     InvalidFile {
         /// How the graph names it.
         name: String,
     },
+}
+
+impl Validation {
+    /// The errors of a graph whose texts are too long; `None` if none is. They are found wherever they stand, since the graph is
+    /// kept whole.
+    pub(crate) fn of_long_texts(graph: &Graph) -> Option<Self> {
+        let mut errors = IndexMap::new();
+        for (id, node, input, bytes) in graph.long_texts() {
+            let of_node = errors.entry(id.clone()).or_insert_with(|| NodeErrors {
+                class_type: node.class_type.clone(),
+                errors: Vec::new(),
+                dependent_outputs: Vec::new(),
+            });
+            of_node.errors.push(ValidationError {
+                input: Some(input.clone()),
+                definition: None,
+                received: None,
+                kind: ValidationErrorKind::TextTooLong { bytes },
+            });
+        }
+        (!errors.is_empty()).then_some(Self {
+            graph: None,
+            invalid_outputs: Vec::new(),
+            errors,
+        })
+    }
 }
 
 /// A graph whose nodes go by their position: what the parts of the validator share.

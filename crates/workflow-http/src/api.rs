@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::access::{self, Observed};
 use crate::links::Links;
+use crate::memory::Memory;
 use crate::streams::Streams;
 use crate::uploads::Uploads;
 use crate::v1::V1Service;
@@ -47,6 +48,7 @@ struct Inner {
     origins: OriginPolicy,
     streams: Streams,
     uploads: Uploads,
+    memory: Memory,
 }
 
 /// What a path and a method lead to.
@@ -75,6 +77,7 @@ pub(crate) struct Call<'a> {
     pub(crate) service: &'a WorkflowService,
     pub(crate) streams: &'a Streams,
     pub(crate) uploads: &'a Uploads,
+    pub(crate) memory: &'a Memory,
     pub(crate) head: &'a Parts,
     pub(crate) params: Params,
     pub(crate) standing: Standing,
@@ -106,6 +109,7 @@ pub fn routes(service: WorkflowService) -> Result<WorkflowApi, RouteError> {
         origins: address::policy(&service.config),
         streams: Streams::default(),
         uploads: Uploads::default(),
+        memory: Memory::new(&service.config),
         service,
     };
     Ok(WorkflowApi {
@@ -186,6 +190,13 @@ impl WorkflowApi {
         move || streams.count()
     }
 
+    /// Tells how many bytes the bodies of requests take in memory, and how many the trees made of them; otherwise as
+    /// [`WorkflowApi::stream_counter`].
+    pub fn memory_counter(&self) -> impl Fn() -> (usize, usize) + Send + Sync + use<> {
+        let memory = self.inner.memory.clone();
+        move || memory.used()
+    }
+
     fn context(&self) -> RequestContext {
         RequestContext {
             request_id: Uuid::new_v4(),
@@ -221,6 +232,7 @@ impl WorkflowApi {
                 v1: older,
                 streams: &self.inner.streams,
                 uploads: &self.inner.uploads,
+                memory: &self.inner.memory,
                 origins: &self.inner.origins,
                 head,
                 params,
@@ -265,6 +277,7 @@ impl WorkflowApi {
             service,
             streams: &self.inner.streams,
             uploads: &self.inner.uploads,
+            memory: &self.inner.memory,
             head,
             params: params.ok_or(ApiError::NotFound)?,
             standing,

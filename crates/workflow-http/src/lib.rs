@@ -9,6 +9,7 @@ mod address;
 mod api;
 mod content;
 mod links;
+mod memory;
 mod service;
 mod signed;
 mod streams;

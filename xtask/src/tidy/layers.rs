@@ -51,8 +51,13 @@ const fn layer(name: &'static str, room: Room, uses: &'static [&'static str]) ->
 pub const LAYERS: &[Layer] = &[
     layer("accounts", Room::Domain, &[]),
     layer("asset-store", Room::Domain, &["accounts"]),
-    layer("router-core", Room::Domain, &["accounts"]),
-    layer("workflow-core", Room::Domain, &["accounts", "asset-store"]),
+    layer("json-text", Room::Domain, &[]),
+    layer("router-core", Room::Domain, &["accounts", "json-text"]),
+    layer(
+        "workflow-core",
+        Room::Domain,
+        &["accounts", "asset-store", "json-text"],
+    ),
     layer(
         "v1-compat",
         Room::Domain,
@@ -68,6 +73,7 @@ pub const LAYERS: &[Layer] = &[
             "asset-store",
             "hyper-kit",
             "identity",
+            "json-text",
             "v1-compat",
             "workflow-core",
         ],

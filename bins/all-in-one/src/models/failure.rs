@@ -78,6 +78,7 @@ pub(super) fn of_submission(error: &JobsError, template: &Template) -> Failure {
         JobsError::NotReady { .. } | JobsError::Stopped => Failure::Transient {
             message: "nothing can run here yet; try again later".to_owned(),
         },
+        JobsError::Abandoned(_) => failed(Ran::Nothing, "the graph was not read to its end"),
         JobsError::Assets(_) => failed(Ran::Nothing, "the pictures cannot be looked up"),
         JobsError::Store(StoreError::Unavailable(_)) => {
             failed(Ran::Perhaps, "whether the run was taken in is unknown")

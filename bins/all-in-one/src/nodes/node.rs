@@ -113,6 +113,7 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         }
         // What was dispatched goes on.
         RouterError::Deadline { .. } => Some(Duration::ZERO),
+        RouterError::NoRoom { .. } => Some(Duration::ZERO),
         RouterError::TooManyCalls { limit } if *limit > 0 => Some(Duration::ZERO),
         // A call that is dearer than the whole cap is refused when nothing else runs.
         RouterError::SpendCap { current_cents, .. } if *current_cents > 0 => Some(Duration::ZERO),

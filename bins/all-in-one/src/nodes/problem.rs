@@ -38,6 +38,7 @@ pub(super) fn of(error: &RouterError, caller: &Standing) -> NodeError {
         | RouterError::KeyConflict => invalid(error.to_string()),
         RouterError::TooManyCalls { .. }
         | RouterError::SpendCap { .. }
+        | RouterError::NoRoom { .. }
         | RouterError::RateLimited { .. } => NodeError::new("RateLimitError", error.to_string()),
         RouterError::ModelNotFound { .. } => {
             unusable("the catalog of this server has this model no more")

@@ -1,3 +1,5 @@
+//! Keys at their bounds, waiters in their order, and histories made up at random.
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

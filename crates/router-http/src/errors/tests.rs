@@ -107,6 +107,8 @@ fn samples() -> Vec<ApiError> {
         },
         RouterError::Internal("a path".into()),
         RouterError::Unavailable("a path".into()),
+        no_room(NoUnits::Key),
+        no_room(NoUnits::Total),
     ];
     let others = vec![
         IdentityError::Unauthorized.into(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use accounts::{AccountId, Fingerprint, Tier};
 use asset_store::{Asset, AssetId, AssetQuery, AssetsError, BlobHash, FilePath, KeyClaim};
 use bytes::Bytes;
+use indexmap::IndexMap;
 use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
@@ -14,8 +15,8 @@ use super::{Jobs, JobsError, Submitted};
 use crate::references::{Reference, references};
 use crate::{
     Availability, Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody, JobChange,
-    JobId, JobStatus, Metadata, NodeCatalog, Placement, Plan, Progress, QueueBounds, ResolvedFile,
-    ResolvedFiles, validate,
+    JobId, JobStatus, MAX_TEXT_BYTES, Metadata, NodeCatalog, NodeErrors, NodeId, Placement, Plan,
+    Progress, QueueBounds, ResolvedFile, ResolvedFiles, Validation, validate,
 };
 
 /// How long a submission's idempotency key is kept at least; it lives as long as its job.
@@ -87,44 +88,33 @@ impl Jobs {
         now: Timestamp,
     ) -> Result<Submitted, JobsError> {
         let catalog = self.catalog()?;
-        let value: Value =
-            serde_json::from_slice(&submission.workflow).map_err(|_| GraphError::NotAnObject)?;
-        let fingerprint = fingerprint(&value, &submission.metadata);
-        let graph = Graph::from_value(value)?;
-        let files = self
-            .resolve(&submission, references(&graph, &catalog), now)
-            .await?;
-        let targets = submission.targets.as_deref();
-        let mut validation = validate(&graph, &catalog, &files, targets);
-        let runs_in_part = submission.partial && validation.graph.is_some();
-        if !validation.errors.is_empty() && !runs_in_part {
-            return Err(JobsError::Invalid(Box::new(validation)));
-        }
-        let valid = validation.graph.take().ok_or(JobsError::NoOutputs)?;
-        if !self.calls_partners && submission.secret.is_none() {
-            let nodes = valid.nodes.values().map(|node| &node.definition);
-            let (mut classes, mut providers) = (BTreeSet::new(), BTreeSet::new());
-            for definition in nodes.filter(|definition| definition.calls_partners()) {
-                classes.insert(definition.class.clone());
-                providers.extend(definition.provider().map(str::to_owned));
-            }
-            if !classes.is_empty() {
-                return Err(JobsError::PartnersForbidden { classes, providers });
-            }
-        }
-        // What was valid now is what runs, whatever another validation might say later.
-        let outputs = || valid.outputs.iter().map(ToString::to_string).collect();
-        let targets = (submission.partial || submission.targets.is_some()).then(outputs);
-        let plan = Plan::of(&valid);
+        let bytes = submission.workflow.len();
+        let read = self.aside(bytes, move || {
+            let read = Read::of(&submission, &catalog);
+            (submission, catalog, read)
+        });
+        let (submission, catalog, read) = read.await?;
+        let Read {
+            graph,
+            fingerprint,
+            references,
+        } = read?;
+        let files = self.resolve(&submission, references, now).await?;
+        let calls_partners = self.calls_partners;
+        let checked = self.aside(bytes, move || {
+            // The graph goes where it was looked at: taking a large one apart again takes long as well.
+            let checked = Checked::of(&graph, &catalog, &files, &submission, calls_partners);
+            (submission, files, checked)
+        });
+        let (submission, files, checked) = checked.await?;
+        let Checked {
+            classes,
+            targets,
+            nodes_total,
+            errors,
+        } = checked?;
 
         let (id, has_secret) = (submission.id, submission.secret.is_some());
-        let mut classes: Vec<String> = valid
-            .nodes
-            .values()
-            .map(|node| node.definition.class.clone())
-            .collect();
-        classes.sort_unstable();
-        classes.dedup();
         let placement = Placement {
             classes,
             needs_secret: has_secret,
@@ -156,7 +146,7 @@ impl Jobs {
                 id,
                 submission.account,
                 submission.metadata,
-                plan.nodes_total(),
+                nodes_total,
                 submission.tier.job_retention,
                 now,
             ),
@@ -185,13 +175,13 @@ impl Jobs {
                 Ok(Submitted {
                     view: self.view(job).await?,
                     replayed: false,
-                    node_errors: validation.errors,
+                    node_errors: errors,
                 })
             }
             InsertJobOutcome::Replayed(job) => Ok(Submitted {
                 view: self.view(job).await?,
                 replayed: true,
-                node_errors: validation.errors,
+                node_errors: errors,
             }),
             InsertJobOutcome::KeyReused(id) => Err(JobsError::KeyReused(id)),
             InsertJobOutcome::QueueFull => Err(JobsError::QueueFull {
@@ -330,6 +320,87 @@ impl Jobs {
             error: None,
             metadata,
         }
+    }
+}
+
+/// A graph, read.
+struct Read {
+    graph: Graph,
+    fingerprint: Fingerprint,
+    references: Vec<Reference>,
+}
+
+impl Read {
+    fn of(submission: &Submission, catalog: &NodeCatalog) -> Result<Self, JobsError> {
+        let text = &submission.workflow[..];
+        json_text::check(text).map_err(GraphError::TooLarge)?;
+        let may_be_long = text.len() > MAX_TEXT_BYTES;
+        let has_long = may_be_long && json_text::measure(text).longest_text > MAX_TEXT_BYTES;
+        let value: Value = serde_json::from_slice(text).map_err(|_| GraphError::NotAnObject)?;
+        let fingerprint = fingerprint(&value, &submission.metadata);
+        let graph = Graph::from_value(value)?;
+        if has_long {
+            let found = Validation::of_long_texts(&graph);
+            let found = found.ok_or(GraphError::TextTooLong)?;
+            return Err(JobsError::Invalid(Box::new(found)));
+        }
+        Ok(Self {
+            references: references(&graph, catalog),
+            graph,
+            fingerprint,
+        })
+    }
+}
+
+/// What is kept of a graph that can run.
+struct Checked {
+    /// The classes of its nodes, in order, each once.
+    classes: Vec<String>,
+    /// The outputs to run, unless all of them do.
+    targets: Option<Vec<String>>,
+    nodes_total: u32,
+    /// What is wrong with the outputs that do not run.
+    errors: IndexMap<NodeId, NodeErrors>,
+}
+
+impl Checked {
+    fn of(
+        graph: &Graph,
+        catalog: &NodeCatalog,
+        files: &ResolvedFiles,
+        submission: &Submission,
+        calls_partners: bool,
+    ) -> Result<Self, JobsError> {
+        let targets = submission.targets.as_deref();
+        let mut validation = validate(graph, catalog, files, targets);
+        let runs_in_part = submission.partial && validation.graph.is_some();
+        if !validation.errors.is_empty() && !runs_in_part {
+            return Err(JobsError::Invalid(Box::new(validation)));
+        }
+        let valid = validation.graph.take().ok_or(JobsError::NoOutputs)?;
+        if !calls_partners && submission.secret.is_none() {
+            let nodes = valid.nodes.values().map(|node| &node.definition);
+            let (mut classes, mut providers) = (BTreeSet::new(), BTreeSet::new());
+            for definition in nodes.filter(|definition| definition.calls_partners()) {
+                classes.insert(definition.class.clone());
+                providers.extend(definition.provider().map(str::to_owned));
+            }
+            if !classes.is_empty() {
+                return Err(JobsError::PartnersForbidden { classes, providers });
+            }
+        }
+        let nodes = valid.nodes.values();
+        let mut classes: Vec<String> = nodes.map(|node| node.definition.class.clone()).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        // What was valid now is what runs, whatever another validation might say later.
+        let outputs = || valid.outputs.iter().map(ToString::to_string).collect();
+        Ok(Self {
+            classes,
+            targets: (submission.partial || submission.targets.is_some()).then(outputs),
+            nodes_total: Plan::of(&valid).nodes_total(),
+            errors: validation.errors,
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{ValidationError, ValidationErrorKind};
-use crate::{InputDefinition, NodeId, Socket, python_repr, python_str};
+use crate::{InputDefinition, MAX_TEXT_BYTES, NodeId, Socket, python_repr, python_str};
 
 /// Most choices that are listed.
 const MOST_CHOICES: usize = 20;
@@ -32,7 +32,7 @@ impl ValidationErrorKind {
             Self::ValueSmallerThanMin => "value_smaller_than_min",
             Self::ValueBiggerThanMax => "value_bigger_than_max",
             Self::ValueNotInList => "value_not_in_list",
-            Self::InvalidFile { .. } => "custom_validation_failed",
+            Self::TextTooLong { .. } | Self::InvalidFile { .. } => "custom_validation_failed",
         }
     }
 }
@@ -95,7 +95,7 @@ impl ValidationError {
                 )
             }
             ValidationErrorKind::ValueNotInList => "Value not in list".to_owned(),
-            ValidationErrorKind::InvalidFile { .. } => {
+            ValidationErrorKind::TextTooLong { .. } | ValidationErrorKind::InvalidFile { .. } => {
                 "Custom validation failed for node".to_owned()
             }
         }
@@ -140,6 +140,7 @@ impl ValidationError {
                 };
                 format!("{input}: '{}' not in {listed}", self.received_text())
             }
+            ValidationErrorKind::TextTooLong { .. } => format!("{input} - {}", self.reason()),
             ValidationErrorKind::InvalidFile { name } => {
                 format!("{input} - Invalid {} file: {name}", self.file_kind())
             }
@@ -189,6 +190,9 @@ impl ValidationError {
                     }
                     choices => format!("'{quoted}' is not one of {}", choices.join(", ")),
                 }
+            }
+            ValidationErrorKind::TextTooLong { bytes } => {
+                format!("the text has {bytes} bytes and may have {MAX_TEXT_BYTES}; shorten it, or upload it as a file")
             }
             ValidationErrorKind::InvalidFile { name } => {
                 format!("there is no file '{}' in this account; upload it first", short(name))

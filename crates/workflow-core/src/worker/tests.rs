@@ -14,6 +14,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use uuid::Uuid;
 
 use super::*;
+use crate::threads::tests::AtOnce;
 use crate::{
     CommitError, Durability, Engine, Hub, JobErrorCode, JobEvent, JobOutput, JobStatus, JobStore,
     Jobs, JobsConfig, MemoryJobs, Metadata, NodeCatalog, NodeDefinition, NodeEvent, OutputContent,
@@ -284,6 +285,7 @@ impl Bench {
             feed: Arc::new(Hub::new()),
             engine: Arc::new(engine),
             secrets: Secrets::default(),
+            threads: Arc::new(AtOnce::default()),
         };
         let pace = Arc::new(Pace::default());
         let assets = Assets::new(

@@ -26,8 +26,8 @@ use workflow_core::{
     Availability, ClaimRequest, Durability, Engine, FileSource, Hub, InputDefinition, Job,
     JobChange, JobEvent, JobFeed, JobId, JobPorts, JobQueue, JobStore, Jobs, JobsConfig,
     MemoryJobs, NewOutput, NodeCatalog, NodeDefinition, OutputDefinition, OutputKind, OutputName,
-    Pace, Preview, Progress, RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Ticket,
-    Timer, WorkerId,
+    Pace, Preview, Progress, RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Threads,
+    Ticket, Timer, WorkerId,
 };
 
 use crate::{Observed, WorkflowApi, WorkflowConfig, WorkflowService, routes};
@@ -63,6 +63,15 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
+}
+
+/// Threads that do the work at once.
+struct AtOnce;
+
+impl Threads for AtOnce {
+    fn run(&self, work: Box<dyn FnOnce() + Send>) {
+        work();
+    }
 }
 
 /// An engine that knows three classes and is never asked to run any.
@@ -112,6 +121,7 @@ impl Rig {
                 available: Arc::clone(&self.available),
             }),
             secrets: self.secrets.clone(),
+            threads: Arc::new(AtOnce),
         };
         let config = JobsConfig { queued_jobs: 100 };
         let observed = Arc::new(Mutex::new(Vec::new()));

@@ -8,7 +8,7 @@ use asset_store::AssetsError;
 use http::header::{ALLOW, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper_kit::multipart::MultipartError;
-use hyper_kit::{Body, BodyError, NotWebSocket, Refusal};
+use hyper_kit::{Body, BodyError, NoUnits, NotWebSocket, Refusal, RoomError};
 use identity::IdentityError;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -16,6 +16,7 @@ use v1_compat::{InvalidView, PromptProblem, PromptRefusal, UserFilesError, valid
 use workflow_core::{GraphError, ImageToolsError, JobsError, Reference};
 
 use super::reply;
+use crate::memory::IntakeError;
 use crate::uploads::TooManyUploads;
 use crate::v2::errors::chain;
 
@@ -67,6 +68,9 @@ pub(crate) enum ApiError {
     /// The body could not be read.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// The body, or the tree made of it, would take more memory than there is for it now, or ever.
+    #[error(transparent)]
+    Intake(#[from] IntakeError),
     /// The form could not be read.
     #[error(transparent)]
     Form(#[from] MultipartError),
@@ -104,6 +108,9 @@ pub(crate) enum ApiError {
     #[error("{}", .0.message())]
     Refused(Refusal),
 }
+
+/// When to try again where memory is short, in seconds: any large request may be done at any moment.
+const BUSY_RETRY_S: u64 = 1;
 
 /// The code of whatever is the service's own fault.
 const FAULT: &str = "INTERNAL_SERVER_ERROR";
@@ -197,13 +204,8 @@ impl ApiError {
                 ImageToolsError::Absent => not_found(),
                 ImageToolsError::Failed(_) => fault(),
             },
-            Self::Body(error) => match error {
-                BodyError::TooLarge { limit } => too_large(format!(
-                    "the body is larger than the {limit} bytes that are taken; send less"
-                )),
-                BodyError::Idle => slow(error.to_string()),
-                BodyError::Broken(_) => bad(error.to_string()),
-            },
+            Self::Body(error) => of_body(error),
+            Self::Intake(error) => of_intake(error),
             Self::Form(error) => match error {
                 MultipartError::NotMultipart
                 | MultipartError::NoBoundary
@@ -264,6 +266,40 @@ impl From<PromptRefusal> for ApiError {
     }
 }
 
+fn of_body(error: &BodyError) -> Answer {
+    match error {
+        BodyError::TooLarge { limit } => too_large(format!(
+            "the body is larger than the {limit} bytes that are taken; send less"
+        )),
+        BodyError::Idle => slow(error.to_string()),
+        BodyError::Broken(_) => bad(error.to_string()),
+    }
+}
+
+fn of_intake(error: &IntakeError) -> Answer {
+    match error {
+        IntakeError::Body(RoomError::Body(error)) => of_body(error),
+        IntakeError::Body(RoomError::NoRoom(bound)) | IntakeError::NoRoom(bound) => {
+            too_busy(*bound)
+        }
+        IntakeError::TooLarge(_) => bad(error.to_string()),
+        IntakeError::Abandoned(_) => fault(),
+    }
+}
+
+fn too_busy(bound: NoUnits) -> Answer {
+    let message = match bound {
+        NoUnits::Key => {
+            "the account has as much in memory as it may; try again when one of its large requests is done"
+        }
+        NoUnits::Total | NoUnits::Never => {
+            "the service has as much in memory as it may; try again after the seconds that `Retry-After` tells"
+        }
+    };
+    plain(StatusCode::TOO_MANY_REQUESTS, "TOO_BUSY", message)
+        .with(RETRY_AFTER, HeaderValue::from(BUSY_RETRY_S))
+}
+
 fn of_jobs(error: &JobsError) -> Answer {
     let refused = |kind, message: &str, details: String| {
         let problem = PromptProblem::new(kind, message, details);
@@ -281,6 +317,9 @@ fn of_jobs(error: &JobsError) -> Answer {
         }
         JobsError::Graph(error @ GraphError::UiFormat) => {
             refused("missing_node_type", &error.to_string(), "Node ID '#nodes'".to_owned())
+        }
+        JobsError::Graph(error @ (GraphError::TooLarge(_) | GraphError::TextTooLong)) => {
+            refused("invalid_prompt", "The prompt is invalid", error.to_string())
         }
         JobsError::Graph(error @ GraphError::TooManyNodes) => {
             let problem = PromptProblem::new("WORKFLOW_TOO_LARGE", error.to_string(), "");
@@ -322,7 +361,10 @@ fn of_jobs(error: &JobsError) -> Answer {
         }
         JobsError::NotFound => not_found(),
         // v1 submissions have no idempotency keys.
-        JobsError::KeyReused(_) | JobsError::Store(_) | JobsError::Assets(_) => fault(),
+        JobsError::KeyReused(_)
+        | JobsError::Store(_)
+        | JobsError::Abandoned(_)
+        | JobsError::Assets(_) => fault(),
     }
 }
 

@@ -124,7 +124,8 @@ pub(super) async fn get_v2(call: &Call<'_>) -> Result<Response<Body>, ApiError> 
 
 /// POST /history: hides the jobs that are named, or all that are over.
 pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
-    let fields = object(call.json(body).await?)?;
+    let body = call.json(body).await?;
+    let fields = object(body.value)?;
     let clear = fields
         .get("clear")
         .and_then(Value::as_bool)

@@ -176,7 +176,8 @@ pub(super) async fn cancel(call: &Call<'_>) -> Result<Response<Body>, ApiError> 
 
 /// POST /jobs/cancel: those of the list that were still under way.
 pub(super) async fn cancel_many(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
-    let fields = object(call.json(body).await?)?;
+    let body = call.json(body).await?;
+    let fields = object(body.value)?;
     let wrong = || field("job_ids", "a list of 1 to 100 ids");
     let ids = fields.get("job_ids").and_then(texts).ok_or_else(wrong)?;
     if !(1..=MOST_CANCELED).contains(&ids.len()) {

@@ -4,12 +4,25 @@ use http::Response;
 use hyper_kit::Body;
 use serde_json::json;
 use uuid::Uuid;
-use v1_compat::{PromptRequest, job_of, labels, node_errors, prompt_id};
+use v1_compat::{PromptProblem, PromptRequest, job_of, labels, node_errors, prompt_id};
 use workflow_core::{JobId, Metadata, Submission};
 
 use super::errors::ApiError;
 use super::reply;
 use super::request::Call;
+use crate::memory::{IntakeError, Parsed};
+
+/// A body that is too large for its tree, in the words of a refused submission.
+fn refused(error: ApiError) -> ApiError {
+    match error {
+        ApiError::Intake(error @ IntakeError::TooLarge(_)) => {
+            let problem =
+                PromptProblem::new("invalid_prompt", "The prompt is invalid", error.to_string());
+            ApiError::Prompt(Box::new(problem))
+        }
+        error => error,
+    }
+}
 
 /// POST /prompt: 200 once what is valid of the graph is durably queued.
 pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
@@ -17,8 +30,11 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         return Err(ApiError::InsufficientCredits);
     }
     let bytes = call.read(body).await?;
-    let mut request = PromptRequest::read(&bytes, call.now)?;
-    drop(bytes);
+    let now = call.now;
+    let parsed = call.parse(&bytes, move |bytes| PromptRequest::read(bytes, now));
+    // The room that it has is kept until the job is in: until then there are copies and trees of it.
+    let Parsed { value, room } = parsed.await.map_err(refused)?;
+    let mut request = value?;
     let (id, metadata) = match request.prompt_id {
         Some(chosen) => (job_of(call.account(), chosen), labels(chosen)),
         None => (JobId(Uuid::now_v7()), Metadata::new()),
@@ -45,6 +61,7 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         .jobs_of(&call.standing)
         .submit(submission, call.now)
         .await?;
+    drop((room, bytes));
     let number = match number.fract() == 0.0 && number.abs() < 9e15 {
         true => json!(number as i64),
         false => json!(number),

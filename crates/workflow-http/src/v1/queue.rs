@@ -51,7 +51,8 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 
 /// POST /queue: cancels the jobs that are named, running ones too, and with `clear` all that wait.
 pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
-    let fields = object(call.json(body).await?)?;
+    let body = call.json(body).await?;
+    let fields = object(body.value)?;
     if let Some(unknown) = fields
         .keys()
         .find(|name| !["delete", "clear"].contains(&name.as_str()))
@@ -90,15 +91,15 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
 /// POST /interrupt: the job that is named; else the oldest that runs, else the oldest that waits, if there is any.
 pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     // Whatever was sent, it is no reason to refuse: clients send nothing, `{}`, or something that is no JSON.
-    let pace = call.service.config.read_pace;
-    let bytes = hyper_kit::read_limited(body, INTERRUPT_BYTES, pace).await;
-    let value: Value = bytes
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default();
-    let named = value.get("prompt_id").and_then(Value::as_str);
+    let bytes = call.read_up_to(INTERRUPT_BYTES, body).await;
+    let bytes = bytes.unwrap_or_default();
+    let parsed = call.parse(&bytes, |bytes| {
+        let value: Option<Value> = serde_json::from_slice(bytes).ok();
+        value?.get("prompt_id")?.as_str().map(str::to_owned)
+    });
+    let named = parsed.await.ok().and_then(|parsed| parsed.value);
     if let Some(named) = named.filter(|named| !named.is_empty()) {
-        call.stop(named).await?;
+        call.stop(&named).await?;
         return Ok(done());
     }
     let jobs = call

@@ -4,9 +4,10 @@
 //! query, where it wins. Whichever it is, it goes no further than here.
 
 use accounts::{AccountId, Standing};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response};
-use hyper_kit::{Body, ConnectionInfo, OriginPolicy, Params, read_limited};
+use hyper_kit::{Body, ConnectionInfo, OriginPolicy, Params};
 use identity::{Credential, IdentityError, Presented, presented};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
@@ -18,6 +19,7 @@ use workflow_core::{JobId, JobView, JobsError};
 use super::errors::ApiError;
 use super::{Operation, V1Service, about, dispatch, reply, session};
 use crate::links::Links;
+use crate::memory::{Memory, Parsed};
 use crate::streams::Streams;
 use crate::uploads::Uploads;
 use crate::{WorkflowService, address};
@@ -28,6 +30,7 @@ pub(super) struct Call<'a> {
     pub(super) v1: &'a V1Service,
     pub(super) streams: &'a Streams,
     pub(super) uploads: &'a Uploads,
+    pub(super) memory: &'a Memory,
     pub(super) head: &'a Parts,
     /// What the path names; `None` where a part of it cannot be read as a whole.
     pub(super) params: Option<Params>,
@@ -42,6 +45,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) v1: &'a V1Service,
     pub(crate) streams: &'a Streams,
     pub(crate) uploads: &'a Uploads,
+    pub(crate) memory: &'a Memory,
     pub(crate) origins: &'a OriginPolicy,
     pub(crate) head: &'a Parts,
     pub(crate) params: Option<Params>,
@@ -73,6 +77,7 @@ async fn try_answer(
         v1,
         streams,
         uploads,
+        memory,
         origins,
         head,
         params,
@@ -94,7 +99,7 @@ async fn try_answer(
     }
     let Some(scope) = operation.scope() else {
         return if operation == Operation::SignIn {
-            session::sign_in(service, v1, head, body, connection, now).await
+            session::sign_in(service, v1, memory, head, body, connection, now).await
         } else if operation == Operation::SignOut {
             Ok(session::sign_out(service, v1, head))
         } else {
@@ -116,6 +121,7 @@ async fn try_answer(
         v1,
         streams,
         uploads,
+        memory,
         head,
         params,
         standing,
@@ -208,15 +214,34 @@ impl Call<'_> {
     }
 
     /// A whole body within the bound of JSON.
-    pub(super) async fn read(&self, body: Body) -> Result<bytes::Bytes, ApiError> {
-        let config = &self.service.config;
-        Ok(read_limited(body, config.json_bytes, config.read_pace).await?)
+    pub(super) async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
+        self.read_up_to(self.service.config.json_bytes, body).await
     }
 
-    /// A body that is JSON.
-    pub(super) async fn json(&self, body: Body) -> Result<Value, ApiError> {
+    /// A whole body of at most so many bytes.
+    pub(super) async fn read_up_to(&self, limit: usize, body: Body) -> Result<Bytes, ApiError> {
+        let pace = self.service.config.read_pace;
+        let read = self.memory.read(self.account(), body, limit, pace);
+        Ok(read.await?)
+    }
+
+    /// What `work` makes of a body, with the room that it takes.
+    pub(super) async fn parse<T: Send + 'static>(
+        &self,
+        bytes: &Bytes,
+        work: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Result<Parsed<T>, ApiError> {
+        let (account, jobs) = (self.account(), &self.service.jobs);
+        Ok(self.memory.parse(account, jobs, bytes, work).await?)
+    }
+
+    /// A body that is JSON, with the room that it takes.
+    pub(super) async fn json(&self, body: Body) -> Result<Parsed<Value>, ApiError> {
         let bytes = self.read(body).await?;
-        serde_json::from_slice(&bytes).map_err(ApiError::Syntax)
+        let parsed = self.parse(&bytes, |bytes| serde_json::from_slice(bytes));
+        let Parsed { value, room } = parsed.await?;
+        let value = value.map_err(ApiError::Syntax)?;
+        Ok(Parsed { value, room })
     }
 
     pub(super) fn account(&self) -> &AccountId {

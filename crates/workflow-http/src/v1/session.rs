@@ -3,21 +3,20 @@
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
-use hyper_kit::{Body, ConnectionInfo, read_limited};
+use hyper_kit::{Body, ConnectionInfo};
 use identity::Credential;
 use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::errors::{ApiError, field, object};
 use super::{V1Service, reply};
 use crate::WorkflowService;
+use crate::memory::Memory;
 
 /// The page that asks for a key.
 const PAGE: &str = include_str!("signin.html");
-
-/// Most bytes of a body: a key.
-const MOST_BYTES: usize = 16 * 1024;
 
 /// GET /signin.
 pub(super) fn page() -> Response<Body> {
@@ -36,6 +35,7 @@ pub(super) fn page() -> Response<Body> {
 pub(super) async fn sign_in(
     service: &WorkflowService,
     v1: &V1Service,
+    memory: &Memory,
     head: &Parts,
     body: Body,
     connection: &ConnectionInfo,
@@ -44,12 +44,19 @@ pub(super) async fn sign_in(
     if !v1.sessions.may_try(connection.peer.ip(), now) {
         return Err(ApiError::TooManyAttempts);
     }
-    let pace = service.config.read_pace;
-    let bytes = read_limited(body, MOST_BYTES, pace).await?;
-    let body: Value = serde_json::from_slice(&bytes).map_err(ApiError::Syntax)?;
-    let fields = object(body)?;
-    let key = fields.get("key").and_then(Value::as_str);
-    let key = key.ok_or_else(|| field("key", "the text of an API key"))?;
+    let key = {
+        let peer = connection.peer.ip();
+        let bytes = memory
+            .read_sign_in(peer, body, service.config.read_pace)
+            .await?;
+        let body: Value = serde_json::from_slice(&bytes).map_err(ApiError::Syntax)?;
+        let key = object(body)?
+            .get("key")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        SecretString::from(key.ok_or_else(|| field("key", "the text of an API key"))?)
+    };
+    let key = key.expose_secret();
     let credential = Credential::new(key.trim());
     // A key that counts: an open installation takes strangers for anonymous, and needs no session.
     if credential.is_none() {

@@ -26,15 +26,15 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 
 /// POST /settings: sets those that are named.
 pub(super) async fn set_many(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
-    let changes = object(call.json(body).await?)?;
-    set_all(call, changes).await
+    let body = call.json(body).await?;
+    set_all(call, object(body.value)?).await
 }
 
 /// POST /settings/{id}: sets one.
 pub(super) async fn set(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     let id = call.param("id")?.to_owned();
-    let value: Value = call.json(body).await?;
-    set_all(call, [(id, value)].into_iter().collect()).await
+    let body = call.json(body).await?;
+    set_all(call, [(id, body.value)].into_iter().collect()).await
 }
 
 async fn set_all(call: &Call<'_>, changes: Map<String, Value>) -> Result<Response<Body>, ApiError> {

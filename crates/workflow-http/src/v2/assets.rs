@@ -3,7 +3,7 @@
 use accounts::AccountId;
 use asset_store::{Asset, AssetId, AssetsError, BlobHash, Created, FilePath, Upload};
 use http::{Response, StatusCode};
-use hyper_kit::{Body, media, read_limited};
+use hyper_kit::{Body, media};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,6 +14,7 @@ use super::wire::AssetBody;
 use super::{idempotency, reply};
 use crate::api::Call;
 use crate::content::{self, Representation};
+use crate::memory::Parsed;
 
 /// Seconds that an upload may be asked to be kept: a minute to a week.
 const EXPIRES_IN_S: std::ops::RangeInclusive<i64> = 60..=604_800;
@@ -48,11 +49,17 @@ pub(crate) async fn create_from_hash(
     let headers = &call.head.headers;
     let key = idempotency::read(headers, OPERATION)?;
     media::expect_json(headers)?;
-    let config = &call.service.config;
-    let bytes = read_limited(body, config.json_bytes, config.read_pace).await?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(ApiError::Syntax)?;
-    let body = serde_json::from_value::<FromHashBody>(value)
-        .map_err(|_| field("body", "an object with a `hash`"))?;
+    let bytes = call.read(body).await?;
+    let parsed = call.parse(&bytes, |bytes| {
+        let value: Value = serde_json::from_slice(bytes).map_err(ApiError::Syntax)?;
+        serde_json::from_value::<FromHashBody>(value)
+            .map_err(|_| field("body", "an object with a `hash`"))
+    });
+    let Parsed {
+        value,
+        room: _until_done,
+    } = parsed.await?;
+    let body = value?;
 
     let hash = read_hash(body.hash.as_str(), "hash")?;
     let file_path = given(&body.file_path).map(|path| read_path(path.as_str()));

@@ -8,7 +8,7 @@ use http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper_kit::media::NotJson;
 use hyper_kit::multipart::MultipartError;
-use hyper_kit::{Body, BodyError, Refusal};
+use hyper_kit::{Body, BodyError, NoUnits, Refusal, RoomError};
 use identity::IdentityError;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,6 +16,7 @@ use workflow_core::{GraphError, JobsError};
 
 use super::problems;
 use super::wire::ErrorEnvelope;
+use crate::memory::IntakeError;
 use crate::uploads::TooManyUploads;
 
 /// Everything a request of Family B can be refused for, or fail of.
@@ -60,6 +61,9 @@ pub(crate) enum ApiError {
     /// The body could not be read.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// The body, or the tree made of it, would take more memory than there is for it now, or ever.
+    #[error(transparent)]
+    Intake(#[from] IntakeError),
     /// The body is no JSON by its content type.
     #[error(transparent)]
     NotJson(#[from] NotJson),
@@ -108,6 +112,9 @@ pub(crate) enum ApiError {
     #[error("{}", .0.message())]
     Refused(Refusal),
 }
+
+/// When to try again where memory is short, in seconds: any large request may be done at any moment.
+const BUSY_RETRY_S: u64 = 1;
 
 /// The code of whatever is the service's own fault.
 const FAULT: &str = "upstream_error";
@@ -191,6 +198,7 @@ impl ApiError {
             Self::Assets(error) => of_assets(error),
             Self::Jobs(error) => of_jobs(error),
             Self::Body(error) => of_body(error),
+            Self::Intake(error) => of_intake(error),
             Self::NotJson(error) => invalid(StatusCode::UNSUPPORTED_MEDIA_TYPE, error.to_string()),
             Self::Form(error) => of_form(error),
             Self::UploadTooLarge { limit_bytes } => too_large(*limit_bytes),
@@ -288,7 +296,11 @@ fn of_jobs(error: &JobsError) -> Answer {
             GraphError::UiFormat.to_string(),
         ),
         JobsError::Graph(
-            error @ (GraphError::NotAnObject | GraphError::Empty | GraphError::TooManyNodes),
+            error @ (GraphError::NotAnObject
+            | GraphError::Empty
+            | GraphError::TooManyNodes
+            | GraphError::TooLarge(_)
+            | GraphError::TextTooLong),
         ) => plain(unprocessable, "invalid_workflow", error.to_string()),
         JobsError::Invalid(validation) => {
             let (message, details) = problems::of_validation(validation);
@@ -326,7 +338,10 @@ fn of_jobs(error: &JobsError) -> Answer {
         ),
         JobsError::NotFound => not_found("no such job"),
         // Ids are made here, so none is taken.
-        JobsError::IdTaken | JobsError::Store(_) | JobsError::Assets(_) => fault(),
+        JobsError::IdTaken
+        | JobsError::Store(_)
+        | JobsError::Abandoned(_)
+        | JobsError::Assets(_) => fault(),
     }
 }
 
@@ -336,6 +351,30 @@ fn of_body(error: &BodyError) -> Answer {
         BodyError::Idle => invalid(StatusCode::REQUEST_TIMEOUT, error.to_string()),
         BodyError::Broken(_) => invalid(StatusCode::BAD_REQUEST, error.to_string()),
     }
+}
+
+fn of_intake(error: &IntakeError) -> Answer {
+    match error {
+        IntakeError::Body(RoomError::Body(error)) => of_body(error),
+        IntakeError::Body(RoomError::NoRoom(bound)) | IntakeError::NoRoom(bound) => {
+            too_busy(*bound)
+        }
+        IntakeError::TooLarge(_) => invalid(StatusCode::BAD_REQUEST, error.to_string()),
+        IntakeError::Abandoned(_) => fault(),
+    }
+}
+
+fn too_busy(bound: NoUnits) -> Answer {
+    let message = match bound {
+        NoUnits::Key => {
+            "the account has as much in memory as it may; try again when one of its large requests is done"
+        }
+        NoUnits::Total | NoUnits::Never => {
+            "the service has as much in memory as it may; try again after the seconds that `Retry-After` tells"
+        }
+    };
+    plain(StatusCode::TOO_MANY_REQUESTS, "too_busy", message)
+        .with(RETRY_AFTER, HeaderValue::from(BUSY_RETRY_S))
 }
 
 fn of_form(error: &MultipartError) -> Answer {

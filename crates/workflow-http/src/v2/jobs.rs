@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 use http::{Response, StatusCode};
-use hyper_kit::{Body, media, read_limited};
+use hyper_kit::{Body, media};
 use uuid::Uuid;
 use workflow_core::{GraphError, JobId, JobQuery, JobsError, Submission};
 
@@ -25,10 +25,10 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         return Err(ApiError::InsufficientCredits);
     }
     media::expect_json(headers)?;
-    let config = &call.service.config;
-    let bytes = read_limited(body, config.json_bytes, config.read_pace).await?;
-    let submitted = SubmissionBody::read(&bytes)?;
-    drop(bytes);
+    let bytes = call.read(body).await?;
+    // The room that it has is kept until the job is in: until then there are copies and trees of it.
+    let parsed = call.parse(&bytes, SubmissionBody::read).await?;
+    let submitted = parsed.value?;
 
     let workflow = submitted.workflow.clone();
     let submission = Submission {
@@ -52,13 +52,16 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         // What was taken in before costs nothing to be told again.
         jobs.replay(submission, call.now).await
     };
-    let submitted = submitted.map_err(|error| {
-        if matches!(error, JobsError::Graph(GraphError::NotAnObject)) {
-            submission::unreadable(&workflow).unwrap_or(error.into())
-        } else {
-            error.into()
+    let submitted = match submitted {
+        Err(error @ JobsError::Graph(GraphError::NotAnObject)) => {
+            let read = move || submission::unreadable(&workflow);
+            let unreadable = jobs.aside(bytes.len(), read).await;
+            let unreadable = unreadable.map_err(JobsError::from)?;
+            return Err(unreadable.unwrap_or(error.into()));
         }
-    })?;
+        submitted => submitted?,
+    };
+    drop((parsed.room, bytes));
     let submitted = submitted.ok_or(ApiError::InsufficientCredits)?;
     let body = JobBody::new(&submitted.view, &call.links, call.now);
     let mut response = reply::json(StatusCode::CREATED, &body);

@@ -20,10 +20,12 @@ mod upload;
 mod wire;
 
 use accounts::Scope;
+use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use hyper_kit::Body;
 
 use crate::api::Call;
+use crate::memory::Parsed;
 use errors::ApiError;
 
 /// The document of this API (OpenAPI 3.1), as it is served.
@@ -141,6 +143,25 @@ pub(crate) async fn dispatch(
         Operation::CancelJob => jobs::cancel(call).await,
         Operation::FollowJob => events::follow(call).await,
         Operation::GetDocument => Ok(document()),
+    }
+}
+
+impl Call<'_> {
+    /// A whole body within the bound of JSON.
+    pub(crate) async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
+        let (account, config) = (&self.standing.account, &self.service.config);
+        let (limit, pace) = (config.json_bytes, config.read_pace);
+        Ok(self.memory.read(account, body, limit, pace).await?)
+    }
+
+    /// What `work` makes of a body, with the room that it takes.
+    pub(crate) async fn parse<T: Send + 'static>(
+        &self,
+        bytes: &Bytes,
+        work: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Result<Parsed<T>, ApiError> {
+        let (account, jobs) = (&self.standing.account, &self.service.jobs);
+        Ok(self.memory.parse(account, jobs, bytes, work).await?)
     }
 }
 
