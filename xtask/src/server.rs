@@ -20,6 +20,8 @@ use crate::usage::Usage;
 const PROGRAM: &str = "all-in-one";
 /// A program that is not ready by then never will be.
 const LONGEST_START: Duration = Duration::from_secs(60);
+/// How many times longer a start may take under a program that counts.
+const SLOWER_UNDER: u32 = 10;
 /// The pause between two questions whether it is ready: short against what a start takes.
 const READY_PAUSE: Duration = Duration::from_micros(500);
 
@@ -28,6 +30,8 @@ const READY_PAUSE: Duration = Duration::from_micros(500);
 pub struct Launch {
     /// The built program.
     pub program: PathBuf,
+    /// A program that runs it, with its arguments, such as one that counts instructions; empty without one.
+    pub under: Vec<String>,
     /// Its data directory.
     pub data_dir: PathBuf,
     /// Where its log goes; what was there before stays.
@@ -51,7 +55,7 @@ pub struct Server {
 }
 
 /// How a program is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Profile {
     /// As what is shipped: what is measured.
     Dist,
@@ -72,28 +76,82 @@ impl Profile {
     }
 }
 
-/// Builds the server in the profile `release`; returns where it is.
+/// What cargo builds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Product {
+    /// The package.
+    pub package: &'static str,
+    /// The program in it.
+    pub name: &'static str,
+    /// What kind of program it is.
+    pub kind: Kind,
+}
+
+/// Kinds of programs in a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One that is installed.
+    Program,
+    /// One that shows or measures the package.
+    Example,
+}
+
+impl Product {
+    /// A program that is called like its package.
+    #[must_use]
+    pub const fn program(name: &'static str) -> Self {
+        Self {
+            package: name,
+            name,
+            kind: Kind::Program,
+        }
+    }
+}
+
+/// Builds the server; returns where it is.
 ///
 /// # Errors
 /// When it does not build.
 pub fn build(root: &Path, profile: Profile, features: &[&str]) -> io::Result<PathBuf> {
-    build_program(root, PROGRAM, profile, features)
+    build_product(root, Product::program(PROGRAM), profile, features)
 }
 
-/// Builds a program, which is called like its package; returns where it is.
+/// Builds a program; returns where it is.
 ///
 /// # Errors
 /// When it does not build.
-pub fn build_program(
+pub fn build_product(
     root: &Path,
-    name: &str,
+    product: Product,
     profile: Profile,
     features: &[&str],
 ) -> io::Result<PathBuf> {
+    let output = cargo_build(root, product, profile, features)
+        .stderr(Stdio::inherit())
+        .output()?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    match executable(&messages, product.name) {
+        Some(path) if output.status.success() => Ok(path),
+        Some(_) | None => Err(io::Error::other(format!("{} did not build", product.name))),
+    }
+}
+
+/// The command that builds a program and writes what it builds to standard output; see [`executable`].
+pub(crate) fn cargo_build(
+    root: &Path,
+    product: Product,
+    profile: Profile,
+    features: &[&str],
+) -> std::process::Command {
     // Under `cargo xtask` this names the very cargo that started it.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let output = std::process::Command::new(cargo)
-        .args(["build", "--package", name, "--bin", name])
+    let kind = match product.kind {
+        Kind::Program => "--bin",
+        Kind::Example => "--example",
+    };
+    let mut command = std::process::Command::new(cargo);
+    command
+        .args(["build", "--package", product.package, kind, product.name])
         .args(["--profile", profile.name()])
         .args([
             "--features",
@@ -101,14 +159,8 @@ pub fn build_program(
             "--message-format",
             "json-render-diagnostics",
         ])
-        .current_dir(root)
-        .stderr(Stdio::inherit())
-        .output()?;
-    let messages = String::from_utf8_lossy(&output.stdout);
-    match executable(&messages, name) {
-        Some(path) if output.status.success() => Ok(path),
-        Some(_) | None => Err(io::Error::other(format!("{name} did not build"))),
-    }
+        .current_dir(root);
+    command
 }
 
 /// Whether the manifest of the program has a feature.
@@ -124,8 +176,8 @@ pub fn has_feature(root: &Path, feature: &str) -> io::Result<bool> {
     Ok(features.is_some_and(|features| features.contains_key(feature)))
 }
 
-/// The path of a program in what cargo said line by line.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+/// The path of a program in what cargo wrote line by line.
+pub(crate) fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -144,9 +196,13 @@ impl Server {
         let pid = child
             .id()
             .ok_or_else(|| io::Error::other("the server ended at once"))?;
-        match timeout(LONGEST_START, ready(&mut child)).await {
+        let longest = match launch.under.is_empty() {
+            true => LONGEST_START,
+            false => LONGEST_START * SLOWER_UNDER,
+        };
+        match timeout(longest, ready(&mut child)).await {
             Ok(address) => Ok(Self {
-                address: address?,
+                address: address.map_err(|error| with_last_line(error, &launch.log))?,
                 child,
                 pid,
                 start_time: began.elapsed(),
@@ -220,7 +276,16 @@ fn spawn(launch: &Launch) -> io::Result<Child> {
         .append(true)
         .open(&launch.log)?;
     let variables = launch.variables.iter().map(|(name, value)| (name, value));
-    Command::new(&launch.program)
+    let mut words = launch.under.iter().map(OsString::from);
+    let mut command = match words.next() {
+        Some(first) => Command::new(first),
+        None => Command::new(&launch.program),
+    };
+    command.args(words);
+    if !launch.under.is_empty() {
+        command.arg(&launch.program);
+    }
+    command
         .args([
             "serve",
             "--listen",
@@ -241,6 +306,15 @@ fn spawn(launch: &Launch) -> io::Result<Child> {
         .spawn()
 }
 
+/// The error of a start with the last line of the server's log, which says why.
+fn with_last_line(error: io::Error, log: &Path) -> io::Error {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    match text.lines().rfind(|line| !line.trim().is_empty()) {
+        Some(line) => io::Error::new(error.kind(), format!("{error}: {line}")),
+        None => error,
+    }
+}
+
 /// Waits until the server says where it listens, and then that it is ready.
 async fn ready(child: &mut Child) -> io::Result<SocketAddr> {
     let stdout = child.stdout.take().expect("standard output is piped");
@@ -248,9 +322,7 @@ async fn ready(child: &mut Child) -> io::Result<SocketAddr> {
     let address = loop {
         let Some(line) = lines.next_line().await? else {
             let status = child.wait().await?;
-            return Err(io::Error::other(format!(
-                "the server ended with {status}; its log says why"
-            )));
+            return Err(io::Error::other(format!("the server ended with {status}")));
         };
         if let Some(address) = address_in(&line) {
             break address;

@@ -5,10 +5,11 @@
 //! every value is a median. Before anything is timed their results are compared. Memory is looked at in a round of its own,
 //! which starts without memory kept from before. Without PyTorch and Pillow the peers are left out, and the report says so.
 
+mod compared;
 mod scenarios;
 mod table;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -16,10 +17,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::against::Against;
 use super::machine;
 use super::report::rounded;
 use super::samples::median;
-use crate::server::Profile;
+use crate::server::{self, Kind, Product, Profile};
 use scenarios::{ALL, Bound, Scenario, Shape};
 
 /// What to measure, and how often.
@@ -28,9 +30,10 @@ pub struct Options {
     /// Measure these alone; may be given several times.
     #[arg(long)]
     only: Vec<String>,
-    /// How often each is measured.
-    #[arg(long, default_value_t = 9)]
-    rounds: usize,
+    /// How often each is measured: 9 times unless given, and in 20 pairs of turns with `--against`, where 0 leaves times
+    /// out.
+    #[arg(long)]
+    rounds: Option<usize>,
     /// Pixels a side; may be given several times.
     #[arg(long, default_values_t = [512, 2048])]
     side: Vec<u64>,
@@ -46,7 +49,18 @@ pub struct Options {
     /// A Python that has torch and pillow.
     #[arg(long, default_value = "target/peers/bin/python")]
     python: PathBuf,
+    #[command(flatten)]
+    against: Against,
 }
+
+/// The program that is measured.
+const NODES: Product = Product {
+    package: "engine-native",
+    name: "bench_nodes",
+    kind: Kind::Example,
+};
+/// How often each scenario is measured.
+const ROUNDS: usize = 9;
 
 /// Nodes and graphs must be so many times faster than their peers.
 const GATE_FASTER: f64 = 2.0;
@@ -87,7 +101,11 @@ struct Asked {
 /// # Errors
 /// When the measured program does not build or breaks off.
 pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
-    let mut ours = Asked::start(&build(root)?, &[])?;
+    if options.against.is_asked_for() {
+        return compared::run(root, options, out);
+    }
+    let program = server::build_product(root, NODES, Profile::Release, &[])?;
+    let mut ours = Asked::start(program.as_os_str(), &[])?;
     let mut peers = start_peers(root, options, out)?;
     let (machine, build) = (machine::machine(), machine::build(root, Profile::Release));
     let folder = tempfile::tempdir()?;
@@ -101,16 +119,11 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
                 "pictures": folder.path(),
             }))?;
         }
-        let wanted = ALL.iter().filter(|scenario| {
-            let named =
-                options.only.is_empty() || options.only.iter().any(|name| name == scenario.name);
-            named && (shape.batch == 1 || scenario.takes_batches())
-        });
-        for scenario in wanted {
+        for scenario in wanted(options, shape) {
             let measured = measure(
                 *scenario,
                 shape,
-                options.rounds,
+                options.rounds.unwrap_or(ROUNDS),
                 folder.path(),
                 &mut ours,
                 peers.as_mut(),
@@ -134,6 +147,15 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         gated().count()
     )?;
     Ok(missed == 0)
+}
+
+/// The scenarios that are chosen and make sense in this shape.
+fn wanted(options: &Options, shape: Shape) -> impl Iterator<Item = &'static Scenario> {
+    ALL.iter().filter(move |scenario| {
+        let named =
+            options.only.is_empty() || options.only.iter().any(|name| name == scenario.name);
+        named && (shape.batch == 1 || scenario.takes_batches())
+    })
 }
 
 fn shapes(options: &Options) -> Vec<Shape> {
@@ -305,29 +327,6 @@ impl Measured {
     }
 }
 
-/// Builds the program that is measured.
-fn build(root: &Path) -> io::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let status = Command::new(cargo)
-        .args([
-            "build",
-            "--release",
-            "--package",
-            "engine-native",
-            "--example",
-            "bench_nodes",
-        ])
-        .current_dir(root)
-        .stdout(Stdio::null())
-        .status()?;
-    if !status.success() {
-        return Err(io::Error::other("bench_nodes did not build"));
-    }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/examples/bench_nodes"))
-}
-
 /// The peers, or nothing where they are not installed, which is said.
 fn start_peers(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<Option<Asked>> {
     let python = root.join(&options.python);
@@ -347,11 +346,11 @@ fn start_peers(root: &Path, options: &Options, out: &mut dyn Write) -> io::Resul
     let versions = String::from_utf8_lossy(&said.stdout);
     writeln!(out, "peers: torch and pillow {}", versions.trim())?;
     let script = root.join("xtask/src/bench/engine/peers.py");
-    Asked::start(&python, &[script.as_os_str()]).map(Some)
+    Asked::start(python.as_os_str(), &[script.as_os_str()]).map(Some)
 }
 
 impl Asked {
-    fn start(program: &Path, arguments: &[&OsStr]) -> io::Result<Self> {
+    fn start(program: &OsStr, arguments: &[&OsStr]) -> io::Result<Self> {
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())

@@ -8,6 +8,7 @@ pub mod partner;
 pub mod proxy;
 
 mod catalog;
+mod compared;
 mod held;
 mod requests;
 mod subjects;
@@ -21,11 +22,12 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::against::Against;
 use super::client::{Plan, Work};
 use super::clients::Clients;
 use super::report::{Figure, Report, Setting};
-use super::{disk, machine};
-use crate::server::{self, Profile};
+use super::{disk, machine, say, until_interrupted};
+use crate::server::{self, Product, Profile};
 use subjects::{Peers, Subject};
 
 /// What to measure, and how long.
@@ -58,6 +60,11 @@ pub struct Options {
     /// A further argument for the router; may be given several times.
     #[arg(long)]
     with: Vec<String>,
+    /// Pairs of turns with `--against`, 20 unless given; 0 leaves times out. A turn lasts `--seconds` over `--turns`.
+    #[arg(long, value_name = "PAIRS", requires = "against")]
+    rounds: Option<usize>,
+    #[command(flatten)]
+    against: Against,
 }
 
 /// A run that gives one figure or several.
@@ -76,6 +83,8 @@ enum Scenario {
 /// What scenarios share.
 struct Bench {
     program: PathBuf,
+    /// A program that runs it, with its arguments; empty without one.
+    under: Vec<String>,
     /// This very program, built for speed: what clients, the partner and the plain proxy run.
     own: PathBuf,
     /// Everything that scenarios write is in here and goes with it.
@@ -87,6 +96,8 @@ struct Bench {
     with: Vec<String>,
 }
 
+/// The program that is measured.
+const ROUTER: Product = Product::program("router-server");
 /// The most that a load does when only time bounds it.
 const NO_END: u64 = u64::MAX;
 
@@ -95,27 +106,14 @@ const NO_END: u64 = u64::MAX;
 /// # Errors
 /// When something cannot be built, started or reached, or a request fails.
 pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
+    if options.against.is_asked_for() {
+        return compared::run(root, options, out);
+    }
     let program = match &options.program {
         Some(program) => program.clone(),
-        None => server::build_program(root, "router-server", Profile::Dist, &[])?,
+        None => server::build_product(root, ROUTER, Profile::Dist, &[])?,
     };
-    let own = match &options.client {
-        Some(client) => client.clone(),
-        None => server::build_program(root, env!("CARGO_PKG_NAME"), Profile::Release, &[])?,
-    };
-    let folder = options.folder.clone();
-    let folder = folder.unwrap_or_else(|| root.join("target"));
-    fs::create_dir_all(&folder)?;
-    let bench = Bench {
-        program,
-        own,
-        folder: TempDir::with_prefix_in("bench-", folder)?,
-        seconds: f64::from(options.seconds),
-        turns: options.turns.max(1),
-        held: options.held,
-        models: options.models,
-        with: options.with.clone(),
-    };
+    let bench = Bench::new(root, options, program, own(root, options)?)?;
     let mut build = machine::build(root, Profile::Dist);
     if options.program.is_some() {
         // Nobody knows here how it was built.
@@ -126,20 +124,42 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         build,
         disk: disk::Disk::measure(bench.folder.path())?,
     };
-    let runtime = tokio::runtime::Runtime::new()?;
-    // Dropping the work kills every process that it started, and the folder goes with the bench.
-    runtime.block_on(async {
-        tokio::select! {
-            outcome = bench.all(&options.only, setting, out) => outcome,
-            interrupt = tokio::signal::ctrl_c() => {
-                interrupt?;
-                Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted; nothing is left behind"))
-            }
-        }
-    })
+    // The folder goes with the bench.
+    until_interrupted(bench.all(&options.only, setting, out))
+}
+
+/// The program that clients, the partner and the plain proxy run.
+fn own(root: &Path, options: &Options) -> io::Result<PathBuf> {
+    match &options.client {
+        Some(client) => Ok(client.clone()),
+        None => server::build_product(
+            root,
+            Product::program(env!("CARGO_PKG_NAME")),
+            Profile::Release,
+            &[],
+        ),
+    }
 }
 
 impl Bench {
+    /// A bench of a program over a folder of its own.
+    fn new(root: &Path, options: &Options, program: PathBuf, own: PathBuf) -> io::Result<Self> {
+        let folder = options.folder.clone();
+        let folder = folder.unwrap_or_else(|| root.join("target"));
+        fs::create_dir_all(&folder)?;
+        Ok(Self {
+            program,
+            under: Vec::new(),
+            own,
+            folder: TempDir::with_prefix_in("bench-", folder)?,
+            seconds: f64::from(options.seconds),
+            turns: options.turns.max(1),
+            held: options.held,
+            models: options.models,
+            with: options.with.clone(),
+        })
+    }
+
     async fn all(
         &self,
         only: &[Scenario],
@@ -179,33 +199,53 @@ impl Bench {
     /// Loads these subjects turn by turn, in the same order each time.
     async fn turn_by_turn(&self, loads: &[(&Subject, usize, Work)]) -> io::Result<Vec<Tally>> {
         let mut tallies = vec![Tally::default(); loads.len()];
+        let seconds = self.turn_seconds();
         // The first turn warms up: connections are opened, caches filled. It does not count.
         for turn in 0..=self.turns {
             for ((subject, connections, work), tally) in loads.iter().zip(&mut tallies) {
-                let plan = Plan {
-                    server: subject.address,
-                    connections: *connections,
-                    work: work.clone(),
-                    seconds: self.seconds / f64::from(self.turns),
-                    most: NO_END,
-                    first: 0,
-                };
-                let mut clients = Clients::start(&self.own, &[plan]).await?;
-                let before = subject.usage()?;
-                clients.go().await?;
-                let outcome = clients.outcome().await?;
-                let after = subject.usage()?;
+                let one = self
+                    .turn(subject, *connections, work.clone(), seconds)
+                    .await?;
                 if turn > 0 {
-                    tally.add(Tally {
-                        times_us: outcome.samples,
-                        cpu_seconds: after.cpu_seconds - before.cpu_seconds,
-                        seconds: outcome.seconds,
-                        resident_bytes: after.resident_bytes,
-                    });
+                    tally.add(one);
                 }
             }
         }
         Ok(tallies)
+    }
+
+    /// How long a turn lasts.
+    fn turn_seconds(&self) -> f64 {
+        self.seconds / f64::from(self.turns)
+    }
+
+    /// One turn of one subject.
+    async fn turn(
+        &self,
+        subject: &Subject,
+        connections: usize,
+        work: Work,
+        seconds: f64,
+    ) -> io::Result<Tally> {
+        let plan = Plan {
+            server: subject.address,
+            connections,
+            work,
+            seconds,
+            most: NO_END,
+            first: 0,
+        };
+        let mut clients = Clients::start(&self.own, &[plan]).await?;
+        let before = subject.usage()?;
+        clients.go().await?;
+        let outcome = clients.outcome().await?;
+        let after = subject.usage()?;
+        Ok(Tally {
+            times_us: outcome.samples,
+            cpu_seconds: after.cpu_seconds - before.cpu_seconds,
+            seconds: outcome.seconds,
+            resident_bytes: after.resident_bytes,
+        })
     }
 }
 
@@ -243,11 +283,6 @@ impl Tally {
     fn rate(&self) -> f64 {
         self.times_us.len() as f64 / self.seconds
     }
-}
-
-/// Tells on standard error how far the run is; the report alone goes to standard output.
-fn say(what: &str) {
-    let _ = writeln!(io::stderr(), "bench: {what}");
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! measured. The directory lies beside the build, not in the system's temporary folder, which may be memory and would make
 //! every fsync free.
 
+mod compared;
 mod jobs;
 mod memory;
 mod requests;
@@ -21,11 +22,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
+use super::against::Against;
 use super::client::{Outcome, Plan, Work};
 use super::clients::Clients;
 use super::report::{Figure, Report, ServerUse, Setting};
-use super::{disk, machine};
-use crate::server::{self, Launch, Profile, Server};
+use super::{disk, machine, say, until_interrupted};
+use crate::server::{self, Launch, Product, Profile, Server};
 
 /// What to measure, and how long.
 #[derive(Debug, Args)]
@@ -33,9 +35,9 @@ pub struct Options {
     /// Measure these alone; may be given several times.
     #[arg(long, value_enum)]
     only: Vec<Scenario>,
-    /// How long each load lasts.
-    #[arg(long, default_value_t = 10)]
-    seconds: u32,
+    /// How long each load lasts: 10 s unless given, and 2 s in each turn of a comparison.
+    #[arg(long)]
+    seconds: Option<u32>,
     /// How many jobs are stored where many are.
     #[arg(long, default_value_t = 100_000)]
     stored: u64,
@@ -48,6 +50,11 @@ pub struct Options {
     /// A further argument for every server, such as `--with=--job-slots=8`; may be given several times.
     #[arg(long)]
     with: Vec<String>,
+    /// Pairs of turns with `--against`, 20 unless given; 0 leaves times out.
+    #[arg(long, value_name = "PAIRS", requires = "against")]
+    rounds: Option<usize>,
+    #[command(flatten)]
+    against: Against,
 }
 
 /// A run of a server that gives one figure or several.
@@ -80,6 +87,8 @@ enum Scenario {
 /// What scenarios share.
 struct Bench {
     program: PathBuf,
+    /// A program that runs it, with its arguments; empty without one.
+    under: Vec<String>,
     /// This very program, built for speed: what client processes run.
     client: PathBuf,
     repository: PathBuf,
@@ -91,6 +100,10 @@ struct Bench {
     with: Vec<String>,
 }
 
+/// This program, which clients run.
+const DRIVER: Product = Product::program(env!("CARGO_PKG_NAME"));
+/// How long a load lasts, in seconds.
+const SECONDS: u32 = 10;
 /// The most that a load does when only time bounds it: far more than it can, and no more than there are different graphs.
 const NO_END: u64 = 1 << 23;
 
@@ -99,38 +112,44 @@ const NO_END: u64 = 1 << 23;
 /// # Errors
 /// When something cannot be built, started or reached, or a request fails.
 pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bool> {
+    if options.against.is_asked_for() {
+        return compared::run(root, options, out);
+    }
     let program = match &options.program {
         Some(program) => program.clone(),
         None => server::build(root, Profile::Dist, &[])?,
     };
-    let folder = options
-        .folder
-        .clone()
-        .unwrap_or_else(|| root.join("target"));
-    fs::create_dir_all(&folder)?;
-    let bench = Bench {
-        program,
-        client: server::build_program(root, env!("CARGO_PKG_NAME"), Profile::Release, &[])?,
-        repository: root.to_owned(),
-        folder: TempDir::with_prefix_in("bench-", folder)?,
-        seconds: f64::from(options.seconds),
-        stored: options.stored,
-        with: options.with.clone(),
-    };
-    let runtime = tokio::runtime::Runtime::new()?;
-    // Dropping the work kills every process that it started, and the folder goes with the bench.
-    runtime.block_on(async {
-        tokio::select! {
-            outcome = bench.all(&options.only, out) => outcome,
-            interrupt = tokio::signal::ctrl_c() => {
-                interrupt?;
-                Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted; nothing is left behind"))
-            }
-        }
-    })
+    let client = server::build_product(root, DRIVER, Profile::Release, &[])?;
+    let seconds = options.seconds.unwrap_or(SECONDS);
+    let bench = Bench::new(root, options, program, client, f64::from(seconds))?;
+    // The folder goes with the bench.
+    until_interrupted(bench.all(&options.only, out))
 }
 
 impl Bench {
+    /// A bench of a program over a folder of its own.
+    fn new(
+        root: &Path,
+        options: &Options,
+        program: PathBuf,
+        client: PathBuf,
+        seconds: f64,
+    ) -> io::Result<Self> {
+        let folder = options.folder.clone();
+        let folder = folder.unwrap_or_else(|| root.join("target"));
+        fs::create_dir_all(&folder)?;
+        Ok(Self {
+            program,
+            under: Vec::new(),
+            client,
+            repository: root.to_owned(),
+            folder: TempDir::with_prefix_in("bench-", folder)?,
+            seconds,
+            stored: options.stored,
+            with: options.with.clone(),
+        })
+    }
+
     async fn all(&self, only: &[Scenario], out: &mut dyn Write) -> io::Result<bool> {
         let setting = Setting {
             machine: machine::machine(),
@@ -180,6 +199,7 @@ impl Bench {
         let arguments = raised.iter().chain(arguments).copied().chain(with);
         Launch {
             program: self.program.clone(),
+            under: self.under.clone(),
             data_dir: self.folder.path().join(name),
             log: self.folder.path().join(format!("{name}.log")),
             arguments: arguments.map(str::to_owned).collect(),
@@ -230,11 +250,6 @@ fn halves(plan: &Plan) -> [Plan; 2] {
         ..half.clone()
     };
     [half, other]
-}
-
-/// Tells on standard error how far the run is; the report alone goes to standard output.
-fn say(what: &str) {
-    let _ = writeln!(io::stderr(), "bench: {what}");
 }
 
 /// Processor microseconds of the server for each of `count` pieces of work.

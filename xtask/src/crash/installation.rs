@@ -281,6 +281,7 @@ impl Installation {
         }
         Launch {
             program: self.campaign.program.clone(),
+            under: Vec::new(),
             data_dir: self.data_dir(),
             log: self.folder.path().join("server.log"),
             arguments,

@@ -32,7 +32,7 @@ const PLAIN_TOKEN: &str = "a-token-of-a-bench";
 pub(super) struct Subject {
     pub(super) address: SocketAddr,
     /// A process and those that it started.
-    pid: u32,
+    pub(super) pid: u32,
     /// Path and headers of a call that the partner answers at once,
     at_once: (String, String),
     /// and of one that it holds.
@@ -115,8 +115,7 @@ impl Subject {
 impl Peers {
     pub(super) async fn start(bench: &Bench, name: &str) -> io::Result<Self> {
         let mut processes = Vec::new();
-        let mut child = own(bench, &["bench-partner"])?;
-        let address = first_line(&mut child).await?;
+        let (mut child, address) = start_partner(bench).await?;
         let input = child.stdin.take().expect("standard input is piped");
         let partner = Partner { input, address };
         let paths = |headers: &str| {
@@ -235,6 +234,7 @@ impl Router<'_> {
         };
         let launch = Launch {
             program: bench.program.clone(),
+            under: bench.under.clone(),
             data_dir: folder.join(name),
             log: folder.join(format!("{name}.log")),
             arguments: arguments
@@ -343,6 +343,13 @@ async fn first_line(child: &mut Child) -> io::Result<SocketAddr> {
     let line = BufReader::new(stdout).lines().next_line().await?;
     let line = line.ok_or_else(|| io::Error::other("a process of the bench ended at once"))?;
     line.parse().map_err(io::Error::other)
+}
+
+/// A partner, and where it listens. It ends with its standard input.
+pub(super) async fn start_partner(bench: &Bench) -> io::Result<(Child, SocketAddr)> {
+    let mut child = own(bench, &["bench-partner"])?;
+    let address = first_line(&mut child).await?;
+    Ok((child, address))
 }
 
 /// Where nginx is, if it is installed.

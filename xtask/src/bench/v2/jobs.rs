@@ -52,6 +52,8 @@ const INVERT_32: Claim = Claim {
 
 /// Pictures for the jobs that run one at a time, and for those that queue. A load ends early when they are used up.
 const PICTURES: (usize, usize) = (400, 1_600);
+/// The length of a load that may need all of them, in seconds; a shorter one has a share of them.
+const ALL_PICTURES: f64 = 4.0;
 /// The photograph that the pictures are made from.
 const PHOTO: &str = "examples/photo.png";
 
@@ -70,19 +72,11 @@ pub(super) async fn trivial(bench: &Bench) -> io::Result<Vec<Figure>> {
 
 pub(super) async fn invert(bench: &Bench) -> io::Result<Vec<Figure>> {
     let server = bench.server("invert").await?;
-    let mut connection = server.connect().await?;
-    let photo = std::fs::read(bench.repository.join(PHOTO))?;
-    let picture = picture(bench, &server, &photo).await?;
-    say(&format!(
-        "uploading {} pictures of {} bytes",
-        PICTURES.0 + PICTURES.1,
-        picture.len()
-    ));
-    let mut assets = Vec::new();
-    for number in 0..PICTURES.0 + PICTURES.1 {
-        assets.push(upload(&mut connection, &labelled(&picture, number)?).await?);
-    }
-    let queue = assets.split_off(PICTURES.0);
+    let share = (bench.seconds / ALL_PICTURES).min(1.0);
+    let [alone, queued_up] =
+        [PICTURES.0, PICTURES.1].map(|all| (all as f64 * share).ceil() as usize);
+    let mut assets = pictures(bench, &server, alone + queued_up).await?;
+    let queue = assets.split_off(alone);
     let plan = bench.plan(&server, 1, Work::Finish(Graph::Invert(assets)));
     let one = at_a_time(INVERT_1, bench.measure(&server, &[plan]).await?);
     say("32 queued");
@@ -90,6 +84,26 @@ pub(super) async fn invert(bench: &Bench) -> io::Result<Vec<Figure>> {
     let many = queued(INVERT_32, bench.measure(&server, &[plan]).await?);
     server.kill().await?;
     Ok(vec![one, many])
+}
+
+/// Uploads so many pictures of 512 by 512 pixels, each a file of its own; returns the ids of the assets.
+pub(super) async fn pictures(
+    bench: &Bench,
+    server: &Server,
+    count: usize,
+) -> io::Result<Vec<String>> {
+    let photo = std::fs::read(bench.repository.join(PHOTO))?;
+    let picture = picture(bench, server, &photo).await?;
+    say(&format!(
+        "uploading {count} pictures of {} bytes",
+        picture.len()
+    ));
+    let mut connection = server.connect().await?;
+    let mut assets = Vec::with_capacity(count);
+    for number in 0..count {
+        assets.push(upload(&mut connection, &labelled(&picture, number)?).await?);
+    }
+    Ok(assets)
 }
 
 fn at_a_time(claim: Claim, (outcome, used): (Outcome, ServerUse)) -> Figure {

@@ -1,0 +1,337 @@
+//! Instructions that a server executes for a piece of work, in user mode.
+//!
+//! Other load of the machine changes times and not these counts. The processor's own counter is used where the system
+//! grants it (`perf`), else the server runs under `callgrind`, which counts exactly and is some fifty times slower. A count
+//! begins when a first load of the same kind is over and everything that it left to do is done, so that the start of the
+//! server, warming up and filling caches are not in it. What the kernel executes is in neither count.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::time::sleep;
+
+use crate::bench::client::Plan;
+use crate::bench::clients::Clients;
+use crate::usage::Usage;
+
+/// What the processor counts.
+const EVENT: &str = "instructions:u";
+/// A server is idle when it used no more than this of the processor in each of so many spans of time in a row. What it
+/// does later, such as bringing calls into rows, comes within a second.
+const IDLE: (f64, Duration, u32) = (0.021, Duration::from_millis(500), 4);
+/// How many spans are waited for that at most. A server that is never idle is counted all the same.
+const MOST_SPANS: u32 = 120;
+/// How long a load may last: far longer than any does, under callgrind, too.
+pub const LONGEST_SECONDS: f64 = 1800.0;
+/// The name of what callgrind writes.
+const DUMP: &str = "callgrind.out";
+
+/// How instructions are counted on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// By the processor.
+    Perf,
+    /// By a program that runs the server.
+    Callgrind,
+}
+
+/// A count that has begun.
+#[derive(Debug)]
+pub enum Count {
+    /// `perf` counts until its child `cat` ends, which does so when its input is closed.
+    Perf(Child),
+    /// The folder of what callgrind writes, and the process.
+    Callgrind(PathBuf, u32),
+}
+
+impl Counter {
+    /// The best one that works here.
+    ///
+    /// # Errors
+    /// When none does; the text says why and what to install.
+    pub fn find() -> Result<Self, String> {
+        let perf = match perf_counts(EVENT) {
+            Ok(_) => return Ok(Self::Perf),
+            Err(reason) => reason,
+        };
+        let runs = |program: &str, argument: &str| {
+            let mut command = std::process::Command::new(program);
+            let output = command.arg(argument).stdin(Stdio::null()).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if runs("valgrind", "--version") && runs("vgdb", "--help") {
+            return Ok(Self::Callgrind);
+        }
+        Err(format!(
+            "instructions are not counted: perf {perf}, and valgrind is not installed (on Debian: apt-get install valgrind)"
+        ))
+    }
+
+    /// As reports name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Perf => "perf",
+            Self::Callgrind => "callgrind",
+        }
+    }
+
+    /// The program, with its arguments, under which a server is started so that it can be counted; empty where any can be.
+    #[must_use]
+    pub fn under(self, folder: &Path) -> Vec<String> {
+        match self {
+            Self::Perf => Vec::new(),
+            Self::Callgrind => vec![
+                "valgrind".to_owned(),
+                "--tool=callgrind".to_owned(),
+                "--fair-sched=try".to_owned(),
+                format!("--callgrind-out-file={}", folder.join(DUMP).display()),
+                vgdb_prefix(folder),
+            ],
+        }
+    }
+
+    /// Begins to count what the process executes, in all of its threads. The folder is that of [`Counter::under`].
+    ///
+    /// # Errors
+    /// When it cannot be counted.
+    pub async fn begin(self, pid: u32, folder: &Path) -> io::Result<Count> {
+        match self {
+            Self::Perf => begin_perf(EVENT, pid).await.map(Count::Perf),
+            Self::Callgrind => {
+                vgdb(folder, pid, "zero").await?;
+                Ok(Count::Callgrind(folder.to_owned(), pid))
+            }
+        }
+    }
+}
+
+impl Count {
+    /// Ends the count: how many instructions were executed since it began.
+    ///
+    /// # Errors
+    /// When the counter says nothing that is understood.
+    pub async fn end(self) -> io::Result<f64> {
+        match self {
+            Self::Perf(perf) => end_perf(perf).await,
+            Self::Callgrind(folder, pid) => {
+                vgdb(&folder, pid, "dump").await?;
+                let mut dumps = Vec::new();
+                for entry in fs::read_dir(&folder)? {
+                    let name = entry?.file_name();
+                    let name = name.to_string_lossy();
+                    let number = name.strip_prefix(&format!("{DUMP}."));
+                    dumps.extend(number.and_then(|number| number.parse::<u32>().ok()));
+                }
+                let newest = dumps.into_iter().max();
+                let newest = newest.ok_or_else(|| io::Error::other("callgrind wrote nothing"))?;
+                let dump = fs::read_to_string(folder.join(format!("{DUMP}.{newest}")))?;
+                total(&dump).ok_or_else(|| io::Error::other("callgrind wrote no total"))
+            }
+        }
+    }
+}
+
+/// The instructions of each of `plan.most` pieces of work. As many are done before the count begins.
+///
+/// # Errors
+/// When the load fails or the process cannot be counted.
+pub async fn of_each(
+    counter: Counter,
+    client: &Path,
+    plan: Plan,
+    pid: u32,
+    folder: &Path,
+) -> io::Result<f64> {
+    let plan = Plan {
+        seconds: LONGEST_SECONDS,
+        ..plan
+    };
+    load(client, plan.clone()).await?;
+    idle(pid).await?;
+    let count = counter.begin(pid, folder).await?;
+    let next = Plan {
+        first: plan.first + plan.most,
+        ..plan.clone()
+    };
+    load(client, next).await?;
+    idle(pid).await?;
+    Ok(count.end().await? / plan.most as f64)
+}
+
+async fn load(client: &Path, plan: Plan) -> io::Result<()> {
+    let most = plan.most;
+    let mut clients = Clients::start(client, &[plan]).await?;
+    clients.go().await?;
+    let done = clients.outcome().await?.samples.len();
+    if done as u64 == most {
+        return Ok(());
+    }
+    let message = format!("{done} of {most} pieces of work were done in {LONGEST_SECONDS} s");
+    Err(io::Error::new(io::ErrorKind::TimedOut, message))
+}
+
+/// Waits until a process has nothing left to do.
+///
+/// # Errors
+/// When it is gone.
+pub async fn idle(pid: u32) -> io::Result<()> {
+    let mut before = Usage::of(pid)?.cpu_seconds;
+    let mut idle = 0;
+    for _ in 0..MOST_SPANS {
+        sleep(IDLE.1).await;
+        let now = Usage::of(pid)?.cpu_seconds;
+        idle = if now - before < IDLE.0 { idle + 1 } else { 0 };
+        before = now;
+        if idle == IDLE.2 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether `perf` counts this event for a program that does nothing; why not.
+fn perf_counts(event: &str) -> Result<f64, String> {
+    let output = std::process::Command::new("perf")
+        .args(["stat", "-x", ",", "-e", event, "--", "true"])
+        .output()
+        .map_err(|error| format!("cannot be run ({error})"))?;
+    parse_perf(&String::from_utf8_lossy(&output.stderr), event)
+}
+
+async fn begin_perf(event: &str, pid: u32) -> io::Result<Child> {
+    let mut perf = Command::new("perf")
+        .args(["stat", "-x", ",", "-e", event, "-p"])
+        .arg(pid.to_string())
+        .args(["--", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    // `cat` is started once the counters run.
+    let mut byte = [b'.'];
+    let stdin = perf.stdin.as_mut().expect("standard input is piped");
+    stdin.write_all(&byte).await?;
+    stdin.flush().await?;
+    let stdout = perf.stdout.as_mut().expect("standard output is piped");
+    match stdout.read_exact(&mut byte).await {
+        Ok(_) => Ok(perf),
+        Err(_) => Err(io::Error::other(format!(
+            "perf cannot count process {pid}: {}",
+            end_perf(perf)
+                .await
+                .err()
+                .unwrap_or_else(|| io::ErrorKind::Other.into())
+        ))),
+    }
+}
+
+async fn end_perf(mut perf: Child) -> io::Result<f64> {
+    drop(perf.stdin.take());
+    let output = perf.wait_with_output().await?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    parse_perf(&text, "").map_err(io::Error::other)
+}
+
+/// The count in what `perf stat -x ,` wrote: the first field of the line of the event.
+fn parse_perf(text: &str, event: &str) -> Result<f64, String> {
+    let mut lines = text.lines().map(|line| line.split(','));
+    let count = lines.find_map(|mut fields| {
+        let first = fields.next()?;
+        let is_counter = first.starts_with('<') || first.parse::<f64>().is_ok();
+        (is_counter && fields.any(|field| field.starts_with(event))).then_some(first)
+    });
+    match count {
+        None => Err(format!("said: {}", text.trim())),
+        Some(count) => count
+            .parse()
+            .map_err(|_| format!("says that {event} is {count}")),
+    }
+}
+
+/// Where callgrind and `vgdb` meet.
+fn vgdb_prefix(folder: &Path) -> String {
+    format!("--vgdb-prefix={}", folder.join("vgdb").display())
+}
+
+/// Sends a command to callgrind, which carries it out before this returns.
+async fn vgdb(folder: &Path, pid: u32, command: &str) -> io::Result<()> {
+    let output = Command::new("vgdb")
+        .arg(vgdb_prefix(folder))
+        .arg(format!("--pid={pid}"))
+        .arg(command)
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!(
+        "vgdb cannot reach process {pid}: {}",
+        text.trim()
+    )))
+}
+
+/// All instructions of a file of callgrind.
+fn total(dump: &str) -> Option<f64> {
+    let total = dump
+        .lines()
+        .find_map(|line| line.strip_prefix("totals: "))?;
+    total.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_is_that_of_the_file() {
+        let dump = "version: 1\nevents: Ir\nsummary: 134965\n\nfn=(1)\n1 5\ntotals: 138414\n";
+        assert_eq!(total(dump), Some(138_414.0));
+        assert_eq!(total("version: 1\n"), None);
+    }
+
+    #[test]
+    fn a_count_of_perf_is_told_from_its_absence() {
+        let counted = "4100123,,instructions:u,1000,100.00,,\n";
+        assert_eq!(parse_perf(counted, EVENT), Ok(4_100_123.0));
+        for missing in ["<not supported>", "<not counted>"] {
+            let text = format!("{missing},,instructions:u,0,100.00,,\n");
+            let reason = parse_perf(&text, EVENT).expect_err("nothing was counted");
+            assert!(reason.contains(missing), "{reason}");
+        }
+        let refused = "Error:\nAccess to performance monitoring is limited.\n";
+        let reason = parse_perf(refused, EVENT).expect_err("nothing was counted");
+        assert!(reason.contains("limited"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn perf_counts_a_process_from_outside() {
+        // Counted by the kernel: also where the processor's counters are not granted.
+        const SOFTWARE: &str = "task-clock";
+        const WORK: &str = "read line; n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done";
+        if let Err(reason) = perf_counts(SOFTWARE) {
+            use std::io::Write;
+            let _ = writeln!(io::stderr(), "skipped: perf {reason}");
+            return;
+        }
+        let mut process = Command::new("sh")
+            .args(["-c", WORK])
+            .stdin(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("a shell runs");
+        let perf = begin_perf(SOFTWARE, process.id().expect("it runs")).await;
+        let perf = perf.expect("it is counted");
+        drop(process.stdin.take());
+        process.wait().await.expect("it ends");
+        assert!(end_perf(perf).await.expect("a count") > 0.0);
+    }
+}
