@@ -63,7 +63,9 @@ pub(super) struct Call {
 enum Stage {
     /// No thread has it yet.
     Queued(OwnedSemaphorePermit),
-    Running(OwnedSemaphorePermit),
+    Running {
+        _permit: OwnedSemaphorePermit,
+    },
     /// Its permit is another thread's.
     Abandoned,
     Over,
@@ -166,7 +168,7 @@ impl Threads {
     fn abandon(&self, call: &Arc<Call>) {
         let mut state = self.shared.state();
         let mut stage = call.stage();
-        if !matches!(*stage, Stage::Running(_)) {
+        if !matches!(*stage, Stage::Running { .. }) {
             return;
         }
         let (job, node, class) = (call.job, &call.node, &call.class);
@@ -247,9 +249,9 @@ impl Call {
     fn begin(&self) {
         let mut stage = self.stage();
         *stage = match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Queued(permit) => Stage::Running(permit),
+            Stage::Queued(permit) => Stage::Running { _permit: permit },
             // A call begins once.
-            begun @ (Stage::Running(_) | Stage::Abandoned | Stage::Over) => begun,
+            begun @ (Stage::Running { .. } | Stage::Abandoned | Stage::Over) => begun,
         };
     }
 
@@ -258,7 +260,7 @@ impl Call {
     fn end(&self, shared: &Shared) -> bool {
         let mut state = shared.state();
         match std::mem::replace(&mut *self.stage(), Stage::Over) {
-            Stage::Queued(_) | Stage::Running(_) | Stage::Over => return true,
+            Stage::Queued(_) | Stage::Running { .. } | Stage::Over => return true,
             Stage::Abandoned => state.abandoned -= 1,
         }
         tracing::info!(
@@ -270,7 +272,7 @@ impl Call {
                 continue;
             };
             let mut stage = stuck.stage();
-            if matches!(*stage, Stage::Running(_)) {
+            if matches!(*stage, Stage::Running { .. }) {
                 *stage = Stage::Abandoned;
                 state.abandoned += 1;
                 return true;
