@@ -108,6 +108,7 @@ impl House {
             account: AccountId::local(),
             labels: Vec::new(),
             over: None,
+            statuses: Vec::new(),
             after: None,
             limit: 100,
         };

@@ -225,6 +225,7 @@ async fn jobs(store: &Store) {
     }
     let query = JobQuery {
         over: None,
+        statuses: Vec::new(),
         account,
         labels: Vec::new(),
         after: None,

@@ -19,8 +19,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use workflow_core::{
-    Durability, InsertJob, InsertJobOutcome, Job, JobBody, JobEvent, JobId, JobLog, JobQuery,
-    JobStatus, JobStore, SaveJob, SaveOutcome, StoreError,
+    Durability, InsertJob, InsertJobOutcome, Job, JobBody, JobCursor, JobEvent, JobId, JobLog,
+    JobQuery, JobStatus, JobStore, SaveJob, SaveOutcome, StoreError,
 };
 
 use crate::database::{self, Database, DatabaseError, Transaction, Write};
@@ -374,20 +374,40 @@ impl JobStore for SqliteJobs {
     }
 
     async fn list(&self, query: &JobQuery, now: Timestamp) -> Result<Vec<Arc<Job>>, StoreError> {
-        let (query, board) = (query.clone(), self.board.clone());
-        if query.over == Some(false) && query.labels.is_empty() {
+        let (mut query, board) = (query.clone(), self.board.clone());
+        let is_in_flight = query.over == Some(false);
+        if is_in_flight && query.labels.is_empty() && query.statuses.is_empty() {
             return Ok(self.board.lock().in_flight(&query));
         }
+        let wanted = query.limit;
         self.read(move |rows| {
             let mut jobs = Vec::new();
-            for id in lists::ids(rows, &query, now)? {
-                let at_hand = board.lock().committed(id);
-                match at_hand {
-                    Some(job) => jobs.push(job),
-                    None => jobs.extend(rows::load(rows, id)?.map(Arc::new)),
+            loop {
+                let ids = lists::ids(rows, &query, now)?;
+                let is_last = ids.is_empty() || ids.len() < query.limit;
+                for id in ids {
+                    let at_hand = board.lock().committed(id);
+                    let job = match at_hand {
+                        Some(job) => Some(job),
+                        None => rows::load(rows, id)?.map(Arc::new),
+                    };
+                    let Some(job) = job else { continue };
+                    query.after = Some(JobCursor {
+                        created_at: job.created_at,
+                        id: job.id,
+                    });
+                    if query.statuses.is_empty() || query.statuses.contains(&job.status) {
+                        jobs.push(job);
+                    }
+                    if jobs.len() == wanted {
+                        return Ok(jobs);
+                    }
+                }
+                // Jobs that are not over may be in another state than asked for: then more are read to fill the page.
+                if is_last || query.statuses.is_empty() {
+                    return Ok(jobs);
                 }
             }
-            Ok(jobs)
         })
         .await
     }

@@ -350,6 +350,7 @@ impl Jobs {
             account: account.clone(),
             labels: Vec::new(),
             over: Some(false),
+            statuses: Vec::new(),
             after: None,
             limit: usize::try_from(self.config.queued_jobs)
                 .unwrap_or(usize::MAX)

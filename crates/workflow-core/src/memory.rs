@@ -384,6 +384,8 @@ impl JobStore for MemoryJobs {
                 let stands = query
                     .over
                     .is_none_or(|over| job.status.is_terminal() == over);
+                let stands =
+                    stands && (query.statuses.is_empty() || query.statuses.contains(&job.status));
                 let seen = job.account == query.account && !job.is_expired(now);
                 seen && behind && labelled && stands
             };

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::{Job, JobId, NewOutput, ResolvedFiles, RunReport};
+use crate::{Job, JobId, JobStatus, NewOutput, ResolvedFiles, RunReport};
 
 /// What lies beside a job and never changes: enough to run it, or to run it again.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,6 +146,8 @@ pub struct JobQuery {
     pub labels: Vec<(String, String)>,
     /// Only jobs that are over, or only those that are not.
     pub over: Option<bool>,
+    /// Only jobs in one of these states; all of them if it is empty.
+    pub statuses: Vec<JobStatus>,
     /// Where to go on.
     pub after: Option<JobCursor>,
     /// At most this many.

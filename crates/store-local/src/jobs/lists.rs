@@ -42,6 +42,15 @@ pub(super) fn ids(
         Some(true) => " AND completed_at IS NOT NULL AND expires_at > ?2",
         Some(false) => " AND completed_at IS NULL AND ?2 IS NOT NULL",
     };
+    if !query.statuses.is_empty() {
+        // The row of a job that is not over may say less than its worker told: all of them are looked at.
+        sql += " AND (completed_at IS NULL";
+        for status in query.statuses.iter().filter(|status| status.is_terminal()) {
+            values.push(Value::Text(status.name().to_owned()));
+            sql += &format!(" OR jobs.status = ?{}", values.len());
+        }
+        sql += ")";
+    }
     if let Some(after) = query.after {
         let first = values.len() + 1;
         values.push(Value::Integer(after.created_at.as_microsecond()));

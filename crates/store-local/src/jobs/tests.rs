@@ -310,6 +310,7 @@ async fn a_live_job_is_told_without_a_query_and_a_finished_one_too() {
 fn query() -> JobQuery {
     JobQuery {
         over: None,
+        statuses: Vec::new(),
         account: acme(),
         labels: Vec::new(),
         after: None,

@@ -294,6 +294,7 @@ async fn a_job_past_its_time_is_absent_and_then_swept(stores: Stores) {
     assert_eq!(load(&stores, &done, done.expires_at).await, None);
     let query = crate::JobQuery {
         over: None,
+        statuses: Vec::new(),
         account: account("a"),
         labels: Vec::new(),
         after: None,
@@ -356,6 +357,7 @@ async fn every_field_of_a_finished_job_reads_back(stores: Stores) {
     assert_eq!(read, failed);
     let query = crate::JobQuery {
         over: None,
+        statuses: Vec::new(),
         account: account("a"),
         labels: Vec::new(),
         after: None,

@@ -4,7 +4,7 @@ use super::*;
 use crate::{JobCursor, JobLog, JobQuery, NodeEvent, RunReport};
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 12] = [
+pub(super) const RULES: [Rule; 13] = [
     |stores| Box::pin(a_job_reads_back_whole_and_only_in_its_account(stores)),
     |stores| Box::pin(the_same_key_and_request_give_the_job_back(stores)),
     |stores| Box::pin(submissions_at_once_with_one_key_make_one_job(stores)),
@@ -15,6 +15,7 @@ pub(super) const RULES: [Rule; 12] = [
     |stores| Box::pin(each_job_is_listed_once_while_others_arrive(stores)),
     |stores| Box::pin(a_list_is_narrowed_by_labels(stores)),
     |stores| Box::pin(a_list_may_leave_out_what_is_over(stores)),
+    |stores| Box::pin(a_list_by_states_is_whole_on_every_page(stores)),
     |stores| Box::pin(an_id_is_taken_once(stores)),
     |stores| Box::pin(a_log_is_kept_with_its_job(stores)),
 ];
@@ -247,6 +248,7 @@ async fn a_job_over_a_record_that_is_gone_is_refused(stores: Stores) {
 fn query(limit: usize, after: Option<JobCursor>) -> JobQuery {
     JobQuery {
         over: None,
+        statuses: Vec::new(),
         account: account("a"),
         labels: Vec::new(),
         after,
@@ -353,6 +355,65 @@ async fn a_list_may_leave_out_what_is_over(stores: Stores) {
         let found = found.expect("the store answers");
         let found: Vec<u128> = found.iter().map(|job| job.id.0.as_u128()).collect();
         assert_eq!(found, listed, "{over:?}");
+    }
+    for (statuses, listed) in [
+        (vec![JobStatus::Queued], vec![3, 1]),
+        (vec![JobStatus::Canceled], vec![2]),
+        (vec![JobStatus::Canceled, JobStatus::Queued], vec![3, 2, 1]),
+        (vec![JobStatus::Running, JobStatus::Succeeded], vec![]),
+    ] {
+        let query = JobQuery {
+            statuses: statuses.clone(),
+            ..query(10, None)
+        };
+        let found = stores.jobs.list(&query, at(2)).await;
+        let found = found.expect("the store answers");
+        let found: Vec<u128> = found.iter().map(|job| job.id.0.as_u128()).collect();
+        assert_eq!(found, listed, "{statuses:?}");
+    }
+}
+
+async fn a_list_by_states_is_whole_on_every_page(stores: Stores) {
+    for n in 1..=9 {
+        let mut insert = insert_of(n, "a");
+        insert.job.created_at = at(i64::try_from(n / 4).expect("small"));
+        submit(&stores, insert).await;
+    }
+    for n in [2, 3, 6, 7, 8] {
+        let job = JobId(Uuid::from_u128(n));
+        let job = stores.jobs.load(&account("a"), job, at(3)).await;
+        let mut ended = Job::clone(&job.expect("the store answers").expect("the job is there"));
+        ended
+            .apply(JobEvent::CancelRequested, at(3))
+            .expect("a queued job can be canceled");
+        let save = SaveJob {
+            job: ended,
+            outputs: Vec::new(),
+            log: None,
+            durability: Durability::Now,
+        };
+        stores.jobs.save(save).await.expect("the store takes it");
+    }
+    for (status, listed) in [
+        (JobStatus::Canceled, vec![8, 7, 6, 3, 2]),
+        (JobStatus::Queued, vec![9, 5, 4, 1]),
+    ] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let query = JobQuery {
+                statuses: vec![status],
+                ..query(2, after)
+            };
+            let page = stores.jobs.list(&query, at(4)).await;
+            let page = page.expect("the store answers");
+            let Some(last) = page.last() else { break };
+            after = Some(JobCursor {
+                created_at: last.created_at,
+                id: last.id,
+            });
+            seen.extend(page.iter().map(|job| job.id.0.as_u128()));
+        }
+        assert_eq!(seen, listed, "{status:?}");
     }
 }
 

@@ -460,6 +460,45 @@ async fn a_list_is_filtered_by_labels() {
 }
 
 #[tokio::test]
+async fn a_list_is_filtered_by_states() {
+    let server = server();
+    let mut ids = Vec::new();
+    for _ in 0..5 {
+        ids.push(server.submit().await);
+    }
+    for id in &ids[1..4] {
+        let path = format!("/api/v2/jobs/{id}/cancel");
+        assert_eq!(server.send(Method::POST, &path, &[], "").await.status, 200);
+    }
+    let list = async |query: &str| {
+        let page = server.get(&format!("/api/v2/jobs?{query}")).await.json();
+        let jobs = page["jobs"].as_array().expect("a list").iter();
+        let known = |job: &Value| ids.iter().position(|id| job["id"] == id.to_string());
+        let places: Vec<_> = jobs.filter_map(known).collect();
+        (places, page["next_cursor"].as_str().map(str::to_owned))
+    };
+    assert_eq!(list("status=queued").await.0, [4, 0]);
+    assert_eq!(list("status=canceled&unknown=1").await.0, [3, 2, 1]);
+    assert_eq!(
+        list("status=queued&status=canceled").await.0,
+        [4, 3, 2, 1, 0]
+    );
+    assert_eq!(list("status=failed").await, (vec![], None));
+    let (first, next) = list("status=canceled&limit=2").await;
+    let next = next.expect("there is another page");
+    assert_eq!(first, [3, 2]);
+    let rest = list(&format!("status=canceled&limit=2&cursor={next}")).await;
+    assert_eq!(rest, (vec![1], None));
+    let other = format!("/api/v2/jobs?status=queued&cursor={next}");
+    server.get(&other).await.is_error(400, "invalid_cursor");
+    for wrong in ["done", "", "queued,canceled"] {
+        let path = format!("/api/v2/jobs?status={wrong}");
+        let error = server.get(&path).await.is_error(400, "invalid_request");
+        assert_eq!(error["details"]["field"], "status");
+    }
+}
+
+#[tokio::test]
 async fn cancel_is_200_however_often_and_late() {
     let server = server();
     let id = server.submit().await;

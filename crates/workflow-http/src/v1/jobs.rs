@@ -100,7 +100,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     };
     let hidden = super::history::Hidden::read(call).await?;
     let after = get("after").map(|text| {
-        let after = cursor::read(text, call.account(), &[]);
+        let after = cursor::read(text, call.account(), &[], &[]);
         after.ok_or_else(|| field("after", "the `next_cursor` of a page of this list"))
     });
     let (mut jobs, behind) = call.newest(over, after.transpose()?).await?;
@@ -133,7 +133,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let last = last.map(|job| position(job)).or(behind);
     let is_newest_first = !ascending && matches!(sort_by, SortBy::Created);
     let next = last.filter(|_| is_newest_first);
-    let next = next.map(|next| cursor::write(&next, call.account(), &[]));
+    let next = next.map(|next| cursor::write(&next, call.account(), &[], &[]));
     let page = call.all_listed(jobs).await?;
     let entries: Vec<Value> = page
         .iter()

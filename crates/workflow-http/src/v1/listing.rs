@@ -42,6 +42,7 @@ impl Call<'_> {
             account: self.account().clone(),
             labels: Vec::new(),
             over,
+            statuses: Vec::new(),
             after,
             limit: MOST_LISTED,
         };

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use uuid::Uuid;
-use workflow_core::{JobCursor, JobId};
+use workflow_core::{JobCursor, JobId, JobStatus};
 
 /// Bytes of the seal: too many to be met by chance.
 const SEAL: usize = 8;
@@ -18,11 +18,12 @@ pub(crate) fn write(
     cursor: &JobCursor,
     account: &AccountId,
     labels: &[(String, String)],
+    statuses: &[JobStatus],
 ) -> String {
     let mut bytes = Vec::with_capacity(16 + 16 + SEAL);
     bytes.extend_from_slice(&cursor.created_at.as_nanosecond().to_be_bytes());
     bytes.extend_from_slice(cursor.id.0.as_bytes());
-    let seal = seal(&bytes, account, labels);
+    let seal = seal(&bytes, account, labels, statuses);
     bytes.extend_from_slice(&seal);
     URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -32,10 +33,11 @@ pub(crate) fn read(
     text: &str,
     account: &AccountId,
     labels: &[(String, String)],
+    statuses: &[JobStatus],
 ) -> Option<JobCursor> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let (position, given) = bytes.split_last_chunk::<SEAL>()?;
-    if seal(position, account, labels) != *given {
+    if seal(position, account, labels, statuses) != *given {
         return None;
     }
     let (nanoseconds, id) = position.split_first_chunk::<16>()?;
@@ -44,11 +46,23 @@ pub(crate) fn read(
     Some(JobCursor { created_at, id })
 }
 
-fn seal(position: &[u8], account: &AccountId, labels: &[(String, String)]) -> [u8; SEAL] {
+fn seal(
+    position: &[u8],
+    account: &AccountId,
+    labels: &[(String, String)],
+    statuses: &[JobStatus],
+) -> [u8; SEAL] {
     let mut hasher = blake3::Hasher::new_derive_key("easel jobs cursor v1");
     hasher.update(position);
     let labels = labels.iter().flat_map(|(key, value)| [key.as_str(), value]);
-    for text in std::iter::once(account.as_str()).chain(labels) {
+    // No key of a label has a `?` in it, so a state is read as none.
+    let statuses = statuses
+        .iter()
+        .flat_map(|status| ["?status", status.name()]);
+    for text in std::iter::once(account.as_str())
+        .chain(labels)
+        .chain(statuses)
+    {
         // The length in front keeps two texts from being read as one.
         hasher
             .update(&(text.len() as u64).to_be_bytes())
@@ -71,10 +85,11 @@ mod tests {
         };
         let (account, other) = (AccountId::local(), "other".parse().expect("an id"));
         let labels = [("k".to_owned(), "v".to_owned())];
-        let text = write(&cursor, &account, &labels);
-        assert_eq!(read(&text, &account, &labels), Some(cursor));
-        assert_eq!(read(&text, &account, &[]), None);
-        assert_eq!(read(&text, &other, &labels), None);
+        let text = write(&cursor, &account, &labels, &[]);
+        assert_eq!(read(&text, &account, &labels, &[]), Some(cursor));
+        assert_eq!(read(&text, &account, &[], &[]), None);
+        assert_eq!(read(&text, &other, &labels, &[]), None);
+        assert_eq!(read(&text, &account, &labels, &[JobStatus::Failed]), None);
     }
 
     #[test]
@@ -84,16 +99,16 @@ mod tests {
             id: JobId(Uuid::from_u128(7)),
         };
         let account = AccountId::local();
-        let bytes = URL_SAFE_NO_PAD.decode(write(&cursor, &account, &[]));
+        let bytes = URL_SAFE_NO_PAD.decode(write(&cursor, &account, &[], &[]));
         let bytes = bytes.expect("a cursor is base64url");
         for bit in 0..bytes.len() * 8 {
             let mut forged = bytes.clone();
             forged[bit / 8] ^= 1 << (bit % 8);
             let forged = URL_SAFE_NO_PAD.encode(forged);
-            assert_eq!(read(&forged, &account, &[]), None, "bit {bit}");
+            assert_eq!(read(&forged, &account, &[], &[]), None, "bit {bit}");
         }
         for text in ["", "AAAA", "not base64!", "eyJpZCI6MX0"] {
-            assert_eq!(read(text, &account, &[]), None, "{text}");
+            assert_eq!(read(text, &account, &[], &[]), None, "{text}");
         }
     }
 }

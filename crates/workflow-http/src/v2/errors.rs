@@ -12,7 +12,7 @@ use hyper_kit::{Body, BodyError, NoUnits, Refusal, RoomError};
 use identity::IdentityError;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use workflow_core::{GraphError, JobsError};
+use workflow_core::{GraphError, JobStatus, JobsError};
 
 use super::problems;
 use super::wire::ErrorEnvelope;
@@ -96,6 +96,9 @@ pub(crate) enum ApiError {
     /// A filter of a list breaks a rule.
     #[error("a filter breaks a rule")]
     Filter(String),
+    /// A filter of a list names no state of a job.
+    #[error("there is no such state")]
+    Status,
     /// The cursor was not made here for this list.
     #[error("the cursor is not of this list")]
     Cursor,
@@ -226,6 +229,11 @@ impl ApiError {
                 "invalid_metadata_filter",
                 message.as_str(),
             ),
+            Self::Status => {
+                let words: Vec<&str> = JobStatus::ALL.into_iter().map(JobStatus::name).collect();
+                let message = format!("`status` must be one of {}", words.join(", "));
+                invalid(StatusCode::BAD_REQUEST, message).details(json!({ "field": "status" }))
+            }
             Self::Cursor => plain(
                 StatusCode::BAD_REQUEST,
                 "invalid_cursor",

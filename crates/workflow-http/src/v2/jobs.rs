@@ -77,11 +77,12 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let query = ListQuery::read(call.head.uri.query().unwrap_or_default())?;
     let account = &call.standing.account;
     let after = query.cursor.as_deref().map(|text| {
-        let after = cursor::read(text, account, &query.labels);
+        let after = cursor::read(text, account, &query.labels, &query.statuses);
         after.ok_or(ApiError::Cursor)
     });
     let wanted = JobQuery {
         over: None,
+        statuses: query.statuses,
         account: account.clone(),
         after: after.transpose()?,
         limit: query.limit,
@@ -95,7 +96,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
             .collect(),
         next_cursor: page
             .next
-            .map(|next| cursor::write(&next, account, &wanted.labels)),
+            .map(|next| cursor::write(&next, account, &wanted.labels, &wanted.statuses)),
     };
     Ok(reply::json(StatusCode::OK, &body))
 }

@@ -1,8 +1,9 @@
-//! What a query asks of a list: how much, from where on, and which labels.
+//! What a query asks of a list: how much, from where on, which labels and which states.
 //!
 //! Parameters that the API does not know are passed over, so that newer clients may send more.
 
 use percent_encoding::percent_decode;
+use workflow_core::JobStatus;
 
 use super::errors::ApiError;
 use super::labels;
@@ -25,23 +26,27 @@ pub(crate) struct ListQuery {
     pub(crate) cursor: Option<String>,
     /// Labels that must be there, sorted by key.
     pub(crate) labels: Vec<(String, String)>,
+    /// States of which a job must have one, each once and in the order of [`JobStatus::ALL`]; empty for any.
+    pub(crate) statuses: Vec<JobStatus>,
 }
 
 impl ListQuery {
     /// Reads the part of an address behind the question mark.
     ///
     /// # Errors
-    /// [`ApiError::Field`] for the limit, [`ApiError::Filter`] and [`ApiError::Cursor`] for theirs.
+    /// [`ApiError::Field`] for the limit, [`ApiError::Status`], [`ApiError::Filter`] and [`ApiError::Cursor`] for theirs.
     pub(crate) fn read(query: &str) -> Result<Self, ApiError> {
         let mut limits = Vec::new();
         let mut cursors = Vec::new();
         let mut labels = Vec::new();
+        let mut statuses = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = decode(value);
             match decode(name).as_deref() {
                 Some("limit") => limits.push(value),
                 Some("cursor") => cursors.push(value),
+                Some("status") => statuses.push(status(value.as_deref())?),
                 Some(name) if is_filter(name) => labels.push(filter(name, value)?),
                 Some(_) | None => {}
             }
@@ -59,6 +64,10 @@ impl ListQuery {
             limit: limit(&limits)?,
             cursor: cursor(cursors)?,
             labels,
+            statuses: {
+                let all = JobStatus::ALL.into_iter();
+                all.filter(|status| statuses.contains(status)).collect()
+            },
         })
     }
 }
@@ -85,6 +94,10 @@ fn limit(values: &[Option<String>]) -> Result<usize, ApiError> {
         return Ok(1);
     }
     Ok(digits.parse().unwrap_or(MOST_LIMIT).clamp(1, MOST_LIMIT))
+}
+
+fn status(text: Option<&str>) -> Result<JobStatus, ApiError> {
+    text.and_then(JobStatus::from_name).ok_or(ApiError::Status)
 }
 
 fn cursor(values: Vec<Option<String>>) -> Result<Option<String>, ApiError> {
@@ -185,6 +198,30 @@ mod tests {
                 matches!(ListQuery::read(query), Err(ApiError::Filter(_))),
                 "{query}"
             );
+        }
+    }
+
+    #[test]
+    fn states_are_words_that_may_come_more_than_once() {
+        let read = |query: &str| ListQuery::read(query).map(|query| query.statuses);
+        assert_eq!(read("").ok(), Some(vec![]));
+        let two = vec![JobStatus::Queued, JobStatus::Failed];
+        for query in [
+            "status=failed&status=queued",
+            "status=queued&status=%66ailed&status=queued",
+        ] {
+            assert_eq!(read(query).ok(), Some(two.clone()), "{query}");
+        }
+        for query in [
+            "status=done",
+            "status=",
+            "status",
+            "status=QUEUED",
+            "status=queued,failed",
+            "status=%ff",
+        ] {
+            let refused = read(query);
+            assert!(matches!(refused, Err(ApiError::Status)), "{query}");
         }
     }
 

@@ -182,6 +182,7 @@ async fn answer<S: JobStore + JobQueue>(
             let even = ("even".to_owned(), "yes".to_owned());
             let query = JobQuery {
                 over: None,
+                statuses: Vec::new(),
                 labels: labelled.then_some(even).into_iter().collect(),
                 limit,
                 ..query()
