@@ -151,16 +151,14 @@ async fn a_part_that_is_missing_or_wrong_is_named() {
         ("expected_hash", HASH_OF_OTHER),
         ("expires_in", "60"),
     ];
-    for missing in ["content_type", "file_path"] {
-        let parts: Vec<_> = whole
-            .into_iter()
-            .filter(|(name, _)| *name != missing)
-            .collect();
-        let error = upload(&server, &parts, Some("x"))
-            .await
-            .is_error(422, "invalid_request");
-        assert_eq!(error["details"]["field"], missing);
-    }
+    let parts = whole.map(|(name, value)| match name {
+        "file_path" => ("another", value),
+        _ => (name, value),
+    });
+    let error = upload(&server, &parts, Some("x"))
+        .await
+        .is_error(422, "invalid_request");
+    assert_eq!(error["details"]["field"], "file_path");
     let error = upload(&server, &PHOTO, None)
         .await
         .is_error(422, "invalid_request");
@@ -195,6 +193,39 @@ async fn a_part_that_is_missing_or_wrong_is_named() {
         !server.rig.has_blob("x").await,
         "nothing of a refused form is kept"
     );
+}
+
+#[tokio::test]
+async fn the_file_s_own_type_counts_where_the_field_is_missing() {
+    let server = server();
+    let headers = [("content-type", "multipart/form-data; boundary=b")];
+    let send = async |own: &str, field: &str| {
+        let body = format!(
+            "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n{own}\r\nbytes\r\n{field}\
+             --b\r\nContent-Disposition: form-data; name=\"file_path\"\r\n\r\na\r\n--b--\r\n"
+        );
+        server
+            .send(Method::POST, "/api/v2/assets", &headers, body)
+            .await
+    };
+    let (png, unknown) = (
+        "Content-Type: image/png\r\n",
+        "Content-Type: Application/Octet-Stream\r\n",
+    );
+    let field =
+        "--b\r\nContent-Disposition: form-data; name=\"content_type\"\r\n\r\nimage/webp\r\n";
+    for (own, field, kept) in [
+        (png, "", "image/png"),
+        (png, field, "image/webp"),
+        (unknown, field, "image/webp"),
+    ] {
+        let asset = send(own, field).await.json();
+        assert_eq!(asset["content_type"], kept, "{own} {field} {asset}");
+    }
+    for own in [unknown, "", "Content-Type: nonsense\r\n"] {
+        let error = send(own, "").await.is_error(422, "invalid_request");
+        assert_eq!(error["details"]["field"], "content_type", "{own}");
+    }
 }
 
 #[tokio::test]

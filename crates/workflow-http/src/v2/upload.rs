@@ -35,6 +35,8 @@ const MOST_TYPE_CHARACTERS: usize = 255;
 struct Form {
     file: Option<Box<dyn BlobWriter>>,
     content_type: Option<String>,
+    /// What the part with the file says of itself, where that is something.
+    part_type: Option<String>,
     file_path: Option<String>,
     expected_hash: Option<String>,
     expires_in: Option<String>,
@@ -70,7 +72,8 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
 
     let missing = |name: &'static str| field(name, "a part of the form; it is missing");
     let file = form.file.ok_or_else(|| missing("file"))?;
-    let content_type = form.content_type.ok_or_else(|| missing("content_type"))?;
+    let content_type = form.content_type.or(form.part_type);
+    let content_type = content_type.ok_or_else(|| missing("content_type"))?;
     let file_path = form.file_path.ok_or_else(|| missing("file_path"))?;
     let expected = form.expected_hash.as_deref();
     let expected = expected.map(|text| read_hash(Some(text), "expected_hash"));
@@ -103,7 +106,10 @@ impl Form {
             match name.as_str() {
                 // Told before its bytes are taken.
                 "file" if form.file.is_some() => return Err(twice("file")),
-                "file" => form.file = Some(store(part, call).await?),
+                "file" => {
+                    form.part_type = part.content_type().filter(is_known).map(str::to_owned);
+                    form.file = Some(store(part, call).await?);
+                }
                 "content_type" => {
                     once(&mut form.content_type, part.text().await?, "content_type")?;
                 }
@@ -132,6 +138,14 @@ async fn store(mut part: Part<'_>, call: &Call<'_>) -> Result<Box<dyn BlobWriter
         writer.write(chunk).await.map_err(store_failed)?;
     }
     Ok(writer)
+}
+
+/// Whether a part's media type says something: clients name this one where they know none.
+fn is_known(part_type: &&str) -> bool {
+    let essence = part_type.split(';').next().unwrap_or_default();
+    !essence
+        .trim()
+        .eq_ignore_ascii_case("application/octet-stream")
 }
 
 fn store_failed(error: asset_store::BlobError) -> ApiError {
