@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::coerce::constant;
 use super::{Subject, ValidationError, ValidationErrorKind};
-use crate::{AssetReference, Input, InputDefinition, NodeId, NodeInput, Socket};
+use crate::{AssetReference, Input, InputDefinition, Node, NodeId, NodeInput, Socket};
 
 /// What was found of a node.
 pub(super) struct Judged<'a> {
@@ -68,11 +68,13 @@ pub(super) fn judge<'a>(
         sources: Vec::new(),
         errors: Vec::new(),
     };
+    let node = &subject.graph.nodes()[index];
     let Some(class) = subject.definition(index) else {
         judged.errors.push(subject.missing_node_type(index));
+        // Which inputs it would declare is not known: what any of them links to is judged, too, for the same outputs.
+        judged.sources = links(subject, node);
         return judged;
     };
-    let node = &subject.graph.nodes()[index];
     for definition in &class.inputs {
         let result = match node.input(&definition.name) {
             None if definition.required => {
@@ -132,6 +134,15 @@ fn takes_files(socket: &Socket) -> bool {
         Socket::Link(io_type) => is_any(io_type),
         Socket::Int | Socket::Float | Socket::Boolean | Socket::Combo { .. } => false,
     }
+}
+
+/// The nodes that any input of a node links to.
+fn links<'a>(subject: Subject<'a>, node: &'a Node) -> Vec<Source<'a>> {
+    let link = |name: &'a String| match node.input(name)? {
+        Input::Link(items) => source(subject, items).map(|node| Source { node, input: name }),
+        Input::Asset(_) | Input::Constant(_) => None,
+    };
+    node.inputs.keys().filter_map(link).collect()
 }
 
 /// The node that a well-formed link leads to.

@@ -131,6 +131,27 @@ fn every_error_is_collected_and_nothing_aborts() {
 }
 
 #[test]
+fn what_an_unknown_class_reads_is_judged_for_its_outputs() {
+    let validation = check(json!({
+        "1": {"class_type": "Make", "inputs": {"size": 65}},
+        "2": {"class_type": "Gone", "inputs": {"x": ["1", 0]}},
+        "3": {"class_type": "Lost", "inputs": {"y": ["2", 0], "z": "text"}},
+        "4": {"class_type": "Save", "inputs": {"images": ["3", 0]}},
+        "5": {"class_type": "Save", "inputs": {"images": ["2", 0]}},
+    }));
+    let expected = [
+        "1.size value_bigger_than_max",
+        "2 missing_node_type",
+        "3 missing_node_type",
+    ];
+    assert_eq!(told(&validation), expected);
+    let dependents = |node: &str| ids(&validation.errors[node].dependent_outputs);
+    assert_eq!(dependents("1"), ["4", "5"]);
+    assert_eq!(dependents("2"), ["4", "5"]);
+    assert_eq!(dependents("3"), ["4"]);
+}
+
+#[test]
 fn valid_outputs_run_with_what_they_need_and_no_more() {
     let validation = check(json!({
         "save": {"class_type": "Save", "inputs": {"images": ["change", 0]}},
