@@ -116,6 +116,61 @@ async fn outputs_are_shown_whole_in_part_and_small() {
 }
 
 #[tokio::test]
+async fn a_folder_shows_its_own_files_only() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let mut graph = tiny_graph(0x00ff00);
+    graph["3"] = json!({"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}});
+    let id = run(&server, &graph).await;
+    let history = get(&server, &format!("/api/history/{id}")).await;
+    let shown = &history[&id]["outputs"]["3"]["images"][0];
+    assert_eq!(shown["type"], json!("temp"), "{shown}");
+    let temp = shown["filename"].as_str().unwrap();
+    let name = upload(&server, "up.png", &photo()).await["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for (file, folder) in [
+        ("tiny_00001_.png", "output"),
+        (temp, "temp"),
+        (&name, "input"),
+    ] {
+        for kind in ["output", "temp", "input"] {
+            // What was uploaded as a temporary file is known by its hash in either place.
+            let is_there = kind == folder || (folder, kind) == ("input", "temp");
+            let target = format!("/api/view?filename={file}&type={kind}");
+            let answer = server.send(&Request::get(&target)).await.unwrap();
+            assert_eq!(answer.status, if is_there { 302 } else { 404 }, "{target}");
+        }
+    }
+    let listed = get(&server, "/internal/files/output").await;
+    assert_eq!(listed, json!(["tiny_00001_.png"]));
+}
+
+#[tokio::test]
+async fn a_page_that_was_uploaded_is_downloaded_and_never_shown() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let stored = upload(&server, "evil.html", b"<script>alert(1)</script>").await;
+    let target = format!(
+        "/api/view?filename={}&type=input",
+        stored["name"].as_str().unwrap()
+    );
+    let answer = server.send(&Request::get(&target)).await.unwrap();
+    let link = answer.header("location").unwrap();
+    let path = link.split_once("://").unwrap().1;
+    let answer = server
+        .send(&Request::get(&path[path.find('/').unwrap()..]))
+        .await
+        .unwrap();
+    assert_eq!(answer.status, 200);
+    let disposition = answer.header("content-disposition").unwrap();
+    assert!(disposition.starts_with("attachment"), "{disposition}");
+    assert_eq!(answer.header("content-security-policy"), Some("sandbox"));
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+}
+
+#[tokio::test]
 async fn a_mask_becomes_the_alpha_of_its_picture() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();

@@ -141,7 +141,8 @@ pub trait AssetRecords: Send + Sync + 'static {
 /// **Contract.** As [`AssetRecords`]; what is listed is what a look-up of its name finds.
 #[async_trait]
 pub trait FileNames: Send + Sync + 'static {
-    /// At most `limit` live records that have a name, newest first: those that jobs made, or those that none did.
+    /// At most `limit` live records that have a name, newest first: those that jobs made, or those that none did. What a job
+    /// only showed is left out by a store that knows the jobs.
     async fn named(
         &self,
         account: &AccountId,

@@ -90,7 +90,7 @@ fn describe(headers: &mut HeaderMap, shown: &Representation<'_>, tag: &ETag) {
 
 /// How a browser is to take the bytes, and the name under which it saves them (RFC 6266).
 fn disposition(shown: &Representation<'_>) -> HeaderValue {
-    let kind = if is_active(shown.content_type) {
+    let kind = if is_active(shown.content_type) || has_active_ending(shown.file_name) {
         "attachment"
     } else {
         "inline"
@@ -114,9 +114,20 @@ fn disposition(shown: &Representation<'_>) -> HeaderValue {
 fn is_active(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default();
     let essence = essence.trim().to_ascii_lowercase();
-    ["html", "xml", "javascript", "ecmascript", "svg"]
+    ["html", "xml", "javascript", "ecmascript", "svg", "css"]
         .iter()
         .any(|active| essence.contains(active))
+}
+
+/// Whether a name promises such bytes: whoever saves or opens a file goes by its ending.
+fn has_active_ending(file_name: &str) -> bool {
+    let ending = file_name.rsplit_once('.').map(|(_, ending)| ending);
+    let ending = ending.unwrap_or_default().to_ascii_lowercase();
+    [
+        "html", "htm", "xhtml", "xht", "shtml", "mhtml", "js", "mjs", "css", "svg", "svgz", "xml",
+        "xsl",
+    ]
+    .contains(&ending.as_str())
 }
 
 #[cfg(test)]
@@ -145,6 +156,10 @@ mod tests {
         ] {
             let value = disposed(active, "a");
             assert_eq!(value, "attachment; filename=\"a\"", "{active}");
+        }
+        for name in ["a.html", "a.b.HTM", "x.svg", "evil.mjs", "a.xhtml"] {
+            let value = disposed("application/octet-stream", name);
+            assert_eq!(value, format!("attachment; filename=\"{name}\""));
         }
         for passive in [
             "image/png",

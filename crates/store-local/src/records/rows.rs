@@ -113,14 +113,18 @@ pub(crate) fn named(
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Asset>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut found = rows.prepare_cached(
-        "SELECT * FROM assets WHERE account = ?1 AND file_path IS NOT NULL AND (job_id IS NOT NULL) = ?2
-          AND (expires_at IS NULL OR expires_at > ?3) ORDER BY seq DESC LIMIT ?4",
-    )?;
-    let found = found.query_map(
-        params![account.as_str(), made_by_jobs, Micros(now), limit],
-        asset,
-    )?;
+    let which = match made_by_jobs {
+        false => "job_id IS NULL",
+        true => {
+            "job_id IS NOT NULL AND id NOT IN (SELECT asset FROM jobs JOIN job_outputs USING (seq)
+             WHERE jobs.account = ?1 AND temp)"
+        }
+    };
+    let mut found = rows.prepare_cached(&format!(
+        "SELECT * FROM assets WHERE account = ?1 AND file_path IS NOT NULL AND {which}
+          AND (expires_at IS NULL OR expires_at > ?2) ORDER BY seq DESC LIMIT ?3"
+    ))?;
+    let found = found.query_map(params![account.as_str(), Micros(now), limit], asset)?;
     found.collect()
 }
 

@@ -5,7 +5,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION, VARY};
 use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::Body;
 use v1_compat::{FileKind, Shown, ViewRequest, ViewTarget};
-use workflow_core::MadePicture;
+use workflow_core::{JobId, JobsError, MadePicture};
 
 use super::errors::ApiError;
 use super::request::Call;
@@ -41,7 +41,9 @@ pub(super) async fn find(call: &Call<'_>, target: &ViewTarget) -> Result<Option<
             FileKind::Output | FileKind::Temp => AssetQuery::Output(path.clone()),
         },
     };
-    if let Some(found) = assets.find(account, &query, call.now).await? {
+    if let Some(found) = assets.find(account, &query, call.now).await?
+        && is_of(call, &found, target).await?
+    {
         return Ok(Some(found));
     }
     let ViewTarget::Named { kind, path } = target else {
@@ -61,6 +63,28 @@ pub(super) async fn find(call: &Call<'_>, target: &ViewTarget) -> Result<Option<
         }
         FileKind::Output => Ok(None),
     }
+}
+
+/// Whether a record is of the folder that a client named: jobs keep what they made and what they only showed apart.
+async fn is_of(call: &Call<'_>, asset: &Asset, target: &ViewTarget) -> Result<bool, ApiError> {
+    let (ViewTarget::Named { kind, .. }, Some(job)) = (target, asset.job_id) else {
+        return Ok(true);
+    };
+    let jobs = &call.service.jobs;
+    let outputs = match jobs.get(call.account(), JobId(job), call.now).await {
+        Ok(view) => view.job.outputs.clone(),
+        // Its record outlives the job by a moment at most.
+        Err(JobsError::NotFound) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let is_temp = outputs
+        .iter()
+        .any(|output| output.asset == asset.id && output.temp);
+    Ok(match kind {
+        FileKind::Input => false,
+        FileKind::Output => !is_temp,
+        FileKind::Temp => is_temp,
+    })
 }
 
 /// The bytes of a record.
