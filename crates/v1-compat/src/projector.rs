@@ -3,10 +3,10 @@
 //! Holds what a run told so far, for `progress_state` is cumulative, and which jobs are not over, for every change of their
 //! number is told. Both begin anew from a snapshot, so nothing here need outlive a slow reader.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use workflow_core::{
     AccountEvent, AccountNews, Job, JobId, JobStatus, NodeEvent, NodeId, RunReport,
 };
@@ -16,6 +16,9 @@ use crate::{Frame, frames, prompt_id};
 /// The class whose pictures clients expect between the two words of its progress.
 const HANDS_PICTURES_OVER: &str = "SaveImageWebsocket";
 
+/// How long a job waits before its client is told so. A slot that is free takes a job in a few milliseconds.
+const WAITS_UNTOLD: SignedDuration = SignedDuration::from_secs(5);
+
 /// The view of one socket.
 #[derive(Debug, Default)]
 pub struct Projector {
@@ -23,6 +26,8 @@ pub struct Projector {
     metadata: bool,
     /// Jobs that are not over.
     live: BTreeSet<JobId>,
+    /// Jobs that wait, and whose clients were not told so: what the client calls each, and since when it waits.
+    untold: BTreeMap<JobId, (JobId, Timestamp)>,
     runs: HashMap<JobId, Run>,
 }
 
@@ -60,6 +65,11 @@ impl Projector {
     ) -> Vec<Frame> {
         let before = std::mem::take(&mut self.runs);
         self.live = in_flight.iter().map(|job| job.id).collect();
+        let waiting = in_flight
+            .iter()
+            .filter(|job| job.status == JobStatus::Queued);
+        let waiting = waiting.map(|job| (job.id, (prompt_id(job), job.updated_at)));
+        self.untold = waiting.collect();
         let mut told = vec![frames::status(self.live.len(), sid)];
         // What ended unseen has to end for the client, too.
         let mut ended: Vec<(JobId, Run)> = before.into_iter().collect();
@@ -91,6 +101,26 @@ impl Projector {
             run.report = report;
             self.runs.insert(job.id, run);
         }
+        told
+    }
+
+    /// When [`Projector::waiting`] has something to tell, if nothing else happens before.
+    #[must_use]
+    pub fn tells_at(&self) -> Option<Timestamp> {
+        let since = self.untold.values().map(|(_, since)| *since).min()?;
+        since.checked_add(WAITS_UNTOLD).ok()
+    }
+
+    /// What the client is told of jobs that wait for a slot since some time.
+    pub fn waiting(&mut self, now: Timestamp) -> Vec<Frame> {
+        let mut told = Vec::new();
+        self.untold.retain(|_, (called, since)| {
+            if now.duration_since(*since) < WAITS_UNTOLD {
+                return true;
+            }
+            told.push(notification(*called, "The job waits for a free slot."));
+            false
+        });
         told
     }
 
@@ -127,6 +157,9 @@ impl Projector {
 
     fn saved(&mut self, job: &Job) -> Vec<Frame> {
         let (id, called) = (job.id, prompt_id(job));
+        if job.status != JobStatus::Queued {
+            self.untold.remove(&id);
+        }
         if job.status.is_terminal() {
             return self.ended(job);
         }
@@ -142,6 +175,9 @@ impl Projector {
                 told.push(frames::executing_nothing(called));
                 told.push(notification(called, "The job waits to run again."));
                 told.push(frames::status(self.live.len(), None));
+            }
+            (JobStatus::Queued, false) if is_new => {
+                self.untold.insert(id, (called, job.updated_at));
             }
             (JobStatus::Queued, false) => {}
             (JobStatus::Running, false) => {

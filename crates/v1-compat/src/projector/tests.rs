@@ -242,3 +242,31 @@ fn a_huge_graph_does_not_send_every_node_every_time() {
 }
 
 mod recorded;
+
+#[test]
+fn a_job_that_waits_for_a_slot_is_told_once_and_only_after_a_while() {
+    let mut projector = Projector::new();
+    projector.begin(&[], Vec::new(), Some("s"));
+    assert_eq!(projector.tells_at(), None);
+    let (first, second) = (queued(1), queued(2));
+    saved(&mut projector, &first);
+    saved(&mut projector, &second);
+    assert_eq!(projector.tells_at(), Some(at(5)));
+    assert!(projector.waiting(at(4)).is_empty());
+    // A plain run is told of nothing else than the recorded server tells.
+    saved(&mut projector, &running(1));
+    let told = projector.waiting(at(5));
+    let [Frame::Text(told)] = &told[..] else {
+        panic!("one frame, not {told:?}")
+    };
+    let told: Value = serde_json::from_str(told).expect("JSON");
+    assert_eq!(told["type"], "notification");
+    assert_eq!(told["data"]["prompt_id"], json!(second.id.to_string()));
+    assert_eq!(told["data"]["value"], "The job waits for a free slot.");
+    assert_eq!(projector.tells_at(), None);
+    assert!(projector.waiting(at(9)).is_empty());
+    // Whoever connects meanwhile is told as well.
+    let mut late = Projector::new();
+    late.begin(&[Arc::new(second)], Vec::new(), Some("s"));
+    assert_eq!(late.tells_at(), Some(at(5)));
+}

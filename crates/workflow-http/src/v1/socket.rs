@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::AccountId;
 use http::Response;
@@ -91,7 +92,26 @@ impl Conversation for Heard {
             {
                 return Some(said);
             }
-            match self.follower.next().await {
+            let tells_in = self.projector.tells_at().map(|at| {
+                let wait = at.duration_since(self.clock.now());
+                Duration::try_from(wait).unwrap_or_default()
+            });
+            let sleep = async {
+                match tells_in {
+                    Some(wait) => self.clock.sleep(wait).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let told = tokio::select! {
+                biased;
+                told = self.follower.next() => told,
+                () = sleep => {
+                    let frames = self.projector.waiting(self.clock.now());
+                    self.to_say.extend(frames.into_iter().map(outgoing));
+                    continue;
+                }
+            };
+            match told {
                 AccountTold::Snapshot(reports) => self.snapshot = Some(reports),
                 AccountTold::News(news) => {
                     let frames = self.projector.news(&news);
