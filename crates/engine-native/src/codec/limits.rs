@@ -75,12 +75,13 @@ impl Meter {
 
     /// Counts one frame about to be decoded, with what it will become: floats (three channels, and a mask if it has alpha), or
     /// bytes.
+    /// Answers how many bytes that takes.
     pub(super) fn frame(
         &mut self,
         width: usize,
         height: usize,
         alpha: bool,
-    ) -> Result<(), CodecError> {
+    ) -> Result<u64, CodecError> {
         self.sides(width, height)?;
         self.frames += 1;
         if self.frames > self.limits.max_frames {
@@ -92,7 +93,9 @@ impl Meter {
             return Err(too_large("pixels over all frames", self.limits.max_pixels));
         }
         let channels = if alpha { 4 } else { 3 };
-        self.bytes(pixels * channels * if self.floats { 4 } else { 1 })
+        let bytes = pixels * channels * if self.floats { 4 } else { 1 };
+        self.bytes(bytes)?;
+        Ok(bytes)
     }
 
     /// Counts a buffer about to be allocated; buffers are never given back, so count what is reused once.

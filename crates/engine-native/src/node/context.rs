@@ -131,13 +131,16 @@ impl NodeContext {
         self.host.free_bytes()
     }
 
-    /// The usual limits for decoding a picture, within what the job may still use. What its header promises is reserved here,
+    /// The limits for decoding a picture: the usual sides and pixels, and as many bytes as the job may still use. What its header promises is reserved here,
     /// before anything is decoded; a file that promises too little is held to the rest.
     ///
     /// # Errors
     /// If the bytes are no picture, or there is no room for it.
     pub fn limits_of(&self, picture: &[u8]) -> Result<Limits, NodeError> {
-        let usual = Limits::default();
+        let usual = Limits {
+            max_bytes: PICTURE_BYTES,
+            ..Limits::default()
+        };
         let header = codec::probe(picture, &usual)?;
         let pixels = (header.width as u64).saturating_mul(header.height as u64);
         // Colour and mask of every frame as floats.
@@ -206,6 +209,10 @@ impl NodeContext {
     }
 }
 
+/// What decoding one picture may take at most, if the job's budget allows it: the pixels of [`Limits`], each as colour and
+/// mask in floats.
+const PICTURE_BYTES: u64 = 16 << 28;
+
 const NIL_JOB: &str = "00000000-0000-0000-0000-000000000000";
 
 struct Detached;
@@ -239,5 +246,80 @@ impl Host for Detached {
 
     fn free_bytes(&self) -> u64 {
         u64::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A job with so many bytes left.
+    struct Budget(Mutex<u64>);
+
+    impl Host for Budget {
+        fn check(&self) -> Result<(), NodeError> {
+            Ok(())
+        }
+
+        fn step(&self, _step: u32, _steps: u32) {}
+
+        fn wants_preview(&self) -> bool {
+            false
+        }
+
+        fn preview(&self, _jpeg: Bytes) {}
+
+        fn text(&self, _line: &str) {}
+
+        fn emit(&self, _file: OutputFile) -> Result<(), NodeError> {
+            Ok(())
+        }
+
+        fn frame(&self, _png: Bytes) -> Result<(), NodeError> {
+            Ok(())
+        }
+
+        fn reserve(&self, bytes: u64) -> Result<(), NodeError> {
+            let mut free = self.0.lock().expect("nobody panics with it");
+            let free_bytes = *free;
+            *free = free_bytes
+                .checked_sub(bytes)
+                .ok_or(NodeError::OutOfMemory {
+                    needed_bytes: bytes,
+                    free_bytes,
+                    budget_bytes: 2 << 30,
+                })?;
+            Ok(())
+        }
+
+        fn free_bytes(&self) -> u64 {
+            *self.0.lock().expect("nobody panics with it")
+        }
+    }
+
+    fn limits_of_jpeg(width: u16, height: u16, budget: u64) -> Result<Limits, NodeError> {
+        let detached = NodeContext::detached();
+        let host = Box::new(Budget(Mutex::new(budget)));
+        let context = NodeContext::new("node".into(), detached.run, host);
+        let mut jpeg = vec![0xff, 0xd8, 0xff, 0xc0, 0, 17, 8];
+        jpeg.extend(height.to_be_bytes());
+        jpeg.extend(width.to_be_bytes());
+        jpeg.extend([3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0]);
+        context.limits_of(&jpeg)
+    }
+
+    #[test]
+    fn a_picture_may_take_what_its_job_has() {
+        // 108 megapixels, as telephones make them: colours in floats and the bytes that they are made of.
+        let (width, height) = (12_000, 9_000);
+        let limits = limits_of_jpeg(width, height, 2 << 30).expect("two GiB are enough");
+        assert!(limits.max_bytes >= 15 * 12_000 * 9_000, "{limits:?}");
+        let refused = limits_of_jpeg(width, height, 1 << 30).expect_err("one GiB is not");
+        let NodeError::OutOfMemory { needed_bytes, .. } = refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(needed_bytes, 16 * 12_000 * 9_000);
     }
 }

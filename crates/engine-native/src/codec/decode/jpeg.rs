@@ -48,11 +48,14 @@ pub(super) fn header(bytes: &[u8]) -> Result<Header, CodecError> {
 pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<(), CodecError> {
     let mut jpeg = Jpeg::default();
     jpeg.read(bytes, &mut |frame| {
-        meter.frame(frame.width, frame.height, false)?;
-        meter.bytes(frame.memory() + frame.width as u64 * frame.height as u64 * 3)
+        let result = meter.frame(frame.width, frame.height, false)?;
+        // What is read of the file is dropped before the result is made: only the larger of the two counts.
+        let beyond_result = frame.memory().saturating_sub(result);
+        meter.bytes(beyond_result + frame.width as u64 * frame.height as u64 * 3)
     })?;
     let orientation = Orientation::find(jpeg.exif, jpeg.xmp);
     let raster = jpeg.raster(Colors::Guess)?;
+    drop(jpeg);
     emit(raster.oriented(orientation)).map(drop)
 }
 

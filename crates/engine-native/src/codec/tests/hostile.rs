@@ -292,3 +292,28 @@ fn the_whole_corpus_stays_small_in_memory() {
     let kilobytes: usize = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(kilobytes < 512 * 1024, "{kilobytes} KB");
 }
+
+#[test]
+fn a_jpeg_is_counted_as_its_result_and_the_bytes_that_it_is_made_of() {
+    let (side, rgb) = (64, [90; 64 * 64 * 3]);
+    let mut jpeg = Vec::new();
+    let encoder = jpeg_encoder::Encoder::new(&mut jpeg, 95);
+    let encoded = encoder.encode(&rgb, 64, 64, jpeg_encoder::ColorType::Rgb);
+    encoded.expect("a picture of one colour");
+    // Three floats and three bytes a pixel; the coefficients are gone before there are floats.
+    let needed = side * side * 15;
+    let decoded = |max_bytes| {
+        decode(
+            &jpeg,
+            &Limits {
+                max_bytes,
+                ..LIMITS
+            },
+        )
+    };
+    assert!(decoded(needed).is_ok());
+    assert!(matches!(
+        decoded(needed - 1),
+        Err(CodecError::TooLarge { .. })
+    ));
+}
