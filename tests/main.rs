@@ -7,6 +7,7 @@
 
 mod cross;
 mod documents;
+mod edge;
 mod memory;
 mod models;
 mod nodes;

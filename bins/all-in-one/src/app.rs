@@ -124,6 +124,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             )?,
         },
         mount_path: server.mount_path.clone(),
+        host_names: server.host_names(),
         probe: workflow_server::probe(&stack, &leave.leaving),
         metrics: Arc::new(metrics),
         requests,

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::Either;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use hyper_kit::{Application, Body, ConnectionInfo, Incoming, Refusal};
+use hyper_kit::{Application, Body, ConnectionInfo, Host, HostNames, Incoming, Refusal};
 use serde_json::json;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -28,6 +29,9 @@ pub struct Front<A> {
     pub api: A,
     /// The path below which the API is served.
     pub mount_path: String,
+    /// The host names that these requests may be for on this machine, also where the API asks for credentials: they need
+    /// none.
+    pub host_names: HostNames,
     /// Looks at the server.
     pub probe: Probe,
     /// What is shown.
@@ -63,19 +67,34 @@ impl<A: Application> Front<A> {
         }
     }
 
-    async fn tell(&self, question: Question, method: Method) -> Response<Body> {
+    async fn tell(
+        &self,
+        question: Question,
+        head: Parts,
+        connection: ConnectionInfo,
+    ) -> Response<Body> {
         let started = Instant::now();
-        let mut response = self.answer(question).await;
+        let mut response = match self.knows_host(&head, &connection) {
+            true => self.answer(question).await,
+            false => self.api.refuse(Refusal::UnknownHost, head.uri.path()),
+        };
         self.requests.observe(
-            method.as_str(),
+            head.method.as_str(),
             question.route(),
             response.status().as_u16(),
             started.elapsed(),
         );
-        if method == Method::HEAD {
+        if head.method == Method::HEAD {
             *response.body_mut() = Body::empty();
         }
         response
+    }
+
+    /// Whether a request is for a name of this server. Those that come over a network may name what they like.
+    fn knows_host(&self, head: &Parts, connection: &ConnectionInfo) -> bool {
+        let host = Host::of_request(&head.uri, &head.headers);
+        let is_local = connection.local.ip().to_canonical().is_loopback();
+        !is_local || host.is_none_or(|host| self.host_names.admit(&host))
     }
 
     async fn answer(&self, question: Question) -> Response<Body> {
@@ -117,7 +136,10 @@ impl<A: Application> Application for Front<A> {
     ) -> impl Future<Output = Response<Body>> + Send {
         match self.question(request.method(), request.uri().path()) {
             None => Either::Left(self.api.call(request, connection)),
-            Some(question) => Either::Right(self.tell(question, request.method().clone())),
+            Some(question) => {
+                let (head, _) = request.into_parts();
+                Either::Right(self.tell(question, head, connection))
+            }
         }
     }
 

@@ -61,6 +61,8 @@ impl Listening {
                 .max_connections
                 .map_or(defaults.max_connections, |most| most as usize),
             uncounted_peers: config.trusted_proxies.clone(),
+            // Where a credential is asked, a page whose name resolves to this machine has none to show.
+            host_names: config.access.anonymous.then(|| config.host_names()),
             grace: config.drain_grace,
             ..defaults
         };

@@ -81,6 +81,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let front = Front {
         api: stack.api(&config.server, identity.clone())?,
         mount_path: config.server.mount_path.clone(),
+        host_names: config.server.host_names(),
         probe: probe(&store, &listening.leave().leaving),
         metrics: Arc::new(metrics),
         requests,

@@ -71,6 +71,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let front = Front {
         api: api(config, &stack, &identity, &requests, &leave.drain)?,
         mount_path: config.server.mount_path.clone(),
+        host_names: config.server.host_names(),
         probe: probe(&stack, &leave.leaving),
         metrics: Arc::new(metrics),
         requests,

@@ -97,6 +97,11 @@ impl BaseUrl {
         self.https
     }
 
+    /// The host that links name.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
     /// An absolute link to a path below the base; the path starts with a slash and is encoded already.
     pub fn link(&self, path: &str) -> String {
         format!("{self}{path}")

@@ -62,6 +62,11 @@ impl Host {
         &self.name
     }
 
+    /// The name without the dot that may end it.
+    fn bare_name(&self) -> &str {
+        self.name.trim_end_matches('.')
+    }
+
     /// The port, where one is named.
     pub fn port(&self) -> Option<u16> {
         self.port
@@ -77,10 +82,43 @@ impl Host {
         }
     }
 
+    /// Whether it is an address written as a number: 4 numbers with dots between them, or an IPv6 address in brackets.
+    pub fn is_address(&self) -> bool {
+        self.name.starts_with('[') || self.name.parse::<Ipv4Addr>().is_ok()
+    }
+
     /// Whether both mean the same port of the same name, a missing port being `default_port`.
     pub fn same_as(&self, other: &Self, default_port: u16) -> bool {
         let port = |host: &Self| host.port.unwrap_or(default_port);
         self.name == other.name && port(self) == port(other)
+    }
+}
+
+/// The host names that a server answers to. Names of this machine (`localhost` and its children) and addresses written as
+/// numbers are always among them; the default has no others.
+///
+/// A web page can make its own name resolve to a loopback or private address and is then, for the browser, of one origin
+/// with the server there. Its requests still bear its own name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostNames(Vec<String>);
+
+impl HostNames {
+    /// The names of these hosts, whatever their ports.
+    pub fn new(hosts: impl IntoIterator<Item = Host>) -> Self {
+        let names = hosts.into_iter().map(|host| host.bare_name().to_owned());
+        Self(names.collect())
+    }
+
+    /// Whether a request for `host` is for this server. Ports are not compared: a proxy or container may map them.
+    pub fn admit(&self, host: &Host) -> bool {
+        host.is_address()
+            || host.is_loopback()
+            || self.0.iter().any(|name| name == host.bare_name())
+    }
+
+    /// The names besides those that are always admitted.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
     }
 }
 

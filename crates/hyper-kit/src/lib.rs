@@ -47,7 +47,7 @@ pub use pace::{PacedBody, ReadPace};
 #[cfg(feature = "client")]
 pub use client::{AddressPolicy, Client, ClientConfig, FetchError, FetchLimits, Fetched};
 #[cfg(any(feature = "client", feature = "server"))]
-pub use host::Host;
+pub use host::{Host, HostNames};
 
 #[cfg(feature = "server")]
 pub use {

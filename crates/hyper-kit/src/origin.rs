@@ -136,6 +136,11 @@ impl Origin {
         Self::read(text).ok_or_else(|| OriginError(text.to_owned()))
     }
 
+    /// The host that its pages come from.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
     fn read(text: &str) -> Option<Self> {
         let (https, host) = match text.split_once("://")? {
             ("https", host) => (true, host),

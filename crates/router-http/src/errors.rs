@@ -72,6 +72,7 @@ impl ApiError {
             Self::NoRoute | Self::MethodNotAllowed(_) | Self::Body(_) => Bucket::InvalidInput,
             Self::NoRoom(bound) => no_room(*bound).bucket(),
             Self::Refused(Refusal::Panicked) => Bucket::InternalError,
+            Self::Refused(Refusal::UnknownHost) => Bucket::Forbidden,
             Self::Refused(_) => Bucket::InvalidInput,
         }
     }
@@ -124,12 +125,7 @@ impl ApiError {
                 invalid(StatusCode::BAD_REQUEST, &error.to_string())
             }
             Self::NoRoom(bound) => of_router(&no_room(*bound)),
-            Self::Refused(refusal @ Refusal::Panicked) => Told::of(
-                refusal.status(),
-                Bucket::InternalError,
-                refusal.message(),
-            ),
-            Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
+            Self::Refused(refusal) => Told::of(refusal.status(), self.bucket(), refusal.message()),
         }
     }
 }

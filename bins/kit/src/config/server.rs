@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time;
 
-use hyper_kit::{BaseUrl, Origin, PeerSet};
+use hyper_kit::{BaseUrl, Host, HostNames, Origin, PeerSet};
 
 use super::access::{self, Access};
 use super::{ConfigError, Count, Duration, Key, Kind, Peers, Preset, Settings, Size, Value};
@@ -27,6 +27,8 @@ pub struct ServerConfig {
     pub mount_path: String,
     /// Pages of other origins that may call.
     pub allowed_origins: Vec<Origin>,
+    /// Further host names that requests may be for.
+    pub allowed_hosts: HostNames,
     /// Proxies whose forwarded headers are believed.
     pub trusted_proxies: PeerSet,
     /// Connections open at once; `None` goes by the descriptors that the process may have.
@@ -94,6 +96,11 @@ pub const SERVER_KEYS: &[Key] = &[
         "allowed_origins",
         "ORIGIN",
         "Origins of web pages that may call this server, separated by commas",
+    ),
+    list(
+        "allowed_hosts",
+        "NAME",
+        "Host names that requests may be for where no credential is asked, separated by commas",
     ),
     list(
         "trusted_proxies",
@@ -187,6 +194,7 @@ impl ServerConfig {
             public_url: settings.read_optional("public_url")?,
             mount_path: settings.read::<MountPath>("mount_path")?.0,
             allowed_origins: settings.read("allowed_origins")?,
+            allowed_hosts: settings.read("allowed_hosts")?,
             trusted_proxies: settings.read::<Peers>("trusted_proxies")?.set,
             max_connections: settings
                 .read_optional::<Count>("max_connections")?
@@ -199,6 +207,18 @@ impl ServerConfig {
                 levels: settings.read::<LogLevels>("log_level")?,
             },
         })
+    }
+}
+
+impl ServerConfig {
+    /// The host names that requests may be for: those that the operator named anywhere.
+    #[must_use]
+    pub fn host_names(&self) -> HostNames {
+        let read = |name| Host::parse(name);
+        let allowed = self.allowed_hosts.iter().filter_map(read);
+        let public = self.public_url.iter().map(|url| url.host().clone());
+        let origins = self.allowed_origins.iter().map(|it| it.host().clone());
+        HostNames::new(allowed.chain(public).chain(origins))
     }
 }
 

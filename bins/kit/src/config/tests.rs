@@ -370,3 +370,41 @@ fn flags_stand_before_or_behind_a_subcommand() {
 }
 
 mod credentials;
+
+#[test]
+fn host_names_are_those_that_the_operator_gave_anywhere() {
+    let flags = [
+        "--allowed-hosts",
+        "Gpu-Box,easel.example",
+        "--public-url",
+        "https://public.example/x",
+        "--allowed-origins",
+        "http://pages.example:5173",
+    ];
+    let (config, settings) = Start {
+        flags: &flags,
+        ..NOTHING
+    }
+    .config()
+    .expect("a configuration");
+    let names = config.host_names();
+    let mut names: Vec<&str> = names.iter().collect();
+    names.sort_unstable();
+    let known = [
+        "easel.example",
+        "gpu-box",
+        "pages.example",
+        "public.example",
+    ];
+    assert_eq!(names, known);
+    let shown = settings.show();
+    let line = "allowed_hosts = [\"gpu-box\", \"easel.example\"]  # flag --allowed-hosts";
+    assert!(shown.contains(line), "{shown}");
+    let flags = ["--allowed-hosts", "gpu-box:80"];
+    let refusal = Start {
+        flags: &flags,
+        ..NOTHING
+    }
+    .refusal();
+    assert!(refusal.contains("without ports"), "{refusal}");
+}

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use hyper_kit::{BaseUrl, Host, Origin, PeerSet};
+use hyper_kit::{BaseUrl, Host, HostNames, Origin, PeerSet};
 use secrecy::{ExposeSecret, SecretString};
 
 /// Something that a key can hold.
@@ -279,6 +279,20 @@ impl Value for Vec<Host> {
 
     fn show(&self) -> String {
         array(self.iter().map(ToString::to_string))
+    }
+}
+
+impl Value for HostNames {
+    const ALLOWED: &'static str =
+        "host names without ports separated by commas, such as gpu-box,easel.example.com";
+
+    fn read(text: &str) -> Option<Self> {
+        let hosts = items(text).map(|item| Host::parse(item).filter(|host| host.port().is_none()));
+        hosts.collect::<Option<Vec<_>>>().map(Self::new)
+    }
+
+    fn show(&self) -> String {
+        array(self.iter().map(str::to_owned))
     }
 }
 

@@ -29,6 +29,7 @@ async fn ask(complaints: &'static [&'static str], method: &str, path: &str) -> (
     let front = Front {
         api: Nothing,
         mount_path: "/x".to_owned(),
+        host_names: HostNames::default(),
         probe: Arc::new(move || {
             let complaints = complaints.clone();
             Box::pin(async move { complaints })
@@ -44,7 +45,8 @@ async fn ask(complaints: &'static [&'static str], method: &str, path: &str) -> (
 
     let client = async {
         let mut stream = TcpStream::connect(address).await.expect("connected");
-        let request = format!("{method} {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("answered");

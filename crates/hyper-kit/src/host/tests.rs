@@ -119,3 +119,35 @@ fn a_missing_port_is_the_default_one() {
     assert!(!host("a").same_as(&host("a:443"), 80));
     assert!(!host("a").same_as(&host("b"), 80));
 }
+
+#[test]
+fn a_server_answers_to_itself_to_numbers_and_to_what_it_was_given() {
+    let host = |text| Host::parse(text).expect("a host");
+    let names = HostNames::new([host("Gpu-Box:81"), host("easel.example.")]);
+    for known in [
+        "gpu-box",
+        "GPU-BOX:9",
+        "gpu-box.",
+        "easel.example",
+        "localhost",
+        "localhost.",
+        "a.localhost:80",
+        "127.0.0.1",
+        "10.0.0.7:81",
+        "[::1]:81",
+        "[2001:db8::1]",
+    ] {
+        assert!(names.admit(&host(known)), "{known}");
+    }
+    for unknown in [
+        "evil.example",
+        "gpu-box.evil.example",
+        "sub.gpu-box",
+        "notlocalhost",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "1a",
+    ] {
+        assert!(!names.admit(&host(unknown)), "{unknown}");
+    }
+}

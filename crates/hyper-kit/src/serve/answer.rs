@@ -51,7 +51,10 @@ pub(super) fn answer<'a, A: Application>(
 
     let checked = match served.signals.doubt.get() {
         Some(&doubt) => Err(doubt),
-        None => front::check(version, request.uri(), request.headers()),
+        None => {
+            let names = shared.limits.host_names.as_ref();
+            front::check(version, request.uri(), request.headers(), names)
+        }
     };
     // Making the future is caught as well as running it.
     let called = checked.map(|()| {

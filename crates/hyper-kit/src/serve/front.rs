@@ -3,7 +3,7 @@
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode, Uri, Version};
 
-use crate::host::Host;
+use crate::host::{Host, HostNames};
 
 /// A request that the application does not get to answer, or failed to. The application words it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,6 +14,8 @@ pub enum Refusal {
     RepeatedHost,
     /// A host that is no name or address with a port.
     BadHost,
+    /// A host name that this server does not answer to: perhaps a web page whose name resolves to this machine.
+    UnknownHost,
     /// A `Content-Length` beside a `Transfer-Encoding` (RFC 9112, 6.3).
     LengthAndEncoding,
     /// More than one `Content-Length`.
@@ -36,6 +38,7 @@ impl Refusal {
             | Self::LengthAndEncoding
             | Self::RepeatedLength
             | Self::BareLineFeed => StatusCode::BAD_REQUEST,
+            Self::UnknownHost => StatusCode::FORBIDDEN,
             Self::UnknownTransferEncoding => StatusCode::NOT_IMPLEMENTED,
             Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -47,6 +50,10 @@ impl Refusal {
             Self::MissingHost => "the request has no Host header; send exactly one",
             Self::RepeatedHost => "the request has several Host headers; send exactly one",
             Self::BadHost => "the Host header is no host; send a name or an address, and a port",
+            Self::UnknownHost => {
+                "this server does not answer to the host name in the request; use its address, or ask the operator to \
+                 name the host in `allowed_hosts` or `public_url`"
+            }
             Self::LengthAndEncoding => {
                 "the request has both Content-Length and Transfer-Encoding; send one of them"
             }
@@ -60,8 +67,15 @@ impl Refusal {
     }
 }
 
-/// Judges the head of a request as hyper read it.
-pub(super) fn check(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+/// Judges the head of a request as hyper read it. `names` are the host names that are answered, unless all are.
+///
+/// A request without any host passes where HTTP allows it: no browser sends one.
+pub(super) fn check(
+    version: Version,
+    uri: &Uri,
+    headers: &HeaderMap,
+    names: Option<&HostNames>,
+) -> Result<(), Refusal> {
     let host_needed = version == Version::HTTP_11;
     match headers.get_all(HOST).iter().count() {
         0 if host_needed => return Err(Refusal::MissingHost),
@@ -69,8 +83,11 @@ pub(super) fn check(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<
         _ => return Err(Refusal::RepeatedHost),
     }
     let named = uri.authority().is_some() || headers.contains_key(HOST);
-    if named && Host::of_request(uri, headers).is_none() {
-        return Err(Refusal::BadHost);
+    if named {
+        let host = Host::of_request(uri, headers).ok_or(Refusal::BadHost)?;
+        if names.is_some_and(|names| !names.admit(&host)) {
+            return Err(Refusal::UnknownHost);
+        }
     }
 
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::host::HostNames;
 use crate::peers::PeerSet;
 
 /// The bounds of one server. [`ServerLimits::default`] suits a server that faces the internet.
@@ -15,6 +16,9 @@ pub struct ServerLimits {
     pub max_connections_per_peer: usize,
     /// Peers that are not counted, such as the proxies in front (none).
     pub uncounted_peers: PeerSet,
+    /// The host names that are answered; requests for others are refused ([`super::Refusal::UnknownHost`]). `None` (the
+    /// default) answers every name, which suits a server that asks each request for a credential.
+    pub host_names: Option<HostNames>,
     /// The longest a client takes to send the head of a request, and the longest an idle connection of HTTP/1 stays open
     /// (10 s): a slow head costs the sender its connection.
     pub header_read_timeout: Duration,
@@ -57,6 +61,7 @@ impl Default for ServerLimits {
             max_connections: connections_for(descriptor_limit()),
             max_connections_per_peer: 1024,
             uncounted_peers: PeerSet::default(),
+            host_names: None,
             header_read_timeout: Duration::from_secs(10),
             max_header_bytes: 32 * 1024,
             write_stall: Duration::from_secs(20),

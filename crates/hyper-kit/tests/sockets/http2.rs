@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hyper_kit::{Drained, ServerLimits};
+use hyper_kit::{Drained, HostNames, ServerLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -173,4 +173,19 @@ async fn a_cut_drops_the_handlers_of_streams() {
     // The connection and its stream.
     assert_eq!(server.stop().await.expect("no panic"), Drained { cut: 2 });
     dropped.notified().await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_the_servers_is_refused() {
+    let server = Server::start(ServerLimits {
+        host_names: Some(HostNames::default()),
+        ..limits()
+    })
+    .await;
+    let mut stream = open(&server).await;
+    // `get` asks for the authority `a`.
+    stream.write_all(&get(1, "/")).await.expect("sent");
+    let answer = read_data(&mut stream).await;
+    assert_eq!(answer, b"refused UnknownHost at /");
+    assert_eq!(server.stats.refused_requests.get(), 1);
 }

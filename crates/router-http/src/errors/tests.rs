@@ -119,6 +119,7 @@ fn samples() -> Vec<ApiError> {
         BodyError::Idle.into(),
         BodyError::Broken("a path".into()).into(),
         ApiError::Refused(Refusal::MissingHost),
+        ApiError::Refused(Refusal::UnknownHost),
         ApiError::Refused(Refusal::UnknownTransferEncoding),
         ApiError::Refused(Refusal::Panicked),
     ];

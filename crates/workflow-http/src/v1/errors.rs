@@ -255,6 +255,9 @@ impl ApiError {
                 plain(status, "TOO_MANY_UPLOADS", error.to_string()).with(RETRY_AFTER, after)
             }
             Self::Refused(Refusal::Panicked) => fault(),
+            Self::Refused(refusal @ Refusal::UnknownHost) => {
+                plain(refusal.status(), "FORBIDDEN", refusal.message())
+            }
             Self::Refused(refusal) => plain(refusal.status(), "INVALID_REQUEST", refusal.message()),
         }
     }

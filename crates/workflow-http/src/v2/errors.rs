@@ -259,6 +259,9 @@ impl ApiError {
                 plain(status, "too_many_uploads", error.to_string()).with(RETRY_AFTER, after)
             }
             Self::Refused(Refusal::Panicked) => fault(),
+            Self::Refused(refusal @ Refusal::UnknownHost) => {
+                plain(refusal.status(), "forbidden", refusal.message())
+            }
             Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
         }
     }

@@ -80,6 +80,7 @@ fn samples() -> Vec<ApiError> {
         ApiError::Unsatisfiable(HeaderValue::from_static("bytes */7")),
         ApiError::TooManyStreams,
         ApiError::Refused(Refusal::MissingHost),
+        ApiError::Refused(Refusal::UnknownHost),
         ApiError::Refused(Refusal::UnknownTransferEncoding),
         ApiError::Refused(Refusal::Panicked),
     ]

@@ -1,0 +1,3 @@
+//! What stands in front of every family.
+
+mod hosts;
