@@ -1,3 +1,4 @@
-//! What stands in front of every family.
+//! What stands in front of every family: host names, streams of HTTP/2.
 
 mod hosts;
+mod streams;

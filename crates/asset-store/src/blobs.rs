@@ -62,6 +62,9 @@ pub trait BlobStore: Send + Sync + 'static {
     async fn begin(&self, room: Room) -> Result<Box<dyn BlobWriter>, BlobError>;
 
     /// Opens `range` of a blob; [`BlobError::Absent`] when it is not there or ends before the range does.
+    ///
+    /// A reader goes on when its blob is deleted meanwhile, unless the store has so many readers that it keeps no file open
+    /// for this one: its stream then ends with [`BlobError::Absent`].
     async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError>;
 
     /// The size of a blob, or `None`. A blob that this answers for is left alone by [`BlobStore::delete`] for another grace

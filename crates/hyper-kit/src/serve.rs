@@ -9,10 +9,13 @@ mod admission;
 mod answer;
 mod application;
 mod connection;
+mod frames;
 mod front;
 mod io;
 mod limits;
+mod progress;
 mod stats;
+mod streams;
 mod wire;
 
 use std::future::Future;
@@ -32,6 +35,7 @@ pub use stats::{Counter, ServerStats};
 
 use accept::{Backoff, Verdict};
 use admission::{Admission, Refused};
+use streams::Streams;
 
 /// How a drain ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +51,7 @@ struct Shared<A> {
     application: A,
     limits: ServerLimits,
     stats: Arc<ServerStats>,
+    streams: Arc<Streams>,
     /// Cancelled when nothing shall go on.
     cut: CancellationToken,
     /// Cancelled when no new request shall begin, and by a cut.
@@ -68,6 +73,7 @@ pub async fn serve<A: Application>(
     let cut = CancellationToken::new();
     let shared = Arc::new(Shared {
         application,
+        streams: Arc::new(Streams::new(&limits)),
         limits,
         stats,
         drain: cut.child_token(),

@@ -73,6 +73,7 @@ impl ApiError {
             Self::NoRoom(bound) => no_room(*bound).bucket(),
             Self::Refused(Refusal::Panicked) => Bucket::InternalError,
             Self::Refused(Refusal::UnknownHost) => Bucket::Forbidden,
+            Self::Refused(Refusal::TooManyStreams) => Bucket::ConcurrencyLimitExceeded,
             Self::Refused(_) => Bucket::InvalidInput,
         }
     }
@@ -125,7 +126,23 @@ impl ApiError {
                 invalid(StatusCode::BAD_REQUEST, &error.to_string())
             }
             Self::NoRoom(bound) => of_router(&no_room(*bound)),
-            Self::Refused(refusal) => Told::of(refusal.status(), self.bucket(), refusal.message()),
+            Self::Refused(refusal) => {
+                let told = Told::of(refusal.status(), self.bucket(), refusal.message());
+                match refusal {
+                    Refusal::TooManyStreams => {
+                        told.with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S))
+                    }
+                    Refusal::MissingHost
+                    | Refusal::RepeatedHost
+                    | Refusal::BadHost
+                    | Refusal::UnknownHost
+                    | Refusal::LengthAndEncoding
+                    | Refusal::RepeatedLength
+                    | Refusal::UnknownTransferEncoding
+                    | Refusal::BareLineFeed
+                    | Refusal::Panicked => told,
+                }
+            }
         }
     }
 }

@@ -109,7 +109,7 @@ impl Collector for ServerCounters {
             let gauge = ConstGauge::new(i64::try_from(count.get()).unwrap_or(i64::MAX));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
-        let counters: [(&str, &str, &Count); 9] = [
+        let counters: [(&str, &str, &Count); 12] = [
             (
                 "easel_http_connections_accepted",
                 "Connections taken up",
@@ -134,6 +134,21 @@ impl Collector for ServerCounters {
                 "easel_http_write_stalls",
                 "Connections cut because their reader stalled",
                 &stats.write_stalls,
+            ),
+            (
+                "easel_http_response_stalls",
+                "Responses of HTTP/2 cut because their client did not take them",
+                &stats.response_stalls,
+            ),
+            (
+                "easel_http_control_floods",
+                "Connections cut because their client sent too many control frames of HTTP/2",
+                &stats.control_floods,
+            ),
+            (
+                "easel_http_streams_refused",
+                "Requests of HTTP/2 refused because too many were unfinished",
+                &stats.refused_streams,
             ),
             (
                 "easel_http_requests_refused",

@@ -4,17 +4,22 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::streams::PeerUse;
 use super::{ServerLimits, ServerStats};
 use crate::peers::PeerSet;
+
+/// What each peer has in use; the entry goes with its last connection.
+type Counts = Arc<Mutex<HashMap<IpAddr, Arc<PeerUse>>>>;
 
 #[derive(Debug)]
 pub(super) struct Admission {
     room: Arc<Semaphore>,
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    counts: Counts,
     most_per_peer: usize,
     uncounted: PeerSet,
     stats: Arc<ServerStats>,
@@ -24,14 +29,15 @@ pub(super) struct Admission {
 #[derive(Debug)]
 pub(super) struct Ticket {
     _room: OwnedSemaphorePermit,
-    _counted: Option<Counted>,
+    counted: Option<Counted>,
     stats: Arc<ServerStats>,
 }
 
 #[derive(Debug)]
 struct Counted {
     peer: IpAddr,
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    in_use: Arc<PeerUse>,
+    counts: Counts,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -66,7 +72,7 @@ impl Admission {
         self.stats.open.add(1);
         Ok(Ticket {
             _room: room,
-            _counted: counted,
+            counted,
             stats: Arc::clone(&self.stats),
         })
     }
@@ -74,12 +80,26 @@ impl Admission {
     fn count(&self, peer: IpAddr) -> Result<Counted, Refused> {
         let counts = Arc::clone(&self.counts);
         let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = all.get(&peer).copied().unwrap_or(0);
+        let held = all.get(&peer);
+        let held = held.map_or(0, |held| held.connections.load(Ordering::Relaxed));
         if held >= self.most_per_peer {
             return Err(Refused::Peer);
         }
-        all.insert(peer, held + 1);
-        Ok(Counted { peer, counts })
+        let in_use = Arc::clone(all.entry(peer).or_default());
+        in_use.connections.store(held + 1, Ordering::Relaxed);
+        Ok(Counted {
+            peer,
+            in_use,
+            counts,
+        })
+    }
+}
+
+impl Ticket {
+    /// What the connections of the same peer have in common; `None` where peers are not counted.
+    pub(super) fn peer(&self) -> Option<Arc<PeerUse>> {
+        let counted = self.counted.as_ref();
+        counted.map(|counted| Arc::clone(&counted.in_use))
     }
 }
 
@@ -92,11 +112,8 @@ impl Drop for Ticket {
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(held) = all.get_mut(&self.peer) {
-            *held -= 1;
-            if *held == 0 {
-                all.remove(&self.peer);
-            }
+        if self.in_use.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+            all.remove(&self.peer);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The protocol is learnt here and not by `hyper-util`'s automatic builder: that one waits for the first bytes without a
 //! deadline, and does not pass on hyper's bound on the size of a head.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -23,9 +23,12 @@ use tokio_util::task::TaskTracker;
 
 use super::admission::Ticket;
 use super::answer::{Activity, Served, answer};
-use super::io::ConnectionIo;
+use super::frames::FrameWatch;
+use super::io::{ConnectionIo, Watch};
+use super::limits::WritePace;
+use super::progress::{Ended, watched};
 use super::wire::HeadWatch;
-use super::{Application, ConnectionInfo, ServerLimits, Shared};
+use super::{Application, ConnectionInfo, ServerLimits, ServerStats, Shared};
 
 /// What a client of HTTP/2 sends first.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -46,14 +49,16 @@ pub(super) async fn run<A: Application>(
     };
     let stats = Arc::clone(&shared.stats);
     let watch = match protocol {
-        Protocol::Http1 => Some(HeadWatch::new()),
-        Protocol::Http2 => None,
+        Protocol::Http1 => Watch::Heads(HeadWatch::new()),
+        Protocol::Http2 => Watch::Frames(FrameWatch::new(H2_PREFACE.len())),
     };
+    let peer_use = ticket.peer();
     let io = ConnectionIo::new(stream, prefix, watch, &shared.limits, stats, ticket);
     let served = Arc::new(Served {
         activity: Activity::default(),
         signals: io.signals(),
         info: ConnectionInfo { peer, local },
+        peer: peer_use,
     });
     let ended = match protocol {
         // Each on the heap, so that a connection does not take the room of what it does not speak.
@@ -142,6 +147,9 @@ async fn serve_http2<A: Application>(
     let executor = Joined {
         tasks: shared.tasks.clone(),
         cut: shared.cut.clone(),
+        pace: limits.write_pace(),
+        stats: Arc::clone(&shared.stats),
+        served: Arc::clone(served),
     };
     let service = {
         let (served, shared) = (Arc::clone(served), Arc::clone(shared));
@@ -164,7 +172,7 @@ async fn serve_http2<A: Application>(
     let connection = Box::pin(connection);
     let idle = Idle {
         activity: &served.activity,
-        after: limits.h2_idle,
+        limits,
     };
     drive(connection, |it| it.graceful_shutdown(), Some(idle), shared).await
 }
@@ -172,7 +180,7 @@ async fn serve_http2<A: Application>(
 /// How a connection without requests is told from one at work.
 struct Idle<'a> {
     activity: &'a Activity,
-    after: Duration,
+    limits: &'a ServerLimits,
 }
 
 /// Polls a connection to its end. It is told to end when the server drains or when it idles, and dropped when it is cut
@@ -196,7 +204,8 @@ where
             // One at a time, since a cut drains first and each is looked at whenever a connection moves.
             () = shared.drain.cancelled(), if !told => {}
             () = shared.cut.cancelled(), if told => return Ok(()),
-            () = ceases(idle.as_ref()) => {
+            () = abandoned(idle.as_ref()) => return Ok(()),
+            () = ceases(idle.as_ref(), told) => {
                 if told {
                     return Ok(());
                 }
@@ -207,9 +216,17 @@ where
     }
 }
 
+/// Ends when a response was abandoned to its client; never without an idle time.
+async fn abandoned(idle: Option<&Idle<'_>>) {
+    match idle {
+        Some(idle) => poll_fn(|cx| idle.activity.poll_abandoned(cx)).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Ends when no request was open or began for a whole span of the idle time; never without one.
-async fn ceases(idle: Option<&Idle<'_>>) {
-    let Some(Idle { activity, after }) = idle else {
+async fn ceases(idle: Option<&Idle<'_>>, told: bool) {
+    let Some(Idle { activity, limits }) = idle else {
         return std::future::pending().await;
     };
     let mut seen = u64::MAX;
@@ -219,15 +236,28 @@ async fn ceases(idle: Option<&Idle<'_>>) {
             return;
         }
         seen = total;
-        sleep(*after).await;
+        sleep(span(limits, total, told)).await;
     }
 }
 
-/// Spawns the streams of HTTP/2 where the server joins and cuts them.
+/// How long a connection of HTTP/2 may have no request open.
+fn span(limits: &ServerLimits, requests: u64, told: bool) -> Duration {
+    match (told, requests) {
+        // A client that reads has said goodbye by then.
+        (true, _) => limits.linger.min(limits.h2_idle),
+        (false, 0) => limits.header_read_timeout.min(limits.h2_idle),
+        (false, _) => limits.h2_idle,
+    }
+}
+
+/// Spawns the streams of HTTP/2 where the server joins and cuts them, and cuts those whose client does not take them.
 #[derive(Clone)]
 struct Joined {
     tasks: TaskTracker,
     cut: CancellationToken,
+    pace: WritePace,
+    stats: Arc<ServerStats>,
+    served: Arc<Served>,
 }
 
 impl<F> hyper::rt::Executor<F> for Joined
@@ -236,7 +266,19 @@ where
     F::Output: Send + 'static,
 {
     fn execute(&self, future: F) {
+        let (pace, stats) = (self.pace, Arc::clone(&self.stats));
+        let served = Arc::clone(&self.served);
+        let stream = async move {
+            match watched(future, pace).await {
+                Ended::Whole => {}
+                Ended::Reset => stats.response_stalls.add(1),
+                Ended::Abandoned => {
+                    stats.response_stalls.add(1);
+                    served.activity.abandon();
+                }
+            }
+        };
         let cut = self.cut.clone();
-        self.tasks.spawn(cut.run_until_cancelled_owned(future));
+        self.tasks.spawn(cut.run_until_cancelled_owned(stream));
     }
 }

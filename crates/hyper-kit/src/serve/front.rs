@@ -24,6 +24,8 @@ pub enum Refusal {
     UnknownTransferEncoding,
     /// A line of the head that ends without a carriage return (RFC 9112, 2.2).
     BareLineFeed,
+    /// Too many requests of this client, or of all, are unfinished; the answer names when to try again.
+    TooManyStreams,
     /// The handler panicked; the request may have had an effect.
     Panicked,
 }
@@ -39,6 +41,7 @@ impl Refusal {
             | Self::RepeatedLength
             | Self::BareLineFeed => StatusCode::BAD_REQUEST,
             Self::UnknownHost => StatusCode::FORBIDDEN,
+            Self::TooManyStreams => StatusCode::TOO_MANY_REQUESTS,
             Self::UnknownTransferEncoding => StatusCode::NOT_IMPLEMENTED,
             Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -62,6 +65,9 @@ impl Refusal {
                 "the transfer encoding is not supported; send the body plain or chunked"
             }
             Self::BareLineFeed => "a line of the request's head does not end with CR LF",
+            Self::TooManyStreams => {
+                "too many requests are unfinished; read their answers, and send this one again"
+            }
             Self::Panicked => "the request failed through a fault of this server; try again later",
         }
     }

@@ -10,9 +10,11 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::admission::Ticket;
+use super::frames::FrameWatch;
+use super::limits::WritePace;
 use super::wire::HeadWatch;
 use super::{Refusal, ServerLimits, ServerStats};
 
@@ -25,10 +27,9 @@ pub(super) struct ConnectionIo {
     stream: TcpStream,
     /// What was read to learn the protocol; hyper reads it first.
     prefix: Bytes,
-    stall: Deadline,
+    stall: WriteClock,
     linger: Deadline,
-    /// HTTP/1 only: the framing of HTTP/2 cannot be read in two ways.
-    watch: Option<HeadWatch>,
+    watch: Watch,
     signals: Arc<Signals>,
     stats: Arc<ServerStats>,
     _ticket: Ticket,
@@ -45,12 +46,35 @@ pub(super) struct Signals {
     pub(super) upgraded: AtomicBool,
 }
 
-/// A timer that is set by the first wait and cleared by progress.
+/// What is looked at in the bytes that come.
+#[derive(Debug)]
+pub(super) enum Watch {
+    /// The heads of HTTP/1.
+    Heads(HeadWatch),
+    /// The frames of HTTP/2, whose framing cannot be read in two ways.
+    Frames(FrameWatch),
+    /// Nothing: another protocol.
+    Nothing,
+}
+
+/// Decides whether a reader takes enough, by the time that writes wait for it.
+#[derive(Debug)]
+struct WriteClock {
+    pace: WritePace,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Since when a write waits.
+    waiting: Option<Instant>,
+    /// How long writes have waited in this span, before that.
+    waited: Duration,
+    /// Bytes written in this span.
+    written: u64,
+}
+
+/// A timer that is set by the first wait.
 #[derive(Debug)]
 struct Deadline {
     after: Duration,
     sleep: Option<Pin<Box<Sleep>>>,
-    running: bool,
 }
 
 // === impl ConnectionIo ===
@@ -59,7 +83,7 @@ impl ConnectionIo {
     pub(super) fn new(
         stream: TcpStream,
         prefix: Bytes,
-        watch: Option<HeadWatch>,
+        watch: Watch,
         limits: &ServerLimits,
         stats: Arc<ServerStats>,
         ticket: Ticket,
@@ -67,14 +91,15 @@ impl ConnectionIo {
         let mut io = Self {
             stream,
             prefix: Bytes::new(),
-            stall: Deadline::new(limits.write_stall),
+            stall: WriteClock::new(limits.write_pace()),
             linger: Deadline::new(limits.linger),
             watch,
             signals: Arc::default(),
             stats,
             _ticket: ticket,
         };
-        io.arrived(&prefix);
+        // So few bytes are no flood.
+        let _ = io.arrived(&prefix);
         io.prefix = prefix;
         io
     }
@@ -83,15 +108,30 @@ impl ConnectionIo {
         Arc::clone(&self.signals)
     }
 
-    fn arrived(&mut self, bytes: &[u8]) {
+    /// Looks at bytes that came.
+    ///
+    /// # Errors
+    /// If the connection is to be cut for them.
+    fn arrived(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stats.bytes_read.add(bytes.len() as u64);
-        if self.signals.upgraded.load(Ordering::Relaxed) {
-            self.watch = None;
+        match &mut self.watch {
+            Watch::Heads(_) if self.signals.upgraded.load(Ordering::Relaxed) => {
+                self.watch = Watch::Nothing;
+            }
+            Watch::Heads(watch) => {
+                if let Some(doubt) = watch.feed(bytes) {
+                    self.signals.doubt.get_or_init(|| doubt);
+                }
+            }
+            Watch::Frames(watch) => {
+                if watch.feed(bytes) {
+                    self.stats.control_floods.add(1);
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+            Watch::Nothing => {}
         }
-        let doubt = self.watch.as_mut().and_then(|watch| watch.feed(bytes));
-        if let Some(doubt) = doubt {
-            self.signals.doubt.get_or_init(|| doubt);
-        }
+        Ok(())
     }
 
     fn written(
@@ -101,8 +141,11 @@ impl ConnectionIo {
     ) -> Poll<io::Result<usize>> {
         match wrote {
             Poll::Ready(Ok(n)) => {
-                self.stall.clear();
+                self.stall.wrote(n as u64);
                 self.stats.bytes_written.add(n as u64);
+                if let Watch::Frames(watch) = &mut self.watch {
+                    watch.sent(n as u64);
+                }
                 Poll::Ready(Ok(n))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
@@ -153,10 +196,7 @@ impl AsyncRead for ConnectionIo {
         }
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
-            Poll::Ready(Ok(())) => {
-                self.arrived(&buf.filled()[before..]);
-                Poll::Ready(Ok(()))
-            }
+            Poll::Ready(Ok(())) => Poll::Ready(self.arrived(&buf.filled()[before..])),
             // It is told again when the prefix is gone.
             Poll::Ready(Err(_)) | Poll::Pending if has_prefix => Poll::Ready(Ok(())),
             other @ (Poll::Ready(Err(_)) | Poll::Pending) => other,
@@ -205,25 +245,54 @@ impl AsyncWrite for ConnectionIo {
 
 impl Deadline {
     fn new(after: Duration) -> Self {
-        Self {
-            after,
-            sleep: None,
-            running: false,
-        }
+        Self { after, sleep: None }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let after = self.after;
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep(after)));
-        if !self.running {
-            sleep.as_mut().reset(Instant::now() + after);
-            self.running = true;
-        }
         sleep.as_mut().poll(cx)
     }
+}
 
-    fn clear(&mut self) {
-        self.running = false;
+// === impl WriteClock ===
+
+impl WriteClock {
+    fn new(pace: WritePace) -> Self {
+        Self {
+            pace,
+            timer: None,
+            waiting: None,
+            waited: Duration::ZERO,
+            written: 0,
+        }
+    }
+
+    fn wrote(&mut self, bytes: u64) {
+        self.written += bytes;
+        if let Some(since) = self.waiting.take() {
+            self.waited += since.elapsed();
+        }
+    }
+
+    /// A write waits for its reader. Ready when the reader took too little over a whole span of waiting.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let since = *self.waiting.get_or_insert_with(Instant::now);
+            let due = since + self.pace.stall.saturating_sub(self.waited);
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+            if timer.deadline() != due {
+                timer.as_mut().reset(due);
+            }
+            ready!(timer.as_mut().poll(cx));
+            if self.written < self.pace.least_bytes() {
+                return Poll::Ready(());
+            }
+            *self = Self {
+                timer: self.timer.take(),
+                ..Self::new(self.pace)
+            };
+        }
     }
 }
 
@@ -235,28 +304,51 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn progress_starts_the_wait_anew() {
+    const PACE: WritePace = WritePace {
+        stall: Duration::from_secs(20),
+        min_bytes_per_second: 10,
+    };
+
+    /// Writes these bytes after each wait of so many seconds; answers when the reader is cut.
+    async fn cut_after(seconds: u64, bytes: u64, most: usize) -> Option<Duration> {
         let start = Instant::now();
-        let mut deadline = Deadline::new(Duration::from_secs(20));
-        for _ in 0..10 {
-            let wait = poll_fn(|cx| deadline.poll(cx));
-            let cut = timeout(Duration::from_secs(15), wait).await;
-            assert!(cut.is_err(), "cut after {:?}", start.elapsed());
-            deadline.clear();
+        let mut clock = WriteClock::new(PACE);
+        for _ in 0..most {
+            let wait = poll_fn(|cx| clock.poll(cx));
+            if timeout(Duration::from_secs(seconds), wait).await.is_ok() {
+                return Some(start.elapsed());
+            }
+            clock.wrote(bytes);
         }
-        poll_fn(|cx| deadline.poll(cx)).await;
-        assert_eq!(start.elapsed(), Duration::from_secs(10 * 15 + 20));
+        None
     }
 
     #[tokio::test(start_paused = true)]
-    async fn asking_again_does_not_lengthen_the_wait() {
-        let start = Instant::now();
-        let mut deadline = Deadline::new(Duration::from_secs(20));
-        while timeout(Duration::from_secs(3), poll_fn(|cx| deadline.poll(cx)))
-            .await
-            .is_err()
-        {}
-        assert_eq!(start.elapsed(), Duration::from_secs(20));
+    async fn a_reader_that_stalls_is_cut_after_the_span() {
+        assert_eq!(cut_after(60, 0, 1).await, Some(PACE.stall));
+        // Asking again does not lengthen it.
+        assert_eq!(cut_after(3, 0, 100).await, Some(PACE.stall));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_byte_now_and_then_is_no_progress() {
+        assert_eq!(cut_after(6, 49, 100).await, Some(PACE.stall));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_reader_that_goes_on_is_left_alone() {
+        assert_eq!(cut_after(15, 300, 1000).await, None);
+        assert_eq!(cut_after(1, 11, 1000).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_nothing_waits_does_not_count() {
+        let mut clock = WriteClock::new(PACE);
+        for _ in 0..1000 {
+            let wait = poll_fn(|cx| clock.poll(cx));
+            assert!(timeout(Duration::from_millis(10), wait).await.is_err());
+            clock.wrote(1);
+            sleep(Duration::from_secs(60)).await;
+        }
     }
 }

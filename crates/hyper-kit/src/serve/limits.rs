@@ -24,20 +24,31 @@ pub struct ServerLimits {
     pub header_read_timeout: Duration,
     /// Bytes of the head of a request, its first line included (32 KiB): far more than a browser sends.
     pub max_header_bytes: u32,
-    /// How long a write may make no progress (20 s): a reader that stalls longer loses the connection.
+    /// How long a reader may make no progress (20 s): a connection whose socket stalls longer is cut, and so is a response
+    /// of HTTP/2 whose client grants it no bytes.
     pub write_stall: Duration,
+    /// Bytes in a second that a reader must take, over each `write_stall` in which something waits for it (1 KiB/s): a
+    /// byte now and then is no progress.
+    pub write_min_rate: u32,
     /// Bytes buffered for one connection of HTTP/1 or one stream of HTTP/2, each way (32 KiB, at least 8 KiB): 1,000
     /// stalled readers then hold 32 MiB.
     pub buffer_bytes: usize,
     /// Streams of one HTTP/2 connection at once (128).
     pub h2_max_streams: u32,
+    /// Requests of HTTP/2 unfinished at once on the connections of one peer, besides one on each (1,024). Peers that are
+    /// not counted otherwise are not counted here.
+    pub h2_streams_per_peer: usize,
+    /// Requests of HTTP/2 unfinished at once, besides one on each connection (8,192): with 32 KiB waiting for each reader,
+    /// 256 MiB. The last quarter is for connections with fewer than 8.
+    pub h2_streams_in_all: usize,
     /// Streams a client may open and reset before they were handled (20): what the rapid-reset attack lives on.
     pub h2_max_pending_resets: usize,
     /// Streams reset by this server for protocol errors before the connection is closed (256).
     pub h2_max_local_resets: usize,
     /// How often a quiet HTTP/2 connection is pinged, and how long it may take to answer (20 s).
     pub h2_keep_alive: Duration,
-    /// How long an HTTP/2 connection may live without a request (60 s); HTTP/1 goes by `header_read_timeout`.
+    /// How long an HTTP/2 connection may live without a request once it had one (60 s). HTTP/1, and HTTP/2 before its
+    /// first request, go by `header_read_timeout`.
     pub h2_idle: Duration,
     /// How long sent bytes may stay unacknowledged, and a silent connection unprobed, before the system gives it up
     /// (30 s): a client whose line is cut sends no goodbye.
@@ -47,6 +58,32 @@ pub struct ServerLimits {
     pub linger: Duration,
     /// How long requests may go on after the shutdown (30 s).
     pub grace: Duration,
+}
+
+/// The pace that readers must keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WritePace {
+    /// The span over which it is measured.
+    pub(super) stall: Duration,
+    /// The least rate over such a span.
+    pub(super) min_bytes_per_second: u32,
+}
+
+impl ServerLimits {
+    pub(super) fn write_pace(&self) -> WritePace {
+        WritePace {
+            stall: self.write_stall,
+            min_bytes_per_second: self.write_min_rate,
+        }
+    }
+}
+
+impl WritePace {
+    /// What a reader must take in a span; at least something.
+    pub(super) fn least_bytes(&self) -> u64 {
+        let least = self.stall.as_millis() * u128::from(self.min_bytes_per_second) / 1000;
+        u64::try_from(least).unwrap_or(u64::MAX).max(1)
+    }
 }
 
 /// The share of the descriptor limit that connections may use, in tenths.
@@ -65,8 +102,11 @@ impl Default for ServerLimits {
             header_read_timeout: Duration::from_secs(10),
             max_header_bytes: 32 * 1024,
             write_stall: Duration::from_secs(20),
+            write_min_rate: 1024,
             buffer_bytes: 32 * 1024,
             h2_max_streams: 128,
+            h2_streams_per_peer: 1024,
+            h2_streams_in_all: 8192,
             h2_max_pending_resets: 20,
             h2_max_local_resets: 256,
             h2_keep_alive: Duration::from_secs(20),

@@ -17,6 +17,12 @@ pub struct ServerStats {
     pub accept_faults: Counter,
     /// Connections cut because their reader stalled.
     pub write_stalls: Counter,
+    /// Responses of HTTP/2 cut because their client did not take them.
+    pub response_stalls: Counter,
+    /// Connections cut because their client sent too many control frames of HTTP/2.
+    pub control_floods: Counter,
+    /// Requests refused because too many were unfinished.
+    pub refused_streams: Counter,
     /// Requests taken up, the refused ones included.
     pub requests: Counter,
     /// Requests whose answer is not wholly sent yet.

@@ -27,12 +27,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest body that `/echo` takes.
 pub(crate) const ECHO_LIMIT: usize = 1000;
 
+/// The length of the body of `/large`: more than any window of these tests.
+pub(crate) const LARGE: usize = 100_000;
+
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) stats: Arc<ServerStats>,
-    /// Told when `/gate` has begun to answer.
+    /// Told when `/gate` has begun to answer, and when `/events` waits to tell its next event.
     pub(crate) reached: Arc<Notify>,
-    /// Opens `/gate`.
+    /// Opens `/gate`, and lets `/events` tell one more.
     pub(crate) gate: Arc<Notify>,
     /// Told when the handler of `/forever` is dropped.
     pub(crate) dropped: Arc<Notify>,
@@ -146,6 +149,21 @@ impl Application for Situations {
                 let chunk = Bytes::from(vec![b'x'; 64 * 1024]);
                 let chunks = stream::repeat_with(move || Ok::<_, BoxError>(chunk.clone()));
                 Response::new(Body::stream(chunks))
+            }
+            "/large" => Response::new(Body::full(vec![b'x'; LARGE])),
+            "/events" => {
+                let (reached, gate) = (Arc::clone(&self.reached), Arc::clone(&self.gate));
+                let events = stream::unfold(0, move |told| {
+                    let (reached, gate) = (Arc::clone(&reached), Arc::clone(&gate));
+                    async move {
+                        if told > 0 {
+                            reached.notify_one();
+                            gate.notified().await;
+                        }
+                        Some((Ok::<_, BoxError>(Bytes::from_static(b"event")), told + 1))
+                    }
+                });
+                Response::new(Body::stream(events))
             }
             "/gate" => {
                 self.reached.notify_one();

@@ -9,15 +9,18 @@ use tokio::time::timeout;
 
 use crate::harness::{Server, limits};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+const PRIORITY: u8 = 2;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
 const END_STREAM_AND_HEADERS: u8 = 0x5;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a small frame");
     let mut bytes = length.to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);
@@ -27,7 +30,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// `GET path` as literal header fields without indexing.
-fn get(stream: u32, path: &str) -> Vec<u8> {
+pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     // Indexed: method GET, scheme http. Then path by its indexed name, and authority likewise.
     let mut block = vec![0x82, 0x86, 0x04, u8::try_from(path.len()).expect("short")];
     block.extend(path.as_bytes());
@@ -35,7 +38,7 @@ fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_STREAM_AND_HEADERS, stream, &block)
 }
 
-async fn open(server: &Server) -> TcpStream {
+pub(crate) async fn open(server: &Server) -> TcpStream {
     let mut stream = server.connect().await;
     stream.write_all(PREFACE).await.expect("sent");
     stream
@@ -46,7 +49,7 @@ async fn open(server: &Server) -> TcpStream {
 }
 
 /// Reads one frame: its kind, stream and payload; `None` when the server closed.
-async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
+pub(crate) async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
     let read = async {
         let mut head = [0; 9];
         stream.read_exact(&mut head).await.ok()?;
@@ -60,7 +63,7 @@ async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
     frame.expect("a frame, or the end of the connection")
 }
 
-async fn read_data(stream: &mut TcpStream) -> Vec<u8> {
+pub(crate) async fn read_data(stream: &mut TcpStream) -> Vec<u8> {
     while let Some((kind, _, payload)) = read_frame(stream).await {
         if kind == DATA && !payload.is_empty() {
             return payload;
@@ -108,6 +111,56 @@ async fn a_connection_without_requests_is_closed() {
         kinds.push(kind);
     }
     assert!(kinds.contains(&GOAWAY), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_never_asked_anything_is_closed_sooner() {
+    let server = Server::start(ServerLimits {
+        header_read_timeout: Duration::from_millis(100),
+        h2_idle: Duration::from_secs(3600),
+        linger: Duration::from_millis(100),
+        ..limits()
+    })
+    .await;
+    let mut silent = open(&server).await;
+    while read_frame(&mut silent).await.is_some() {}
+
+    // One that asked something lives on: two others come and go meanwhile.
+    let mut used = open(&server).await;
+    used.write_all(&get(1, "/")).await.expect("sent");
+    assert_eq!(read_data(&mut used).await, b"hello");
+    for _ in 0..2 {
+        let mut silent = open(&server).await;
+        while read_frame(&mut silent).await.is_some() {}
+    }
+    used.write_all(&get(3, "/")).await.expect("sent");
+    assert_eq!(read_data(&mut used).await, b"hello");
+}
+
+#[tokio::test]
+async fn a_flood_of_control_frames_ends_the_connection() {
+    for (kind, payload) in [
+        (PING, &[0; 8][..]),
+        (SETTINGS, &[]),
+        (PRIORITY, &[0, 0, 0, 0, 1]),
+    ] {
+        let server = Server::start(limits()).await;
+        let stream = open(&server).await;
+        let (mut reading, mut writing) = stream.into_split();
+        let flood = frame(kind, 0, u32::from(kind == PRIORITY) * 3, payload).repeat(1000);
+        let flooding = async {
+            // The server closes while this is being sent.
+            while writing.write_all(&flood).await.is_ok() {}
+        };
+        let reading = async {
+            let mut answers = Vec::new();
+            let _ = reading.read_to_end(&mut answers).await;
+        };
+        let both = async { tokio::join!(flooding, reading) };
+        let ended = timeout(Duration::from_secs(20), both).await;
+        ended.expect("the connection ends");
+        assert_eq!(server.stats.control_floods.get(), 1, "{kind}");
+    }
 }
 
 #[tokio::test]

@@ -7,5 +7,6 @@ mod drain;
 mod framing;
 mod harness;
 mod http2;
+mod stalls;
 mod upgrade;
 mod websocket;

@@ -120,6 +120,7 @@ fn samples() -> Vec<ApiError> {
         BodyError::Broken("a path".into()).into(),
         ApiError::Refused(Refusal::MissingHost),
         ApiError::Refused(Refusal::UnknownHost),
+        ApiError::Refused(Refusal::TooManyStreams),
         ApiError::Refused(Refusal::UnknownTransferEncoding),
         ApiError::Refused(Refusal::Panicked),
     ];

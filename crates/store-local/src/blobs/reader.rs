@@ -1,12 +1,15 @@
 //! A blob on its way out.
 //!
 //! A small one is read at once. A large one goes out in chunks, with the next chunk being read while one is on its way; how
-//! many readers may hold such a second chunk is bounded, so that a thousand stalled ones hold one chunk each and no more.
+//! many readers may hold such a second chunk, and the open file with it, is bounded. A reader beyond that holds nothing but
+//! the chunk that is on its way, and opens the file again for each chunk: that costs a few microseconds of each, and clients
+//! that do not take their bytes cannot use up the descriptors of the process. The sweep leaves blobs alone for hours after
+//! their last use, so a file is still there when it is opened again.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use asset_store::{BlobError, BlobReader};
@@ -23,12 +26,26 @@ const SMALL: u64 = 256 * 1024;
 /// Bytes of one chunk: a stalled reader holds one, and its connection another.
 const CHUNK: u64 = 32 * 1024;
 
-/// How many readers may hold a second chunk.
-const AHEAD: usize = 64;
+/// How many readers may hold a second chunk and an open file.
+pub(super) const AHEAD: usize = 64;
 
-/// The second chunks that may be held.
+/// Bytes of blobs that are read at once, of all readers together; beyond, small ones go out in chunks like large ones.
+pub(super) const AT_ONCE: usize = 64 << 20;
+
+/// What readers may hold while they wait for their clients.
 #[derive(Clone)]
-pub(super) struct ReadAhead(Arc<Semaphore>);
+pub(super) struct ReadAhead {
+    /// Second chunks with their files.
+    ahead: Arc<Semaphore>,
+    /// Bytes of small blobs.
+    at_once: Arc<Semaphore>,
+}
+
+/// The bytes of a small blob, and the right to hold them.
+struct Small {
+    bytes: Vec<u8>,
+    _at_once: OwnedSemaphorePermit,
+}
 
 enum Opened {
     Small(u64, Bytes),
@@ -37,7 +54,10 @@ enum Opened {
 
 /// What is still to be read.
 struct Rest {
-    file: File,
+    path: Arc<Path>,
+    /// Open at `start` while a chunk is read or another one may be held.
+    file: Option<File>,
+    start: u64,
     bytes: u64,
 }
 
@@ -55,15 +75,29 @@ enum Next {
 
 impl ReadAhead {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(AHEAD)))
+        Self {
+            ahead: Arc::new(Semaphore::new(AHEAD)),
+            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+        }
     }
 
-    /// Begins to read the next chunk if another one may be held.
-    fn begin(&self, rest: Rest) -> Next {
-        match Arc::clone(&self.0).try_acquire_owned() {
+    /// Begins to read the next chunk if another one may be held; else closes the file.
+    fn begin(&self, mut rest: Rest) -> Next {
+        match Arc::clone(&self.ahead).try_acquire_owned() {
             Ok(ahead) if rest.bytes > 0 => Next::UnderWay(read(rest, Some(ahead))),
-            Ok(_) | Err(_) => Next::Waiting(rest),
+            Ok(_) | Err(_) => {
+                rest.file = None;
+                Next::Waiting(rest)
+            }
         }
+    }
+
+    /// The right to hold so many bytes of a small blob, where it is small and they may be held.
+    fn at_once(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes)
+            .ok()
+            .filter(|bytes| u64::from(*bytes) <= SMALL)?;
+        Arc::clone(&self.at_once).try_acquire_many_owned(bytes).ok()
     }
 }
 
@@ -73,7 +107,9 @@ pub(super) async fn open(
     range: Range<u64>,
     ahead: ReadAhead,
 ) -> Result<BlobReader, BlobError> {
-    let opened = joined(&mut task::spawn_blocking(move || open_file(&path, range))).await?;
+    let held = ahead.clone();
+    let mut opened = task::spawn_blocking(move || open_file(path, range, &held));
+    let opened = joined(&mut opened).await?;
     Ok(match opened {
         Opened::Small(size_bytes, bytes) => BlobReader {
             size_bytes,
@@ -86,7 +122,29 @@ pub(super) async fn open(
     })
 }
 
-fn open_file(path: &PathBuf, range: Range<u64>) -> Result<Opened, BlobError> {
+fn open_file(path: PathBuf, range: Range<u64>, held: &ReadAhead) -> Result<Opened, BlobError> {
+    let file = open_at(&path, range.start)?;
+    let size = file.metadata().map_err(failed)?.len();
+    if range.start > range.end || range.end > size {
+        return Err(BlobError::Absent);
+    }
+    let mut rest = Rest {
+        path: path.into(),
+        file: Some(file),
+        start: range.start,
+        bytes: range.end - range.start,
+    };
+    let Some(permit) = held.at_once(rest.bytes) else {
+        return Ok(Opened::Large(size, rest));
+    };
+    let small = Small {
+        bytes: rest.take(SMALL)?,
+        _at_once: permit,
+    };
+    Ok(Opened::Small(size, Bytes::from_owner(small)))
+}
+
+fn open_at(path: &Path, start: u64) -> Result<File, BlobError> {
     let mut file = File::open(path).map_err(|error| {
         if error.kind() == io::ErrorKind::NotFound {
             BlobError::Absent
@@ -94,26 +152,17 @@ fn open_file(path: &PathBuf, range: Range<u64>) -> Result<Opened, BlobError> {
             failed(error)
         }
     })?;
-    let size = file.metadata().map_err(failed)?.len();
-    if range.start > range.end || range.end > size {
-        return Err(BlobError::Absent);
+    if start > 0 {
+        file.seek(SeekFrom::Start(start)).map_err(failed)?;
     }
-    if range.start > 0 {
-        file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
-    }
-    let bytes = range.end - range.start;
-    let mut rest = Rest { file, bytes };
-    if bytes <= SMALL {
-        return Ok(Opened::Small(size, rest.take(SMALL)?));
-    }
-    Ok(Opened::Large(size, rest))
+    Ok(file)
 }
 
 fn chunks(
     rest: Rest,
     ahead: ReadAhead,
 ) -> impl futures_util::Stream<Item = Result<Bytes, BlobError>> + Send {
-    let first = Some(Next::Waiting(rest));
+    let first = Some(ahead.begin(rest));
     stream::unfold((first, ahead), |(next, ahead)| async move {
         let mut reading = match next? {
             Next::Waiting(rest) if rest.bytes == 0 => return None,
@@ -137,7 +186,7 @@ fn read(
     task::spawn_blocking(move || {
         let bytes = rest.take(CHUNK)?;
         Ok(Chunk {
-            bytes,
+            bytes: bytes.into(),
             rest,
             _ahead: ahead,
         })
@@ -145,15 +194,27 @@ fn read(
 }
 
 impl Rest {
-    /// The next bytes, at most `limit` of them.
-    fn take(&mut self, limit: u64) -> Result<Bytes, BlobError> {
+    /// The next bytes, at most `limit` of them. The file stays open.
+    fn take(&mut self, limit: u64) -> Result<Vec<u8>, BlobError> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => open_at(&self.path, self.start)?,
+        };
         let wanted = self.bytes.min(limit);
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
-        let read = (&self.file).take(wanted).read_to_end(&mut bytes);
+        let read = (&file).take(wanted).read_to_end(&mut bytes);
         if read.map_err(failed)? as u64 != wanted {
             return Err(failed(io::ErrorKind::UnexpectedEof.into()));
         }
+        self.file = Some(file);
+        self.start += wanted;
         self.bytes -= wanted;
-        Ok(bytes.into())
+        Ok(bytes)
+    }
+}
+
+impl AsRef<[u8]> for Small {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }

@@ -204,6 +204,68 @@ async fn a_blob_that_is_cut_short_while_it_is_read_is_an_error() {
     assert!(before.iter().all(Result::is_ok));
 }
 
+/// Descriptors of this process that lead below a folder.
+fn descriptors(root: &Path) -> usize {
+    let open = fs::read_dir("/proc/self/fd").expect("the descriptors");
+    let open = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    open.filter(|path| path.starts_with(root.join("blobs")))
+        .count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn readers_that_wait_for_their_clients_share_a_few_descriptors() {
+    use futures_util::{StreamExt, TryStreamExt};
+
+    let root = root();
+    let blobs = blobs(&root);
+    let bytes: Vec<u8> = (0..400_000_u32).map(|n| (n % 251) as u8).collect();
+    let blob = put(&blobs, &Bytes::from(bytes.clone())).await;
+    let mut readers = Vec::new();
+    for _ in 0..3 * reader::AHEAD {
+        let opened = blobs.open(&blob.hash, 1..blob.size_bytes).await;
+        let mut reader = opened.expect("the blob");
+        let first = reader.bytes.next().await.expect("a chunk");
+        readers.push((first.expect("bytes").to_vec(), reader));
+        assert!(descriptors(root.path()) <= reader::AHEAD);
+    }
+    // Whoever reads on gets everything, with a file of its own or without.
+    for (mut read, reader) in readers {
+        let rest: Vec<Bytes> = reader.bytes.try_collect().await.expect("bytes");
+        rest.iter().for_each(|chunk| read.extend_from_slice(chunk));
+        assert!(read == bytes[1..]);
+    }
+    assert_eq!(descriptors(root.path()), 0);
+}
+
+#[tokio::test]
+async fn small_blobs_beyond_the_bytes_that_may_be_held_come_in_chunks() {
+    use futures_util::TryStreamExt;
+
+    let root = root();
+    let blobs = blobs(&root);
+    let bytes = Bytes::from(vec![7; 256 * 1024]);
+    let blob = put(&blobs, &bytes).await;
+    let mut held = Vec::new();
+    for n in 0..reader::AT_ONCE / bytes.len() + 10 {
+        let reader = blobs.open(&blob.hash, 0..blob.size_bytes).await;
+        let reader = reader.expect("the blob");
+        let chunks: Vec<Bytes> = reader.bytes.try_collect().await.expect("bytes");
+        assert_eq!(chunks.concat(), bytes);
+        assert_eq!(chunks.len() == 1, n < reader::AT_ONCE / bytes.len(), "{n}");
+        held.push(chunks);
+    }
+    held.clear();
+    let reader = blobs.open(&blob.hash, 0..blob.size_bytes).await;
+    let chunks: Vec<Bytes> = reader
+        .expect("the blob")
+        .bytes
+        .try_collect()
+        .await
+        .expect("bytes");
+    assert_eq!(chunks.len(), 1);
+}
+
 #[tokio::test]
 async fn strange_files_among_the_blobs_are_passed_over() {
     let root = root();

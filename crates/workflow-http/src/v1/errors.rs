@@ -258,6 +258,10 @@ impl ApiError {
             Self::Refused(refusal @ Refusal::UnknownHost) => {
                 plain(refusal.status(), "FORBIDDEN", refusal.message())
             }
+            Self::Refused(refusal @ Refusal::TooManyStreams) => {
+                plain(refusal.status(), "TOO_MANY_STREAMS", refusal.message())
+                    .with(RETRY_AFTER, HeaderValue::from(1))
+            }
             Self::Refused(refusal) => plain(refusal.status(), "INVALID_REQUEST", refusal.message()),
         }
     }

@@ -262,6 +262,10 @@ impl ApiError {
             Self::Refused(refusal @ Refusal::UnknownHost) => {
                 plain(refusal.status(), "forbidden", refusal.message())
             }
+            Self::Refused(refusal @ Refusal::TooManyStreams) => {
+                plain(refusal.status(), "too_many_streams", refusal.message())
+                    .with(RETRY_AFTER, HeaderValue::from(1))
+            }
             Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
         }
     }

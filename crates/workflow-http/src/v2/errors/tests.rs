@@ -81,6 +81,7 @@ fn samples() -> Vec<ApiError> {
         ApiError::TooManyStreams,
         ApiError::Refused(Refusal::MissingHost),
         ApiError::Refused(Refusal::UnknownHost),
+        ApiError::Refused(Refusal::TooManyStreams),
         ApiError::Refused(Refusal::UnknownTransferEncoding),
         ApiError::Refused(Refusal::Panicked),
     ]
