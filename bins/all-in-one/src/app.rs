@@ -9,7 +9,9 @@ use identity::{Identity, JwtSetupError};
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::config::Access;
 use kit::metrics::{HttpMetrics, Metrics};
-use kit::{Front, ListenError, Listening, Server, installation, program};
+use kit::{
+    Endpoints, Front, ListenError, Listening, MetricsListening, Server, installation, program,
+};
 use router_server::{RouterStack, RouterStackError};
 use secrecy::SecretString;
 use store_local::OpenError;
@@ -74,6 +76,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let server = &config.workflows.server;
     // The socket first: its failure is the likelier one, and leaves no directory behind.
     let listening = Listening::bind(server).await?;
+    let metrics_listening = MetricsListening::bind(server).await?;
     let leave = listening.leave();
     let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
@@ -123,11 +126,14 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
                 &leave.drain,
             )?,
         },
-        mount_path: server.mount_path.clone(),
-        host_names: server.host_names(),
-        probe: workflow_server::probe(&stack, &leave.leaving),
-        metrics: Arc::new(metrics),
-        requests,
+        endpoints: Endpoints {
+            mount_path: server.mount_path.clone(),
+            host_names: server.host_names(),
+            probe: workflow_server::probe(&stack, &leave.leaving),
+            metrics: Arc::new(metrics),
+            requests,
+        },
+        identity: identity.clone(),
     };
     Ok(App {
         partners: router.welcome(),
@@ -135,6 +141,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         offering,
         server: Server {
             listening,
+            metrics: metrics_listening,
             front,
             admin,
             ports: stack.admin(),
@@ -182,6 +189,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// Where metrics are served besides.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.server.metrics_address()
     }
 
     /// What is said about partners at start.

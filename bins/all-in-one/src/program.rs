@@ -94,7 +94,7 @@ fn welcome(config: &Config, app: &App) -> String {
             format!("{base}/api/v2/openapi.json and {base}/v1/openapi.json"),
         ),
         ("Ready?", format!("{base}/ready")),
-        ("Metrics", format!("{base}/metrics")),
+        ("Metrics", program::metrics(&base, app.metrics_address())),
         ("Data", server.data_dir.display().to_string()),
         (
             "Open to",

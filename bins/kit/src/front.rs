@@ -1,7 +1,9 @@
 //! What stands in front of every API: whether the process lives, whether it can serve, and what it counted.
 //!
-//! These answers need no credential, so they tell nothing of accounts, jobs or files. They are given at the root, where
-//! orchestrators look, and below the mount path as well. Everything else is the API's, its words for unknown paths included.
+//! Health and readiness need no credential and tell nothing of accounts, jobs or files. Metrics tell models, routes and how
+//! much they are used: they need a credential for operators, unless they are asked for on this machine or on a listener of
+//! their own. All are at the root, where orchestrators look, and below the mount path as well. Everything else is the API's,
+//! its words for unknown paths included.
 
 use std::fmt;
 use std::future::Future;
@@ -9,11 +11,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use accounts::Scope;
 use futures_util::future::Either;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper_kit::{Application, Body, ConnectionInfo, Host, HostNames, Incoming, Refusal};
+use identity::{Identity, IdentityError};
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -24,9 +29,23 @@ use crate::metrics::{self, HttpMetrics, Metrics};
 pub type Probe = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Vec<String>> + Send>> + Send + Sync>;
 
 /// An API with health, readiness and metrics in front of it.
+#[derive(Debug)]
 pub struct Front<A> {
     /// The API.
     pub api: A,
+    /// Health, readiness and metrics.
+    pub endpoints: Endpoints,
+    /// Tells who may read metrics over a network.
+    pub identity: Identity,
+}
+
+/// Health, readiness and metrics alone, for a listener of their own.
+#[derive(Debug)]
+pub(crate) struct EndpointsOnly(pub(crate) Endpoints);
+
+/// Health, readiness and metrics of a server.
+#[derive(Clone)]
+pub struct Endpoints {
     /// The path below which the API is served.
     pub mount_path: String,
     /// The host names that these requests may be for on this machine, also where the API asks for credentials: they need
@@ -43,6 +62,10 @@ pub struct Front<A> {
 /// How long a look may take: whoever asks for readiness has given up by then.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
+/// Why metrics are refused.
+const NEEDS_ADMIN: &str = "metrics need a credential with the scope admin on a network address: send `Authorization: \
+                           Bearer <key>`, or ask the operator to serve them elsewhere with `metrics_listen`";
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
 
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +75,7 @@ enum Question {
     Metrics,
 }
 
-impl<A: Application> Front<A> {
+impl Endpoints {
     /// What a request asks of this server itself, if it does.
     fn question(&self, method: &Method, path: &str) -> Option<Question> {
         if method != Method::GET && method != Method::HEAD {
@@ -67,16 +90,17 @@ impl<A: Application> Front<A> {
         }
     }
 
+    /// Answers a question, or with what refuses it.
     async fn tell(
         &self,
         question: Question,
         head: Parts,
-        connection: ConnectionInfo,
+        checked: impl Future<Output = Result<(), Response<Body>>>,
     ) -> Response<Body> {
         let started = Instant::now();
-        let mut response = match self.knows_host(&head, &connection) {
-            true => self.answer(question).await,
-            false => self.api.refuse(Refusal::UnknownHost, head.uri.path()),
+        let mut response = match checked.await {
+            Ok(()) => self.answer(question).await,
+            Err(refused) => refused,
         };
         self.requests.observe(
             head.method.as_str(),
@@ -93,8 +117,7 @@ impl<A: Application> Front<A> {
     /// Whether a request is for a name of this server. Those that come over a network may name what they like.
     fn knows_host(&self, head: &Parts, connection: &ConnectionInfo) -> bool {
         let host = Host::of_request(&head.uri, &head.headers);
-        let is_local = connection.local.ip().to_canonical().is_loopback();
-        !is_local || host.is_none_or(|host| self.host_names.admit(&host))
+        !is_local(connection) || host.is_none_or(|host| self.host_names.admit(&host))
     }
 
     async fn answer(&self, question: Question) -> Response<Body> {
@@ -128,23 +151,90 @@ impl<A: Application> Front<A> {
     }
 }
 
+impl<A: Application> Front<A> {
+    async fn tell(
+        &self,
+        question: Question,
+        head: Parts,
+        connection: ConnectionInfo,
+    ) -> Response<Body> {
+        let asked = head.clone();
+        let checked = self.check(question, &asked, &connection);
+        self.endpoints.tell(question, head, checked).await
+    }
+
+    /// Whether a request may have its answer.
+    async fn check(
+        &self,
+        question: Question,
+        head: &Parts,
+        connection: &ConnectionInfo,
+    ) -> Result<(), Response<Body>> {
+        // A web page whose name resolves to this machine asks under its own name.
+        if !self.endpoints.knows_host(head, connection) {
+            return Err(self.api.refuse(Refusal::UnknownHost, head.uri.path()));
+        }
+        match question {
+            Question::Health | Question::Ready => Ok(()),
+            Question::Metrics if is_local(connection) => Ok(()),
+            Question::Metrics => {
+                let caller = self.identity.verify_named(&head.headers, Timestamp::now());
+                match caller.await {
+                    Ok(caller) if caller.scopes.allow(Scope::Admin) => Ok(()),
+                    Ok(_) => Err(refused(StatusCode::FORBIDDEN, NEEDS_ADMIN)),
+                    Err(IdentityError::Unauthorized) => {
+                        Err(refused(StatusCode::UNAUTHORIZED, NEEDS_ADMIN))
+                    }
+                    Err(IdentityError::Accounts(_)) => {
+                        let reason = "credentials cannot be checked now; try again in a moment";
+                        Err(refused(StatusCode::SERVICE_UNAVAILABLE, reason))
+                    }
+                }
+            }
+        }
+    }
+}
+
 impl<A: Application> Application for Front<A> {
     fn call(
         &self,
         request: Request<Incoming>,
         connection: ConnectionInfo,
     ) -> impl Future<Output = Response<Body>> + Send {
-        match self.question(request.method(), request.uri().path()) {
+        let path = request.uri().path();
+        match self.endpoints.question(request.method(), path) {
             None => Either::Left(self.api.call(request, connection)),
             Some(question) => {
-                let (head, _) = request.into_parts();
-                Either::Right(self.tell(question, head, connection))
+                Either::Right(self.tell(question, request.into_parts().0, connection))
             }
         }
     }
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
         self.api.refuse(refusal, path)
+    }
+}
+
+impl Application for EndpointsOnly {
+    async fn call(&self, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Body> {
+        let Self(endpoints) = self;
+        let (head, _) = request.into_parts();
+        let Some(question) = endpoints.question(&head.method, head.uri.path()) else {
+            let reason = "only GET /metrics, /health and /ready are served here";
+            return refused(StatusCode::NOT_FOUND, reason);
+        };
+        let known = endpoints.knows_host(&head, &connection);
+        let checked = async move {
+            match known {
+                true => Ok(()),
+                false => Err(self.refuse(Refusal::UnknownHost, "")),
+            }
+        };
+        endpoints.tell(question, head, checked).await
+    }
+
+    fn refuse(&self, refusal: Refusal, _path: &str) -> Response<Body> {
+        refused(refusal.status(), refusal.message())
     }
 }
 
@@ -156,6 +246,22 @@ impl Question {
             Self::Metrics => "/metrics",
         }
     }
+}
+
+/// Whether a request came to an address that only this machine reaches.
+fn is_local(connection: &ConnectionInfo) -> bool {
+    connection.local.ip().to_canonical().is_loopback()
+}
+
+/// An answer in the form of that of readiness, with why there is no other one.
+fn refused(status: StatusCode, reason: &str) -> Response<Body> {
+    let body = json!({"status": "refused", "reasons": [reason]});
+    let mut response = reply(status, "application/json", body.to_string());
+    if status == StatusCode::UNAUTHORIZED {
+        let bearer = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+    }
+    response
 }
 
 fn reply(status: StatusCode, content_type: &'static str, body: String) -> Response<Body> {
@@ -170,9 +276,9 @@ fn reply(status: StatusCode, content_type: &'static str, body: String) -> Respon
     response
 }
 
-impl<A> fmt::Debug for Front<A> {
+impl fmt::Debug for Endpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Front")
+        f.debug_struct("Endpoints")
             .field("mount_path", &self.mount_path)
             .finish_non_exhaustive()
     }

@@ -20,6 +20,6 @@ mod front;
 mod listening;
 mod server;
 
-pub use front::{Front, Probe};
-pub use listening::{Leave, ListenError, Listening};
+pub use front::{Endpoints, Front, Probe};
+pub use listening::{Leave, ListenError, Listening, MetricsListening};
 pub use server::Server;

@@ -14,6 +14,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfig;
+use crate::front::{Endpoints, EndpointsOnly};
+
+/// Connections of the listener of metrics: a few scrapers and orchestrators.
+const METRICS_CONNECTIONS: usize = 64;
+
+/// How long answers about metrics may go on after everything else is over.
+const METRICS_GRACE: Duration = Duration::from_secs(1);
 
 /// A bound socket.
 #[derive(Debug)]
@@ -38,11 +45,64 @@ pub struct Leave {
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{address} cannot be listened on; stop what uses it, or choose another address with --listen"
+    "{address} cannot be listened on; stop what uses it, or choose another address with {flag}"
 )]
 pub struct ListenError {
     address: SocketAddr,
+    flag: &'static str,
     source: io::Error,
+}
+
+/// The bound socket of metrics, health and readiness alone.
+#[derive(Debug)]
+pub struct MetricsListening {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl MetricsListening {
+    /// Binds the socket where one is configured.
+    ///
+    /// # Errors
+    /// If the address is taken, or not one of this machine.
+    pub async fn bind(config: &ServerConfig) -> Result<Option<Self>, ListenError> {
+        let Some(address) = config.metrics_listen else {
+            return Ok(None);
+        };
+        let (listener, address) = bind(address, "--metrics-listen").await?;
+        Ok(Some(Self { listener, address }))
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown`.
+    pub(crate) async fn serve(self, endpoints: Endpoints, shutdown: impl Future<Output = ()>) {
+        let limits = ServerLimits {
+            max_connections: METRICS_CONNECTIONS,
+            grace: METRICS_GRACE,
+            ..ServerLimits::default()
+        };
+        let front = EndpointsOnly(endpoints);
+        hyper_kit::serve(self.listener, front, limits, Arc::default(), shutdown).await;
+    }
+}
+
+async fn bind(
+    address: SocketAddr,
+    flag: &'static str,
+) -> Result<(TcpListener, SocketAddr), ListenError> {
+    let failed = |source| ListenError {
+        address,
+        flag,
+        source,
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
 }
 
 impl Listening {
@@ -51,10 +111,7 @@ impl Listening {
     /// # Errors
     /// If the address is taken, or not one of this machine.
     pub async fn bind(config: &ServerConfig) -> Result<Self, ListenError> {
-        let address = config.listen;
-        let failed = |source| ListenError { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let (listener, address) = bind(config.listen, "--listen").await?;
         let defaults = ServerLimits::default();
         let limits = ServerLimits {
             max_connections: config

@@ -131,6 +131,15 @@ pub fn base(server: &ServerConfig, address: SocketAddr) -> String {
     format!("{root}{}", server.mount_path)
 }
 
+/// Where metrics are read: below `base`, or where they have a listener of their own.
+#[must_use]
+pub fn metrics(base: &str, own: Option<SocketAddr>) -> String {
+    match own {
+        Some(address) => format!("http://{}/metrics", reachable(address)),
+        None => format!("{base}/metrics"),
+    }
+}
+
 /// What is said to whoever starts a server by hand: a line for each name.
 #[must_use]
 pub fn welcome(lines: &[(&str, String)]) -> String {

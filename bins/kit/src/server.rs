@@ -9,13 +9,15 @@ use store_local::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminPorts, AdminSocket};
-use crate::{Front, Listening};
+use crate::{Front, Listening, MetricsListening};
 
 /// Everything that is served, bound and mounted.
 #[derive(Debug)]
 pub struct Server<A> {
     /// The socket.
     pub listening: Listening,
+    /// The socket of metrics alone, where there is one.
+    pub metrics: Option<MetricsListening>,
     /// The API, with health, readiness and metrics in front of it.
     pub front: Front<A>,
     /// Where commands come in,
@@ -35,6 +37,12 @@ impl<A: Application> Server<A> {
         self.listening.address()
     }
 
+    /// Where metrics are served besides.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsListening::address)
+    }
+
     /// Serves until `shutdown`, then ends well: not ready at once, accepting for the configured delay, then requests have
     /// the configured grace. `background` is handed a token that fires when nothing new may be taken up; commands are
     /// carried out until both are over. Answers when nothing runs any more.
@@ -47,15 +55,25 @@ impl<A: Application> Server<A> {
         let keys = crate::keys::keep_fresh(self.identity, drain.clone());
         let checks = crate::installation::keep_checking(self.store, drain.clone());
         let background = background(drain);
-        let serving = self.listening.serve(self.front, shutdown);
         let ended = CancellationToken::new();
+        let metrics = self.metrics.map(|metrics| {
+            let endpoints = self.front.endpoints.clone();
+            // Whoever watches the server leave can do so to the end.
+            metrics.serve(endpoints, ended.clone().cancelled_owned())
+        });
+        let metrics = async {
+            if let Some(metrics) = metrics {
+                metrics.await;
+            }
+        };
+        let serving = self.listening.serve(self.front, shutdown);
         let commands = self.admin.serve(self.ports, ended.clone());
         let leaving = async {
             let (drained, (), (), ()) = tokio::join!(serving, background, keys, checks);
             ended.cancel();
             drained
         };
-        let (drained, ()) = tokio::join!(leaving, commands);
+        let (drained, (), ()) = tokio::join!(leaving, commands, metrics);
         tracing::info!(cut_connections = drained.cut, "stopped");
     }
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::installation::{self, Keeps};
 use kit::metrics::{HttpMetrics, Metrics};
-use kit::{Front, ListenError, Listening, Server};
+use kit::{Endpoints, Front, ListenError, Listening, MetricsListening, Server};
 use router_http::RouterApi;
 use store_local::{MinFree, OpenError, ReserveOptions, Store};
 use tokio_util::sync::CancellationToken;
@@ -63,6 +63,7 @@ pub enum AssembleError {
 pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     // The socket first: its failure is the likelier one, and leaves no directory behind.
     let listening = Listening::bind(&config.server).await?;
+    let metrics_listening = MetricsListening::bind(&config.server).await?;
     let mut metrics = Metrics::new("easel-router", env!("CARGO_PKG_VERSION"));
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
     // No upload is kept from the disk here; the ballast is for the ends of calls and their bills.
@@ -80,14 +81,18 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let stack = stack.await?;
     let front = Front {
         api: stack.api(&config.server, identity.clone())?,
-        mount_path: config.server.mount_path.clone(),
-        host_names: config.server.host_names(),
-        probe: probe(&store, &listening.leave().leaving),
-        metrics: Arc::new(metrics),
-        requests,
+        endpoints: Endpoints {
+            mount_path: config.server.mount_path.clone(),
+            host_names: config.server.host_names(),
+            probe: probe(&store, &listening.leave().leaving),
+            metrics: Arc::new(metrics),
+            requests,
+        },
+        identity: identity.clone(),
     };
     let server = Server {
         listening,
+        metrics: metrics_listening,
         front,
         admin,
         ports: installation::admin_ports(&store, Keeps::NoAssets),
@@ -108,6 +113,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// Where metrics are served besides.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.server.metrics_address()
     }
 
     /// The installation.

@@ -78,7 +78,7 @@ fn welcome(config: &Config, app: &App) -> String {
         ("API", format!("{base}/v1/models")),
         ("Reference", format!("{base}/v1/openapi.json")),
         ("Ready?", format!("{base}/ready")),
-        ("Metrics", format!("{base}/metrics")),
+        ("Metrics", program::metrics(&base, app.metrics_address())),
         ("Data", server.data_dir.display().to_string()),
         (
             "Open to",

@@ -11,7 +11,7 @@ use identity::{Identity, JwtSetupError};
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::installation;
 use kit::metrics::{HttpMetrics, Metrics};
-use kit::{Front, ListenError, Listening, Server};
+use kit::{Endpoints, Front, ListenError, Listening, MetricsListening, Server};
 use tokio_util::sync::CancellationToken;
 use workflow_http::{Observed, WorkflowApi, WorkflowConfig, WorkflowService};
 
@@ -53,6 +53,7 @@ pub enum AssembleError {
 pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     // The socket first: its failure is the likelier one, and leaves no directory behind.
     let listening = Listening::bind(&config.server).await?;
+    let metrics_listening = MetricsListening::bind(&config.server).await?;
     let leave = listening.leave();
 
     let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
@@ -70,14 +71,18 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let identity = config.server.access.identity(stack.accounts.clone())?;
     let front = Front {
         api: api(config, &stack, &identity, &requests, &leave.drain)?,
-        mount_path: config.server.mount_path.clone(),
-        host_names: config.server.host_names(),
-        probe: probe(&stack, &leave.leaving),
-        metrics: Arc::new(metrics),
-        requests,
+        endpoints: Endpoints {
+            mount_path: config.server.mount_path.clone(),
+            host_names: config.server.host_names(),
+            probe: probe(&stack, &leave.leaving),
+            metrics: Arc::new(metrics),
+            requests,
+        },
+        identity: identity.clone(),
     };
     let server = Server {
         listening,
+        metrics: metrics_listening,
         front,
         admin,
         ports: stack.admin(),
@@ -96,6 +101,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.address()
+    }
+
+    /// Where metrics are served besides.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.server.metrics_address()
     }
 
     /// What is behind the API.

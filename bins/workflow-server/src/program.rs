@@ -10,7 +10,7 @@ use kit::config::Settings;
 use kit::installation::{self, Keeps};
 use kit::program::{self, Failure};
 
-use crate::app::assemble;
+use crate::app::{App, assemble};
 use crate::config::{Config, KEYS, WorkflowLimits};
 use crate::copies;
 
@@ -60,7 +60,7 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     program::serve(
         &program::runtime()?,
         assemble(&config),
-        |app| welcome(&config, app.address()),
+        |app| welcome(&config, app),
         async |app, asked| app.run(asked.cancelled_owned()).await,
         "jobs that ran are taken up again at the next start",
     )
@@ -77,14 +77,15 @@ fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {
 }
 
 /// Where everything is, for whoever started the program by hand.
-fn welcome(config: &Config, address: SocketAddr) -> String {
+fn welcome(config: &Config, app: &App) -> String {
     let server = &config.server;
+    let address: SocketAddr = app.address();
     let base = program::base(server, address);
     program::welcome(&[
         ("API", format!("{base}/api/v2")),
         ("Reference", format!("{base}/api/v2/openapi.json")),
         ("Ready?", format!("{base}/ready")),
-        ("Metrics", format!("{base}/metrics")),
+        ("Metrics", program::metrics(&base, app.metrics_address())),
         ("Data", server.data_dir.display().to_string()),
         (
             "Open to",

@@ -4,6 +4,7 @@
 //! of each header, which is the one that this very proxy wrote. Otherwise it is the host that the client asked for.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use http::{HeaderMap, Uri};
 
@@ -14,6 +15,7 @@ use crate::serve::ConnectionInfo;
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 const FORWARDED_HOST: &str = "x-forwarded-host";
 const FORWARDED_PREFIX: &str = "x-forwarded-prefix";
+const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// An absolute address without a slash at its end: scheme, host, perhaps a port and a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +59,24 @@ impl PublicAddress {
             path: root.path + &self.mount_prefix,
             ..root
         }
+    }
+
+    /// The address of the client: the peer, or what the proxies in front say, as far back as they are trusted.
+    pub fn client_of(&self, headers: &HeaderMap, connection: &ConnectionInfo) -> IpAddr {
+        let mut client = connection.peer.ip().to_canonical();
+        // Each proxy adds at the end whom it was asked by, so the list is read from there.
+        let lines = headers.get_all(FORWARDED_FOR).iter().rev();
+        let texts = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
+        for text in texts {
+            if !self.trusted_proxies.contains(client) {
+                break;
+            }
+            match text.trim().parse::<IpAddr>() {
+                Ok(before) => client = before.to_canonical(),
+                Err(_) => break,
+            }
+        }
+        client
     }
 
     fn seen(&self, uri: &Uri, headers: &HeaderMap, connection: &ConnectionInfo) -> BaseUrl {

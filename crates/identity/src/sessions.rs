@@ -29,17 +29,17 @@ pub struct Sessions {
     attempts: Arc<Mutex<HashMap<IpAddr, Attempts>>>,
 }
 
-/// The attempts of one address in its current minute.
+/// The failed attempts of one address in its current minute.
 #[derive(Clone, Copy, Debug)]
 struct Attempts {
     began_at: Timestamp,
     count: u32,
 }
 
-/// Attempts of one address within a minute.
+/// Failed attempts of one address within a minute.
 const MOST_ATTEMPTS: u32 = 10;
 
-/// Addresses whose attempts are remembered; while all of them are busy, nobody else may try.
+/// Addresses whose failed attempts are remembered; while all of them are busy, those of others count as too many.
 const MOST_ADDRESSES: usize = 10_000;
 
 /// What one cookie stands for.
@@ -104,9 +104,12 @@ impl Sessions {
         cookie("", path, false, 0)
     }
 
-    /// Counts an attempt to sign in; whether the address may make it.
+    /// Counts an attempt to sign in that failed; whether the address has made no more of them than it may.
+    ///
+    /// Only failures are counted, and a right key is never refused for them: behind one address there are many people, and
+    /// one of them who tries wrong keys must not lock the others out. Keys are too long to be guessed at any rate.
     #[must_use]
-    pub fn may_try(&self, address: IpAddr, now: Timestamp) -> bool {
+    pub fn failed(&self, address: IpAddr, now: Timestamp) -> bool {
         const MINUTE: SignedDuration = SignedDuration::from_mins(1);
         let is_over = |attempts: &Attempts| now.duration_since(attempts.began_at) >= MINUTE;
         let fresh = Attempts {
@@ -197,19 +200,19 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_ten_attempts_a_minute() {
+    fn an_address_has_ten_failed_attempts_a_minute() {
         let second = |second| Timestamp::from_second(second).expect("in range");
         let address = |last| IpAddr::from([192, 0, 2, last]);
         let sessions = Sessions::default();
         for _ in 0..MOST_ATTEMPTS {
-            assert!(sessions.may_try(address(1), second(0)));
+            assert!(sessions.failed(address(1), second(0)));
         }
-        assert!(!sessions.may_try(address(1), second(59)));
+        assert!(!sessions.failed(address(1), second(59)));
         assert!(
-            sessions.may_try(address(2), second(59)),
+            sessions.failed(address(2), second(59)),
             "addresses count apart"
         );
-        assert!(sessions.may_try(address(1), second(60)));
+        assert!(sessions.failed(address(1), second(60)));
     }
 
     #[test]

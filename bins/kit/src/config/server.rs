@@ -15,6 +15,8 @@ use crate::logging::{LogConfig, LogFormat, LogLevels};
 pub struct ServerConfig {
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Where metrics, health and readiness are served besides, without a credential.
+    pub metrics_listen: Option<SocketAddr>,
     /// Where everything is kept.
     pub data_dir: PathBuf,
     /// Whether a new installation may begin where the files of another one lie and its rows are gone.
@@ -81,6 +83,11 @@ pub const SERVER_KEYS: &[Key] = &[
             "Begins a new installation where main.db of another one is missing",
         )
     },
+    unset(
+        "metrics_listen",
+        "ADDRESS:PORT",
+        "Address and port that serve /metrics, /health and /ready alone, without a credential",
+    ),
     unset(
         "public_url",
         "URL",
@@ -188,6 +195,7 @@ impl ServerConfig {
         }
         Ok(Self {
             listen,
+            metrics_listen: settings.read_optional("metrics_listen")?,
             data_dir,
             fresh: settings.read("fresh")?,
             access,

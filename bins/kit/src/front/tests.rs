@@ -1,10 +1,14 @@
 //! The answers as a client reads them from a real socket.
 
+use accounts::{AccountAdmin, AccountId, ApiKey, MemoryAccounts, MintedKey, Scopes, ensure_local};
 use hyper_kit::{ServerLimits, ServerStats, serve};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+
+const TOKEN: &str = "the-token-of-the-installation";
 
 /// An API that knows no path.
 struct Nothing;
@@ -21,22 +25,31 @@ impl Application for Nothing {
     }
 }
 
-/// Asks a server, mounted below `/x` and complaining so, and answers head and body.
-async fn ask(complaints: &'static [&'static str], method: &str, path: &str) -> (String, String) {
+/// An API below `/x` that complains so.
+fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> Front<Nothing> {
     let complaints: Vec<String> = complaints.iter().map(ToString::to_string).collect();
     let mut metrics = Metrics::new("easel", "0");
     let requests = HttpMetrics::register(&mut metrics, Arc::new(ServerStats::default()));
-    let front = Front {
+    let token: SecretString = TOKEN.into();
+    Front {
         api: Nothing,
-        mount_path: "/x".to_owned(),
-        host_names: HostNames::default(),
-        probe: Arc::new(move || {
-            let complaints = complaints.clone();
-            Box::pin(async move { complaints })
-        }),
-        metrics: Arc::new(metrics),
-        requests,
-    };
+        endpoints: Endpoints {
+            mount_path: "/x".to_owned(),
+            host_names: HostNames::default(),
+            probe: Arc::new(move || {
+                let complaints = complaints.clone();
+                Box::pin(async move { complaints })
+            }),
+            metrics: Arc::new(metrics),
+            requests,
+        },
+        identity: Identity::token(accounts, AccountId::local(), &token),
+    }
+}
+
+/// Asks a server, mounted below `/x` and complaining so, and answers head and body.
+async fn ask(complaints: &'static [&'static str], method: &str, path: &str) -> (String, String) {
+    let front = front(complaints, Arc::new(MemoryAccounts::new()));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let stats = Arc::new(ServerStats::default());
@@ -120,5 +133,93 @@ async fn head_has_no_body_and_the_rest_is_the_apis() {
     ] {
         let (_, body) = ask(&[], method, path).await;
         assert_eq!(body, format!("api: {path}"), "{method}");
+    }
+}
+
+/// The status of a question that came to an address of this server, and the text of the answer.
+async fn status(
+    front: &Front<Nothing>,
+    question: Question,
+    local: &str,
+    headers: &[(&str, &str)],
+) -> (u16, String) {
+    let mut request = Request::get("/asked");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let (head, ()) = request.body(()).expect("a request").into_parts();
+    let connection = ConnectionInfo {
+        peer: "198.51.100.7:5000".parse().expect("an address"),
+        local: local.parse().expect("an address"),
+    };
+    let response = front.tell(question, head, connection).await;
+    let status = response.status().as_u16();
+    assert_eq!(
+        response.headers().contains_key(WWW_AUTHENTICATE),
+        status == 401
+    );
+    let body = hyper_kit::read_limited(response.into_body(), 1 << 20, hyper_kit::ReadPace::DEFAULT);
+    let body = body.await.expect("a body");
+    (status, String::from_utf8(body.to_vec()).expect("text"))
+}
+
+#[tokio::test]
+async fn metrics_over_a_network_need_a_credential_of_operators() {
+    const NETWORK: &str = "192.0.2.1:8189";
+    let accounts = Arc::new(MemoryAccounts::new());
+    let now = Timestamp::now();
+    ensure_local(accounts.as_ref(), now)
+        .await
+        .expect("an account");
+    let mut keys = Vec::new();
+    for (n, scopes) in [(1, Scopes::all()), (2, Scopes::standard())] {
+        let minted = MintedKey::new(&[n; MintedKey::RANDOM_BYTES]);
+        let key = ApiKey {
+            id: minted.id.clone(),
+            account: AccountId::local(),
+            name: (&AccountId::local()).into(),
+            scopes,
+            created_at: now,
+            expires_at: None,
+            revoked_at: None,
+        };
+        let added = accounts.add_key(key, minted.hash()).await;
+        added.expect("a key");
+        keys.push(format!("Bearer {}", minted.text.expose_secret()));
+    }
+    let front = front(&[], accounts);
+    let token = format!("Bearer {TOKEN}");
+    for (credential, expected) in [
+        (None, 401),
+        (Some("Bearer wrong"), 401),
+        (Some(keys[1].as_str()), 403),
+        (Some(keys[0].as_str()), 200),
+        (Some(token.as_str()), 200),
+    ] {
+        let header = credential.map(|credential| ("authorization", credential));
+        let headers: Vec<(&str, &str)> = header.into_iter().collect();
+        let (given, text) = status(&front, Question::Metrics, NETWORK, &headers).await;
+        assert_eq!(given, expected, "{credential:?}: {text}");
+        assert_eq!(text.contains("easel_build_info"), expected == 200);
+        assert_eq!(text.contains("metrics_listen"), expected != 200, "{text}");
+        // Orchestrators have none.
+        for question in [Question::Health, Question::Ready] {
+            let (given, _) = status(&front, question, NETWORK, &headers).await;
+            assert_eq!(given, 200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_on_this_machine_goes_by_the_host_name() {
+    let front = front(&[], Arc::new(MemoryAccounts::new()));
+    for local in ["127.0.0.1:8189", "[::1]:8189", "[::ffff:127.0.0.1]:8189"] {
+        for (host, known) in [("localhost:8189", true), ("rebound.example", false)] {
+            for question in [Question::Metrics, Question::Health, Question::Ready] {
+                let (_, text) = status(&front, question, local, &[("host", host)]).await;
+                let is_refused = text == Refusal::UnknownHost.message();
+                assert_eq!(is_refused, !known, "{local} {host} {question:?}: {text}");
+            }
+        }
     }
 }

@@ -118,3 +118,38 @@ fn base_urls_are_read_strictly() {
     assert!(base.is_https());
     assert_eq!(base.link("/c"), "https://a/b/c");
 }
+
+#[test]
+fn the_client_is_whom_trusted_proxies_name() {
+    let address = PublicAddress {
+        trusted_proxies: "10.0.0.0/8".parse().expect("a network"),
+        ..PublicAddress::default()
+    };
+    let client = |peer: &str, lines: &[&'static str]| {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append("x-forwarded-for", HeaderValue::from_static(line));
+        }
+        let connection = ConnectionInfo {
+            peer: peer.parse().expect("an address"),
+            local: "192.0.2.1:8188".parse().expect("an address"),
+        };
+        address.client_of(&headers, &connection).to_string()
+    };
+    assert_eq!(client(PROXY, &["198.51.100.7"]), "198.51.100.7");
+    assert_eq!(client(PROXY, &[]), "10.0.0.1");
+    // What stands before it was written by the client.
+    assert_eq!(client(PROXY, &["192.0.2.9, 198.51.100.7"]), "198.51.100.7");
+    assert_eq!(
+        client(PROXY, &["192.0.2.9", "198.51.100.7"]),
+        "198.51.100.7"
+    );
+    // Through two proxies.
+    assert_eq!(client(PROXY, &["198.51.100.7, 10.0.0.2"]), "198.51.100.7");
+    assert_eq!(
+        client(PROXY, &["198.51.100.7, ::ffff:10.0.0.2"]),
+        "198.51.100.7"
+    );
+    assert_eq!(client(PROXY, &["unknown"]), "10.0.0.1");
+    assert_eq!(client(CLIENT, &["192.0.2.9"]), "198.51.100.7");
+}

@@ -4,7 +4,7 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, SET_COO
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::{Body, ConnectionInfo};
-use identity::Credential;
+use identity::{Credential, IdentityError};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -41,13 +41,11 @@ pub(super) async fn sign_in(
     connection: &ConnectionInfo,
     now: Timestamp,
 ) -> Result<Response<Body>, ApiError> {
-    if !v1.sessions.may_try(connection.peer.ip(), now) {
-        return Err(ApiError::TooManyAttempts);
-    }
+    let address = &service.config.address;
+    let client = address.client_of(&head.headers, connection);
     let key = {
-        let peer = connection.peer.ip();
         let bytes = memory
-            .read_sign_in(peer, body, service.config.read_pace)
+            .read_sign_in(client, body, service.config.read_pace)
             .await?;
         let body: Value = serde_json::from_slice(&bytes).map_err(ApiError::Syntax)?;
         let key = object(body)?
@@ -59,12 +57,18 @@ pub(super) async fn sign_in(
     let key = key.expose_secret();
     let credential = Credential::new(key.trim());
     // A key that counts: an open installation takes strangers for anonymous, and needs no session.
-    if credential.is_none() {
-        return Err(identity::IdentityError::Unauthorized.into());
+    let verified = match credential {
+        Some(credential) => {
+            let verified = service.identity.verify_presented(Some(credential), now);
+            verified.await.map(|_| ())
+        }
+        None => Err(IdentityError::Unauthorized),
+    };
+    if matches!(verified, Err(IdentityError::Unauthorized)) && !v1.sessions.failed(client, now) {
+        return Err(ApiError::TooManyAttempts);
     }
-    service.identity.verify_presented(credential, now).await?;
+    verified?;
     let word = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-    let address = &service.config.address;
     let base = address.of_request(&head.uri, &head.headers, connection);
     let secure = base.to_string().starts_with("https://");
     let cookie = v1

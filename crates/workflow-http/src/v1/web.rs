@@ -3,15 +3,23 @@
 //! The folder holds a program that anybody may download, so its files need no credential; whoever opens the page itself
 //! without one is sent to sign in first.
 
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION};
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    LOCATION, X_FRAME_OPTIONS,
+};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
-use hyper_kit::Body;
+use hyper_kit::{Body, STREAM_CHUNK_BYTES};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use tokio::io::AsyncReadExt;
+use tokio::task::spawn_blocking;
 
 use super::errors::ApiError;
 use super::request::verify;
@@ -23,6 +31,12 @@ const PAGE: &str = "index.html";
 
 /// Most bytes of a file that is sent: the largest of the page has a few.
 const MOST_BYTES: u64 = 64 << 20;
+
+/// Who may show the page in a frame: itself alone, so that no other page lays itself over its buttons.
+const FRAMES: HeaderValue = HeaderValue::from_static("frame-ancestors 'self'");
+
+/// The same for older browsers.
+const OLDER_FRAMES: HeaderValue = HeaderValue::from_static("SAMEORIGIN");
 
 /// Answers what no route knows: a file of the web page, where one is served.
 pub(crate) async fn fallback(
@@ -52,7 +66,86 @@ pub(crate) async fn fallback(
     }
     let path = if is_page { PAGE } else { path };
     let file = inside(root, path).ok_or(ApiError::NotFound)?;
-    send(&file, is_page, head).await.ok_or(ApiError::NotFound)
+    let root = root.clone();
+    let found = spawn_blocking(move || find(&root, &file)).await;
+    let found = found.ok().flatten().ok_or(ApiError::NotFound)?;
+    send(found, is_page, head).ok_or(ApiError::NotFound)
+}
+
+/// A file of the page.
+struct Found {
+    /// The path as it was asked for.
+    asked: PathBuf,
+    /// Where it leads, without symbolic links.
+    path: PathBuf,
+    /// Its first bytes; all of a small one.
+    start: Vec<u8>,
+    metadata: Metadata,
+}
+
+/// Opens a file and reads its first bytes; `None` for what is no file of the folder. A symbolic link may lead to another
+/// place in the folder and not out of it.
+fn find(root: &Path, asked: &Path) -> Option<Found> {
+    let path = asked.canonicalize().ok()?;
+    if !path.starts_with(root.canonicalize().ok()?) {
+        return None;
+    }
+    let file = File::open(&path).ok()?;
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > MOST_BYTES {
+        return None;
+    }
+    let mut start = Vec::new();
+    let mut first = file.take(STREAM_CHUNK_BYTES as u64);
+    first.read_to_end(&mut start).ok()?;
+    Some(Found {
+        asked: asked.to_owned(),
+        path,
+        start,
+        metadata,
+    })
+}
+
+/// The bytes of a file in pieces. It is opened for each of them, because clients may take their time.
+fn pieces(found: Found) -> Body {
+    let length = found.metadata.len();
+    if found.start.len() as u64 >= length {
+        return Body::full(found.start);
+    }
+    let path: Arc<Path> = found.path.into();
+    let first = Some((0, Some(found.start)));
+    Body::stream(stream::unfold(first, move |next| {
+        let path = Arc::clone(&path);
+        async move {
+            let (from, known) = next.filter(|(from, _)| *from < length)?;
+            let piece = match known {
+                Some(piece) => Ok(piece),
+                None => spawn_blocking(move || piece(&path, from, length))
+                    .await
+                    .unwrap_or_else(|gone| Err(io::Error::other(gone))),
+            };
+            // A file that became shorter breaks off: no part is taken for the whole.
+            let piece = piece.and_then(|piece| match piece.is_empty() {
+                true => Err(io::ErrorKind::UnexpectedEof.into()),
+                false => Ok(piece),
+            });
+            let after = piece
+                .as_ref()
+                .ok()
+                .map(|piece| (from + piece.len() as u64, None));
+            Some((piece.map(Bytes::from), after))
+        }
+    }))
+}
+
+/// Bytes of a file of this length from here on.
+fn piece(path: &Path, from: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let wanted = (length - from).min(STREAM_CHUNK_BYTES as u64);
+    let mut bytes = Vec::new();
+    file.take(wanted).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// The path of a file below the root; `None` for whatever might lead elsewhere.
@@ -69,12 +162,8 @@ fn hidden(name: &std::ffi::OsStr) -> bool {
     name.as_encoded_bytes().first() == Some(&b'.')
 }
 
-async fn send(path: &Path, is_page: bool, head: &Parts) -> Option<Response<Body>> {
-    let mut file = tokio::fs::File::open(path).await.ok()?;
-    let metadata = file.metadata().await.ok()?;
-    if !metadata.is_file() || metadata.len() > MOST_BYTES {
-        return None;
-    }
+fn send(found: Found, is_page: bool, head: &Parts) -> Option<Response<Body>> {
+    let (path, metadata) = (found.asked.clone(), found.metadata.clone());
     let changed = metadata.modified().ok()?;
     let changed = changed.duration_since(std::time::UNIX_EPOCH).ok()?;
     let tag = format!("\"{:x}-{:x}\"", changed.as_millis(), metadata.len());
@@ -83,18 +172,20 @@ async fn send(path: &Path, is_page: bool, head: &Parts) -> Option<Response<Body>
     let mut response = match is_known {
         true => reply::empty(StatusCode::NOT_MODIFIED),
         false => {
-            let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).ok()?);
-            if head.method == Method::GET {
-                file.read_to_end(&mut bytes).await.ok()?;
-            }
-            let mut response = Response::new(Body::full(bytes));
+            let body = match head.method == Method::GET {
+                true => pieces(found),
+                false => Body::empty(),
+            };
+            let mut response = Response::new(body);
             let headers = response.headers_mut();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type(path)));
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type(&path)));
             headers.insert(CONTENT_LENGTH, HeaderValue::from(metadata.len()));
             response
         }
     };
     let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, FRAMES);
+    headers.insert(X_FRAME_OPTIONS, OLDER_FRAMES);
     headers.insert(ETAG, HeaderValue::from_str(&tag).ok()?);
     // Names of assets tell their versions; the page itself may change under its name.
     let is_asset = path.components().any(|part| part.as_os_str() == "assets");

@@ -1,0 +1,79 @@
+//! The folder of the web page, and who may sign in on it.
+
+use std::ffi::OsString;
+use std::os::unix::fs::symlink;
+
+use it::{Request, Server};
+use serde_json::json;
+
+#[tokio::test]
+async fn links_out_of_the_folder_are_not_followed() {
+    let data = tempfile::tempdir().unwrap();
+    let page = data.path().join("page");
+    std::fs::create_dir_all(page.join("assets")).unwrap();
+    std::fs::write(page.join("index.html"), "<p>page").unwrap();
+    let script: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(page.join("assets/app.js"), &script).unwrap();
+    std::fs::write(data.path().join("secret.txt"), "secret").unwrap();
+    symlink("/etc/passwd", page.join("passwd.txt")).unwrap();
+    symlink("../secret.txt", page.join("secret.txt")).unwrap();
+    symlink("/etc", page.join("etc")).unwrap();
+    symlink("assets/app.js", page.join("again.js")).unwrap();
+    // The folder itself may be named by a link.
+    let named = data.path().join("named");
+    symlink(&page, &named).unwrap();
+    let arguments = [OsString::from("--web-root"), named.into()];
+    let store = data.path().join("data");
+    let server = Server::start_with(&store, arguments).await.unwrap();
+    for path in ["/passwd.txt", "/secret.txt", "/etc/passwd", "/etc/hostname"] {
+        let answer = server.send(&Request::get(path)).await.unwrap();
+        assert_eq!(answer.status, 404, "{path}: {}", answer.text());
+    }
+    for path in ["/", "/index.html", "/assets/app.js", "/again.js"] {
+        let answer = server.send(&Request::get(path)).await.unwrap();
+        assert_eq!(answer.status, 200, "{path}");
+        let whole = if path.ends_with(".js") {
+            script.as_slice()
+        } else {
+            b"<p>page"
+        };
+        assert!(answer.body == whole, "{path}");
+        assert_eq!(answer.header("x-frame-options"), Some("SAMEORIGIN"));
+        let policy = answer.header("content-security-policy");
+        assert_eq!(policy, Some("frame-ancestors 'self'"));
+        let head = server.send(&Request::new("HEAD", path)).await.unwrap();
+        let length = whole.len().to_string();
+        assert_eq!(
+            head.header("content-length"),
+            Some(length.as_str()),
+            "{path}"
+        );
+        let known = Request::get(path).header("If-None-Match", answer.header("etag").unwrap());
+        assert_eq!(server.send(&known).await.unwrap().status, 304);
+    }
+}
+
+#[tokio::test]
+async fn wrong_keys_lock_nobody_out_who_has_a_right_one() {
+    let data = tempfile::tempdir().unwrap();
+    let token = "the-token-of-this-test";
+    let arguments = ["--token", token, "--trusted-proxies", "127.0.0.1"];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let attempt = async |key: &str, client: &str| {
+        let request = Request::post_json("/api/session", &json!({ "key": key }));
+        let request = request.header("X-Forwarded-For", client);
+        server.send(&request).await.unwrap()
+    };
+    for n in 0..12 {
+        let answer = attempt("wrong", "198.51.100.7").await;
+        assert_eq!(answer.status, if n < 10 { 401 } else { 429 }, "{n}");
+    }
+    // The same address with a right key, and another client of the same proxy.
+    let right = attempt(token, "198.51.100.7").await;
+    assert_eq!(right.status, 204, "{}", right.text());
+    assert!(right.header("set-cookie").is_some());
+    assert_eq!(attempt("wrong", "198.51.100.8").await.status, 401);
+    let refused = attempt("wrong", "198.51.100.7").await;
+    assert_eq!(refused.status, 429);
+    assert!(refused.header("retry-after").is_some());
+}
