@@ -8,6 +8,7 @@
 mod cross;
 mod documents;
 mod edge;
+mod fair;
 mod memory;
 mod models;
 mod nodes;

@@ -13,10 +13,10 @@ const MAX_HEAD: usize = 64 * 1024;
 /// A request, spelled out.
 #[derive(Clone, Debug)]
 pub struct Request {
-    method: String,
-    target: String,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// An answer, whole.
@@ -156,7 +156,14 @@ impl Connection {
     /// # Errors
     /// If nobody listens there.
     pub async fn open(server: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(server).await?;
+        Self::over(TcpStream::connect(server).await?)
+    }
+
+    /// Takes a socket that is connected.
+    ///
+    /// # Errors
+    /// If the socket is closed.
+    pub fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self {
             stream: BufReader::new(stream),

@@ -1,24 +1,31 @@
 //! What whole-system tests stand on: servers in this process and in their own, simulated
 //! partners, plain sockets, forms, recorded cases.
 
+pub mod attacks;
 pub mod disk;
 pub mod goldens;
 pub mod http;
+pub mod http2;
 pub mod log;
 pub mod multipart;
+pub mod neighbour;
 pub mod partners;
 pub mod process;
 pub mod random;
 pub mod socket;
+pub mod usage;
 
 pub use disk::Disk;
 pub use goldens::{goldens, root};
 pub use http::{Answer, Connection, Request};
+pub use http2::Http2;
 pub use log::Log;
 pub use multipart::Form;
+pub use neighbour::Neighbour;
 pub use process::{Launch, Operated, Server, operate};
 pub use random::Random;
 pub use socket::{Message, Socket};
+pub use usage::Usage;
 
 use std::io::Write;
 

@@ -37,12 +37,23 @@ impl Socket {
     /// # Errors
     /// If the server cannot be reached, or gives no socket.
     pub async fn open(server: SocketAddr, request: Request) -> io::Result<Self> {
+        Self::over(TcpStream::connect(server).await?, server, request).await
+    }
+
+    /// As [`Socket::open`], over a connection that is there.
+    ///
+    /// # Errors
+    /// As [`Socket::open`].
+    pub async fn over(
+        mut stream: TcpStream,
+        server: SocketAddr,
+        request: Request,
+    ) -> io::Result<Self> {
         let request = request
             .header("Connection", "Upgrade")
             .header("Upgrade", "websocket")
             .header("Sec-WebSocket-Version", "13")
             .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
-        let mut stream = TcpStream::connect(server).await?;
         stream.set_nodelay(true)?;
         stream.write_all(&request.bytes(server)).await?;
         let mut stream = BufReader::new(stream);

@@ -161,11 +161,11 @@ pub const LAYERS: &[Layer] = &[
             "workflow-server",
         ],
     ),
-    layer("xtask", Room::Tool, &[]),
-    layer(
-        "it",
-        Room::Tool,
-        &[
+    Layer {
+        name: "it",
+        room: Room::Tool,
+        uses: &[],
+        tests_use: &[
             "accounts",
             "asset-store",
             "hyper-kit",
@@ -173,7 +173,8 @@ pub const LAYERS: &[Layer] = &[
             "router-core",
             "store-local",
         ],
-    ),
+    },
+    layer("xtask", Room::Tool, &[]),
 ];
 
 /// Returns the line of a package.

@@ -1,0 +1,93 @@
+//! What the process may use more under an attack than without it, each figure with its reason.
+
+use it::Usage;
+
+/// How much more there may be.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    /// Descriptors that the process may have at all.
+    pub(super) limit: u32,
+    pub(super) threads: u64,
+    pub(super) descriptors: u64,
+    pub(super) bytes: u64,
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Few enough that an attack on descriptors shows, and more than honest connections need.
+const FEW: u32 = 1_024;
+
+/// As many as each call of a partner may take, of which there are more than a thousand at once.
+const MANY: u32 = 4_096;
+
+/// Threads that come and go with work that blocks: a few for files and rows, whatever the attack.
+const USUAL_THREADS: u64 = 16;
+
+/// Connections of the neighbour, files of the database, calls of partners.
+const USUAL_DESCRIPTORS: u64 = 32;
+
+/// What the allocator and the runtime take for work at all; a program built for tests takes more than a shipped one.
+const USUAL_BYTES: u64 = 96 * MIB;
+
+/// Each upload has a connection; those that are written have a file, and a piece of half a MiB.
+pub(super) const UPLOADS: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS + 600,
+    bytes: USUAL_BYTES + 64 * MIB,
+};
+
+/// The pictures of the long job, and a thousand streams of 32 KiB at most.
+pub(super) const EVENTS: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS,
+    bytes: USUAL_BYTES + 256 * MIB,
+};
+
+/// The pictures of the long job that runs.
+pub(super) const QUEUE: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS,
+    bytes: USUAL_BYTES + 512 * MIB,
+};
+
+/// The pictures of the long job that runs, and the connections.
+pub(super) const SOCKETS: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS + 200,
+    bytes: USUAL_BYTES + 512 * MIB,
+};
+
+/// The memory of a job for each of the two slots, and for pictures that are gone.
+pub(super) const PICTURES: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS,
+    bytes: USUAL_BYTES + 768 * MIB,
+};
+
+/// Each call has a connection to its partner while it is submitted.
+pub(super) const CALLS: Bounds = Bounds {
+    limit: MANY,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS + 1_152,
+    bytes: USUAL_BYTES + 256 * MIB,
+};
+
+impl Bounds {
+    /// Compares the most that was used with what was used before.
+    pub(super) fn hold(&self, before: &Usage, most: &Usage) {
+        let threads = most.threads.saturating_sub(before.threads);
+        assert!(threads <= self.threads, "{threads} threads more: {self:?}");
+        let descriptors = most.descriptors.saturating_sub(before.descriptors);
+        assert!(
+            descriptors <= self.descriptors,
+            "{descriptors} descriptors more: {self:?}"
+        );
+        let bytes = most.peak_bytes.saturating_sub(before.resident_bytes);
+        assert!(bytes <= self.bytes, "{bytes} bytes more: {self:?}");
+    }
+}

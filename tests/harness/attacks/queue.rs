@@ -1,0 +1,43 @@
+//! Submissions of long jobs until the queue of the account is full.
+
+use std::io;
+
+use async_trait::async_trait;
+
+use super::graphs::{long, submit};
+use super::lane::{End, Lane};
+use super::{Strike, Target};
+
+/// Submissions at a time.
+const LANES: usize = 4;
+
+pub(super) struct Queue(Target);
+
+impl Queue {
+    pub(super) fn new(target: &Target) -> Self {
+        Self(target.clone())
+    }
+}
+
+#[async_trait]
+impl Strike for Queue {
+    fn lanes(&self) -> usize {
+        LANES
+    }
+
+    fn refusals(&self) -> &'static [(u16, &'static str)] {
+        &[(429, "queue_full"), (429, "rate_limited")]
+    }
+
+    fn answers(&self) -> &'static [u16] {
+        &[]
+    }
+
+    async fn strike(&self, _lane: &Lane) -> io::Result<End> {
+        loop {
+            if let Err(refused) = submit(&self.0, &long()).await? {
+                return Ok(End::Told(refused));
+            }
+        }
+    }
+}
