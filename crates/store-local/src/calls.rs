@@ -96,10 +96,11 @@ impl SqliteCalls {
 
     async fn write<T: Send + 'static>(
         &self,
+        account: Option<&AccountId>,
         how: impl Into<Write>,
         operation: impl FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, CallsError> {
-        let written = self.database.write(how, operation);
+        let written = self.database.write_of(account, how, operation);
         written.await.map_err(unavailable)
     }
 
@@ -154,7 +155,8 @@ impl SqliteCalls {
 impl Calls for SqliteCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
         let keyed = self.keyed.clone();
-        let claimed = self.write(Durability::Lazy.sure().quick(), move |rows| {
+        let (account, how) = (claim.account.clone(), Durability::Lazy.sure().quick());
+        let claimed = self.write(Some(&account), how, move |rows| {
             let claimed = rows::claim(rows, &claim, now)?;
             if matches!(claimed, rows::Claim::Fresh { .. }) {
                 rows.after_commit(move || {
@@ -182,7 +184,8 @@ impl Calls for SqliteCalls {
             begun.map_err(unavailable)?;
             return self.log_durably().await;
         }
-        self.write(Durability::Now.sure().quick(), move |rows| {
+        let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
+        self.write(Some(&account), how, move |rows| {
             rows::begin(rows, &Begun::of(&generation))?;
             rows::dispatch_key(rows, generation.id)
         })
@@ -203,7 +206,7 @@ impl Calls for SqliteCalls {
         }
         let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
         let catching_up = self.catching_up(generation);
-        self.write(Durability::Now.end().sure().quick(), move |rows| {
+        self.write(None, Durability::Now.end().sure().quick(), move |rows| {
             catching_up(rows)?;
             let accepted = Accepted::of(generation, &handle, poll_after, task_id.as_deref(), now);
             rows::accept(rows, &accepted)
@@ -228,11 +231,12 @@ impl Calls for SqliteCalls {
         let keeping = self.keep(generation, &ending, expires_at).await?;
         let (keyed, accounts) = (self.keyed.clone(), self.accounts.clone());
         let replays = self.replays.clone();
-        let (account, task_id) = (account.clone(), task_id.map(str::to_owned));
+        let (owner, task_id) = (account.clone(), task_id.map(str::to_owned));
         let catching_up = self.catching_up(generation);
-        self.write(Durability::Now.end().sure().quick(), move |rows| {
+        let how = Durability::Now.end().sure().quick();
+        self.write(Some(account), how, move |rows| {
             catching_up(rows)?;
-            let of = (generation, &account);
+            let of = (generation, &owner);
             let (replay, place) = match keeping {
                 Keeping::Done(replay) => (replay, None),
                 Keeping::Shared(body, expires_at) => {
@@ -267,7 +271,7 @@ impl Calls for SqliteCalls {
         limit: usize,
     ) -> Result<usize, CallsError> {
         self.database.catch_up().await;
-        let expired = self.write(Durability::Lazy.end(), move |rows| {
+        let expired = self.write(None, Durability::Lazy.end(), move |rows| {
             rows::expire(rows, now, keep_from, limit)
         });
         let expired = expired.await?;

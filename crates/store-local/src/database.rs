@@ -9,12 +9,14 @@ mod damage;
 mod migrations;
 mod operation;
 mod pace;
+mod places;
 mod readers;
 mod transaction;
 mod writer;
 
 use std::sync::Arc;
 
+use accounts::AccountId;
 use rusqlite::{Connection, ErrorCode};
 
 use crate::OpenError;
@@ -114,11 +116,26 @@ impl Database {
         Ok((database, done))
     }
 
-    /// Runs `operation` in the next transaction of the writing thread and answers once it is committed. An error undoes this
-    /// operation alone (but see [`Write::sure`]). It runs to its end even if the caller stops waiting. Refused while the disk is
-    /// so full that nothing may grow, unless it ends something.
+    /// As [`Database::write_of`], for what belongs to no account.
     pub(crate) async fn write<T, F>(
         &self,
+        how: impl Into<Write>,
+        operation: F,
+    ) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.write_of(None, how, operation).await
+    }
+
+    /// Runs `operation` in the next transaction of the writing thread and answers once it is committed. An error undoes this
+    /// operation alone (but see [`Write::sure`]). Once it has a place in the queue, for which it waits among those of its
+    /// account, it runs to its end even if the caller stops waiting. Refused while the disk is so full that nothing may grow,
+    /// unless it ends something.
+    pub(crate) async fn write_of<T, F>(
+        &self,
+        account: Option<&AccountId>,
         how: impl Into<Write>,
         operation: F,
     ) -> Result<T, DatabaseError>
@@ -131,13 +148,14 @@ impl Database {
             self.0.reserve.for_growth()?;
         }
         self.0.health.check()?;
-        match self.0.writer.write(how, operation)? {
-            Written::Now(answer) => answer,
-            Written::Later(answer) => answer.await.unwrap_or_else(|_| {
-                self.0.health.check()?;
-                Err(DatabaseError::Abandoned)
-            }),
-        }
+        let answer = match self.0.writer.write_at_once(how, operation) {
+            Written::Now(answer) => return answer,
+            Written::Later(task) => self.0.writer.write(account, how, task).await?,
+        };
+        answer.await.unwrap_or_else(|_| {
+            self.0.health.check()?;
+            Err(DatabaseError::Abandoned)
+        })
     }
 
     /// Runs `query` on a reading connection, within one snapshot. It is to be short: a long one keeps the log from shrinking.

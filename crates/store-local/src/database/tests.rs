@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rusqlite::StatementStatus;
 use tempfile::TempDir;
+use tokio::task::unconstrained;
 
 use super::*;
 use crate::clock::Clock;
@@ -270,28 +271,45 @@ async fn an_operation_runs_even_if_its_caller_went_away() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_busy_and_passes() {
+async fn writes_beyond_the_queue_wait_in_order_and_another_account_is_not_behind_all_of_them() {
     let (_root, database) = database().await;
     let (release, holding) = hold_writer(&database).await;
-    let mut waiting = Vec::new();
-    let refused = loop {
-        let mut write = Box::pin(database.write(Durability::Lazy, |_| Ok(())));
-        match write.as_mut().now_or_never() {
-            None => waiting.push(write),
-            Some(answer) => break answer,
+    let (a, b): (AccountId, AccountId) = ("a".parse().expect("an id"), "b".parse().expect("an id"));
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let write = |account: AccountId, number: i64| {
+        let (database, written) = (database.clone(), Arc::clone(&written));
+        async move {
+            let how = Durability::Lazy;
+            let write = database.write_of(Some(&account), how, move |rows| {
+                written.lock().expect("no panic").push(number);
+                put(rows, number)
+            });
+            write.await
         }
     };
-    assert!(matches!(refused, Err(DatabaseError::Busy)));
-    assert_eq!(waiting.len(), 1024);
+    let mut waiting = Vec::new();
+    for number in 0..3_000 {
+        // One task asks for what many would: it has no budget for that.
+        let mut write = Box::pin(unconstrained(write(a.clone(), number)).boxed());
+        assert!(write.as_mut().now_or_never().is_none());
+        waiting.push(write);
+    }
+    let mut other = Box::pin(unconstrained(write(b, 3_000)).boxed());
+    assert!(other.as_mut().now_or_never().is_none());
+    waiting.push(other);
     drop(release);
     holding.await.expect("no panic");
     for answer in join_all(waiting).await {
         answer.expect("it only had to wait");
     }
-    database
-        .write(Durability::Now, |rows| put(rows, 1))
-        .await
-        .expect("a row");
+    let written = written.lock().expect("no panic");
+    let of_other = written.iter().position(|number| *number == 3_000);
+    let before = of_other.expect("it was written");
+    assert!(before < 1_024, "{before} were written before it");
+    let of_flood: Vec<i64> = written.iter().copied().filter(|n| *n < 3_000).collect();
+    assert!(of_flood.is_sorted() && of_flood.len() == 3_000);
+    drop(written);
+    assert_eq!(numbers(&database).await.len(), 3_001);
 }
 
 #[tokio::test]

@@ -5,22 +5,21 @@
 //! committed without waiting for it. Where the disk is faster than waking a thread, a lone write is committed by whoever asks
 //! for it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use accounts::AccountId;
 use tokio::sync::oneshot;
 
 use super::DatabaseError;
 use super::committer::{Asked, Committer};
 use super::operation::{Durability, Operation, Task, Write};
 use super::pace::{CROWD, IN_PLACE, gathering};
+use super::places::{Place, Places, QUEUE};
 use super::transaction::Transaction;
-
-/// How many operations may wait: some seconds of work for a slow disk. Beyond it callers are told that it is busy.
-const QUEUE: usize = 1024;
 
 /// How many operations share a commit: enough to hide the disk, few enough to keep the first of them from waiting long.
 const GROUP: usize = 64;
@@ -29,6 +28,7 @@ pub(super) struct Writer {
     /// Taken away to let the thread end.
     queue: Option<SyncSender<Message>>,
     thread: Option<JoinHandle<()>>,
+    places: Places,
     shared: Arc<Shared>,
 }
 
@@ -39,15 +39,20 @@ struct Shared {
     waiting: AtomicUsize,
     /// The size of the group that the thread took last.
     crowd: AtomicUsize,
+    /// Whether the queue has a message that has the thread look.
+    is_nudged: AtomicBool,
 }
 
-/// What came of asking.
-pub(super) enum Written<T> {
+/// What came of asking for a write at once.
+pub(super) enum Written<T, F> {
     /// It is done.
     Now(Result<T, DatabaseError>),
-    /// The thread will tell; it fails if the operation was given up.
-    Later(oneshot::Receiver<Result<T, DatabaseError>>),
+    /// It is for the thread.
+    Later(Task<T, F>),
 }
+
+/// What the thread will tell; it fails if the operation was given up.
+type Answer<T> = oneshot::Receiver<Result<T, DatabaseError>>;
 
 /// What the thread is told.
 enum Message {
@@ -60,6 +65,8 @@ enum Message {
 struct Queued {
     how: Write,
     pending: Box<dyn Pending>,
+    /// Free for the next caller once this is answered.
+    _place: Place,
 }
 
 /// An operation with whoever waits for it.
@@ -83,11 +90,12 @@ struct Thread {
 
 impl Writer {
     pub(super) fn start(committer: Committer) -> Self {
-        let (sender, queue) = mpsc::sync_channel(QUEUE);
+        let (sender, queue) = mpsc::sync_channel(QUEUE + 1);
         let shared = Arc::new(Shared {
             committer: Mutex::new(committer),
             waiting: AtomicUsize::new(0),
             crowd: AtomicUsize::new(0),
+            is_nudged: AtomicBool::new(false),
         });
         let state = Thread {
             queue,
@@ -100,41 +108,63 @@ impl Writer {
         Self {
             queue: Some(sender),
             thread: Some(thread),
+            places: Places::new(),
             shared,
         }
     }
 
-    /// Commits an operation at once, if that is quick, or puts it in the queue.
-    pub(super) fn write<T, F>(&self, how: Write, operation: F) -> Result<Written<T>, DatabaseError>
+    /// Commits an operation at once, if that is quick.
+    pub(super) fn write_at_once<T, F>(&self, how: Write, operation: F) -> Written<T, F>
     where
         T: Send + 'static,
         F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let mut task = Task::new(operation);
-        if let Some(mut committer) = self.idle(how) {
-            let asked = Asked {
-                how,
-                operation: &mut task,
-            };
-            let committed = committer.commit(&mut [asked]);
-            let is_log_long = committer.is_log_long();
-            drop(committer);
-            if is_log_long {
-                self.nudge();
-            }
-            return Ok(Written::Now(task.answer(committed)));
+        let Some(mut committer) = self.idle(how) else {
+            return Written::Later(task);
+        };
+        let asked = Asked {
+            how,
+            operation: &mut task,
+        };
+        let committed = committer.commit(&mut [asked]);
+        let is_log_long = committer.is_log_long();
+        drop(committer);
+        if is_log_long {
+            self.nudge();
         }
+        Written::Now(task.answer(committed))
+    }
+
+    /// Puts an operation in the queue, as soon as there is a place for one of this account.
+    pub(super) async fn write<T, F>(
+        &self,
+        account: Option<&AccountId>,
+        how: Write,
+        task: Task<T, F>,
+    ) -> Result<Answer<T>, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let place = self.places.take(account).await?;
         let (caller, answer) = oneshot::channel();
         let pending = Box::new(Awaited { task, caller });
-        self.send(Queued { how, pending })?;
-        Ok(Written::Later(answer))
+        self.send(Queued {
+            how,
+            pending,
+            _place: place,
+        })?;
+        Ok(answer)
     }
 
     /// Has the thread look when the log of calls is to be brought in.
     pub(super) fn nudge(&self) {
         if let Some(queue) = &self.queue {
-            // Where it is full, the thread looks after the next group anyway.
-            let _ = queue.try_send(Message::Look);
+            // One message is enough, and so one place beside those of the operations.
+            if !self.shared.is_nudged.swap(true, Ordering::Relaxed) {
+                let _ = queue.try_send(Message::Look);
+            }
         }
     }
 
@@ -158,6 +188,7 @@ impl Writer {
         queue.try_send(Message::Write(queued)).map_err(|refused| {
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             match refused {
+                // Whoever has a place finds room.
                 TrySendError::Full(_) => DatabaseError::Busy,
                 TrySendError::Disconnected(_) => DatabaseError::Abandoned,
             }
@@ -181,6 +212,8 @@ impl Thread {
     fn run(self) {
         let mut before = 0;
         while let Some(group) = self.next_group(before) {
+            // It looks after this group at whatever was noted until now.
+            self.shared.is_nudged.store(false, Ordering::Relaxed);
             before = group.len();
             self.shared.waiting.fetch_sub(before, Ordering::Relaxed);
             self.shared.crowd.store(before, Ordering::Relaxed);
