@@ -79,6 +79,8 @@ fn samples() -> Vec<ApiError> {
         ApiError::Cursor,
         ApiError::Unsatisfiable(HeaderValue::from_static("bytes */7")),
         ApiError::TooManyStreams,
+        TooManyUploads::OfAccount.into(),
+        TooManyUploads::OfAll.into(),
         ApiError::Refused(Refusal::MissingHost),
         ApiError::Refused(Refusal::UnknownHost),
         ApiError::Refused(Refusal::TooManyStreams),
@@ -108,15 +110,15 @@ fn the_log_gets_every_cause() {
 }
 
 #[test]
-fn every_429_says_when_to_come_back() {
+fn every_429_and_503_says_when_to_come_back() {
     for error in samples() {
         let answer = error.answer();
         let pauses = matches!(&answer.header, Some((name, _)) if *name == RETRY_AFTER);
-        assert_eq!(
-            pauses,
-            answer.status == StatusCode::TOO_MANY_REQUESTS,
-            "{error:?}"
-        );
+        let passes = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ];
+        assert_eq!(pauses, passes.contains(&answer.status), "{error:?}");
     }
 }
 
