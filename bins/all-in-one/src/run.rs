@@ -151,6 +151,8 @@ fn refused(error: &JobsError) -> Failure {
         | JobsError::IdTaken
         | JobsError::PartnersForbidden { .. }
         | JobsError::QueueFull { .. }
+        | JobsError::RateLimited(_)
+        | JobsError::StorageQuota { .. }
         | JobsError::NotReady { .. }
         | JobsError::Stopped
         | JobsError::NotFound

@@ -17,7 +17,9 @@ pub use error::ConfigError;
 pub use key::{Key, Kind, Preset};
 pub use server::{DATA_DIR, LISTEN, SERVER_KEYS, ServerConfig};
 pub use settings::{Environment, Origin, Settings};
-pub use value::{Auto, AutoSize, Count, Duration, Peers, Size, Value, array};
+pub use value::{
+    Auto, AutoSize, Count, Duration, Peers, RateWindows, Size, SizeBound, Value, array,
+};
 
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time;
 
-use accounts::{RateWindow, RouterLimits, Tier};
+use accounts::{RouterLimits, Tier};
 use hyper_kit::Host;
 use jiff::SignedDuration;
 use kit::config::{
-    ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS, ServerConfig,
-    Settings, Size, Value,
+    ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, RateWindows, SERVER_KEYS,
+    ServerConfig, Settings, Size, Value,
 };
 use providers::{BaseUrl, Relocation};
 
@@ -62,9 +62,6 @@ struct Relocations(Vec<(String, String)>);
 
 /// Hosts with ports.
 struct Hosts(Vec<String>);
-
-/// Rate windows, such as `60/1m`.
-struct Windows(String);
 
 /// All keys of a server of partner models.
 pub const KEYS: &[&[Key]] = &[
@@ -227,7 +224,7 @@ impl RouterSettings {
         let body_bytes = settings.read::<Size>("body_limit")?.0;
         let concurrent_calls = settings.read::<Count>("concurrent_calls")?.0;
         let committed_spend = settings.read::<Count>("committed_spend_cents")?.0;
-        let Windows(windows) = settings.read("rate_windows")?;
+        let RateWindows(windows) = settings.read("rate_windows")?;
         let call_retention = settings.read::<Duration<1>>("call_retention")?.0;
         let aliases = settings.read("model_aliases")?;
         let mirror_headers = settings.read("comfy_headers")?;
@@ -241,7 +238,7 @@ impl RouterSettings {
             limits: RouterLimits {
                 concurrent_calls,
                 committed_spend_cents: u64::from(committed_spend),
-                windows: RateWindow::read_list(&windows).expect("it was read before"),
+                windows,
                 ..RouterLimits::standard()
             },
             call_retention: SignedDuration::from_millis(call_retention.as_millis() as i64),
@@ -302,19 +299,6 @@ impl Value for Hosts {
 
     fn show(&self) -> String {
         kit::config::array(self.0.iter().cloned())
-    }
-}
-
-impl Value for Windows {
-    const ALLOWED: &'static str = "none, or at most 8 such as 60/1m or 5000/24h, separated by commas: requests, a slash, and a span in s, m, h or d";
-
-    fn read(text: &str) -> Option<Self> {
-        RateWindow::read_list(text).ok()?;
-        Some(Self(text.to_owned()))
-    }
-
-    fn show(&self) -> String {
-        self.0.clone().show()
     }
 }
 

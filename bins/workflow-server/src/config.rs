@@ -1,14 +1,15 @@
 //! What a server of workflows is told besides what every server is told.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time;
 
-use accounts::Tier;
+use accounts::{RateWindow, Tier};
 use hyper_kit::Host;
 use jiff::SignedDuration;
 use kit::config::{
-    Auto, AutoSize, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, SERVER_KEYS,
-    ServerConfig, Settings, Size,
+    Auto, AutoSize, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, RateWindows,
+    SERVER_KEYS, ServerConfig, Settings, Size, SizeBound,
 };
 use store_local::{MinFree, ReserveOptions};
 
@@ -28,6 +29,10 @@ pub struct Config {
 pub struct WorkflowLimits {
     /// Most bytes of one upload.
     pub upload_bytes: u64,
+    /// Most bytes that files and graphs of one account may have together; `None` for no bound.
+    pub stored_bytes: Option<u64>,
+    /// Jobs that one account may submit in spans of time.
+    pub submissions: Arc<[RateWindow]>,
     /// How much of the disk stays free of uploads; `None` leaves it to the store.
     pub min_free_bytes: Option<u64>,
     /// Room that is given up when the disk is full, for jobs to end.
@@ -127,6 +132,18 @@ const WORKFLOW_KEYS: &[Key] = &[
         "N",
         "1000",
         "Jobs of one account that may wait",
+    ),
+    key(
+        "stored_bytes_per_account",
+        "SIZE",
+        "none",
+        "Bytes that files and graphs of one account may have together; none is no bound",
+    ),
+    key(
+        "submissions_per_account",
+        "LIST",
+        "none",
+        "Jobs that one account may submit in spans of time, such as 60/1m,5000/24h",
     ),
     key("queue_total", "N", "10000", "Jobs that may wait in all"),
     key(
@@ -241,6 +258,8 @@ impl WorkflowLimits {
             queued_jobs: self.queue_per_account,
             streams: self.streams_per_account,
             upload_bytes: self.upload_bytes,
+            stored_bytes: self.stored_bytes.unwrap_or(Tier::UNBOUNDED_BYTES),
+            submissions: self.submissions.clone(),
             upload_retention: self.upload_retention,
             job_retention: self.job_retention,
             ..Tier::standard()
@@ -283,7 +302,11 @@ impl WorkflowLimits {
         let link_lifetime = span("link_lifetime")?;
         let queue_limit = span("queue_limit")?;
         let sweep_grace = span("sweep_grace")?;
+        let SizeBound(stored_bytes) = settings.read("stored_bytes_per_account")?;
+        let RateWindows(submissions) = settings.read("submissions_per_account")?;
         Ok(Self {
+            stored_bytes,
+            submissions,
             private_hosts: settings.read("private_hosts")?,
             extra_ca: settings.read_optional("extra_ca")?,
             upload_bytes,

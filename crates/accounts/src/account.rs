@@ -62,6 +62,10 @@ pub enum AccountChange {
     Streams(Option<u32>),
     /// Largest upload.
     UploadBytes(Option<u64>),
+    /// Bytes that records and graphs may have together.
+    StoredBytes(Option<u64>),
+    /// Jobs that may be submitted in spans of time.
+    Submissions(Option<Arc<[RateWindow]>>),
     /// How long uploads are kept.
     UploadRetention(Option<SignedDuration>),
     /// How long jobs and their outputs are kept.
@@ -114,6 +118,8 @@ impl Account {
             AccountChange::QueuedJobs(limit) => limits.queued_jobs = limit,
             AccountChange::Streams(limit) => limits.streams = limit,
             AccountChange::UploadBytes(limit) => limits.upload_bytes = limit,
+            AccountChange::StoredBytes(limit) => limits.stored_bytes = limit,
+            AccountChange::Submissions(windows) => limits.submissions = windows,
             AccountChange::UploadRetention(limit) => limits.upload_retention = limit,
             AccountChange::JobRetention(limit) => limits.job_retention = limit,
             AccountChange::ConcurrentCalls(limit) => limits.concurrent_calls = limit,

@@ -110,6 +110,8 @@ async fn a_change_counts_from_the_next_look_on(store: &Ports) {
         AccountChange::ConcurrentCalls(Some(3)),
         AccountChange::CommittedSpendCents(Some(4)),
         AccountChange::RateWindows(Some(windows.clone())),
+        AccountChange::Submissions(Some(windows.clone())),
+        AccountChange::StoredBytes(Some(7)),
         AccountChange::Entitlements(Some(models.clone())),
     ];
     let changed = change(store, &acme, &changes).await;
@@ -127,6 +129,10 @@ async fn a_change_counts_from_the_next_look_on(store: &Ports) {
     );
     assert_eq!(seen.tier, Tier::standard().with(&expected.limits));
     assert_eq!(seen.tier.router.windows, windows);
+    assert_eq!(
+        (&seen.tier.submissions, seen.tier.stored_bytes),
+        (&windows, 7)
+    );
     assert_eq!(seen.tier.router.entitlements, models);
 
     let suspended = AccountChange::State(AccountState::Suspended);

@@ -17,6 +17,7 @@ mod roster;
 mod scope;
 mod standing;
 mod tier;
+mod windows;
 
 pub mod contract;
 
@@ -35,3 +36,4 @@ pub use roster::Roster;
 pub use scope::{InvalidScope, Scope, Scopes};
 pub use standing::Standing;
 pub use tier::{InvalidRateWindow, Limits, RateWindow, RouterLimits, Tier};
+pub use windows::{UsedUp, Windows};

@@ -22,6 +22,10 @@ pub struct Tier {
     pub streams: u32,
     /// Largest upload.
     pub upload_bytes: u64,
+    /// Bytes that records and graphs may have together; [`Tier::UNBOUNDED_BYTES`] is no bound.
+    pub stored_bytes: u64,
+    /// Jobs that may be submitted in spans of time; every one of the windows holds.
+    pub submissions: Arc<[RateWindow]>,
     /// How long an upload is kept that does not ask for something else.
     pub upload_retention: SignedDuration,
     /// How long a job and its outputs are kept once it is over.
@@ -63,6 +67,10 @@ pub struct Limits {
     pub streams: Option<u32>,
     /// As [`Tier::upload_bytes`].
     pub upload_bytes: Option<u64>,
+    /// As [`Tier::stored_bytes`].
+    pub stored_bytes: Option<u64>,
+    /// As [`Tier::submissions`].
+    pub submissions: Option<Arc<[RateWindow]>>,
     /// As [`Tier::upload_retention`].
     pub upload_retention: Option<SignedDuration>,
     /// As [`Tier::job_retention`].
@@ -85,6 +93,15 @@ pub struct Limits {
 pub struct InvalidRateWindow;
 
 impl Tier {
+    /// More bytes than a store can count: no bound.
+    pub const UNBOUNDED_BYTES: u64 = i64::MAX.unsigned_abs();
+
+    /// [`Tier::stored_bytes`], where it is a bound.
+    #[must_use]
+    pub fn stored_bound(&self) -> Option<u64> {
+        Some(self.stored_bytes).filter(|bytes| *bytes < Self::UNBOUNDED_BYTES)
+    }
+
     /// What an installation gives everybody that is told nothing else.
     #[must_use]
     pub fn standard() -> Self {
@@ -93,6 +110,8 @@ impl Tier {
             queued_jobs: 1000,
             streams: 1000,
             upload_bytes: 1 << 30,
+            stored_bytes: Self::UNBOUNDED_BYTES,
+            submissions: Arc::new([]),
             upload_retention: SignedDuration::from_hours(24),
             job_retention: SignedDuration::from_hours(24),
             router: RouterLimits::standard(),
@@ -108,6 +127,8 @@ impl Tier {
             queued_jobs: own.queued_jobs.unwrap_or(self.queued_jobs),
             streams: own.streams.unwrap_or(self.streams),
             upload_bytes: own.upload_bytes.unwrap_or(self.upload_bytes),
+            stored_bytes: own.stored_bytes.unwrap_or(self.stored_bytes),
+            submissions: own.submissions.unwrap_or_else(|| self.submissions.clone()),
             upload_retention: own.upload_retention.unwrap_or(self.upload_retention),
             job_retention: own.job_retention.unwrap_or(self.job_retention),
             router: RouterLimits {
@@ -147,6 +168,8 @@ impl Limits {
             queued_jobs: Some(tier.queued_jobs),
             streams: Some(tier.streams),
             upload_bytes: Some(tier.upload_bytes),
+            stored_bytes: Some(tier.stored_bytes),
+            submissions: Some(tier.submissions.clone()),
             upload_retention: Some(tier.upload_retention),
             job_retention: Some(tier.job_retention),
             concurrent_calls: Some(router.concurrent_calls),

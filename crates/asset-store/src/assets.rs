@@ -24,6 +24,8 @@ pub struct Assets {
     blobs: Arc<dyn BlobStore>,
     records: Arc<dyn AssetRecords>,
     retention: Retention,
+    /// Most bytes that the account of a new record may have stored.
+    most_bytes: Option<u64>,
 }
 
 /// A record to be made over bytes that came with the request or that the account has.
@@ -79,7 +81,33 @@ impl Assets {
             blobs,
             records,
             retention,
+            most_bytes: None,
         }
+    }
+
+    /// The same assets, whose records are made only where their account has no more bytes stored then: those of its tier.
+    #[must_use]
+    pub fn within(&self, most_bytes: Option<u64>) -> Self {
+        Self {
+            most_bytes,
+            ..self.clone()
+        }
+    }
+
+    /// How many bytes the file of a new record may have, as far as its account's bound is known now; `None` for no bound. An
+    /// upload under a key may be one that was made before and costs nothing, which is known at its end.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    pub async fn room(&self, account: &AccountId, keyed: bool) -> Result<Option<u64>, AssetsError> {
+        let Some(most) = self.most_bytes else {
+            return Ok(None);
+        };
+        if keyed {
+            return Ok(Some(most));
+        }
+        let stored = self.records.stored_bytes(account).await;
+        Ok(Some(most.saturating_sub(stored.map_err(records_failed)?)))
     }
 
     /// The same assets, whose uploads are kept for another time where they ask for nothing: that of an account's tier.
@@ -112,7 +140,8 @@ impl Assets {
     /// Ends an upload: compares the hash, makes the blob durable, then the record.
     ///
     /// # Errors
-    /// [`AssetsError::HashMismatch`] before anything is kept; [`AssetsError::KeyReused`], which keeps no record.
+    /// [`AssetsError::HashMismatch`] and [`AssetsError::QuotaExceeded`] before anything is kept; [`AssetsError::KeyReused`],
+    /// which keeps no record.
     pub async fn finish(
         &self,
         mut writer: Box<dyn BlobWriter>,
@@ -127,9 +156,28 @@ impl Assets {
                 actual: blob.hash,
             });
         }
+        if let Some(full) = self.full_for(&upload.account, blob.size_bytes).await? {
+            // Bytes without a record would stay until a sweep. What the key was claimed for before is answered all the same.
+            let inserted = full
+                .insert(upload, blob.hash, blob.size_bytes, InsertRule::Upload, now)
+                .await;
+            return inserted.map_err(|error| match error {
+                AssetsError::QuotaExceeded { .. } => AssetsError::QuotaExceeded {
+                    limit_bytes: self.most_bytes.unwrap_or_default(),
+                },
+                error => error,
+            });
+        }
         let blob = writer.commit().await.map_err(store_failed)?;
         self.insert(upload, blob.hash, blob.size_bytes, InsertRule::Upload, now)
             .await
+    }
+
+    /// The same assets without any room, if these bytes do not fit now.
+    async fn full_for(&self, account: &AccountId, bytes: u64) -> Result<Option<Self>, AssetsError> {
+        let room = self.room(account, false).await?;
+        let full = room.is_some_and(|room| bytes > room);
+        Ok(full.then(|| self.within(Some(0))))
     }
 
     /// Makes a record over bytes that were made durable by this very request.
@@ -362,7 +410,15 @@ impl Assets {
         };
         let outcome = self
             .records
-            .insert(InsertAsset { asset, rule, claim }, now)
+            .insert(
+                InsertAsset {
+                    asset,
+                    rule,
+                    claim,
+                    most_bytes: self.most_bytes,
+                },
+                now,
+            )
             .await
             .map_err(records_failed)?;
         match outcome {
@@ -386,6 +442,9 @@ impl Assets {
             }),
             InsertOutcome::KeyReused(id) => Err(AssetsError::KeyReused(id)),
             InsertOutcome::BlobNotFound => Err(AssetsError::BlobNotFound),
+            InsertOutcome::QuotaExceeded => Err(AssetsError::QuotaExceeded {
+                limit_bytes: self.most_bytes.unwrap_or_default(),
+            }),
         }
     }
 }

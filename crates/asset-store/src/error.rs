@@ -28,6 +28,12 @@ pub enum AssetsError {
     /// The idempotency key was used with another request.
     #[error("the idempotency key was used for another upload")]
     KeyReused(AssetId),
+    /// The account would have more bytes stored than it may; nothing was kept.
+    #[error("the account may store {limit_bytes} bytes, and this does not fit")]
+    QuotaExceeded {
+        /// Most bytes that the account may have stored.
+        limit_bytes: u64,
+    },
     /// A port failed.
     #[error("the asset store failed")]
     Store(#[source] BoxError),

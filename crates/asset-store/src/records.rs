@@ -35,6 +35,8 @@ pub struct InsertAsset {
     pub rule: InsertRule,
     /// The key to be claimed with it.
     pub claim: Option<KeyClaim>,
+    /// Most bytes that the account may have stored with it; `None` for no bound.
+    pub most_bytes: Option<u64>,
 }
 
 /// What became of an insert.
@@ -55,6 +57,8 @@ pub enum InsertOutcome {
     KeyReused(AssetId),
     /// [`InsertRule::FromHash`]: the account has no live record over this hash.
     BlobNotFound,
+    /// A new record would take the account beyond its bytes; nothing was kept, and the key is free.
+    QuotaExceeded,
 }
 
 /// Which record of an account is meant; the newest that fits.
@@ -92,6 +96,9 @@ pub struct RecordsError(#[source] pub BoxError);
 /// every reader, swept or not; holds then only delay its sweeping. Another account's record is absent. A claimed key stands
 /// for its record until its own time is over or the record is gone, whichever is first. The newest record is the one made
 /// last.
+///
+/// What an account has stored are the bytes of its records, each by itself even where two are over the same blob, and what
+/// jobs keep beside them. It is counted with every change, and a bound on it is judged in the transaction of the insert.
 #[async_trait]
 pub trait AssetRecords: Send + Sync + 'static {
     /// Makes a record under its rule and claims its key in the same transaction.
@@ -100,6 +107,9 @@ pub trait AssetRecords: Send + Sync + 'static {
         insert: InsertAsset,
         now: Timestamp,
     ) -> Result<InsertOutcome, RecordsError>;
+
+    /// How many bytes the account has stored.
+    async fn stored_bytes(&self, account: &AccountId) -> Result<u64, RecordsError>;
 
     /// A record by id.
     async fn get(

@@ -134,6 +134,16 @@ const OWN_BODIES: &str =
 
 const ALL_BODIES: &str = "the service is temporarily unavailable; try again in a moment";
 
+impl From<accounts::UsedUp> for RouterError {
+    fn from(used_up: accounts::UsedUp) -> Self {
+        Self::RateLimited {
+            quota: used_up.quota,
+            window: used_up.span,
+            retry_after: used_up.retry_after,
+        }
+    }
+}
+
 impl RouterError {
     /// The bucket that it is told as.
     #[must_use]

@@ -26,7 +26,6 @@ mod schema;
 mod threads;
 mod timer;
 mod usage;
-mod windows;
 
 pub mod contract;
 
@@ -56,4 +55,3 @@ pub use timer::Timer;
 pub use usage::{
     CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,
 };
-pub use windows::Windows;

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Accounts, Scope, Standing};
+use accounts::{Accounts, Scope, Standing, Windows};
 use jiff::Timestamp;
 
 use crate::admission::{Admission, Load};
 use crate::call::running::Registry;
 use crate::catalog::is_visible;
-use crate::{
-    Calls, CursorKey, LiveCatalog, Model, ModelId, RouterError, Threads, Timer, Windows, limit,
-};
+use crate::{Calls, CursorKey, LiveCatalog, Model, ModelId, RouterError, Threads, Timer, limit};
 
 /// The model router. Clones are the same one.
 #[derive(Clone)]

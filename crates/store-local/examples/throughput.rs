@@ -279,6 +279,7 @@ async fn submit(store: &Store, n: u128) {
                 classes: Vec::new(),
                 needs_secret: false,
                 account_room: 100,
+                stored_bytes: None,
             },
         },
         claim: None,
@@ -341,6 +342,7 @@ async fn save(jobs: &SqliteJobs, job: &Job, event: JobEvent, outputs: Vec<NewOut
     };
     match jobs.save(save).await.expect("an answer") {
         SaveOutcome::Saved(job) => job,
+        SaveOutcome::QuotaExceeded => panic!("no bound is set"),
         SaveOutcome::Conflict => panic!("nobody else saved it"),
     }
 }
@@ -378,7 +380,12 @@ async fn insert(store: &Store) -> AssetId {
         job_id: None,
     };
     let (rule, claim) = (InsertRule::Upload, None);
-    let insert = InsertAsset { asset, rule, claim };
+    let insert = InsertAsset {
+        asset,
+        rule,
+        claim,
+        most_bytes: None,
+    };
     store.records().insert(insert, now).await.expect("a record");
     id
 }

@@ -281,6 +281,10 @@ fn insert(
     if queued >= bounds.account as usize || queued_in_all >= u64::from(bounds.total) {
         return Ok(InsertJobOutcome::QueueFull);
     }
+    let most_bytes = body.placement.stored_bytes;
+    if most_bytes.is_some() && !records::fits(rows, &account, body.stored_bytes(), most_bytes)? {
+        return Ok(InsertJobOutcome::QuotaExceeded);
+    }
     for input in &inputs {
         if records::get(rows, &account, *input, now)?.is_none() {
             return Ok(InsertJobOutcome::InputGone(*input));
@@ -316,11 +320,13 @@ fn insert(
 #[async_trait]
 impl JobStore for SqliteJobs {
     async fn insert(&self, new: InsertJob, now: Timestamp) -> Result<InsertJobOutcome, StoreError> {
+        let (account, board) = (new.job.account.clone(), self.board.clone());
         // It looks at everything before it writes anything.
-        self.write(database::Durability::Now.sure(), move |rows, board| {
-            insert(rows, board, new, now)
-        })
-        .await
+        let how = database::Durability::Now.sure();
+        let inserted = self.database.write_of(Some(&account), how, move |rows| {
+            insert(rows, &board, new, now)
+        });
+        inserted.await.map_err(unavailable)
     }
 
     async fn load(
@@ -356,12 +362,18 @@ impl JobStore for SqliteJobs {
             Durability::WithNext | Durability::Lazy => database::Durability::Lazy,
         };
         // Only another revision can be in its way, and that shows in its first statement.
-        let saved = self.write(on_disk.end().sure(), move |rows, board| match durability {
-            Durability::WithNext => put_off(rows, board, save),
-            Durability::Now | Durability::Lazy => change(rows, board, save),
+        let saved = self.write(on_disk.end().sure(), move |rows, board| {
+            if outputs::is_quota_used_up(rows, board, &save)? {
+                return Ok(Some(SaveOutcome::QuotaExceeded));
+            }
+            let saved = match durability {
+                Durability::WithNext => put_off(rows, board, save),
+                Durability::Now | Durability::Lazy => change(rows, board, save),
+            };
+            Ok(saved?.map(SaveOutcome::Saved))
         });
-        if let Some(job) = saved.await? {
-            return Ok(SaveOutcome::Saved(job));
+        if let Some(outcome) = saved.await? {
+            return Ok(outcome);
         }
         if self.board.lock().put_off(id).saves > 0 {
             // Whoever lost looks again, and has to find what it lost to.

@@ -31,8 +31,19 @@ impl AssetRecords for SqliteRecords {
         insert: InsertAsset,
         now: Timestamp,
     ) -> Result<InsertOutcome, RecordsError> {
+        let account = insert.asset.account.clone();
         self.database
-            .write(Durability::Now, move |rows| rows::insert(rows, insert, now))
+            .write_of(Some(&account), Durability::Now, move |rows| {
+                rows::insert(rows, insert, now)
+            })
+            .await
+            .map_err(unavailable)
+    }
+
+    async fn stored_bytes(&self, account: &AccountId) -> Result<u64, RecordsError> {
+        let account = account.clone();
+        self.database
+            .read(move |rows| rows::stored_bytes(rows, &account))
             .await
             .map_err(unavailable)
     }

@@ -53,7 +53,15 @@ async fn insert(records: &SqliteRecords, id: u128) -> Result<InsertOutcome, Reco
     let rule = InsertRule::Upload;
     let claim = None;
     records
-        .insert(InsertAsset { asset, rule, claim }, now)
+        .insert(
+            InsertAsset {
+                asset,
+                rule,
+                claim,
+                most_bytes: None,
+            },
+            now,
+        )
         .await
 }
 

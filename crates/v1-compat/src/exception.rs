@@ -9,6 +9,7 @@ pub fn exception_type(error: &JobError) -> &str {
         JobErrorCode::InvalidWorkflow => "ValidationError",
         JobErrorCode::OutOfMemory => "OOMError",
         JobErrorCode::WorkerLost => "DispatcherError",
+        JobErrorCode::StorageQuotaExceeded => "StorageQuotaError",
         JobErrorCode::SecretLost | JobErrorCode::EngineError => "ServiceError",
         JobErrorCode::NodeExecutionError => {
             error.exception_type.as_deref().unwrap_or("RuntimeError")

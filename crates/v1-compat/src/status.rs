@@ -75,6 +75,7 @@ pub fn status_word(job: &Job) -> &'static str {
             Some(
                 JobErrorCode::NodeExecutionError
                 | JobErrorCode::OutOfMemory
+                | JobErrorCode::StorageQuotaExceeded
                 | JobErrorCode::EngineError,
             )
             | None => "error",

@@ -100,6 +100,7 @@ fn insert_of(n: u128, name: &str) -> InsertJob {
                 classes: vec!["Known".to_owned()],
                 needs_secret: false,
                 account_room: 2,
+                stored_bytes: None,
             },
         },
         claim: None,
@@ -135,6 +136,7 @@ async fn submit(stores: &Stores, insert: InsertJob) -> Arc<Job> {
         refused @ (InsertJobOutcome::Replayed(_)
         | InsertJobOutcome::KeyReused(_)
         | InsertJobOutcome::QueueFull
+        | InsertJobOutcome::QuotaExceeded
         | InsertJobOutcome::IdTaken
         | InsertJobOutcome::InputGone(_)) => {
             panic!("a plain submission was answered {refused:?}")
@@ -161,6 +163,7 @@ async fn upload(stores: &Stores, n: u128, name: &str) -> AssetId {
         asset,
         rule: InsertRule::Upload,
         claim: None,
+        most_bytes: None,
     };
     stores
         .records
@@ -224,6 +227,7 @@ async fn apply(
     };
     match stores.jobs.save(save).await.expect("the store takes it") {
         SaveOutcome::Saved(job) => job,
+        SaveOutcome::QuotaExceeded => panic!("no bound is set"),
         SaveOutcome::Conflict => panic!("nobody else saved this job"),
     }
 }

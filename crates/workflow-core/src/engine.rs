@@ -108,6 +108,11 @@ pub enum CommitError {
     /// The earlier run's bytes are gone: make them again.
     #[error("the bytes of the earlier result are gone")]
     BlobGone,
+    /// The account has used up its bytes.
+    #[error(
+        "the account has used up the bytes that it may store; delete files, or wait until jobs and files expire, and submit again"
+    )]
+    StorageQuota,
     /// The store failed.
     #[error("the output could not be stored")]
     Store(#[source] BoxError),

@@ -167,6 +167,8 @@ pub enum JobErrorCode {
     SecretLost,
     /// The graph was found invalid by the worker.
     InvalidWorkflow,
+    /// The account has used up the bytes that it may store.
+    StorageQuotaExceeded,
     /// The engine failed outside any node.
     EngineError,
 }
@@ -223,6 +225,7 @@ impl JobErrorCode {
             Self::WorkerLost => "worker_lost",
             Self::SecretLost => "secret_lost",
             Self::InvalidWorkflow => "invalid_workflow",
+            Self::StorageQuotaExceeded => "storage_quota_exceeded",
             Self::EngineError => "engine_error",
         }
     }
@@ -236,6 +239,7 @@ impl JobErrorCode {
             Self::WorkerLost,
             Self::SecretLost,
             Self::InvalidWorkflow,
+            Self::StorageQuotaExceeded,
         ];
         all.into_iter()
             .find(|code| code.name() == name)

@@ -5,7 +5,7 @@ mod submit;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use accounts::AccountId;
+use accounts::{AccountId, UsedUp, Windows};
 use asset_store::{Assets, AssetsError};
 use bytes::Bytes;
 use indexmap::IndexMap;
@@ -29,6 +29,8 @@ pub struct Jobs {
     assets: Assets,
     config: JobsConfig,
     pace: Arc<Pace>,
+    /// Jobs that were taken in, by account and span of time.
+    submitted: Arc<Windows>,
     /// Whether jobs may call partners without a key of their own.
     calls_partners: bool,
 }
@@ -120,6 +122,20 @@ pub enum JobsError {
     /// The id that the caller chose is that of a job.
     #[error("there is a job of this id")]
     IdTaken,
+    /// The account has submitted as many jobs as it may in a span of time.
+    #[error(
+        "the account may submit {} jobs in {}, and has; try again after the seconds that `Retry-After` tells",
+        .0.quota, .0.span
+    )]
+    RateLimited(UsedUp),
+    /// The files and graphs of the account would have more bytes than they may.
+    #[error(
+        "this needs more bytes than the account may store; delete files, or wait until jobs and files expire"
+    )]
+    StorageQuota {
+        /// Most bytes that they may have together.
+        limit_bytes: u64,
+    },
     /// Too much is waiting.
     #[error("the queue is full")]
     QueueFull {
@@ -158,6 +174,7 @@ impl Jobs {
             assets,
             config,
             pace,
+            submitted: Arc::new(Windows::new()),
             calls_partners: true,
         }
     }

@@ -99,6 +99,15 @@ impl Rows {
         {
             return InsertJobOutcome::QueueFull;
         }
+        let body_bytes = body.stored_bytes();
+        let stored = records.stored_bytes(&account);
+        if body
+            .placement
+            .stored_bytes
+            .is_some_and(|most| stored + body_bytes > most)
+        {
+            return InsertJobOutcome::QuotaExceeded;
+        }
         if let Some(gone) = inputs
             .iter()
             .find(|id| records.get(&account, **id, now).is_none())
@@ -106,6 +115,7 @@ impl Rows {
             return InsertJobOutcome::InputGone(*gone);
         }
 
+        records.add_stored(&account, body_bytes);
         let id = job.id;
         for input in &inputs {
             records.hold(*input, Hold::Input(id.0), true);
@@ -146,6 +156,20 @@ impl Rows {
             .is_none_or(|row| row.job.revision != job.revision)
         {
             return SaveOutcome::Conflict;
+        }
+        let is_new = |output: &NewOutput| {
+            let known =
+                |known: &JobOutput| known.node_id == output.node_id && known.index == output.index;
+            !job.outputs.iter().any(known)
+        };
+        let most = self
+            .jobs
+            .get(&job.id)
+            .and_then(|row| row.body.placement.stored_bytes);
+        if outputs.iter().any(is_new)
+            && most.is_some_and(|most| records.stored_bytes(&job.account) >= most)
+        {
+            return SaveOutcome::QuotaExceeded;
         }
         for output in outputs {
             let known =
@@ -334,7 +358,9 @@ impl Rows {
             .take(limit);
         let ids: Vec<JobId> = over.map(|row| row.job.id).collect();
         for id in &ids {
-            self.jobs.remove(id);
+            if let Some(row) = self.jobs.remove(id) {
+                records.take_stored(&row.job.account, row.body.stored_bytes());
+            }
             records.release(Hold::Output(id.0));
         }
         let jobs = &self.jobs;

@@ -37,6 +37,20 @@ pub struct Placement {
     pub needs_secret: bool,
     /// How many jobs of the account may run at once.
     pub account_room: u32,
+    /// Most bytes that the account may have stored; `None` for no bound.
+    pub stored_bytes: Option<u64>,
+}
+
+impl JobBody {
+    /// How many bytes of the account it takes while its job is kept.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        let pnginfo = match self.extra_pnginfo.is_empty() {
+            true => 0,
+            false => serde_json::to_string(&self.extra_pnginfo).map_or(0, |text| text.len()),
+        };
+        (self.workflow.len() + self.origin.len() + pnginfo) as u64
+    }
 }
 
 /// How much may wait.
@@ -74,6 +88,8 @@ pub enum InsertJobOutcome {
     KeyReused(JobId),
     /// A bound is reached; nothing was kept, and the key is free.
     QueueFull,
+    /// The body would take the account beyond the bytes of its placement; nothing was kept, and the key is free.
+    QuotaExceeded,
     /// There is a job of this id, of whatever account; nothing was kept.
     IdTaken,
     /// A record went away between its look-up and now; nothing was kept.
@@ -111,6 +127,8 @@ pub enum SaveOutcome {
     Saved(Arc<Job>),
     /// Somebody else saved in between: load it and look again.
     Conflict,
+    /// There are new outputs, and the account has used up the bytes of the job's placement; nothing was saved.
+    QuotaExceeded,
 }
 
 /// The text that a run wrote.
@@ -175,6 +193,10 @@ pub enum StoreError {
 /// the job is next saved, which is then on disk whole. A save that conflicts with it brings it to disk, so that a load
 /// finds it. A store never judges a transition: it keeps what [`Job::apply`] made. Another account's job is absent; so is a terminal one
 /// past its `expires_at`, swept or not.
+///
+/// The bytes of bodies and outputs count as stored bytes of their account ([`asset_store::AssetRecords`]). A body that does
+/// not fit is refused. An output is kept while less than the bound is stored, so the last one may go beyond it: what a run
+/// took hours for is not lost for its last byte.
 ///
 /// A job that is saved in a terminal state releases the holds on its inputs; its outputs are held until it is expired, and
 /// their records expire with it.

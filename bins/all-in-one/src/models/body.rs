@@ -164,7 +164,9 @@ async fn keep(
         let mut writer = workflows.assets.begin().await?;
         let written = writer.write(Bytes::from(bytes)).await;
         written.map_err(|error| asset_store::AssetsError::Store(Box::new(error)))?;
-        workflows.assets.finish(writer, upload, None, now).await
+        let within = caller.tier.stored_bound();
+        let assets = workflows.assets.within(within);
+        assets.finish(writer, upload, None, now).await
     };
     match kept.await {
         Ok(created) => Ok(created.asset.id),

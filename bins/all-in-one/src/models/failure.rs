@@ -75,6 +75,11 @@ pub(super) fn of_submission(error: &JobsError, template: &Template) -> Failure {
                 message: "too much is waiting here; try again later".to_owned(),
             }
         }
+        JobsError::RateLimited(_) => Failure::Transient {
+            message: "the account has submitted as many jobs as it may for now; try again later"
+                .to_owned(),
+        },
+        JobsError::StorageQuota { .. } => failed(Ran::Nothing, STORAGE_QUOTA),
         JobsError::NotReady { .. } | JobsError::Stopped => Failure::Transient {
             message: "nothing can run here yet; try again later".to_owned(),
         },
@@ -92,6 +97,9 @@ pub(super) fn of_submission(error: &JobsError, template: &Template) -> Failure {
         | JobsError::NotFound => failed(Ran::Nothing, "the model cannot be run"),
     }
 }
+
+/// What an account without room for its files is told.
+const STORAGE_QUOTA: &str = "the account has used up the bytes that it may store; delete files, or wait until jobs and files expire";
 
 /// The job ended without a result.
 pub(super) fn of_job(job: &Job, template: &Template) -> Failure {
@@ -113,6 +121,7 @@ pub(super) fn of_job(job: &Job, template: &Template) -> Failure {
         JobErrorCode::OutOfMemory => {
             failed("the run needed more memory than it may have".to_owned())
         }
+        JobErrorCode::StorageQuotaExceeded => failed(STORAGE_QUOTA.to_owned()),
         JobErrorCode::WorkerLost => failed("the run was lost".to_owned()),
         JobErrorCode::SecretLost | JobErrorCode::InvalidWorkflow | JobErrorCode::EngineError => {
             failed("the run failed".to_owned())

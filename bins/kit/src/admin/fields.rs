@@ -1,12 +1,13 @@
 //! Everything of an account that a command can set, by name: one table for flags, wire and output.
 
+use std::sync::Arc;
 use std::time;
 
 use accounts::{AccountChange, AccountState, Entitlements, Limits, RateWindow, Tier};
 use jiff::SignedDuration;
 
 use super::wire::LimitBody;
-use crate::config::{Duration, Size, Value};
+use crate::config::{Duration, Size, SizeBound, Value};
 
 /// The word for what the installation gives everybody.
 const DEFAULT: &str = "default";
@@ -29,6 +30,8 @@ pub(super) struct Switch {
     pub(super) help: &'static str,
     pub(super) change: fn(bool) -> AccountChange,
 }
+
+const WINDOWS: &str = "none, or at most 8 windows such as 60/1m,5000/1d with spans in s, m, h or d";
 
 const NUMBER: &str = "a whole number up to 4294967295";
 
@@ -71,6 +74,24 @@ pub(super) const LIMITS: &[Limit] = &[
         own: |limits| limits.upload_bytes.is_some(),
     },
     Limit {
+        name: "stored-bytes",
+        placeholder: "SIZE",
+        help: "Bytes that files and graphs of the account may have together, or none for no bound",
+        allowed: SizeBound::ALLOWED,
+        read: |text| bound(text).map(AccountChange::StoredBytes),
+        show: |tier| bare(&SizeBound(tier.stored_bound()).show()),
+        own: |limits| limits.stored_bytes.is_some(),
+    },
+    Limit {
+        name: "submissions",
+        placeholder: "N/TIME",
+        help: "Jobs that may be submitted in spans of time, such as 60/1m,5000/1d; or none",
+        allowed: WINDOWS,
+        read: |text| windows(text).map(AccountChange::Submissions),
+        show: |tier| RateWindow::write_list(&tier.submissions),
+        own: |limits| limits.submissions.is_some(),
+    },
+    Limit {
         name: "keep-uploads",
         placeholder: "TIME",
         help: "How long uploads are kept",
@@ -110,11 +131,8 @@ pub(super) const LIMITS: &[Limit] = &[
         name: "windows",
         placeholder: "N/TIME",
         help: "Requests to the router in spans of time, such as 60/1m,5000/1d; or none",
-        allowed: "none, or at most 8 windows such as 60/1m,5000/1d with spans in s, m, h or d",
-        read: |text| {
-            let windows = text.map(|text| RateWindow::read_list(text).ok());
-            given(windows).map(AccountChange::RateWindows)
-        },
+        allowed: WINDOWS,
+        read: |text| windows(text).map(AccountChange::RateWindows),
         show: |tier| RateWindow::write_list(&tier.router.windows),
         own: |limits| limits.windows.is_some(),
     },
@@ -213,6 +231,19 @@ fn number(text: Option<&str>) -> Option<Option<u32>> {
 fn cents(text: Option<&str>) -> Option<Option<u64>> {
     // As many as a column holds.
     digits::<i64>(text).map(|cents| cents.map(i64::unsigned_abs))
+}
+
+fn windows(text: Option<&str>) -> Option<Option<Arc<[RateWindow]>>> {
+    given(text.map(|text| RateWindow::read_list(text).ok()))
+}
+
+fn bound(text: Option<&str>) -> Option<Option<u64>> {
+    let bound = given(text.map(SizeBound::read))?;
+    Some(bound.map(|SizeBound(bound)| {
+        bound.map_or(Tier::UNBOUNDED_BYTES, |bytes| {
+            bytes.min(Tier::UNBOUNDED_BYTES)
+        })
+    }))
 }
 
 fn size(text: Option<&str>) -> Option<Option<u64>> {

@@ -2,7 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use accounts::RateWindow;
 use hyper_kit::{BaseUrl, Host, HostNames, Origin, PeerSet};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -30,6 +32,14 @@ pub enum AutoSize {
     /// This many.
     Bytes(u64),
 }
+
+/// A number of bytes, or `none` for no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeBound(pub Option<u64>);
+
+/// Rate windows such as `60/1m`, or `none`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateWindows(pub Arc<[RateWindow]>);
 
 /// A time span of at least `MIN_MS` milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +116,35 @@ impl Value for AutoSize {
             Self::Bytes(0) => quoted("0B"),
             Self::Bytes(bytes) => Size(*bytes).show(),
         }
+    }
+}
+
+impl Value for SizeBound {
+    const ALLOWED: &'static str =
+        "a whole number with a unit, such as 512MiB or 2GiB, or none for no bound";
+
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "none" => Some(Self(None)),
+            _ => Size::read(text).map(|size| Self(Some(size.0))),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0
+            .map_or_else(|| quoted("none"), |bytes| Size(bytes).show())
+    }
+}
+
+impl Value for RateWindows {
+    const ALLOWED: &'static str = "none, or at most 8 such as 60/1m or 5000/24h, separated by commas: requests, a slash, and a span in s, m, h or d";
+
+    fn read(text: &str) -> Option<Self> {
+        RateWindow::read_list(text).ok().map(Self)
+    }
+
+    fn show(&self) -> String {
+        quoted(&RateWindow::write_list(&self.0))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The rules of [`AssetRecords`].
 
 mod keys;
+mod quota;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub async fn asset_records(fresh: impl Fn() -> Arc<dyn AssetRecords>) {
     expire_takes_at_most_its_limit(&*fresh()).await;
     keys::rules(&fresh).await;
     only_hashes_without_any_record_are_unreferenced(&*fresh()).await;
+    quota::rules(&fresh).await;
 }
 
 /// Runs every rule of [`FileNames`] on a fresh store, given with its records.
@@ -130,7 +132,12 @@ async fn insert(
     now: Timestamp,
 ) -> InsertOutcome {
     let asset = asset.clone();
-    let insert = InsertAsset { asset, rule, claim };
+    let insert = InsertAsset {
+        asset,
+        rule,
+        claim,
+        most_bytes: None,
+    };
     records
         .insert(insert, now)
         .await

@@ -28,6 +28,8 @@ pub struct RecordRows {
     holds: HashMap<AssetId, HashSet<Hold>>,
     keys: HashMap<(AccountId, [u8; 32]), ClaimedKey>,
     made: u64,
+    /// Bytes of records, and of what jobs keep beside them.
+    stored: HashMap<AccountId, u64>,
 }
 
 #[derive(Debug)]
@@ -55,7 +57,12 @@ impl MemoryRecords {
 impl RecordRows {
     /// Makes a record under its rule and claims its key.
     pub fn insert(&mut self, insert: InsertAsset, now: Timestamp) -> InsertOutcome {
-        let InsertAsset { asset, rule, claim } = insert;
+        let InsertAsset {
+            asset,
+            rule,
+            claim,
+            most_bytes,
+        } = insert;
         if let Some(claim) = &claim
             && let Some(outcome) = self.claimed(&asset.account, claim, now)
         {
@@ -72,6 +79,11 @@ impl RecordRows {
         };
         let (id, outcome) = match existing {
             Some(existing) => (existing.id, InsertOutcome::Existing(existing)),
+            None if most_bytes
+                .is_some_and(|most| self.stored_bytes(&account) + asset.size_bytes > most) =>
+            {
+                return InsertOutcome::QuotaExceeded;
+            }
             None => {
                 self.put(asset.clone());
                 (asset.id, InsertOutcome::Created { asset, had_bytes })
@@ -86,6 +98,24 @@ impl RecordRows {
             self.keys.insert((account, claim.digest), claimed);
         }
         outcome
+    }
+
+    /// How many bytes the account has stored.
+    #[must_use]
+    pub fn stored_bytes(&self, account: &AccountId) -> u64 {
+        self.stored.get(account).copied().unwrap_or(0)
+    }
+
+    /// Counts bytes that a job keeps beside the records of its account.
+    pub fn add_stored(&mut self, account: &AccountId, bytes: u64) {
+        *self.stored.entry(account.clone()).or_default() += bytes;
+    }
+
+    /// Counts bytes no more that went.
+    pub fn take_stored(&mut self, account: &AccountId, bytes: u64) {
+        if let Some(stored) = self.stored.get_mut(account) {
+            *stored -= bytes;
+        }
     }
 
     /// Makes the record of a job's output; a record of the same id stays as it is, since a repeated output is the same one.
@@ -214,6 +244,7 @@ impl RecordRows {
         if !self.positions.contains_key(&asset.id) {
             self.made += 1;
             self.positions.insert(asset.id, self.made);
+            self.add_stored(&asset.account, asset.size_bytes);
             self.assets.insert(self.made, asset);
         }
     }
@@ -227,8 +258,10 @@ impl RecordRows {
     }
 
     fn forget(&mut self, id: AssetId) {
-        if let Some(position) = self.positions.remove(&id) {
-            self.assets.remove(&position);
+        if let Some(position) = self.positions.remove(&id)
+            && let Some(asset) = self.assets.remove(&position)
+        {
+            self.take_stored(&asset.account, asset.size_bytes);
         }
         self.holds.remove(&id);
         self.keys.retain(|_, key| key.asset != id);
@@ -263,6 +296,10 @@ impl AssetRecords for MemoryRecords {
         now: Timestamp,
     ) -> Result<InsertOutcome, RecordsError> {
         Ok(self.with(|rows| rows.insert(insert, now)))
+    }
+
+    async fn stored_bytes(&self, account: &AccountId) -> Result<u64, RecordsError> {
+        Ok(self.with(|rows| rows.stored_bytes(account)))
     }
 
     async fn get(

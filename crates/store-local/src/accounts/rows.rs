@@ -27,12 +27,14 @@ pub(super) fn insert_account(rows: &Connection, account: &Account) -> rusqlite::
 pub(super) fn update_account(rows: &Connection, account: &Account) -> rusqlite::Result<()> {
     let limits = &account.limits;
     let windows = limits.windows.as_deref().map(RateWindow::write_list);
+    let submissions = limits.submissions.as_deref().map(RateWindow::write_list);
     rows.prepare_cached(
         "UPDATE accounts SET name = :name, suspended = :suspended, subscribed = :subscribed, router = :router,
             billed = :billed, concurrent_jobs = :concurrent_jobs, queued_jobs = :queued_jobs, streams = :streams,
             upload_bytes = :upload_bytes, upload_retention = :upload_retention, job_retention = :job_retention,
             concurrent_calls = :concurrent_calls, committed_spend_cents = :committed_spend_cents,
-            windows = :windows, entitlements = :entitlements
+            windows = :windows, entitlements = :entitlements, stored_bytes = :stored_bytes,
+            submissions = :submissions
          WHERE id = :id",
     )?
     .execute(named_params! {
@@ -52,6 +54,8 @@ pub(super) fn update_account(rows: &Connection, account: &Account) -> rusqlite::
         ":committed_spend_cents": limits.committed_spend_cents.map(whole),
         ":windows": windows,
         ":entitlements": limits.entitlements.as_ref().map(ToString::to_string),
+        ":stored_bytes": limits.stored_bytes.map(whole),
+        ":submissions": submissions,
     })?;
     Ok(())
 }
@@ -138,7 +142,10 @@ fn read_account(row: &Row<'_>) -> rusqlite::Result<Account> {
         let number: Option<i64> = row.get(column)?;
         Ok(number.map(i64::unsigned_abs))
     };
-    let windows = text("windows")?.map(|text| RateWindow::read_list(&text).map_err(unreadable));
+    let windows = |column: &str| {
+        let windows = text(column)?.map(|text| RateWindow::read_list(&text).map_err(unreadable));
+        windows.transpose()
+    };
     let entitlements = text("entitlements")?.map(|text| parse::<Entitlements>(&text));
     let state = if row.get("suspended")? {
         AccountState::Suspended
@@ -158,11 +165,13 @@ fn read_account(row: &Row<'_>) -> rusqlite::Result<Account> {
             queued_jobs: row.get("queued_jobs")?,
             streams: row.get("streams")?,
             upload_bytes: long("upload_bytes")?,
+            stored_bytes: long("stored_bytes")?,
+            submissions: windows("submissions")?,
             upload_retention: span("upload_retention")?,
             job_retention: span("job_retention")?,
             concurrent_calls: row.get("concurrent_calls")?,
             committed_spend_cents: long("committed_spend_cents")?,
-            windows: windows.transpose()?,
+            windows: windows("windows")?,
             entitlements: entitlements.transpose()?,
         },
         created_at,

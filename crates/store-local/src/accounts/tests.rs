@@ -67,6 +67,8 @@ async fn everything_but_holds_outlives_the_process() {
         AccountChange::Billed(true),
         AccountChange::UploadRetention(Some(jiff::SignedDuration::from_secs(90))),
         AccountChange::RateWindows(Some(RateWindow::read_list("60/1m").expect("windows"))),
+        AccountChange::Submissions(Some(RateWindow::read_list("7/1h").expect("windows"))),
+        AccountChange::StoredBytes(Some(1 << 40)),
         AccountChange::Entitlements(Some("none".parse().expect("entitlements"))),
     ];
     store.change(&acme, changes).await.expect("it is there");

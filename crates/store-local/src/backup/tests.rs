@@ -32,6 +32,7 @@ async fn add(store: &Store, number: u128, content: &str) -> Asset {
         asset: asset.clone(),
         rule: InsertRule::Upload,
         claim: None,
+        most_bytes: None,
     };
     let inserted = store.records().insert(insert, Timestamp::UNIX_EPOCH).await;
     inserted.expect("a record");

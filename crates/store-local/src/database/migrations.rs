@@ -21,6 +21,7 @@ const AGGREGATES: &[(&str, &[&str])] = &[
         &[
             include_str!("../../migrations/accounts/0001.sql"),
             include_str!("../../migrations/accounts/0002.sql"),
+            include_str!("../../migrations/accounts/0003.sql"),
         ],
     ),
     (
@@ -43,6 +44,11 @@ const AGGREGATES: &[(&str, &[&str])] = &[
     (
         "user_files",
         &[include_str!("../../migrations/user_files/0001.sql")],
+    ),
+    // Over the tables of assets and jobs.
+    (
+        "stored",
+        &[include_str!("../../migrations/stored/0001.sql")],
     ),
 ];
 

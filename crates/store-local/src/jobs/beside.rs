@@ -19,7 +19,12 @@ pub(super) struct ClaimedKey {
 }
 
 /// Keeps the body of a new job.
-pub(super) fn put_body(rows: &Connection, seq: i64, body: &JobBody) -> rusqlite::Result<()> {
+pub(super) fn put_body(
+    rows: &Connection,
+    seq: i64,
+    body: &JobBody,
+    pnginfo: Option<String>,
+) -> rusqlite::Result<()> {
     rows.prepare_cached(
         "INSERT INTO job_bodies (seq, workflow, files, targets, origin, placement, extra_pnginfo)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -31,7 +36,7 @@ pub(super) fn put_body(rows: &Connection, seq: i64, body: &JobBody) -> rusqlite:
         body.targets.as_ref().map(documents::write),
         &body.origin[..],
         documents::write(&PlacementDocument::from(&body.placement)),
-        (!body.extra_pnginfo.is_empty()).then(|| documents::write(&body.extra_pnginfo)),
+        pnginfo,
     ])?;
     Ok(())
 }

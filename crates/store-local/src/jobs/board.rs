@@ -252,6 +252,16 @@ impl Board {
         self.lineup.depth()
     }
 
+    /// Most bytes that the account of a live job may have stored, if there is a bound, and those of its outputs that are in no
+    /// row yet.
+    pub(crate) fn stored_bound(&self, id: JobId) -> Option<(u64, u64)> {
+        let live = self.live.get(&id)?;
+        let put_off = live.newest.outputs.get(live.put_off.outputs.clone());
+        let outputs = put_off.unwrap_or_default().iter();
+        let put_off_bytes = outputs.map(|output| output.size_bytes).sum();
+        Some((live.placement.stored_bytes?, put_off_bytes))
+    }
+
     /// A job's number, where it is live.
     pub(crate) fn seq(&self, id: JobId) -> Option<i64> {
         self.live.get(&id).map(|live| live.seq)

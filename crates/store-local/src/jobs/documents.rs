@@ -21,6 +21,9 @@ pub(super) struct PlacementDocument {
     classes: Vec<String>,
     needs_secret: bool,
     account_room: u32,
+    /// Absent in documents of earlier versions: no bound.
+    #[serde(default)]
+    stored_bytes: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,6 +79,7 @@ impl From<&Placement> for PlacementDocument {
             classes: placement.classes.clone(),
             needs_secret: placement.needs_secret,
             account_room: placement.account_room,
+            stored_bytes: placement.stored_bytes,
         }
     }
 }
@@ -86,6 +90,7 @@ impl From<PlacementDocument> for Placement {
             classes: document.classes,
             needs_secret: document.needs_secret,
             account_room: document.account_room,
+            stored_bytes: document.stored_bytes,
         }
     }
 }

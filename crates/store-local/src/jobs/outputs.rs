@@ -4,10 +4,32 @@ use std::ops::Range;
 
 use asset_store::{Asset, AssetId, AssetQuery, FilePath, Hold};
 use rusqlite::{Connection, params};
-use workflow_core::{Job, JobOutput, NewOutput, OutputKind, OutputName};
+use workflow_core::{Job, JobOutput, NewOutput, OutputKind, OutputName, SaveJob};
 
+use super::SharedBoard;
 use crate::columns::{Hash, Id, Micros, parse};
 use crate::records::rows as records;
+
+/// Whether a save has new outputs whose account has used up its bytes.
+pub(super) fn is_quota_used_up(
+    rows: &Connection,
+    board: &SharedBoard,
+    save: &SaveJob,
+) -> rusqlite::Result<bool> {
+    let job = &save.job;
+    let is_new = |output: &NewOutput| {
+        let same =
+            |known: &JobOutput| known.node_id == output.node_id && known.index == output.index;
+        !job.outputs.iter().any(same)
+    };
+    if !save.outputs.iter().any(is_new) {
+        return Ok(false);
+    }
+    let Some((most, put_off)) = board.lock().stored_bound(job.id) else {
+        return Ok(false);
+    };
+    Ok(records::stored_bytes(rows, &job.account)? + put_off >= most)
+}
 
 /// An output with its name; `None` if the job has it already.
 pub(super) fn named(

@@ -59,6 +59,7 @@ fn submission(n: u128) -> InsertJob {
                 classes: Vec::new(),
                 needs_secret: true,
                 account_room: 100,
+                stored_bytes: None,
             },
         },
         claim: None,
@@ -112,6 +113,7 @@ async fn apply_with(
     };
     match jobs.save(save).await.expect("an answer") {
         SaveOutcome::Saved(job) => job,
+        SaveOutcome::QuotaExceeded => panic!("no bound is set"),
         SaveOutcome::Conflict => panic!("nobody else saved it"),
     }
 }
@@ -429,6 +431,7 @@ async fn a_sweep_leaves_no_row_behind() {
         asset: input.clone(),
         rule: InsertRule::Upload,
         claim: None,
+        most_bytes: None,
     };
     records.insert(upload, at(0)).await.expect("an answer");
     let mut insert = submission(1);

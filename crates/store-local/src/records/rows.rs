@@ -17,7 +17,12 @@ pub(crate) fn insert(
     insert: InsertAsset,
     now: Timestamp,
 ) -> rusqlite::Result<InsertOutcome> {
-    let InsertAsset { asset, rule, claim } = insert;
+    let InsertAsset {
+        asset,
+        rule,
+        claim,
+        most_bytes,
+    } = insert;
     if let Some(claim) = &claim
         && let Some(outcome) = claimed(rows, &asset.account, claim, now)?
     {
@@ -32,6 +37,9 @@ pub(crate) fn insert(
     };
     let (id, outcome) = match existing {
         Some(existing) => (existing.id, InsertOutcome::Existing(existing)),
+        None if !fits(rows, &account, asset.size_bytes, most_bytes)? => {
+            return Ok(InsertOutcome::QuotaExceeded);
+        }
         None => {
             let asset = as_it_reads_back(asset);
             fail::fail_point!("asset-insert");
@@ -53,6 +61,29 @@ pub(crate) fn insert(
         ])?;
     }
     Ok(outcome)
+}
+
+/// How many bytes an account has stored.
+pub(crate) fn stored_bytes(rows: &Connection, account: &AccountId) -> rusqlite::Result<u64> {
+    let stored = rows
+        .prepare_cached("SELECT bytes FROM stored_bytes WHERE account = ?1")?
+        .query_row([account.as_str()], |row| row.get::<_, i64>(0))
+        .optional()?;
+    // It is never below 0: what goes came before.
+    Ok(stored.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
+}
+
+/// Whether an account has room for so many bytes more.
+pub(crate) fn fits(
+    rows: &Connection,
+    account: &AccountId,
+    bytes: u64,
+    most_bytes: Option<u64>,
+) -> rusqlite::Result<bool> {
+    let Some(most) = most_bytes else {
+        return Ok(true);
+    };
+    Ok(stored_bytes(rows, account)?.saturating_add(bytes) <= most)
 }
 
 /// A live record by id.

@@ -52,6 +52,7 @@ async fn a_finer_time_reads_back_as_it_was_answered() {
         asset: asset.clone(),
         rule: InsertRule::Upload,
         claim: None,
+        most_bytes: None,
     };
     let outcome = records.insert(insert, nanos).await.expect("an answer");
     let InsertOutcome::Created { asset: made, .. } = outcome else {
@@ -69,6 +70,7 @@ async fn records_outlive_the_process() {
         asset: asset.clone(),
         rule: InsertRule::Upload,
         claim: None,
+        most_bytes: None,
     };
     let store = Store::open(root.path()).expect("a fresh store");
     store
@@ -173,7 +175,12 @@ async fn answer(records: &dyn AssetRecords, call: Call, index: u8, clock: &mut i
                 fingerprint: accounts::Fingerprint([request; 32]),
                 expires_at: at(*clock + 30),
             });
-            let insert = InsertAsset { asset, rule, claim };
+            let insert = InsertAsset {
+                asset,
+                rule,
+                claim,
+                most_bytes: None,
+            };
             format!("{:?}", records.insert(insert, now).await)
         }
         Call::Get(number, asset) => {

@@ -145,6 +145,7 @@ async fn a_small_blob_outlives_a_power_cut_with_the_rows_after_it() {
         asset,
         rule: InsertRule::Upload,
         claim: None,
+        most_bytes: None,
     };
     let inserted = store.records().insert(insert, Timestamp::UNIX_EPOCH).await;
     inserted.expect("a row that names it");
@@ -186,4 +187,59 @@ async fn what_is_journaled_goes_with_the_next_rows_even_after_some_that_failed()
     put_with_rows(&store, b"another").await;
     store.rotate_link_keys().await.expect("rows");
     assert_eq!(journaled(root.path()), 2);
+}
+
+#[tokio::test]
+async fn the_bytes_of_an_older_database_are_counted_when_it_is_opened() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let account: accounts::AccountId = "acme".parse().expect("a name");
+    let now = Timestamp::from_second(0).expect("in range");
+    let store = Store::open(root.path()).expect("a fresh store");
+    for n in 1..=3_u8 {
+        let asset = Asset {
+            id: AssetId(uuid::Uuid::from_u128(n.into())),
+            account: account.clone(),
+            hash: BlobHash::of(&[n]),
+            size_bytes: 100,
+            content_type: "text/plain".to_owned(),
+            file_path: None,
+            tags: Vec::new(),
+            created_at: now,
+            expires_at: None,
+            job_id: None,
+        };
+        let insert = InsertAsset {
+            asset,
+            rule: InsertRule::Upload,
+            claim: None,
+            most_bytes: None,
+        };
+        store.records().insert(insert, now).await.expect("a record");
+    }
+    drop(store);
+    let raw = rusqlite::Connection::open(root.path().join("main.db")).expect("the file");
+    // As it was before anything was counted, with a job of 5 bytes.
+    raw.execute_batch(
+        "DROP TRIGGER stored_bytes_come_with_a_record; DROP TRIGGER stored_bytes_go_with_a_record;
+         DROP TRIGGER stored_bytes_come_with_a_job; DROP TRIGGER stored_bytes_go_with_a_job;
+         DROP TABLE stored_bytes; ALTER TABLE jobs DROP COLUMN body_bytes;
+         DELETE FROM migrations WHERE aggregate = 'stored';
+         INSERT INTO jobs (seq, id, account, revision, status, epoch, lost_claims, created_at, updated_at, completed_at,
+             expires_at, retention, progress_value, nodes_done, nodes_total, metadata)
+         VALUES (1, x'00000000000000000000000000000001', 'acme', 0, 'succeeded', 0, 0, 0, 0, 0, 1, 1, 1.0, 0, 0, '{}');
+         INSERT INTO job_bodies (seq, workflow, files, origin, placement, extra_pnginfo)
+         VALUES (1, x'0102', '{}', x'03', '{\"classes\":[],\"needs_secret\":false,\"account_room\":1}', 'é');",
+    )
+    .expect("an older database");
+    drop(raw);
+
+    let store = Store::open(root.path()).expect("the store again");
+    let records = store.records();
+    let stored = || async { records.stored_bytes(&account).await.expect("an answer") };
+    assert_eq!(stored().await, 305);
+    let jobs = store.jobs();
+    let later = Timestamp::from_second(10).expect("in range");
+    let expired = workflow_core::JobStore::expire(&jobs, later, 10).await;
+    assert_eq!(expired.expect("an answer"), 1);
+    assert_eq!(stored().await, 300);
 }

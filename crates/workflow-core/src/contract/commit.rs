@@ -4,10 +4,11 @@ use super::*;
 use crate::JobOutput;
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 9] = [
+pub(super) const RULES: [Rule; 10] = [
     |stores| Box::pin(of_two_saves_of_one_revision_one_conflicts(stores)),
     |stores| Box::pin(a_committed_output_is_a_record_with_its_counted_name(stores)),
     |stores| Box::pin(an_output_committed_again_is_the_same_one(stores)),
+    |stores| Box::pin(outputs_are_kept_until_the_bytes_are_used_up(stores)),
     |stores| Box::pin(outputs_saved_with_the_next_are_there_with_it(stores)),
     |stores| Box::pin(a_save_that_meets_one_put_off_conflicts_and_finds_it(stores)),
     |stores| Box::pin(no_two_outputs_of_an_account_share_a_name(stores)),
@@ -106,6 +107,41 @@ async fn an_output_committed_again_is_the_same_one(stores: Stores) {
     );
 }
 
+async fn outputs_are_kept_until_the_bytes_are_used_up(stores: Stores) {
+    let mut insert = insert_of(1, "a");
+    // That of its body, and of an output and a half.
+    let body = insert.body.stored_bytes();
+    insert.body.placement.stored_bytes = Some(body + 24);
+    submit(&stores, insert).await;
+    let claimed = claim(&stores, 1, at(10)).await.expect("the job is next");
+    let mut job = claimed.job;
+    for index in 0..2 {
+        let output = vec![picture("9", index, 1 + u128::from(index))];
+        job = apply(&stores, &job, advanced(&job), output, at(11)).await;
+    }
+    let account = job.account.clone();
+    let stored = stores.records.stored_bytes(&account).await;
+    assert_eq!(stored.expect("the store answers"), body + 32);
+
+    for durability in [Durability::Now, Durability::WithNext] {
+        let mut next = Job::clone(&job);
+        next.apply(advanced(&job), at(12)).expect("it runs");
+        let save = SaveJob {
+            job: next,
+            // One that is there already is no new one.
+            outputs: vec![picture("9", 0, 1), picture("9", 2, 3)],
+            log: None,
+            durability,
+        };
+        let refused = stores.jobs.save(save).await.expect("the store answers");
+        assert_eq!(refused, SaveOutcome::QuotaExceeded);
+    }
+    let again = vec![picture("9", 0, 1)];
+    let job = apply(&stores, &job, advanced(&job), again, at(13)).await;
+    let failed = JobEvent::Finished { epoch: job.epoch };
+    apply(&stores, &job, failed, Vec::new(), at(14)).await;
+}
+
 /// Saves outputs that may wait for the next save of their job.
 async fn put_off(stores: &Stores, job: &Job, outputs: Vec<NewOutput>) -> Arc<Job> {
     let mut next = job.clone();
@@ -118,6 +154,7 @@ async fn put_off(stores: &Stores, job: &Job, outputs: Vec<NewOutput>) -> Arc<Job
     };
     match stores.jobs.save(save).await.expect("the store takes it") {
         SaveOutcome::Saved(job) => job,
+        SaveOutcome::QuotaExceeded => panic!("no bound is set"),
         SaveOutcome::Conflict => panic!("nobody else saved this job"),
     }
 }

@@ -4,12 +4,14 @@ use super::*;
 use crate::{JobCursor, JobLog, JobQuery, NodeEvent, RunReport};
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 13] = [
+pub(super) const RULES: [Rule; 15] = [
     |stores| Box::pin(a_job_reads_back_whole_and_only_in_its_account(stores)),
     |stores| Box::pin(the_same_key_and_request_give_the_job_back(stores)),
     |stores| Box::pin(submissions_at_once_with_one_key_make_one_job(stores)),
     |stores| Box::pin(what_a_key_stands_for_is_told_without_any_room(stores)),
     |stores| Box::pin(a_full_queue_keeps_nothing_and_leaves_the_key_free(stores)),
+    |stores| Box::pin(a_body_that_does_not_fit_keeps_nothing(stores)),
+    |stores| Box::pin(submissions_at_once_never_exceed_the_bytes(stores)),
     |stores| Box::pin(inputs_are_held_until_the_job_ends(stores)),
     |stores| Box::pin(a_job_over_a_record_that_is_gone_is_refused(stores)),
     |stores| Box::pin(each_job_is_listed_once_while_others_arrive(stores)),
@@ -126,6 +128,7 @@ async fn submissions_at_once_with_one_key_make_one_job(stores: Stores) {
             }
             refused @ (InsertJobOutcome::KeyReused(_)
             | InsertJobOutcome::QueueFull
+            | InsertJobOutcome::QuotaExceeded
             | InsertJobOutcome::IdTaken
             | InsertJobOutcome::InputGone(_)) => {
                 panic!("one request was answered {refused:?}")
@@ -151,6 +154,61 @@ async fn what_a_key_stands_for_is_told_without_any_room(stores: Stores) {
         matches!(&again, InsertJobOutcome::Replayed(job) if job.id == first.id),
         "{again:?}"
     );
+}
+
+/// A submission of an account that may store so many bytes, and how many its body has.
+fn within(n: u128, name: &str, most: u64) -> (InsertJob, u64) {
+    let mut insert = insert_of(n, name);
+    insert.body.extra_pnginfo = [("é".to_owned(), serde_json::json!("\"1\""))]
+        .into_iter()
+        .collect();
+    insert.body.placement.stored_bytes = Some(most);
+    let bytes = insert.body.stored_bytes();
+    (insert, bytes)
+}
+
+async fn stored(stores: &Stores, name: &str) -> u64 {
+    let stored = stores.records.stored_bytes(&account(name)).await;
+    stored.expect("the store answers")
+}
+
+async fn a_body_that_does_not_fit_keeps_nothing(stores: Stores) {
+    upload(&stores, 1, "a").await;
+    let bytes = within(2, "a", 0).1;
+    let (short, _) = within(2, "a", 16 + bytes - 1);
+    let refused = stores.jobs.insert(keyed(short, 7, 1), at(2)).await;
+    let refused = refused.expect("the store answers");
+    assert_eq!(refused, InsertJobOutcome::QuotaExceeded);
+    assert_eq!(stored(&stores, "a").await, 16);
+    let (fits, _) = within(2, "a", 16 + bytes);
+    let job = submit(&stores, keyed(fits, 7, 1)).await;
+    assert_eq!(stored(&stores, "a").await, 16 + bytes);
+    // What a key stands for costs nothing, and nobody else is touched.
+    let again = stores.jobs.insert(keyed(within(3, "a", 0).0, 7, 1), at(2));
+    let again = again.await.expect("the store answers");
+    assert!(matches!(again, InsertJobOutcome::Replayed(_)), "{again:?}");
+    submit(&stores, within(4, "b", bytes).0).await;
+
+    let canceled = JobEvent::CancelRequested;
+    let over = apply(&stores, &job, canceled, Vec::new(), at(3)).await;
+    assert_eq!(stored(&stores, "a").await, 16 + bytes, "it is kept");
+    let expired = stores.jobs.expire(over.expires_at, 10).await;
+    assert_eq!(expired.expect("the store answers"), 1);
+    assert_eq!(stored(&stores, "a").await, 16);
+}
+
+async fn submissions_at_once_never_exceed_the_bytes(stores: Stores) {
+    let bytes = within(10, "a", 0).1;
+    let attempts = (10..42).map(|n| {
+        let (insert, _) = within(n, "a", 5 * bytes + bytes / 2);
+        stores.jobs.insert(insert, at(20))
+    });
+    let outcomes = futures_util::future::join_all(attempts).await;
+    let inserted = outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome, Ok(InsertJobOutcome::Inserted(_))));
+    assert_eq!(inserted.count(), 5);
+    assert_eq!(stored(&stores, "a").await, 5 * bytes);
 }
 
 async fn a_full_queue_keeps_nothing_and_leaves_the_key_free(stores: Stores) {

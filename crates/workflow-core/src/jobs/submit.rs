@@ -62,7 +62,24 @@ impl Jobs {
         now: Timestamp,
     ) -> Result<Submitted, JobsError> {
         let room = submission.tier.queued_jobs;
-        self.take_in(submission, room, now).await
+        let windows = Arc::clone(&submission.tier.submissions);
+        let Err(used_up) = self.submitted.count(&submission.account, &windows, now) else {
+            let account = submission.account.clone();
+            let submitted = self.take_in(submission, room, now).await;
+            if !submitted
+                .as_ref()
+                .is_ok_and(|submitted| !submitted.replayed)
+            {
+                // Only what is taken in counts.
+                self.submitted.give_back(&account, &windows, now);
+            }
+            return submitted;
+        };
+        let replayed = match submission.key {
+            Some(_) => self.replay(submission, now).await?,
+            None => None,
+        };
+        replayed.ok_or(JobsError::RateLimited(used_up))
     }
 
     /// Answers a submission that was taken in before, by its key, and takes in no new one: `None`.
@@ -115,10 +132,12 @@ impl Jobs {
         } = checked?;
 
         let (id, has_secret) = (submission.id, submission.secret.is_some());
+        let limit_bytes = submission.tier.stored_bound();
         let placement = Placement {
             classes,
             needs_secret: has_secret,
             account_room: submission.tier.concurrent_jobs,
+            stored_bytes: limit_bytes,
         };
         let mut inputs: Vec<AssetId> = files.values().map(|file| file.asset).collect();
         inputs.sort_unstable();
@@ -186,6 +205,9 @@ impl Jobs {
             InsertJobOutcome::KeyReused(id) => Err(JobsError::KeyReused(id)),
             InsertJobOutcome::QueueFull => Err(JobsError::QueueFull {
                 retry_after_s: self.pace.retry_after_s(),
+            }),
+            InsertJobOutcome::QuotaExceeded => Err(JobsError::StorageQuota {
+                limit_bytes: limit_bytes.unwrap_or_default(),
             }),
             InsertJobOutcome::IdTaken => Err(JobsError::IdTaken),
             InsertJobOutcome::InputGone(asset) => {

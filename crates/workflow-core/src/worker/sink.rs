@@ -210,6 +210,7 @@ impl Sink {
                     *held = job.clone();
                     return Ok(job);
                 }
+                SaveOutcome::QuotaExceeded => return Err(CommitError::StorageQuota),
                 SaveOutcome::Conflict => {
                     let found = self
                         .ports

@@ -387,6 +387,68 @@ async fn a_full_queue_says_when_to_come_back() {
 }
 
 #[tokio::test]
+async fn submissions_have_windows_that_only_what_is_taken_in_counts_in() {
+    let limited = Standing {
+        tier: Tier {
+            submissions: accounts::RateWindow::read_list("2/1m").expect("windows"),
+            ..standing("local").tier
+        },
+        ..standing("local")
+    };
+    let server = Rig::new().server(limited, |_| {});
+    let key = [("idempotency-key", "k")];
+    let workflow = json!({ "workflow": graph() });
+    let first = submit_with(&server, &key, &workflow).await;
+    assert_eq!(first.status, 201);
+    for _ in 0..3 {
+        // A replay and a graph that cannot run cost nothing.
+        assert_eq!(submit_with(&server, &key, &workflow).await.status, 200);
+        let invalid = submit_with(&server, &[], &json!({ "workflow": {} })).await;
+        invalid.is_error(422, "invalid_workflow");
+    }
+    server.submit().await;
+    let refused = submit_with(&server, &[], &workflow).await;
+    refused.is_error(429, "rate_limited");
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    assert_eq!(submit_with(&server, &key, &workflow).await.status, 200);
+    let other = submit_with(&server, &[("idempotency-key", "other")], &workflow).await;
+    other.is_error(429, "rate_limited");
+    server.rig.clock.advance(SignedDuration::from_secs(60));
+    server.submit().await;
+}
+
+#[tokio::test]
+async fn an_account_stores_no_more_bytes_than_its_tier_says() {
+    let small = Standing {
+        tier: Tier {
+            stored_bytes: 1_000,
+            ..standing("local").tier
+        },
+        ..standing("local")
+    };
+    let server = Rig::new().server(small, |_| {});
+    server.upload("a", &"a".repeat(900)).await;
+    let parts = [("content_type", "image/png"), ("file_path", "b")];
+    let (kind, body) = super::harness::form(&parts, Some(&"b".repeat(101)));
+    let headers = [("content-type", kind.as_str())];
+    let upload = server.send(http::Method::POST, "/api/v2/assets", &headers, body);
+    let details = upload.await.is_error(413, "storage_quota_exceeded");
+    assert_eq!(details["details"]["limit_bytes"], 1_000);
+    assert!(
+        !server.rig.has_blob(&"b".repeat(101)).await,
+        "nothing is kept"
+    );
+    let hash = asset_store::BlobHash::of("a".repeat(900).as_bytes()).to_string();
+    let from_hash = json!({ "hash": hash, "file_path": "elsewhere" });
+    let refused = server.post_json("/api/v2/assets/from-hash", &from_hash);
+    refused.await.is_error(413, "storage_quota_exceeded");
+    let workflow = json!({ "workflow": graph() });
+    let refused = submit_with(&server, &[], &workflow).await;
+    refused.is_error(413, "storage_quota_exceeded");
+    server.upload("c", &"c".repeat(100)).await;
+}
+
+#[tokio::test]
 async fn a_list_gives_each_job_once_while_others_come() {
     let server = server();
     let mut submitted = Vec::new();

@@ -355,6 +355,16 @@ fn of_jobs(error: &JobsError) -> Answer {
             of_problem(StatusCode::TOO_MANY_REQUESTS, problem)
                 .with(RETRY_AFTER, HeaderValue::from(*retry_after_s))
         }
+        JobsError::RateLimited(used_up) => {
+            let problem = PromptProblem::new("RATE_LIMITED", error.to_string(), "");
+            of_problem(StatusCode::TOO_MANY_REQUESTS, problem)
+                .with(RETRY_AFTER, HeaderValue::from(used_up.retry_after.as_secs()))
+        }
+        JobsError::StorageQuota { limit_bytes } => {
+            let problem =
+                PromptProblem::new("STORAGE_QUOTA_EXCEEDED", over_quota(*limit_bytes), "");
+            of_problem(StatusCode::PAYLOAD_TOO_LARGE, problem)
+        }
         JobsError::NotReady { retry_after_s } => {
             let message = "no worker is ready yet; try again after the seconds that `Retry-After` tells";
             let problem = PromptProblem::new("PLATFORM_REFUSED", message, "deployment_not_ready");
@@ -379,10 +389,22 @@ fn of_assets(error: &AssetsError) -> Answer {
     match error {
         AssetsError::NotFound | AssetsError::BlobNotFound => not_found(),
         AssetsError::InUse => plain(StatusCode::CONFLICT, "ASSET_IN_USE", error.to_string()),
+        AssetsError::QuotaExceeded { limit_bytes } => plain(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "STORAGE_QUOTA_EXCEEDED",
+            over_quota(*limit_bytes),
+        ),
         AssetsError::HashMismatch { .. } | AssetsError::KeyReused(_) | AssetsError::Store(_) => {
             fault()
         }
     }
+}
+
+fn over_quota(limit: u64) -> String {
+    format!(
+        "files and graphs of the account may have {limit} bytes together, and this does not fit; \
+         delete files, or wait until jobs and files expire"
+    )
 }
 
 /// References to assets that are not there, as errors of the nodes that name them.

@@ -79,7 +79,7 @@ pub(super) async fn mask(call: &Call<'_>, body: Body) -> Result<Response<Body>, 
     let file = form.file.ok_or_else(no_file)?;
     let name = file.name.clone();
     // Without a record nobody can read the mask itself, and a sweep takes it away.
-    let mask = commit(file.writer).await?;
+    let mask = commit(call, file.writer).await?;
     let made = call
         .v1
         .image_tools
@@ -163,10 +163,16 @@ async fn store(call: &Call<'_>, file: File) -> Result<Stored, ApiError> {
     let (assets, now) = (&call.service.assets, call.service.clock.now());
     let path: FilePath = file.name.parse().map_err(|_| no_file())?;
     // Looked at before it becomes a record: what is refused is nowhere to be found.
-    let blob = commit(file.writer).await?;
-    let media_type = probe(call, blob).await?;
-    let query = asset_store::AssetQuery::Upload(path.clone());
+    let (mut writer, query) = (file.writer, asset_store::AssetQuery::Upload(path.clone()));
+    let blob = writer.finish().await.map_err(store_failed)?;
     let known = assets.find(call.account(), &query, now).await?;
+    let known = known.filter(|known| known.hash == blob.hash);
+    let blob = match known {
+        // It is there, and takes no more room.
+        Some(_) => writer.commit().await.map_err(store_failed)?,
+        None => commit(call, writer).await?,
+    };
+    let media_type = probe(call, blob).await?;
     let upload = Upload {
         id: AssetId(Uuid::now_v7()),
         account: call.account().clone(),
@@ -177,8 +183,11 @@ async fn store(call: &Call<'_>, file: File) -> Result<Stored, ApiError> {
         key: None,
     };
     let asset = match known {
-        Some(known) if known.hash == blob.hash => known,
-        Some(_) | None => assets.keep(blob, upload, now).await?.asset,
+        Some(known) => known,
+        None => {
+            let within = assets.within(call.standing.tier.stored_bound());
+            within.keep(blob, upload, now).await?.asset
+        }
     };
     Ok(Stored {
         name: content_name(asset.hash, &file.name, media_type),
@@ -186,9 +195,18 @@ async fn store(call: &Call<'_>, file: File) -> Result<Stored, ApiError> {
     })
 }
 
-/// Makes bytes durable, under no record yet.
-async fn commit(mut writer: Box<dyn BlobWriter>) -> Result<Blob, ApiError> {
-    writer.finish().await.map_err(store_failed)?;
+/// Makes bytes durable, under no record yet, if the account has room for one.
+async fn commit(call: &Call<'_>, mut writer: Box<dyn BlobWriter>) -> Result<Blob, ApiError> {
+    let blob = writer.finish().await.map_err(store_failed)?;
+    let assets = call
+        .service
+        .assets
+        .within(call.standing.tier.stored_bound());
+    let room = assets.room(call.account(), false).await?;
+    if room.is_some_and(|room| blob.size_bytes > room) {
+        let limit_bytes = call.standing.tier.stored_bytes;
+        return Err(AssetsError::QuotaExceeded { limit_bytes }.into());
+    }
     writer.commit().await.map_err(store_failed)
 }
 

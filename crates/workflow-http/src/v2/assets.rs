@@ -79,6 +79,7 @@ pub(crate) async fn create_from_hash(
         .service
         .assets
         .keeping(kept)
+        .within(call.standing.tier.stored_bound())
         .from_hash(upload, hash, call.now)
         .await?;
     Ok(created_answer(

@@ -298,6 +298,7 @@ fn of_assets(error: &AssetsError) -> Answer {
             "the asset is in use and cannot be deleted now; try again later",
         ),
         AssetsError::KeyReused(id) => key_reused("asset_id", &id.to_string()),
+        AssetsError::QuotaExceeded { limit_bytes } => over_quota(*limit_bytes),
         AssetsError::Store(_) => fault(),
     }
 }
@@ -340,6 +341,16 @@ fn of_jobs(error: &JobsError) -> Answer {
             "the queue is full; try again after the seconds that `Retry-After` tells",
         )
         .with(RETRY_AFTER, HeaderValue::from(*retry_after_s)),
+        JobsError::RateLimited(used_up) => plain(
+            StatusCode::TOO_MANY_REQUESTS,
+            "rate_limited",
+            error.to_string(),
+        )
+        .with(
+            RETRY_AFTER,
+            HeaderValue::from(used_up.retry_after.as_secs()),
+        ),
+        JobsError::StorageQuota { limit_bytes } => over_quota(*limit_bytes),
         JobsError::NotReady { retry_after_s } => plain(
             StatusCode::TOO_MANY_REQUESTS,
             "deployment_not_ready",
@@ -447,6 +458,18 @@ fn too_large(limit: u64) -> Answer {
         StatusCode::PAYLOAD_TOO_LARGE,
         "payload_too_large",
         format!("this is larger than the {limit} bytes that are taken; send less"),
+    )
+    .details(json!({ "limit_bytes": limit }))
+}
+
+fn over_quota(limit: u64) -> Answer {
+    plain(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "storage_quota_exceeded",
+        format!(
+            "files and graphs of the account may have {limit} bytes together, and this does not fit; \
+             delete files, or wait until jobs and files expire"
+        ),
     )
     .details(json!({ "limit_bytes": limit }))
 }

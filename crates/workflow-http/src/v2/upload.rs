@@ -68,7 +68,12 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
     let form = form.map_err(too_large)?;
     // Kept until the record is there.
     let _place = call.uploads.begin(&call.standing.account).await?;
-    let form = Form::read(form, call).await.map_err(too_large)?;
+    let assets = call
+        .service
+        .assets
+        .within(call.standing.tier.stored_bound());
+    let room = assets.room(&call.standing.account, key.is_some()).await?;
+    let form = Form::read(form, call, room).await.map_err(too_large)?;
 
     let missing = |name: &'static str| field(name, "a part of the form; it is missing");
     let file = form.file.ok_or_else(|| missing("file"))?;
@@ -91,7 +96,7 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
     // An upload may take its time: it is kept from its end on and not from its beginning.
     let now = call.service.clock.now();
     let kept = call.standing.tier.upload_retention;
-    let assets = call.service.assets.keeping(kept);
+    let assets = assets.keeping(kept);
     let created = assets
         .finish(file, upload, expected.transpose()?, now)
         .await?;
@@ -99,7 +104,12 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
 }
 
 impl Form {
-    async fn read(mut parts: Multipart, call: &Call<'_>) -> Result<Self, ApiError> {
+    /// Reads a form whose file may have so many bytes.
+    async fn read(
+        mut parts: Multipart,
+        call: &Call<'_>,
+        room: Option<u64>,
+    ) -> Result<Self, ApiError> {
         let mut form = Self::default();
         while let Some(part) = parts.next_part().await? {
             let name = part.name().to_owned();
@@ -108,7 +118,7 @@ impl Form {
                 "file" if form.file.is_some() => return Err(twice("file")),
                 "file" => {
                     form.part_type = part.content_type().filter(is_known).map(str::to_owned);
-                    form.file = Some(store(part, call).await?);
+                    form.file = Some(store(part, call, room).await?);
                 }
                 "content_type" => {
                     once(&mut form.content_type, part.text().await?, "content_type")?;
@@ -127,13 +137,23 @@ impl Form {
     }
 }
 
-/// Hands the bytes of a part to the blob store as they come.
-async fn store(mut part: Part<'_>, call: &Call<'_>) -> Result<Box<dyn BlobWriter>, ApiError> {
+/// Hands the bytes of a part to the blob store as they come, as far as there is room for them.
+async fn store(
+    mut part: Part<'_>,
+    call: &Call<'_>,
+    room: Option<u64>,
+) -> Result<Box<dyn BlobWriter>, ApiError> {
     let mut writer = call.service.assets.begin().await?;
+    let mut taken = 0;
     while let Some(chunk) = part.chunk().await? {
         // A part may come with chunks of nothing, of which a store need not know what to make.
         if chunk.is_empty() {
             continue;
+        }
+        taken += chunk.len() as u64;
+        if room.is_some_and(|room| taken > room) {
+            let limit_bytes = call.standing.tier.stored_bytes;
+            return Err(asset_store::AssetsError::QuotaExceeded { limit_bytes }.into());
         }
         writer.write(chunk).await.map_err(store_failed)?;
     }

@@ -40,6 +40,7 @@ impl Run {
         let (code, exception) = match error {
             CommitError::Superseded => return RunError::Canceled(Some(step.id.clone())),
             CommitError::InvalidName => (JobErrorCode::NodeExecutionError, "ValueError"),
+            CommitError::StorageQuota => (JobErrorCode::StorageQuotaExceeded, "StorageQuotaError"),
             CommitError::BlobGone | CommitError::Store(_) => (JobErrorCode::EngineError, "OSError"),
         };
         if code == JobErrorCode::EngineError {

@@ -86,6 +86,8 @@ fn submission_at(
     }
     insert.body.placement.account_room = room;
     insert.bounds.account = bound;
+    // Room for a few bodies and outputs, of every second submission.
+    insert.body.placement.stored_bytes = (bound % 2 == 0).then_some(16 * u64::from(bound) + 2);
     insert.claim = key.map(|(digest, request)| KeyClaim {
         digest: [digest; 32],
         fingerprint: accounts::Fingerprint([request; 32]),
@@ -214,6 +216,16 @@ proptest! {
                 let expected = answer(&memory, &memory_records, call.clone(), number, now).await;
                 let answered = answer(&rows, &rows_records, call.clone(), number, now).await;
                 prop_assert_eq!(answered, expected, "{:?}", call);
+                let expected = memory_records.stored_bytes(&acme()).await.expect("memory");
+                let counted = rows_records.stored_bytes(&acme()).await.expect("an answer");
+                prop_assert_eq!(counted, expected, "{:?}", call);
+                let summed = rows.database.read(|rows| {
+                    let sum = "SELECT (SELECT ifnull(sum(size_bytes), 0) FROM assets)
+                        + (SELECT ifnull(sum(length(workflow) + length(origin)), 0) FROM job_bodies)";
+                    rows.query_row(sum, [], |row| row.get::<_, i64>(0))
+                });
+                let summed = summed.await.expect("a sum");
+                prop_assert_eq!(i64::try_from(counted), Ok(summed), "{:?}", call);
             }
             Ok(())
         })?;

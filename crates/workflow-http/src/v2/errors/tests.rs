@@ -37,6 +37,7 @@ fn samples() -> Vec<ApiError> {
         AssetsError::NotFound.into(),
         AssetsError::InUse.into(),
         AssetsError::KeyReused(AssetId(Uuid::nil())).into(),
+        AssetsError::QuotaExceeded { limit_bytes: 7 }.into(),
         AssetsError::Store("a path".into()).into(),
         JobsError::Graph(GraphError::NotAnObject).into(),
         JobsError::Graph(GraphError::UiFormat).into(),
@@ -44,6 +45,13 @@ fn samples() -> Vec<ApiError> {
         JobsError::MissingAsset(vec![reference]).into(),
         JobsError::KeyReused(JobId(Uuid::nil())).into(),
         JobsError::QueueFull { retry_after_s: 7 }.into(),
+        JobsError::RateLimited(accounts::UsedUp {
+            quota: 7,
+            span: "1m".to_owned(),
+            retry_after: std::time::Duration::from_secs(7),
+        })
+        .into(),
+        JobsError::StorageQuota { limit_bytes: 7 }.into(),
         JobsError::NotReady { retry_after_s: 7 }.into(),
         JobsError::Stopped.into(),
         JobsError::NotFound.into(),

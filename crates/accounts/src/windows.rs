@@ -1,4 +1,4 @@
-//! Quotas by time window: so many requests of an account in each span of time, reads included. Counted per process.
+//! Quotas by time window: so many requests of an account in each span of time. Counted per process.
 //!
 //! The windows of a span follow each other without a gap from the beginning of time, so the end of one is the same for
 //! everybody and every replica.
@@ -6,11 +6,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use accounts::{AccountId, RateWindow};
 use foldhash::HashMap;
 use jiff::Timestamp;
 
-use crate::RouterError;
+use crate::{AccountId, RateWindow};
 
 /// When this many accounts are counted, those whose windows are over are forgotten.
 const SWEEP_AT: usize = 1_024;
@@ -35,6 +34,18 @@ struct Count {
     requests: u32,
 }
 
+/// A window is used up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{quota} in {span} are used up")]
+pub struct UsedUp {
+    /// Most requests in the window.
+    pub quota: u32,
+    /// Its span as it is written, such as `1m`.
+    pub span: String,
+    /// Until the window ends: whole seconds, at least one.
+    pub retry_after: Duration,
+}
+
 impl Windows {
     /// Nothing counted.
     #[must_use]
@@ -51,7 +62,7 @@ impl Windows {
         account: &AccountId,
         windows: &[RateWindow],
         now: Timestamp,
-    ) -> Result<(), RouterError> {
+    ) -> Result<(), UsedUp> {
         if windows.is_empty() {
             return Ok(());
         }
@@ -82,9 +93,9 @@ impl Windows {
             }
         }
         if let Some((retry_after, window)) = used_up {
-            return Err(RouterError::RateLimited {
+            return Err(UsedUp {
                 quota: window.requests,
-                window: words(window),
+                span: words(window),
                 retry_after,
             });
         }
@@ -92,6 +103,19 @@ impl Windows {
             count.requests = count.requests.saturating_add(1);
         }
         Ok(())
+    }
+
+    /// Takes back a request that was counted at `counted_at`, where its windows still last.
+    pub fn give_back(&self, account: &AccountId, windows: &[RateWindow], counted_at: Timestamp) {
+        if windows.is_empty() {
+            return;
+        }
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for count in counted.accounts.get_mut(account).into_iter().flatten() {
+            if windows.contains(&count.window) && count.number == number(count.window, counted_at) {
+                count.requests = count.requests.saturating_sub(1);
+            }
+        }
     }
 }
 

@@ -14,12 +14,7 @@ fn windows(text: &str) -> std::sync::Arc<[RateWindow]> {
 fn refused(counted: &Windows, windows: &[RateWindow], now: i64) -> Option<(u64, String)> {
     match counted.count(&AccountId::local(), windows, second(now)) {
         Ok(()) => None,
-        Err(RouterError::RateLimited {
-            window,
-            retry_after,
-            ..
-        }) => Some((retry_after.as_secs(), window)),
-        Err(other) => panic!("{other:?}"),
+        Err(used_up) => Some((used_up.retry_after.as_secs(), used_up.span)),
     }
 }
 
@@ -88,4 +83,23 @@ fn changed_windows_count_anew() {
     assert!(refused(&counted, &windows("1/1m"), 0).is_some());
     assert_eq!(refused(&counted, &windows("2/1m"), 0), None);
     assert_eq!(refused(&counted, &[], 0), None);
+}
+
+#[test]
+fn a_request_that_is_given_back_was_never_counted() {
+    let (counted, windows) = (Windows::new(), windows("1/1m,5/1h"));
+    let account = AccountId::local();
+    for _ in 0..10 {
+        assert_eq!(refused(&counted, &windows, 60), None);
+        assert!(refused(&counted, &windows, 60).is_some());
+        counted.give_back(&account, &windows, second(60));
+    }
+    assert_eq!(refused(&counted, &windows, 60), None);
+    // Its minute is over, its hour is not.
+    assert_eq!(refused(&counted, &windows, 120), None);
+    counted.give_back(&account, &windows, second(60));
+    assert_eq!(
+        refused(&counted, &windows, 120),
+        Some((60, "1m".to_owned()))
+    );
 }
