@@ -10,6 +10,7 @@ pub mod client;
 pub mod clients;
 pub mod disk;
 pub mod engine;
+pub mod fair;
 pub mod machine;
 pub mod report;
 pub mod router;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use crate::bench::{self, engine, router, v2};
+use crate::bench::{self, engine, fair, router, v2};
 use crate::{ci, crash, repository_root, tidy};
 
 /// One command with its options.
@@ -22,6 +22,9 @@ pub enum Command {
     /// A process of clients, started by a bench; takes its plan from standard input.
     #[command(hide = true)]
     BenchClient,
+    /// A process of the bench of fairness; takes its role from standard input.
+    #[command(hide = true)]
+    BenchFairRole,
     /// A partner that a bench of the router calls.
     #[command(hide = true)]
     BenchPartner,
@@ -42,6 +45,8 @@ pub enum Bench {
     Engine(engine::Options),
     /// The model router, beside nginx and a plain proxy.
     Router(router::Options),
+    /// What one account feels while another attacks.
+    Fair(fair::Options),
 }
 
 impl Command {
@@ -56,8 +61,10 @@ impl Command {
             Self::Bench(Bench::V2(options)) => v2::run(repository_root(), &options, out),
             Self::Bench(Bench::Engine(options)) => engine::run(repository_root(), &options, out),
             Self::Bench(Bench::Router(options)) => router::run(repository_root(), &options, out),
+            Self::Bench(Bench::Fair(options)) => fair::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
             Self::BenchClient => bench::client::main(out),
+            Self::BenchFairRole => fair::roles::main(out),
             Self::BenchPartner => router::partner::main(out),
             Self::BenchProxy { partner } => router::proxy::main(partner, out),
         }

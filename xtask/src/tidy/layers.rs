@@ -174,7 +174,8 @@ pub const LAYERS: &[Layer] = &[
             "store-local",
         ],
     },
-    layer("xtask", Room::Tool, &[]),
+    // The bench of fairness attacks with what the tests attack with.
+    layer("xtask", Room::Tool, &["it"]),
 ];
 
 /// Returns the line of a package.
