@@ -5,6 +5,7 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+mod bad_day;
 mod cross;
 mod documents;
 mod edge;

@@ -131,13 +131,14 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             host_names: server.host_names(),
             probe: workflow_server::probe(&stack, &leave.leaving),
             metrics: Arc::new(metrics),
+            notes: stack.sweeps().notes(),
             requests,
         },
         identity: identity.clone(),
     };
     Ok(App {
         partners: router.welcome(),
-        calls: router.start().await?,
+        calls: router.start(stack.sweeps()).await?,
         offering,
         server: Server {
             listening,

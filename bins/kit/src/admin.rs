@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use accounts::{AccountAdmin, Accounts};
-use asset_store::AssetRecords;
+use asset_store::{AssetRecords, SweepStates};
 
 use crate::program::Failure;
 
@@ -33,6 +33,8 @@ pub struct AdminPorts {
     pub admin: Arc<dyn AccountAdmin>,
     /// Holds assets, where the installation has any.
     pub records: Option<Arc<dyn AssetRecords>>,
+    /// Confirms sweeps that were held.
+    pub sweeps: Arc<dyn SweepStates>,
 }
 
 /// Why a command could not open the installation by itself.

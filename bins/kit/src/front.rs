@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::metrics::{self, HttpMetrics, Metrics};
+use crate::sweeps::Notes;
 
 /// Looks at the server: brings up to date what metrics only show, and answers why it cannot serve; nothing when it can.
 pub type Probe = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Vec<String>> + Send>> + Send + Sync>;
@@ -55,6 +56,8 @@ pub struct Endpoints {
     pub probe: Probe,
     /// What is shown.
     pub metrics: Arc<Metrics>,
+    /// What is told beside readiness, and is no reason against it.
+    pub notes: Notes,
     /// Counts the requests that are answered here.
     pub requests: HttpMetrics,
 }
@@ -133,7 +136,11 @@ impl Endpoints {
                     true => (StatusCode::OK, "ready"),
                     false => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
                 };
-                let body = json!({"status": word, "reasons": reasons});
+                let mut body = json!({"status": word, "reasons": reasons});
+                let notes = self.notes.list();
+                if !notes.is_empty() {
+                    body["notes"] = notes.into();
+                }
                 reply(status, "application/json", body.to_string())
             }
             Question::Metrics => {

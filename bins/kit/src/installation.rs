@@ -108,6 +108,7 @@ pub fn admin_ports(store: &Store, keeps: Keeps) -> AdminPorts {
             Keeps::Assets => Some(Arc::new(store.records())),
             Keeps::NoAssets => None,
         },
+        sweeps: Arc::new(store.records()),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod machine;
 pub mod metrics;
 pub mod program;
 pub mod signals;
+pub mod sweeps;
 pub mod threads;
 
 #[cfg(all(feature = "jemalloc", unix))]

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::installation::{self, Keeps};
 use kit::metrics::{HttpMetrics, Metrics};
+use kit::sweeps::Sweeps;
 use kit::{Endpoints, Front, ListenError, Listening, MetricsListening, Server};
 use router_http::RouterApi;
 use store_local::{MinFree, OpenError, ReserveOptions, Store};
@@ -79,6 +80,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let identity = config.server.access.identity(accounts.clone())?;
     let stack = RouterStack::open(&store, accounts, &config.router, &mut metrics, &requests);
     let stack = stack.await?;
+    let sweeps = Sweeps::register(Arc::new(store.records()), &mut metrics);
     let front = Front {
         api: stack.api(&config.server, identity.clone())?,
         endpoints: Endpoints {
@@ -86,6 +88,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             host_names: config.server.host_names(),
             probe: probe(&store, &listening.leave().leaving),
             metrics: Arc::new(metrics),
+            notes: sweeps.notes(),
             requests,
         },
         identity: identity.clone(),
@@ -101,7 +104,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     };
     Ok(App {
         welcome: stack.welcome(),
-        background: stack.start().await?,
+        background: stack.start(sweeps).await?,
         store,
         server,
         grace: config.server.drain_grace,

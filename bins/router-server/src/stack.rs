@@ -12,6 +12,7 @@ use identity::Identity;
 use jiff::Timestamp;
 use kit::config::ServerConfig;
 use kit::metrics::{HttpMetrics, Metrics};
+use kit::sweeps::{Passes, SweepName, Sweeps};
 use kit::threads::LargeWork;
 use providers::{Kind, PartnerStatus};
 use router_core::{
@@ -181,7 +182,7 @@ impl RouterStack {
     ///
     /// # Errors
     /// If the rows cannot be read.
-    pub async fn start(self) -> Result<Background, RouterStackError> {
+    pub async fn start(self, sweeps: Sweeps) -> Result<Background, RouterStackError> {
         let stop = CancellationToken::new();
         let taken_up = self.router.take_up().await?;
         if !taken_up.is_empty() {
@@ -195,6 +196,7 @@ impl RouterStack {
             calls: self.calls,
             timer: self.timer,
             retention: self.settings.call_retention,
+            sweeps,
         };
         let keepers = vec![
             tokio::spawn(self.source.keep_fresh(self.router, stop.clone())),
@@ -267,14 +269,20 @@ struct Sweep {
     calls: Arc<dyn Calls>,
     timer: Arc<dyn Timer>,
     retention: jiff::SignedDuration,
+    sweeps: Sweeps,
 }
 
 impl Sweep {
     async fn run(self, stop: CancellationToken) {
+        let mut passes = Passes::of(SweepName::Calls);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.timer.sleep(SWEEP_INTERVAL) => {}
+            }
+            let admitted = self.sweeps.admit(&mut passes, self.timer.now()).await;
+            if admitted.is_none() {
+                continue;
             }
             // A panic in a store is a bug that must not end the sweeping.
             let swept = std::panic::AssertUnwindSafe(self.once()).catch_unwind();

@@ -15,6 +15,7 @@ use hyper_kit::{ServerLimits, ServerStats, serve};
 use jiff::Timestamp;
 use kit::config::Settings;
 use kit::metrics::{HttpMetrics, Metrics};
+use kit::sweeps::Sweeps;
 use providers::{Builtin, Fault, Kind, KindFolder, KindPartner};
 use router_core::{
     Answer, Charge, ChargesOnPolicyRejection, Collected, Done, Failure, Handle, Model,
@@ -151,7 +152,8 @@ impl House {
         let stack = stack.await.expect("a router");
         let identity = config.server.access.identity(accounts).expect("a token");
         let api = stack.api(&config.server, identity).expect("an API");
-        let background = stack.start().await.expect("nothing to take up");
+        let sweeps = Sweeps::register(Arc::new(store.records()), &mut metrics);
+        let background = stack.start(sweeps).await.expect("nothing to take up");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel();

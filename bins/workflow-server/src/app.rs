@@ -76,6 +76,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             host_names: config.server.host_names(),
             probe: probe(&stack, &leave.leaving),
             metrics: Arc::new(metrics),
+            notes: stack.sweeps().notes(),
             requests,
         },
         identity: identity.clone(),

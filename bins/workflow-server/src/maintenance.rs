@@ -1,19 +1,17 @@
 //! Deletes what is past its time: jobs, records, then bytes that nothing refers to.
 //!
 //! What is past its time reads as gone before it is deleted, so nothing waits for a sweep, and a sweep that fails or is cut
-//! off simply leaves more for the next one. A clock that jumps must not cost anybody a file: a pass that finds the clock far
-//! from where it was deletes nothing, and the next one believes it.
+//! off simply leaves more for the next one. A clock that jumps, or rows that were lost, must not cost anybody a file: each pass
+//! asks [`Sweeps`] first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use asset_store::Assets;
-use jiff::{SignedDuration, Timestamp};
+use asset_store::{Assets, ReleasedBlobs};
+use jiff::Timestamp;
+use kit::sweeps::{Passes, SweepName, Sweeps};
 use tokio_util::sync::CancellationToken;
 use workflow_core::{Jobs, Timer};
-
-/// How far the clock may move between two passes without looking as if it jumped.
-const PLAUSIBLE: SignedDuration = SignedDuration::from_hours(24);
 
 /// The loop that sweeps.
 pub(crate) struct Maintenance {
@@ -21,6 +19,10 @@ pub(crate) struct Maintenance {
     pub(crate) jobs: Jobs,
     /// Assets of all accounts.
     pub(crate) assets: Assets,
+    /// Blobs that records let go.
+    pub(crate) released: Arc<dyn ReleasedBlobs>,
+    /// Whether a pass may delete.
+    pub(crate) sweeps: Sweeps,
     /// Its clock.
     pub(crate) timer: Arc<dyn Timer>,
     /// The pause between two passes.
@@ -30,13 +32,11 @@ pub(crate) struct Maintenance {
 impl Maintenance {
     /// Sweeps now and then until `stop` fires.
     pub(crate) async fn run(&self, stop: &CancellationToken) {
-        let mut clock = ClockWatch::default();
+        let mut passes = Passes::of(SweepName::Assets);
         loop {
             let now = self.timer.now();
-            if clock.is_plausible(now) {
-                self.pass(now).await;
-            } else {
-                tracing::warn!(%now, "the clock jumped; deleting nothing before it is confirmed by the next pass");
+            if let Some(confirmed) = self.sweeps.admit(&mut passes, now).await {
+                self.pass(now, confirmed).await;
             }
             tokio::select! {
                 () = self.timer.sleep(self.interval) => {}
@@ -45,7 +45,7 @@ impl Maintenance {
         }
     }
 
-    async fn pass(&self, now: Timestamp) {
+    async fn pass(&self, now: Timestamp, confirmed: bool) {
         match self.jobs.sweep(now).await {
             Ok(0) => {}
             Ok(jobs) => tracing::info!(jobs, "deleted expired jobs"),
@@ -57,13 +57,17 @@ impl Maintenance {
                 );
             }
         }
-        match self.assets.sweep(now).await {
-            Ok(report) if report.records + report.blobs == 0 => {}
-            Ok(report) => tracing::info!(
-                records = report.records,
-                blobs = report.blobs,
-                "deleted expired records and unused bytes"
-            ),
+        match self.assets.sweep(&*self.released, now, confirmed).await {
+            Ok(report) => {
+                self.sweeps.show_unnamed(report.held_back);
+                if report.records + report.blobs > 0 {
+                    tracing::info!(
+                        records = report.records,
+                        blobs = report.blobs,
+                        "deleted expired records and unused bytes"
+                    );
+                }
+            }
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(
@@ -75,41 +79,10 @@ impl Maintenance {
     }
 }
 
-/// Remembers where the clock was.
-#[derive(Debug, Default)]
-struct ClockWatch {
-    last: Option<Timestamp>,
-}
-
-impl ClockWatch {
-    /// Whether the clock is not far from where it was when this was last asked. Nothing is known at the first time.
-    fn is_plausible(&mut self, now: Timestamp) -> bool {
-        let last = self.last.replace(now);
-        last.is_none_or(|last| now.duration_since(last).abs() <= PLAUSIBLE)
-    }
-}
-
 impl std::fmt::Debug for Maintenance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Maintenance")
             .field("interval", &self.interval)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_that_jumps_is_believed_at_the_second_look() {
-        let mut clock = ClockWatch::default();
-        let start = Timestamp::from_second(1_000_000_000).expect("in range");
-        let after = |hours| start + SignedDuration::from_hours(hours);
-        assert!(clock.is_plausible(start));
-        assert!(clock.is_plausible(after(24)));
-        assert!(!clock.is_plausible(after(24 * 365)), "a year later");
-        assert!(clock.is_plausible(after(24 * 365)), "confirmed");
-        assert!(!clock.is_plausible(start), "back again");
     }
 }

@@ -15,6 +15,7 @@ use identity::Sessions;
 use kit::admin::AdminPorts;
 use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
+use kit::sweeps::Sweeps;
 use kit::threads::LargeWork;
 use store_local::{DatabaseError, OpenError, Store};
 use tokio_util::sync::CancellationToken;
@@ -55,6 +56,7 @@ pub struct Stack {
     /// The clock.
     pub timer: Arc<dyn Timer>,
     store: Store,
+    sweeps: Sweeps,
     ports: JobPorts,
     pace: Arc<Pace>,
     metrics: JobMetrics,
@@ -138,6 +140,7 @@ impl Stack {
         let native = NativeEngine::new(blobs, engine_config).map_err(StackError::Engine)?;
         let engine: Arc<dyn Engine> = Arc::new(native.clone());
 
+        let sweeps = Sweeps::register(Arc::new(store.records()), metrics);
         let metrics = JobMetrics::register(metrics);
         let rows = Arc::new(store.jobs());
         let ports = JobPorts {
@@ -162,6 +165,7 @@ impl Stack {
             timer: Arc::new(timer),
             accounts: Arc::new(accounts),
             store,
+            sweeps,
             ports,
             pace,
             metrics,
@@ -190,6 +194,8 @@ impl Stack {
         let maintenance = Maintenance {
             jobs: self.jobs.clone(),
             assets: self.assets.clone(),
+            released: Arc::new(self.store.records()),
+            sweeps: self.sweeps.clone(),
             timer: self.timer.clone(),
             interval: self.limits.sweep_interval,
         };
@@ -211,6 +217,12 @@ impl Stack {
     #[must_use]
     pub fn admin(&self) -> AdminPorts {
         installation::admin_ports(&self.store, Keeps::Assets)
+    }
+
+    /// Whether its sweeps may delete.
+    #[must_use]
+    pub fn sweeps(&self) -> Sweeps {
+        self.sweeps.clone()
     }
 
     /// What is counted.

@@ -5,6 +5,7 @@
 
 mod blobs;
 mod records;
+mod sweeps;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use blobs::blob_store;
 pub use records::{asset_records, file_names};
+pub use sweeps::sweeps;
 
 /// A clock that stands still until it is moved. Clones are one clock.
 #[derive(Clone, Debug)]

@@ -14,6 +14,7 @@ mod link;
 mod memory;
 mod records;
 mod retention;
+mod sweep;
 
 pub mod contract;
 
@@ -30,3 +31,6 @@ pub use records::{
     RecordsError, Removal,
 };
 pub use retention::Retention;
+pub use sweep::{
+    Admission, HOLD, PLAUSIBLE_JUMP, ReleasedBlobs, SweepName, SweepState, SweepStates,
+};

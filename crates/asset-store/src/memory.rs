@@ -28,5 +28,6 @@ mod tests {
             (records.clone(), records)
         })
         .await;
+        contract::sweeps(|| Arc::new(MemoryRecords::new())).await;
     }
 }

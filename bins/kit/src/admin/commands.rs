@@ -19,10 +19,10 @@ use crate::program::{self, Failure};
 /// How often another key is tried where one of its id is there already.
 const TRIES: usize = 4;
 
-/// The subcommands `account`, `key`, `token` and, for installations that keep assets, `asset`.
+/// The subcommands `account`, `key`, `token`, `sweep` and, for installations that keep assets, `asset`.
 #[must_use]
 pub fn commands(assets: bool) -> Vec<Command> {
-    let mut commands = vec![account(), key(), token::command()];
+    let mut commands = vec![account(), key(), token::command(), sweep()];
     if assets {
         commands.push(asset());
     }
@@ -138,6 +138,12 @@ async fn perform(
                 let account = keys.first().map_or("", |key| &key.account);
                 say(&format!("key {} of {account} is revoked", id()));
             }
+        }
+        ["sweep", "confirm"] => {
+            done(client, Request::ConfirmSweeps).await?;
+            say(
+                "the next sweep deletes what is past its time or unused, whatever the clock says and however much it is",
+            );
         }
         ["asset", "hold", word] => {
             let held = *word == "add";
@@ -384,6 +390,13 @@ fn asset() -> Command {
         .subcommand(word("add", "Keeps an asset until the hold is removed"))
         .subcommand(word("remove", "Lets an asset be deleted and expire again"));
     group("asset", "Keeps assets").subcommand(hold)
+}
+
+fn sweep() -> Command {
+    let confirm = Command::new("confirm").about(
+        "Lets the next sweep delete after the clock jumped or rows seem to be lost; see /ready",
+    );
+    group("sweep", "Deletes what is past its time").subcommand(confirm)
 }
 
 /// What a new credential may be used for.

@@ -121,6 +121,11 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             let key = revoked.map_err(of_key(&id))?;
             Ok(Answer::Keys(vec![key_body(&key, now)]))
         }
+        Request::ConfirmSweeps => {
+            let confirmed = ports.sweeps.confirm().await;
+            confirmed.map_err(|error| fault(&error))?;
+            Ok(Answer::Done)
+        }
         Request::HoldAsset { id, held } => {
             let records = ports.records.as_ref();
             let records = records.ok_or_else(|| refused("this installation keeps no assets"))?;

@@ -22,6 +22,7 @@ fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
         accounts: store.clone(),
         admin: store.clone(),
         records: Some(Arc::new(MemoryRecords::new())),
+        sweeps: Arc::new(MemoryRecords::new()),
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) enum Request {
     RevokeKey { id: String },
     /// Keeps an asset, or lets it go.
     HoldAsset { id: String, held: bool },
+    /// Lets the next pass of every sweep delete what it finds.
+    ConfirmSweeps,
 }
 
 /// What comes back.

@@ -41,6 +41,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
                 Box::pin(async move { complaints })
             }),
             metrics: Arc::new(metrics),
+            notes: Notes::default(),
             requests,
         },
         identity: Identity::token(accounts, AccountId::local(), &token),

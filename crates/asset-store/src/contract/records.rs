@@ -87,12 +87,12 @@ pub async fn file_names(fresh: impl Fn() -> (Arc<dyn AssetRecords>, Arc<dyn File
 }
 
 /// Seconds after the start of the suite.
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     let by = SignedDuration::from_secs(seconds);
     start().checked_add(by).expect("in range")
 }
 
-fn account(name: &str) -> AccountId {
+pub(super) fn account(name: &str) -> AccountId {
     name.parse().expect("the suite uses valid names")
 }
 
@@ -101,7 +101,7 @@ fn path(text: &str) -> FilePath {
 }
 
 /// A record of `acme` that lives for 100 seconds; the bytes name the content.
-fn asset(id: u128, bytes: &[u8], file_path: Option<&str>) -> Asset {
+pub(super) fn asset(id: u128, bytes: &[u8], file_path: Option<&str>) -> Asset {
     Asset {
         id: AssetId(Uuid::from_u128(id)),
         account: account("acme"),
@@ -144,7 +144,7 @@ async fn insert(
         .expect("the store answers")
 }
 
-async fn upload(records: &dyn AssetRecords, asset: &Asset) -> InsertOutcome {
+pub(super) async fn upload(records: &dyn AssetRecords, asset: &Asset) -> InsertOutcome {
     insert(records, asset, InsertRule::Upload, None, at(0)).await
 }
 

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use accounts::{AccountId, Fingerprint};
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
-    InsertOutcome, InsertRule, KeyClaim, RecordsError, Removal, Retention,
+    Admission, Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
+    InsertOutcome, InsertRule, KeyClaim, RecordsError, ReleasedBlobs, Removal, Retention,
+    SweepName, SweepState, SweepStates,
 };
 
 /// A record store that forgets everything with the process. Clones share their records, so that another store in memory can
@@ -27,6 +28,8 @@ pub struct RecordRows {
     positions: HashMap<AssetId, u64>,
     holds: HashMap<AssetId, HashSet<Hold>>,
     keys: HashMap<(AccountId, [u8; 32]), ClaimedKey>,
+    released: HashSet<BlobHash>,
+    sweeps: HashMap<SweepName, SweepState>,
     made: u64,
     /// Bytes of records, and of what jobs keep beside them.
     stored: HashMap<AccountId, u64>,
@@ -262,6 +265,7 @@ impl RecordRows {
             && let Some(asset) = self.assets.remove(&position)
         {
             self.take_stored(&asset.account, asset.size_bytes);
+            self.released.insert(asset.hash);
         }
         self.holds.remove(&id);
         self.keys.retain(|_, key| key.asset != id);
@@ -339,5 +343,41 @@ impl AssetRecords for MemoryRecords {
 
     async fn unreferenced(&self, hashes: &[BlobHash]) -> Result<Vec<BlobHash>, RecordsError> {
         Ok(self.with(|rows| rows.unreferenced(hashes)))
+    }
+}
+
+#[async_trait]
+impl ReleasedBlobs for MemoryRecords {
+    async fn among(&self, hashes: &[BlobHash]) -> Result<Vec<BlobHash>, RecordsError> {
+        Ok(self.with(|rows| {
+            let released = hashes.iter().filter(|hash| rows.released.contains(hash));
+            released.copied().collect()
+        }))
+    }
+
+    async fn forget(&self, hashes: &[BlobHash]) -> Result<(), RecordsError> {
+        self.with(|rows| rows.released.retain(|hash| !hashes.contains(hash)));
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl SweepStates for MemoryRecords {
+    async fn admit(
+        &self,
+        sweep: SweepName,
+        now: Timestamp,
+        running: SignedDuration,
+    ) -> Result<Admission, RecordsError> {
+        Ok(self.with(|rows| rows.sweeps.entry(sweep).or_default().admit(now, running)))
+    }
+
+    async fn confirm(&self) -> Result<(), RecordsError> {
+        self.with(|rows| {
+            for sweep in SweepName::ALL {
+                rows.sweeps.entry(sweep).or_default().confirmed = true;
+            }
+        });
+        Ok(())
     }
 }

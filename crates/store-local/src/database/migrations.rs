@@ -15,7 +15,13 @@ const AGGREGATES: &[(&str, &[&str])] = &[
         "assets",
         &[include_str!("../../migrations/assets/0001.sql")],
     ),
-    ("blobs", &[include_str!("../../migrations/blobs/0001.sql")]),
+    (
+        "blobs",
+        &[
+            include_str!("../../migrations/blobs/0001.sql"),
+            include_str!("../../migrations/blobs/0002.sql"),
+        ],
+    ),
     (
         "accounts",
         &[

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use asset_store::{InsertRule, KeyClaim, MemoryRecords, contract};
+use asset_store::{
+    Admission, HOLD, InsertRule, KeyClaim, MemoryRecords, SweepName, SweepStates, contract,
+};
+use jiff::SignedDuration;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -37,6 +40,36 @@ async fn names_in_rows_keep_the_contract() {
         (records.clone(), records)
     })
     .await;
+}
+
+#[tokio::test]
+async fn sweeps_in_rows_keep_the_contract() {
+    let roots = Mutex::new(Vec::new());
+    contract::sweeps(|| {
+        let (root, records) = records();
+        roots.lock().expect("no panic").push(root);
+        Arc::new(records)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hold_outlives_the_process() {
+    let (root, records) = records();
+    let admit = async |records: &SqliteRecords, second| {
+        let now = Timestamp::from_second(second).expect("in range");
+        let admission = records.admit(SweepName::Assets, now, SignedDuration::ZERO);
+        admission.await.expect("an answer")
+    };
+    let day = 24 * 3600;
+    let admitted = Admission::Admitted { confirmed: false };
+    assert_eq!(admit(&records, 0).await, admitted);
+    drop(records);
+    for start in 1..3 {
+        let store = Store::open(root.path()).expect("the store again");
+        let admission = admit(&store.records(), 400 * day + start).await;
+        assert_eq!(admission, Admission::Held { left: HOLD });
+    }
 }
 
 #[tokio::test]
