@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::body::Body;
 use connect::Connector;
-use http1::Message;
+use http1::{Message, Unanswered};
 use policy::Target;
 use pool::{Line, Pool};
 
@@ -38,6 +38,10 @@ pub use tls::ExtraCaError;
 
 /// How often a request that a closing connection did not begin to send is sent over another one.
 const MORE_TRIES: u32 = 2;
+
+/// How long an unused connection is kept unless its owner says otherwise. Servers and load balancers close theirs after 20 s
+/// and more; who closes first never sends a request into a connection that is being closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a client is made of.
 #[derive(Debug, Clone)]
@@ -52,7 +56,7 @@ pub struct ClientConfig {
     pub connect_timeout: Duration,
     /// How many unused connections are kept for each host.
     pub idle_per_host: usize,
-    /// How long an unused connection is kept.
+    /// How long an unused connection is kept: less than servers keep theirs.
     pub idle_timeout: Duration,
     /// The `User-Agent` of requests that have none.
     pub user_agent: Option<HeaderValue>,
@@ -74,7 +78,7 @@ impl Default for ClientConfig {
             extra_ca_pem: None,
             connect_timeout: Duration::from_secs(10),
             idle_per_host: 8,
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: IDLE_TIMEOUT,
             user_agent: None,
         }
     }
@@ -123,7 +127,7 @@ impl Client {
         }
         // What is waited for holds the request no longer than it takes to write it.
         match self.pool.kept(target) {
-            Ok(Line::Http1(lease)) => http1::exchange(Message::new(request, lease)).boxed(),
+            Ok(Line::Http1(lease)) => self.exchange(Message::new(request, lease)).boxed(),
             Ok(Line::Http2(sender)) => self.share(sender, request).boxed(),
             Err(target) => self.connect(target, Box::new(request)).boxed(),
         }
@@ -136,8 +140,39 @@ impl Client {
         request: Box<Request<Body>>,
     ) -> Result<Response<Body>, FetchError> {
         match self.pool.connect(target).boxed().await? {
-            Line::Http1(lease) => http1::exchange(Message::new(*request, lease)).await,
+            Line::Http1(lease) => self.exchange(Message::new(*request, lease)).await,
             Line::Http2(sender) => self.share(sender, *request).boxed().await,
+        }
+    }
+
+    /// Sends a request over a connection of its own, and over another one if that closed before a byte of it was written.
+    async fn exchange(&self, message: Message) -> Result<Response<Body>, FetchError> {
+        match http1::exchange(message).await {
+            Ok(answer) => Ok(answer),
+            Err(Unanswered::Failed(error)) => Err(error),
+            Err(Unanswered::Unsent(message, _)) => self.again(message).boxed().await,
+        }
+    }
+
+    /// Sends a request that was not begun to be sent over a new connection.
+    async fn again(&self, mut message: Box<Message>) -> Result<Response<Body>, FetchError> {
+        let mut tries_left = MORE_TRIES;
+        loop {
+            let target = message.target().clone();
+            let lease = match self.pool.connect(target).await? {
+                Line::Http1(lease) => lease,
+                Line::Http2(_) => {
+                    let cause = "the host changed its protocol".to_owned();
+                    return Err(FetchError::Broken { cause });
+                }
+            };
+            message = match http1::exchange(message.over(lease)).await {
+                Ok(answer) => return Ok(answer),
+                Err(Unanswered::Unsent(message, _)) if tries_left > 1 => message,
+                Err(Unanswered::Unsent(_, error)) => return Err(broken(&error)),
+                Err(Unanswered::Failed(error)) => return Err(error),
+            };
+            tries_left -= 1;
         }
     }
 
@@ -159,7 +194,7 @@ impl Client {
             tries_left -= 1;
             let target = self.policy.target(request.uri())?;
             sender = match self.pool.connect(target).await? {
-                Line::Http1(lease) => return http1::exchange(Message::new(request, lease)).await,
+                Line::Http1(lease) => return self.exchange(Message::new(request, lease)).await,
                 Line::Http2(sender) => sender,
             };
         }

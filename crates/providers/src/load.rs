@@ -29,7 +29,7 @@ pub use kind::{Kind, KindFolder, KindPartner};
 pub use watch::Watch;
 
 /// How many unused connections are kept for each host of a partner: one more would be made anew for nearly every call of a
-/// busy moment, while an unused one costs a descriptor and some KiB for a minute.
+/// busy moment, while an unused one costs a descriptor and some KiB for a quarter of a minute.
 const IDLE_PER_PARTNER: usize = 256;
 
 /// What loading depends on besides the files.

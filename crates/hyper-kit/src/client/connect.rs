@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -103,13 +105,38 @@ impl Stream {
         }
     }
 
-    /// Whether the other side neither closed it nor sends anything, as is right while nothing was asked.
+    /// Whether the other side neither closed it nor sent anything, as is right while nothing was asked.
+    ///
+    /// The kernel is asked. What the runtime knows of a socket is as old as its last look at all of them: on a busy thread
+    /// that misses a connection which was closed a moment ago, and a request over it would be lost.
     pub(super) fn is_quiet(&mut self) -> bool {
-        let mut byte = [0];
-        let mut context = Context::from_waker(Waker::noop());
-        Pin::new(self)
-            .poll_read(&mut context, &mut ReadBuf::new(&mut byte))
-            .is_pending()
+        let tcp = match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+        };
+        let mut byte = [0_u8; 1];
+        let peeked = recv(tcp, &mut byte[..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        if peeked.err() != Some(Errno::AGAIN) {
+            return false;
+        }
+        match self {
+            Self::Plain(_) => true,
+            // What was decrypted already is not in the socket any more.
+            Self::Tls(tls) => {
+                let mut context = Context::from_waker(Waker::noop());
+                Pin::new(tls)
+                    .poll_read(&mut context, &mut ReadBuf::new(&mut byte))
+                    .is_pending()
+            }
+        }
+    }
+
+    /// Whether a write that failed at its first byte left nothing on the wire. TLS may have sent records before it failed.
+    pub(super) fn fails_whole(&self) -> bool {
+        match self {
+            Self::Plain(_) => true,
+            Self::Tls(_) => false,
+        }
     }
 }
 

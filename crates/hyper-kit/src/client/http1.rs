@@ -22,6 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::broken;
 use super::connect::Stream;
 use super::error::FetchError;
+use super::policy::Target;
 use super::pool::Lease;
 use crate::body::{Body, BoxError};
 use framing::Framing;
@@ -49,6 +50,22 @@ pub(super) struct Message {
     announced: Announced,
     /// Whether it asks for a head alone.
     is_head: bool,
+    /// Whether the connection has taken a byte of it.
+    is_begun: bool,
+}
+
+/// Why there is no answer.
+pub(super) enum Unanswered {
+    /// The server may have seen the request.
+    Failed(FetchError),
+    /// The connection had closed before it took a byte of the request, which is whole and may go over another one.
+    Unsent(Box<Message>, io::Error),
+}
+
+impl From<FetchError> for Unanswered {
+    fn from(error: FetchError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Message {
@@ -60,8 +77,19 @@ impl Message {
             pieces: VecDeque::from([Bytes::from(head)]),
             announced,
             is_head: *request.method() == Method::HEAD,
+            is_begun: false,
             body: Some(request.into_body()),
         }
+    }
+
+    /// Where it goes.
+    pub(super) fn target(&self) -> &Target {
+        self.lease.target()
+    }
+
+    /// The same over another connection to the same host; it must not have been begun.
+    pub(super) fn over(self, lease: Lease) -> Self {
+        Self { lease, ..self }
     }
 
     /// Adds bytes of the body. More than were announced would be read as another request.
@@ -103,14 +131,20 @@ fn misannounced() -> FetchError {
 }
 
 /// Sends a request, and returns the head of its answer with the body still to be read.
-pub(super) async fn exchange(mut message: Message) -> Result<Response<Body>, FetchError> {
+pub(super) async fn exchange(mut message: Message) -> Result<Response<Body>, Unanswered> {
     let mut received = BytesMut::new();
     let sent = send(&mut message, &mut received).await?;
+    let sent = match sent {
+        Sent::Refused(error) if !message.is_begun && message.lease.stream.fails_whole() => {
+            return Err(Unanswered::Unsent(Box::new(message), error));
+        }
+        sent => sent,
+    };
     let received_head = receive(&mut message.lease.stream, &mut received).await;
     let mut head = match (received_head, &sent) {
         (Ok(head), _) => head,
-        (Err(_), Sent::Refused(error)) => return Err(broken(error)),
-        (Err(error), Sent::Whole | Sent::Partly) => return Err(broken(&error)),
+        (Err(_), Sent::Refused(error)) => return Err(broken(error).into()),
+        (Err(error), Sent::Whole | Sent::Partly) => return Err(broken(&error).into()),
     };
     let framing = head.framing(message.is_head);
     let framing = framing.map_err(|malformed| broken(&malformed))?;
@@ -139,6 +173,14 @@ enum Sent {
 }
 
 async fn send(message: &mut Message, received: &mut BytesMut) -> Result<Sent, FetchError> {
+    // What another connection did not take, with no body behind it.
+    if message.body.is_none() && !message.pieces.is_empty() {
+        match write(message, received).await {
+            Ok(Sent::Whole) => {}
+            Ok(partly) => return Ok(partly),
+            Err(error) => return Ok(Sent::Refused(error)),
+        }
+    }
     while let Some(mut body) = message.body.take() {
         let frame = match body.is_end_stream() {
             true => None,
@@ -155,10 +197,14 @@ async fn send(message: &mut Message, received: &mut BytesMut) -> Result<Sent, Fe
         if is_last {
             message.finish()?;
         }
-        match write(&mut message.lease.stream, &mut message.pieces, received).await {
+        match write(message, received).await {
             Ok(Sent::Whole) => message.body = (!is_last).then_some(body),
             Ok(partly) => return Ok(partly),
-            Err(error) => return Ok(Sent::Refused(error)),
+            Err(error) => {
+                // What goes over another connection goes there with the rest of its body.
+                message.body = (!is_last).then_some(body);
+                return Ok(Sent::Refused(error));
+            }
         }
     }
     // A call may wait for hours now.
@@ -178,16 +224,22 @@ fn announced(request: &Request<Body>) -> Announced {
     }
 }
 
-/// Writes pieces until all are out, or an answer comes before.
-async fn write(
-    stream: &mut Stream,
-    pieces: &mut VecDeque<Bytes>,
-    received: &mut BytesMut,
-) -> io::Result<Sent> {
+/// Writes the pieces of a message until all are out, or an answer comes before.
+async fn write(message: &mut Message, received: &mut BytesMut) -> io::Result<Sent> {
+    let Message {
+        lease,
+        pieces,
+        is_begun,
+        ..
+    } = message;
+    let stream = &mut lease.stream;
     poll_fn(|cx| {
         while !pieces.is_empty() {
             match poll_write(stream, pieces, cx) {
-                Poll::Ready(written) => forget(pieces, written?),
+                Poll::Ready(written) => {
+                    forget(pieces, written?);
+                    *is_begun = true;
+                }
                 Poll::Pending => {
                     return Poll::Ready(match ready!(poll_read(stream, received, cx))? {
                         0 => Err(io::ErrorKind::BrokenPipe.into()),

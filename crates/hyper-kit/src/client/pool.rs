@@ -89,10 +89,12 @@ impl Pool {
                 }
                 kept.idle.pop()
             };
-            let Some((mut stream, _)) = taken else {
+            let Some((mut stream, used)) = taken else {
                 return Err(target);
             };
-            if stream.is_quiet() {
+            // The sweep is late when the machine is busy.
+            let is_fresh = used.elapsed() < self.0.idle_timeout;
+            if is_fresh && stream.is_quiet() {
                 return Ok(Line::Http1(self.lease(target, stream)));
             }
         }
@@ -168,6 +170,11 @@ impl Lease {
     /// The host as a request names it.
     pub(super) fn host(&self) -> String {
         self.target.named()
+    }
+
+    /// Where it leads.
+    pub(super) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Leaves the connection to the next request.

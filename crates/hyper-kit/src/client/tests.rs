@@ -1,4 +1,4 @@
-//! What a stranger may write for an address, and what a name may turn out to be. Nothing here connects.
+//! What a stranger may write for an address, and what a name may turn out to be; and connections that end in between.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,6 +7,8 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use http::Uri;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use url::Url;
 
 use super::fetch::usable;
@@ -450,4 +452,44 @@ fn extra_authorities_must_be_certificates() {
     assert!(matches!(of(open), ExtraCaError::NotPem(_)));
     let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     assert!(matches!(of(damaged), ExtraCaError::Damaged(_)));
+}
+
+#[tokio::test]
+async fn what_a_closed_connection_took_no_byte_of_goes_over_another_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let server = tokio::spawn(async move {
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let (mut tcp, _) = listener.accept().await.expect("a connection");
+            let mut request = Vec::new();
+            while !request.ends_with(b"hello") {
+                request.push(tcp.read_u8().await.expect("a request"));
+            }
+            let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
+            tcp.write_all(answer).await.expect("it is open");
+            // It hears of the end and does not answer it.
+            open.push(tcp);
+        }
+        open
+    });
+    let client = Client::new(ClientConfig {
+        policy: policy(false, &[&address.to_string()]),
+        ..ClientConfig::default()
+    });
+    let client = client.expect("a client");
+    let uri: Uri = format!("http://{address}/").parse().expect("an address");
+    let post = || {
+        let request = Request::post(uri.clone()).body(Body::full("hello"));
+        client.send(request.expect("a request"))
+    };
+    post().await.expect("an answer");
+    let target = client.policy.target(&uri).expect("it is allowed");
+    let Ok(Line::Http1(mut lease)) = client.pool.kept(target) else {
+        panic!("the connection is kept");
+    };
+    lease.stream.shutdown().await.expect("it is open");
+    lease.keep();
+    post().await.expect("an answer over another connection");
+    server.await.expect("both were answered");
 }

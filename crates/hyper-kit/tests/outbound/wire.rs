@@ -1,6 +1,7 @@
 //! HTTP/1.1 as servers really speak it: what they say is written out here, byte by byte.
 
 use std::convert::Infallible;
+use std::io::{Read as _, Write as _};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -237,12 +238,39 @@ async fn a_connection_that_was_closed_meanwhile_is_not_used_again() {
     .await;
     assert_eq!(script.text(Method::GET).await.as_deref(), Ok("one"));
     while script.seen.recv().await.as_deref() != Some(CLOSED) {}
-    // Whoever hears of a later connection has heard of the closed one.
-    let other = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = other.local_addr().expect("it is bound");
-    let (connected, accepted) = tokio::join!(TcpStream::connect(address), other.accept());
-    connected.and(accepted.map(|_| ())).expect("a connection");
     assert_eq!(script.text(Method::GET).await.as_deref(), Ok("two"));
+}
+
+/// The runtime has no turn between the close and the next request, so that only the kernel knows of it.
+#[tokio::test]
+async fn a_server_that_closes_after_every_answer_loses_no_request() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    let (close, may_close) = std::sync::mpsc::channel();
+    let (tell, closed) = std::sync::mpsc::channel();
+    let server = std::thread::spawn(move || {
+        for tcp in listener.incoming().take(100) {
+            let mut tcp = tcp.expect("a connection");
+            let mut head = [0; 1024];
+            let length = tcp.read(&mut head).expect("a request");
+            assert!(head[..length].ends_with(b"\r\n\r\n"));
+            tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none")
+                .expect("it is open");
+            may_close.recv().expect("the test goes on");
+            drop(tcp);
+            tell.send(()).expect("the test waits");
+        }
+    });
+    let client = client(&address);
+    for n in 0..100 {
+        let asked = Request::get(format!("http://{address}/")).body(Body::empty());
+        let answer = client.send(asked.expect("a request")).await;
+        let body = answer.unwrap_or_else(|error| panic!("request {n}: {error}"));
+        body.into_body().collect().await.expect("a body");
+        close.send(()).expect("the server goes on");
+        closed.recv().expect("the server goes on");
+    }
+    server.join().expect("every request had a connection");
 }
 
 #[tokio::test]
