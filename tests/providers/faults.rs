@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use it::partners::{Fault, Outcome, Partner, Partners, Plan, Step};
 use providers::{Source, load};
-use router_core::{Collected, Failure, Ran, Submitted};
+use router_core::{Collected, Failure, Ran, Refusal, Submitted};
 
 use super::{Bench, Clock, environment, settings};
 
@@ -280,4 +280,74 @@ async fn a_foreign_handle_is_a_failure_and_asks_nothing() {
         bench.submit(POLL, "{}").await,
         Ok(Submitted::Accepted { .. })
     ));
+}
+
+/// JSON by its grammar that `serde_json` does not hold as a value.
+fn odd_values() -> [String; 3] {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    [r#""\ud83d""#.to_owned(), "1e400".to_owned(), deep]
+}
+
+#[tokio::test]
+async fn an_answer_that_no_value_can_hold_is_read_all_the_same() {
+    for odd in odd_values() {
+        let bench = Bench::start().await;
+        let answer = |status: u16, body: &str| {
+            let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+            Fault::Answer(status, headers, body.as_bytes().to_vec())
+        };
+        let body = format!(r#"{{"odd":{odd},"id":"task-7"}}"#);
+        let submit = answer(200, &body);
+        bench.partners.fault(Partner::Runway, Step::Submit, submit);
+        let submitted = bench.submit(POLL, "{}").await;
+        let Ok(Submitted::Accepted {
+            handle, task_id, ..
+        }) = submitted
+        else {
+            panic!("{odd:.10}: {submitted:?}");
+        };
+        assert_eq!(task_id.as_deref(), Some("task-7"));
+
+        let body = format!(r#"{{"status":"SUCCEEDED","odd":{odd}}}"#);
+        let poll = answer(200, &body);
+        bench.partners.fault(Partner::Runway, Step::Poll, poll);
+        let collected = bench.provider(POLL).collect(&handle).await;
+        let Ok(Collected::Done(done)) = collected else {
+            panic!("{odd:.10}: {collected:?}");
+        };
+        assert_eq!(done.answer.body, body, "byte for byte");
+
+        let body = format!(r#"{{"detail":[{{"msg":"no","ctx":{odd}}}]}}"#);
+        let refused = answer(422, &body);
+        bench
+            .partners
+            .fault(Partner::FalSync, Step::Submit, refused);
+        let failure = bench.submit(SYNC, "{}").await.unwrap_err();
+        let Failure::Refused { refusal, .. } = failure else {
+            panic!("{odd:.10}: {failure:?}");
+        };
+        let Refusal::Detail(detail) = refusal else {
+            panic!("{odd:.10}: {refusal:?}");
+        };
+        assert_eq!(detail.body, body, "byte for byte");
+
+        let body = format!(r#"{{"data":[{{"is_image_safe":true,"url":"a","odd":{odd}}}]}}"#);
+        let safe = answer(200, &body);
+        bench.partners.fault(Partner::Ideogram, Step::Submit, safe);
+        let made = bench.submit("ideogram/ideogram-v3", "{}").await;
+        assert!(
+            matches!(made, Ok(Submitted::Done(_))),
+            "{odd:.10}: {made:?}"
+        );
+        let body = format!(r#"{{"data":[{{"is_image_safe":false,"odd":{odd}}}]}}"#);
+        let guarded = answer(200, &body);
+        bench
+            .partners
+            .fault(Partner::Ideogram, Step::Submit, guarded);
+        let failure = bench.submit("ideogram/ideogram-v3", "{}").await;
+        assert!(
+            matches!(failure, Err(Failure::Policy { .. })),
+            "{odd:.10}: {failure:?}"
+        );
+    }
 }

@@ -187,6 +187,26 @@ pub(crate) fn write_catalog(folder: &Path) {
     copy("fal-sync/partner.toml", "impatient/partner.toml", |text| {
         text.replace("submit_ms = 300000", "submit_ms = 200")
     });
+    copy("bfl/partner.toml", "patient/partner.toml", |text| {
+        let slow = text.replace(
+            "max_interval_ms = 5000",
+            "max_interval_ms = 3000\njitter = 0.9",
+        );
+        slow.replace("\ninterval_ms = 500", "\ninterval_ms = 3000")
+    });
+    copy("fal/partner.toml", "brief/partner.toml", |text| text);
+    copy("fal/flux-dev.toml", "brief/flux-dev.toml", |text| {
+        text.replace("[values]", "timeouts = { total_ms = 1000 }\n[values]")
+    });
+    for file in ["flux-2-pro.toml", "flux-2-pro.schema.json"] {
+        let (from, to) = (format!("bfl/{file}"), format!("patient/{file}"));
+        copy(&from, &to, |text| text);
+    }
+    copy(
+        "fal/flux-dev.schema.json",
+        "brief/flux-dev.schema.json",
+        |text| text,
+    );
     for file in ["flux-schnell.toml", "flux-schnell.schema.json"] {
         let (from, to) = (format!("fal-sync/{file}"), format!("impatient/{file}"));
         copy(&from, &to, |text| text);

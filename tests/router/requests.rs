@@ -191,3 +191,46 @@ async fn what_is_refused_before_the_api_has_an_id_and_a_bucket_too() {
     }
     assert_eq!(rig.submits(Partner::FalSync), 0);
 }
+
+#[tokio::test]
+async fn a_body_that_no_value_can_hold_is_json_all_the_same() {
+    let rig = Rig::start().await;
+    rig.partners.echo(Partner::FalSync);
+    let send = async |body: &str| {
+        let request = Request::new("POST", &path_of(AT_ONCE))
+            .header("Content-Type", "application/json")
+            .body(body.to_owned());
+        rig.send(of("acme", request)).await
+    };
+    let commas = ",".repeat(1_000_001);
+    for body in [
+        r#"{"prompt":"a","other":1e400}"#,
+        r#"{"prompt":"\ud83d"}"#,
+        &format!(r#"{{"prompt":"{commas}"}}"#),
+    ] {
+        let answer = send(body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.text(), body, "byte for byte");
+    }
+    let huge = send(r#"{"prompt":"a","num_inference_steps":1e400}"#).await;
+    assert_eq!(huge.status, 422, "{}", huge.text());
+    assert_eq!(huge.json()["detail"][0]["type"], "less_than_equal");
+    let many = send(&format!(
+        r#"{{"prompt":"a","other":[0{}]}}"#,
+        ",0".repeat(1_000_000)
+    ))
+    .await;
+    assert_eq!(many.status, 400, "{}", many.text());
+}
+
+#[tokio::test]
+async fn a_finished_task_is_seen_behind_what_no_value_can_hold() {
+    let rig = Rig::start().await;
+    for odd in [r#""\ud83d""#, "1e400"] {
+        let body = format!(r#"{{"status":"Ready","prompt":{odd}}}"#);
+        let json = "application/json";
+        rig.partners.answer_with(Partner::Bfl, json, body.clone());
+        let answer = rig.call(POLLED, &prompt("a")).await;
+        assert_eq!((answer.status, answer.text()), (200, body));
+    }
+}

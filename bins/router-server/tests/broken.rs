@@ -97,6 +97,7 @@ impl Kind for BrokenKind {
                 charges_on_policy_rejection: ChargesOnPolicyRejection::No,
                 input_schema: None,
                 form: ModelForm::default(),
+                polling: None,
                 provider: Arc::new(Broken { place }),
             };
             Arc::new(Model::new(definition).expect("a model without a schema"))

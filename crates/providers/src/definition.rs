@@ -16,7 +16,7 @@ mod state;
 mod template;
 
 pub(crate) use auth::{Auth, SecretRef};
-pub(crate) use call::{Ask, Call, Form, Pace, Polled, Send, Target};
+pub(crate) use call::{Ask, Call, Form, Pace, Polled, Send, Target, check_total};
 pub use host::BaseUrl;
 pub(crate) use host::HostPattern;
 pub(crate) use model::{Charges, ModelFile};

@@ -10,11 +10,12 @@ mod parse;
 mod watch;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderValue;
 use hyper_kit::client::ExtraCaError;
 use hyper_kit::{AddressPolicy, Client, ClientConfig, Host};
-use router_core::{Model, ModelDefinition, ModelId, Timer};
+use router_core::{Model, ModelDefinition, ModelId, Polling, Timer};
 
 use crate::credential::{Credential, CredentialError, Environment};
 use crate::definition::{BaseUrl, Call, HostPattern, PartnerFile};
@@ -226,6 +227,7 @@ fn assemble(
         charges_on_policy_rejection: model.file.charges_on_policy_rejection.into(),
         form: model.file.node.form(&file.name),
         input_schema: model.schema.as_ref().map(|schema| schema.value.clone()),
+        polling: polling(call, model),
         provider: Arc::new(runner.clone()),
     };
     let schema_path = model
@@ -237,6 +239,16 @@ fn assemble(
     Ok(LoadedModel {
         model: Arc::new(compiled),
         runner: Some(runner),
+    })
+}
+
+/// How tasks of a model are asked after: what its file says comes before its call's.
+fn polling(call: &Call, model: &ParsedModel) -> Option<Polling> {
+    let polled = call.polled.as_ref()?;
+    let total_ms = model.file.timeouts.total_ms.or(call.timeouts.total_ms);
+    Some(Polling {
+        interval: polled.pace.interval,
+        give_up_after: total_ms.map(Duration::from_millis),
     })
 }
 

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use router_core::read_leniently;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::definition::Form;
@@ -66,8 +68,7 @@ impl Parts<'_> {
     }
 
     fn one(&mut self, name: &str, json: &str, is_file: bool) -> Result<(), FormError> {
-        let text: Option<String> = serde_json::from_str(json).ok();
-        match text {
+        match text_of(json) {
             // What is null is not there.
             None if json == "null" => {}
             Some(text) if is_file => {
@@ -110,6 +111,15 @@ impl Parts<'_> {
         let end = format!("--{}--\r\n", self.boundary);
         self.bytes.extend_from_slice(end.as_bytes());
         self.bytes.into()
+    }
+}
+
+/// The text that a value is, if it is one; a form has no way to say half of a surrogate pair.
+fn text_of(json: &str) -> Option<String> {
+    let is_text = json.starts_with('"');
+    match is_text.then(|| read_leniently(json.as_bytes())).flatten() {
+        Some(Value::String(text)) => Some(text),
+        Some(_) | None => None,
     }
 }
 

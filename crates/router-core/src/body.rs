@@ -1,11 +1,11 @@
 //! A parsed view of a body, for validation and prices alone: what is forwarded are the bytes.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
 
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use crate::json;
 
-/// Parses a body. Of equal keys the last counts, as a provider would read it. Nesting of 128 passes, of 129 does not.
+/// Parses a body. Of equal keys the last counts, as a provider would read it. Nesting of 128 passes, of 129 does not. A
+/// number past all bounds is the largest there is, and half a surrogate pair is U+FFFD: the body is JSON all the same.
 ///
 /// # Errors
 /// With the reason, if it is no JSON, or beyond these bounds or those of [`json_text::check`]: a view of more would take many
@@ -13,29 +13,16 @@ use serde_json::{Map, Value};
 pub(crate) fn view(body: &[u8]) -> Result<Value, String> {
     json_text::check(body).map_err(|error| format!("the body cannot be taken: {error}"))?;
     // As a text, none of its strings is looked through a second time for being one.
-    let parsed = match str::from_utf8(body) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_slice(body),
+    let malformed = |error: serde_json::Error| format!("the body is not valid JSON: {error}");
+    let text = match str::from_utf8(body) {
+        Ok(text) => text,
+        Err(_) => return serde_json::from_slice(body).map_err(malformed),
     };
-    parsed
-        .or_else(|error: serde_json::Error| deepest(body).ok_or(error))
-        .map_err(|error| format!("the body is not valid JSON: {error}"))
-}
-
-/// Parses a body that is nested one level deeper than the parser goes by itself, by taking its outermost level apart.
-fn deepest(body: &[u8]) -> Option<Value> {
-    let inner = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
-    if let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(body) {
-        return items.into_iter().map(inner).collect();
-    }
-    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
-    let mut fields: Vec<_> = fields.into_iter().collect();
-    // The order in which they stand in the body, which is where the raw values point.
-    fields.sort_by_key(|(_, raw)| raw.get().as_ptr());
-    let fields = fields
-        .into_iter()
-        .map(|(name, raw)| Some((name, inner(raw)?)));
-    fields.collect::<Option<Map<_, _>>>().map(Value::Object)
+    let refused = match serde_json::from_str(text) {
+        Ok(view) => return Ok(view),
+        Err(refused) => refused,
+    };
+    json::read_bounded(text).ok_or_else(|| malformed(json::grammar_error(text).unwrap_or(refused)))
 }
 
 #[cfg(test)]
@@ -98,13 +85,20 @@ mod tests {
         }
         assert!(view(b"{\"a\":\"\xff\"}").is_err());
         for body in ["1", "null", "\"x\"", "[]", " {} \n", "1e999999"] {
-            // A number without a finite value is no JSON number to any reader that we know.
-            assert_eq!(
-                view(body.as_bytes()).is_ok(),
-                body != "1e999999",
-                "{body:?}"
-            );
+            view(body.as_bytes()).expect("it is JSON");
         }
+    }
+
+    #[test]
+    fn values_that_cannot_be_held_are_json_all_the_same() {
+        let seen = view(br#"{"seed":1e400,"prompt":"\ud83d"}"#).expect("valid");
+        assert_eq!(seen["seed"], f64::MAX);
+        assert_eq!(seen["prompt"], "\u{fffd}");
+        let told = view(br#"{"seed":1e400,"prompt":}"#).expect_err("no JSON");
+        assert!(
+            told.contains("expected value at line 1 column 24"),
+            "{told}"
+        );
     }
 
     #[test]
@@ -117,5 +111,10 @@ mod tests {
             format!("{}{},", "[".repeat(100), "]".repeat(100)).repeat(20_000)
         );
         view(nested.as_bytes()).expect_err("too many");
+        let in_one_string = format!(
+            r#"{{"prompt":"\"{}\\","a":[1,2]}}"#,
+            ",".repeat(json_text::MOST_VALUES + 1)
+        );
+        view(in_one_string.as_bytes()).expect("it has four values");
     }
 }

@@ -88,8 +88,19 @@ pub enum Settled {
 pub struct Unfinished {
     /// What was dispatched.
     pub generation: Generation,
-    /// What to collect it with; `None` if the partner's acceptance was never recorded.
-    pub accepted: Option<(Handle, Duration)>,
+    /// What the partner accepted; `None` if its acceptance was never recorded.
+    pub accepted: Option<Acceptance>,
+}
+
+/// Work that a partner accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acceptance {
+    /// What to collect it with.
+    pub handle: Handle,
+    /// When to ask first.
+    pub poll_after: Duration,
+    /// When it was accepted.
+    pub at: Timestamp,
 }
 
 /// The rows cannot be read or written now.

@@ -16,6 +16,7 @@ mod cursor;
 mod error;
 mod form;
 mod id;
+mod json;
 mod limit;
 mod memory;
 mod model;
@@ -34,15 +35,17 @@ pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use bucket::{Bucket, KeyAfter};
 pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, Waiter};
 pub use calls::{
-    Calls, CallsError, Claimed, Ending, Generation, KeyClaim, KeyDigest, Settled, Unfinished,
+    Acceptance, Calls, CallsError, Claimed, Ending, Generation, KeyClaim, KeyDigest, Settled,
+    Unfinished,
 };
 pub use catalog::{Catalog, CatalogFollower, DuplicateModel, LiveCatalog, Page};
 pub use cursor::{CursorKey, InvalidCursor};
 pub use error::{RouterError, Violation, ViolationStep};
 pub use form::{ModelForm, PictureEncoding, ReturnKind, Returns};
 pub use id::{GenerationId, InvalidModelId, ModelId, RequestId};
+pub use json::read_leniently;
 pub use memory::MemoryCalls;
-pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition};
+pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition, Polling};
 pub use price::{Charge, Price};
 pub use provider::{
     Collected, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, Submission, Submitted,

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Bucket, CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId, Handle,
-    KeyClaim, KeyDigest, Outcome, REPLAY_CAP_BYTES, RequestId, Settled, Unfinished,
+    Acceptance, Bucket, CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId,
+    Handle, KeyClaim, KeyDigest, Outcome, REPLAY_CAP_BYTES, RequestId, Settled, Unfinished,
 };
 
 /// Forgets everything with the process.
@@ -36,7 +36,7 @@ struct Key {
 
 struct Row {
     generation: Generation,
-    accepted: Option<(Handle, Duration, Timestamp)>,
+    accepted: Option<Acceptance>,
     task_id: Option<String>,
     end: Option<End>,
 }
@@ -172,7 +172,11 @@ impl Calls for MemoryCalls {
         let mut rows = self.rows();
         let row = rows.generations.get_mut(&generation);
         if let Some(row) = row.filter(|row| row.end.is_none()) {
-            row.accepted = Some((handle.clone(), poll_after, now));
+            row.accepted = Some(Acceptance {
+                handle: handle.clone(),
+                poll_after,
+                at: now,
+            });
             row.task_id = task_id.map(str::to_owned);
         }
         Ok(())
@@ -218,10 +222,7 @@ impl Calls for MemoryCalls {
         let mut unfinished: Vec<Unfinished> = running
             .map(|row| Unfinished {
                 generation: row.generation.clone(),
-                accepted: row
-                    .accepted
-                    .as_ref()
-                    .map(|(handle, poll_after, _)| (handle.clone(), *poll_after)),
+                accepted: row.accepted.clone(),
             })
             .collect();
         unfinished.sort_by_key(|one| (one.generation.dispatched_at, one.generation.id));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -19,6 +20,15 @@ pub enum ChargesOnPolicyRejection {
     Unknown,
 }
 
+/// How accepted work of a model is asked after, as its definition says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polling {
+    /// The polling interval: what a caller is told as `Retry-After`. Single pauses differ from it by jitter and backoff.
+    pub interval: Duration,
+    /// How long after it was accepted work is given up; `None` leaves that to the router.
+    pub give_up_after: Option<Duration>,
+}
+
 /// What a model is made of.
 #[derive(Clone)]
 pub struct ModelDefinition {
@@ -31,6 +41,8 @@ pub struct ModelDefinition {
     pub input_schema: Option<Value>,
     /// What people fill in and get.
     pub form: ModelForm,
+    /// How accepted work is asked after; `None` of a model that answers at once or says nothing of it.
+    pub polling: Option<Polling>,
     /// What runs it.
     pub provider: Arc<dyn Provider>,
 }
@@ -42,6 +54,7 @@ pub struct Model {
     document: SchemaDocument,
     input_schema: Option<Value>,
     form: ModelForm,
+    polling: Option<Polling>,
     provider: Arc<dyn Provider>,
 }
 
@@ -58,6 +71,7 @@ impl Model {
             document,
             input_schema: definition.input_schema,
             form: definition.form,
+            polling: definition.polling,
             provider: definition.provider,
         })
     }
@@ -90,6 +104,12 @@ impl Model {
     #[must_use]
     pub fn form(&self) -> &ModelForm {
         &self.form
+    }
+
+    /// How accepted work is asked after, where its definition says.
+    #[must_use]
+    pub fn polling(&self) -> Option<Polling> {
+        self.polling
     }
 
     /// What runs it.

@@ -33,7 +33,7 @@ pub struct RouterPorts {
 pub struct RouterConfig {
     /// How long a caller is kept waiting before the router answers `deadline_exceeded`.
     pub deadline: Duration,
-    /// How long accepted work is asked after before it is given up as `provider_timeout`.
+    /// How long after it was accepted work is given up as `provider_timeout`, unless its model says otherwise.
     pub give_up_after: Duration,
     /// What page cursors are made with.
     pub cursor_key: CursorKey,

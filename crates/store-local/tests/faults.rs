@@ -464,7 +464,12 @@ async fn a_crash_before_the_end_is_written_finds_the_generation_running() {
     let store = Store::open(root.path()).expect("the store opens again");
     let unfinished = store.calls().unfinished().await.expect("an answer");
     assert_eq!(unfinished.len(), 1);
-    assert_eq!(unfinished[0].accepted, Some((handle, second)));
+    let accepted = router_core::Acceptance {
+        handle,
+        poll_after: second,
+        at: now,
+    };
+    assert_eq!(unfinished[0].accepted, Some(accepted));
     let running = store.calls().claim(claim.clone(), now).await;
     assert_eq!(
         running.expect("an answer"),

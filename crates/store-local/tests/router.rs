@@ -111,6 +111,7 @@ impl Process {
             charges_on_policy_rejection: ChargesOnPolicyRejection::No,
             form: router_core::ModelForm::default(),
             input_schema: None,
+            polling: None,
             provider: partner.clone(),
         });
         let model = Arc::new(model.expect("an open schema"));

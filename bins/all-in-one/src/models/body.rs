@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
 use jiff::SignedDuration;
-use router_core::{Failure, GenerationId, Ran};
-use serde_json::{Map, Value, json};
+use router_core::{Failure, GenerationId, Ran, read_leniently};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use accounts::Standing;
@@ -53,14 +53,16 @@ pub(super) async fn fill(
     generation: GenerationId,
     body: &Bytes,
 ) -> Result<Filled, Failure> {
-    let unreadable = |_| {
+    let unreadable = || {
         refused(&[Complaint {
             field: None,
             kind: "dict_type",
             message: "the body cannot be read".to_owned(),
         }])
     };
-    let mut fields: Map<String, Value> = serde_json::from_slice(body).map_err(unreadable)?;
+    let Some(Value::Object(mut fields)) = read_leniently(body) else {
+        return Err(unreadable());
+    };
     let inline = template.file.output.inline.as_ref();
     let inline = inline.and_then(|name| fields.get(name)?.as_bool());
 

@@ -80,6 +80,7 @@ impl WorkflowKind {
             charges_on_policy_rejection: ChargesOnPolicyRejection::No,
             input_schema: Some(schema),
             form: form(partner, &template),
+            polling: None,
             provider: Arc::new(WorkflowModel::new(template, Arc::clone(&self.0))),
         };
         Model::new(definition)

@@ -70,8 +70,8 @@ impl Partners {
             if !is_json || from.is_empty() {
                 return Ok(Found::Whole(answer.body));
             }
-            let document: Json = serde_json::from_slice(&answer.body)
-                .map_err(|_| unusable("the model answered no JSON"))?;
+            let document = router_core::read_leniently(&answer.body)
+                .ok_or_else(|| unusable("the model answered no JSON"))?;
             let pointers = from
                 .into_iter()
                 .filter_map(|from| Pointer::try_from(from).ok());

@@ -62,7 +62,7 @@ fn ended(outcome: &Outcome) -> NodeError {
             short(message)
         )),
         Outcome::Refused(Refusal::Detail(answer)) => {
-            let detail = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
+            let detail = router_core::read_leniently(&answer.body).unwrap_or(Value::Null);
             invalid(format!(
                 "the model refuses this: {}",
                 short(&entries(&detail))

@@ -16,6 +16,8 @@ use super::state::StateReader;
 use super::template::Template;
 use written::Written;
 
+pub(crate) use written::check_total;
+
 /// The gaps that have a value in every call.
 const ALWAYS_KNOWN: [&str; 2] = ["generation", "model"];
 
@@ -179,6 +181,8 @@ pub(crate) struct Timeouts {
     pub submit_ms: u64,
     /// For the answer to any later question, in milliseconds.
     pub ask_ms: u64,
+    /// For the result of a task, in milliseconds after it was accepted; without it the router's own limit counts.
+    pub total_ms: Option<u64>,
 }
 
 // === impl Call ===
@@ -255,6 +259,7 @@ impl Default for Timeouts {
         Self {
             submit_ms: 60_000,
             ask_ms: 30_000,
+            total_ms: None,
         }
     }
 }

@@ -22,9 +22,20 @@ pub(crate) struct ModelFile {
     pub charges_on_policy_rejection: Charges,
     /// What it costs.
     pub price: Pricing,
+    /// How long it is waited for, where that differs from its call.
+    #[serde(default)]
+    pub timeouts: ModelTimeouts,
     /// What a workflow's node makes of it.
     #[serde(default)]
     pub node: NodeFile,
+}
+
+/// How long a model is waited for.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelTimeouts {
+    /// For the result of a task, in milliseconds after it was accepted.
+    pub total_ms: Option<u64>,
 }
 
 /// What is in bodies and answers besides plain values.

@@ -72,7 +72,7 @@ impl Dialect {
         }
         match document {
             Document::Json(value) => self.accepted(polled, &value).map(SubmitReading::Accepted),
-            Document::Opaque | Document::Other => Err(unreadable()),
+            Document::Other => Err(unreadable()),
         }
     }
 

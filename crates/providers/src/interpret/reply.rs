@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use router_core::Answer;
+use router_core::{Answer, read_leniently};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -25,10 +25,8 @@ pub(crate) struct Reply {
 /// A body as a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Document {
-    /// JSON.
+    /// JSON, as far as a value can be made of it.
     Json(Value),
-    /// JSON by its grammar, of which no value can be made: a number past all bounds, half a character.
-    Opaque,
     /// Something else.
     Other,
 }
@@ -40,17 +38,11 @@ impl Reply {
         (200..300).contains(&self.status)
     }
 
-    /// Reads the body, whatever it says that it is.
+    /// Reads the body, whatever it says that it is. JSON by its grammar is a document also where it holds what no value can:
+    /// a number past all bounds, half a surrogate pair, deep nesting. A state or a price beside that counts all the same.
     #[must_use]
     pub(crate) fn document(&self) -> Document {
-        if let Ok(value) = serde_json::from_slice(&self.body) {
-            return Document::Json(value);
-        }
-        if self.is_grammatical() {
-            Document::Opaque
-        } else {
-            Document::Other
-        }
+        read_leniently(&self.body).map_or(Document::Other, Document::Json)
     }
 
     /// Whether a result can be told from garbage: what says that it is JSON must be; a page for people is a gateway that
@@ -90,7 +82,7 @@ impl Document {
     pub(crate) fn value(&self) -> &Value {
         match self {
             Self::Json(value) => value,
-            Self::Opaque | Self::Other => &Value::Null,
+            Self::Other => &Value::Null,
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::fault::Fault;
 use super::files::File;
-use crate::definition::{Call, ModelFile, PartnerFile, Pointer};
+use crate::definition::{Call, ModelFile, PartnerFile, Pointer, check_total};
 
 /// The file of a partner in its folder; any other TOML file there is a model.
 pub(super) const PARTNER_FILE: &str = "partner.toml";
@@ -93,6 +93,17 @@ fn model(
             return None;
         }
     };
+    if let Some(total_ms) = parsed.timeouts.total_ms {
+        let checked = match call.polled {
+            Some(_) => check_total(total_ms),
+            None => Err(format!(
+                "`total_ms` is for calls of style `poll`, and `{call_name}` is none"
+            )),
+        };
+        if let Err(reason) = checked {
+            faults.push(mentioning("total_ms", reason));
+        }
+    }
     let open = call.open_names();
     for missing in open
         .iter()

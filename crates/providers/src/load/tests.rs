@@ -417,6 +417,7 @@ impl super::Kind for Empty {
                 charges_on_policy_rejection: router_core::ChargesOnPolicyRejection::No,
                 form: router_core::ModelForm::default(),
                 input_schema: None,
+                polling: None,
                 provider: Arc::clone(acme.expect("it is right").models[0].model.provider()),
             };
             models.push(Arc::new(
@@ -465,4 +466,51 @@ fn a_partner_of_another_kind_is_judged_with_the_rest() {
         unknown.faults(),
         ["mine/partner.toml:2: this program runs no partners of the kind `empty`"]
     );
+}
+
+#[test]
+fn a_task_has_the_time_of_its_model_or_of_its_call() {
+    let partner = |timeouts: &str| {
+        format!(
+            "name = \"A\"\nbase_url = \"https://a.test\"\nauth = {{ kind = \"none\" }}\n[call.x]\nstyle = \"poll\"\n\
+             submit = {{ path = \"/\" }}\ntask = {{ id = \"/id\" }}\npoll = {{ path = \"/\", interval_ms = 3000 }}\n\
+             state = {{ pointer = \"/s\", ok = [\"OK\"] }}\n{timeouts}"
+        )
+    };
+    let model = |timeouts: &str| {
+        format!(
+            "charges_on_policy_rejection = \"no\"\n{timeouts}\n[price]\nkind = \"fixed\"\ncents = 1\n"
+        )
+    };
+    let loaded = |of_call: &str, of_model: &str| {
+        let (partner, model) = (partner(of_call), model(of_model));
+        let folder = acme(&[("p/partner.toml", &partner), ("p/m.toml", &model)]);
+        load(&folder.source(), &settings(&[], &[]), &|_| None)
+    };
+    let given = |of_call: &str, of_model: &str| {
+        let loaded = loaded(of_call, of_model).expect("it is right");
+        let found = loaded
+            .models
+            .iter()
+            .find(|one| one.model.id().as_str() == "p/m");
+        let polling = found.and_then(|one| one.model.polling()).expect("it polls");
+        assert_eq!(polling.interval.as_millis(), 3000);
+        polling.give_up_after.map(|after| after.as_millis())
+    };
+    let (minute, hour) = (
+        "timeouts = { total_ms = 60000 }",
+        "timeouts = { total_ms = 3600000 }",
+    );
+    assert_eq!(given("", ""), None);
+    assert_eq!(given(minute, ""), Some(60_000));
+    assert_eq!(given("", hour), Some(3_600_000));
+    assert_eq!(given(minute, hour), Some(3_600_000));
+    for (of_call, of_model) in [
+        ("timeouts = { total_ms = 0 }", ""),
+        ("", "timeouts = { total_ms = 999 }"),
+        ("", "timeouts = { total_ms = 86400001 }"),
+    ] {
+        let faults = loaded(of_call, of_model).expect_err("no time for a task");
+        assert!(faults[0].reason.contains("a second to a day"), "{faults:?}");
+    }
 }

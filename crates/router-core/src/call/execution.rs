@@ -20,7 +20,7 @@ use super::waiter::Attempt;
 use crate::admission::Permit;
 use crate::router::Inner;
 use crate::{
-    CallsError, Collected, Done, Ending, Failure, Generation, GenerationId, Handle, Model, Ran,
+    Acceptance, CallsError, Collected, Done, Ending, Failure, Generation, GenerationId, Model, Ran,
     RouterError, Settled, Submission, Submitted,
 };
 
@@ -88,9 +88,13 @@ async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Verdict {
             task_id,
             poll_after,
         }) => {
-            let poll_after = poll_after.clamp(POLL_BOUNDS.0, POLL_BOUNDS.1);
-            note_accepted(router, dispatch, &handle, poll_after, task_id.as_deref()).await;
-            let ended = collect(router, dispatch, &handle, poll_after).await;
+            let accepted = Acceptance {
+                handle,
+                poll_after,
+                at: router.ports.timer.now(),
+            };
+            note_accepted(router, dispatch, &accepted, task_id.as_deref()).await;
+            let ended = collect(router, dispatch, &accepted).await;
             Verdict::of(ended, held_cents).named(task_id)
         }
         Err(failure) => Verdict::of(Err(failure), held_cents),
@@ -101,39 +105,61 @@ async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Verdict {
 async fn note_accepted(
     router: &Inner,
     dispatch: &Dispatch,
-    handle: &Handle,
-    poll_after: Duration,
+    accepted: &Acceptance,
     task_id: Option<&str>,
 ) {
     let id = dispatch.generation.id;
-    let now = router.ports.timer.now();
     let calls = &router.ports.calls;
+    let Acceptance {
+        handle,
+        poll_after,
+        at,
+    } = accepted;
     let noted = insist(router, id, || {
-        calls.accepted(id, handle, poll_after, task_id, now)
+        calls.accepted(id, handle, *poll_after, task_id, *at)
     });
     if noted.await.is_ok() {
-        dispatch.registered.running.accepted(poll_after);
+        let interval = polling_interval(&dispatch.model, accepted);
+        dispatch.registered.running.accepted(interval);
     }
 }
 
+/// What a caller is told as the polling interval: that of the definition, and without one the first pause.
+pub(super) fn polling_interval(model: &Model, accepted: &Acceptance) -> Duration {
+    let polling = model.polling();
+    polling.map_or(accepted.poll_after, |polling| polling.interval)
+}
+
 /// Polls accepted work to its end.
+///
+/// It is given up so long after it was accepted, not after it was last taken up: what passed before a restart is told by the
+/// wall clock, the rest by the timer, so that a clock that is set while it runs ends nothing.
 pub(super) async fn collect(
     router: &Inner,
     dispatch: &Dispatch,
-    handle: &Handle,
-    first_poll: Duration,
+    accepted: &Acceptance,
 ) -> Result<Done, Failure> {
+    let (timer, handle) = (&router.ports.timer, &accepted.handle);
     let provider = dispatch.model.provider();
-    let (mut waited, mut pause) = (Duration::ZERO, first_poll);
-    while waited < router.config.give_up_after {
-        router.ports.timer.sleep(pause).await;
-        waited += pause;
+    let polling = dispatch.model.polling();
+    let give_up_after = polling.and_then(|polling| polling.give_up_after);
+    let give_up_after = give_up_after.unwrap_or(router.config.give_up_after);
+    let passed = timer.now().duration_since(accepted.at);
+    let left = give_up_after.saturating_sub(passed.try_into().unwrap_or(Duration::ZERO));
+    let mut over = timer.sleep(left);
+    let mut pause = accepted.poll_after;
+    loop {
+        let pausing = timer.sleep(pause.clamp(POLL_BOUNDS.0, POLL_BOUNDS.1));
+        // What ended in the last pause is still a result.
+        let is_last = tokio::select! {
+            biased;
+            () = &mut over => true,
+            () = pausing => false,
+        };
         match provider.collect(handle).await? {
             Collected::Done(done) => return Ok(done),
-            Collected::Pending { poll_after } => {
-                pause = poll_after.clamp(POLL_BOUNDS.0, POLL_BOUNDS.1);
-                dispatch.registered.running.polled_every(pause);
-            }
+            Collected::Pending { .. } if is_last => break,
+            Collected::Pending { poll_after } => pause = poll_after,
         }
     }
     provider.cancel(handle).await;

@@ -2,7 +2,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 
@@ -10,7 +9,7 @@ use super::Execution;
 use super::execution::{self, Dispatch};
 use super::verdict::Verdict;
 use crate::router::Inner;
-use crate::{CallsError, Generation, Handle, Router, Unfinished};
+use crate::{Acceptance, CallsError, Generation, Router, Unfinished};
 
 impl Router {
     /// Takes up what was dispatched and had not ended: to be called once, before the first request. What the partner is
@@ -23,7 +22,7 @@ impl Router {
         let mut executions = Vec::new();
         for unfinished in self.0.ports.calls.unfinished().await? {
             match self.0.resumable(&unfinished) {
-                Some((dispatch, handle, poll_after)) => {
+                Some((dispatch, accepted)) => {
                     let router = Arc::clone(&self.0);
                     let hold = u32::try_from(dispatch.generation.hold_cents).unwrap_or(u32::MAX);
                     let cause = execution::cause(dispatch.generation.id);
@@ -32,7 +31,7 @@ impl Router {
                     if let Err(error) = router.ports.accounts.reserve(account, cause, hold).await {
                         tracing::warn!(generation.id = %dispatch.generation.id, error = &error as &dyn std::error::Error, "no credits are held for a generation that is taken up");
                     }
-                    executions.push(resume(router, dispatch, handle, poll_after));
+                    executions.push(resume(router, dispatch, accepted));
                 }
                 None => {
                     tracing::warn!(generation.id = %unfinished.generation.id, "a generation ends with an unknown outcome");
@@ -49,13 +48,14 @@ impl Router {
 
 impl Inner {
     /// What it takes to go on, if the partner accepted and the model is still there.
-    fn resumable(&self, unfinished: &Unfinished) -> Option<(Dispatch, Handle, Duration)> {
-        let (handle, poll_after) = unfinished.accepted.clone()?;
+    fn resumable(&self, unfinished: &Unfinished) -> Option<(Dispatch, Acceptance)> {
+        let accepted = unfinished.accepted.clone()?;
         let generation = unfinished.generation.clone();
         let model = Arc::clone(self.catalog.current().get(&generation.model)?);
         let registered = self.running.enter(generation.id);
         registered.running.begin(None);
-        registered.running.accepted(poll_after);
+        let interval = execution::polling_interval(&model, &accepted);
+        registered.running.accepted(interval);
         let permit = self
             .admission
             .resume(&generation.account, generation.hold_cents);
@@ -65,18 +65,13 @@ impl Inner {
             permit,
             registered,
         };
-        Some((dispatch, handle, poll_after))
+        Some((dispatch, accepted))
     }
 }
 
-fn resume(
-    router: Arc<Inner>,
-    dispatch: Dispatch,
-    handle: Handle,
-    poll_after: Duration,
-) -> Execution {
+fn resume(router: Arc<Inner>, dispatch: Dispatch, accepted: Acceptance) -> Execution {
     Box::pin(async move {
-        let collected = execution::collect(&router, &dispatch, &handle, poll_after);
+        let collected = execution::collect(&router, &dispatch, &accepted);
         let held_cents = dispatch.generation.hold_cents;
         let verdict = match AssertUnwindSafe(collected).catch_unwind().await {
             Ok(ended) => Verdict::of(ended, held_cents),

@@ -87,15 +87,9 @@ impl Running {
             .is_some_and(|waiter| !waiter.is_closed())
     }
 
-    /// The partner works on it and is asked this often.
+    /// The partner works on it; this is the polling interval.
     pub(crate) fn accepted(&self, polling: Duration) {
         self.state().polling = Some(polling);
-    }
-
-    /// It is asked this often from now on; what was never known to be accepted stays so.
-    pub(crate) fn polled_every(&self, polling: Duration) {
-        let mut state = self.state();
-        state.polling = state.polling.map(|_| polling);
     }
 
     /// When a retry may ask; `None` while nothing says that the partner has the request.

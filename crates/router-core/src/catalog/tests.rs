@@ -39,6 +39,7 @@ pub(crate) fn model(id: &str) -> Arc<Model> {
         charges_on_policy_rejection: ChargesOnPolicyRejection::Unknown,
         form: crate::ModelForm::default(),
         input_schema: None,
+        polling: None,
         provider: Arc::new(Idle),
     };
     Arc::new(Model::new(definition).expect("an open schema"))

@@ -3,10 +3,10 @@
 use futures_util::future::join_all;
 
 use super::{
-    Bucket, Bytes, Duration, Ending, Handle, Outcome, Rule, Settled, Stores, account, answered,
+    Bucket, Bytes, Duration, Ending, Handle, Outcome, Rule, Settled, Stores, account, answered, at,
     claim, generation, id, kept, record,
 };
-use crate::{Unfinished, UsageQuery};
+use crate::{Acceptance, Unfinished, UsageQuery};
 
 pub(super) const RULES: [Rule; 7] = [
     |stores| Box::pin(a_generation_is_settled_and_billed_once(stores)),
@@ -126,7 +126,11 @@ async fn the_unfinished_are_those_that_were_dispatched_and_not_settled(stores: S
         },
         Unfinished {
             generation: generation(4, 14),
-            accepted: Some((handle, Duration::from_millis(1500))),
+            accepted: Some(Acceptance {
+                handle,
+                poll_after: Duration::from_millis(1500),
+                at: at(50),
+            }),
         },
     ];
     assert_eq!(unfinished, expected);

@@ -92,7 +92,7 @@ impl Row {
         GenerationUsage {
             task_id: self.task_id.clone(),
             dispatched_at: self.generation.dispatched_at,
-            accepted_at: self.accepted.as_ref().map(|(_, _, at)| *at),
+            accepted_at: self.accepted.as_ref().map(|accepted| accepted.at),
             settled_at: self.end.as_ref().map(|end| end.at),
             bucket: self.end.as_ref().and_then(|end| end.bucket),
             hold_cents: self.generation.hold_cents,

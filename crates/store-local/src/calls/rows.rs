@@ -6,7 +6,9 @@ use ::accounts::{AccountId, Cause, Fingerprint};
 use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
 use jiff::Timestamp;
-use router_core::{Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished};
+use router_core::{
+    Acceptance, Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Replay, StoredOutcome};
@@ -279,14 +281,19 @@ pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Res
 /// What was dispatched and has not ended, oldest first.
 pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut statement = rows.prepare_cached(
-        "SELECT id, account, model, hold_cents, dispatched_at, handle, poll_after_ms FROM generations
+        "SELECT id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at FROM generations
          WHERE settled_at IS NULL ORDER BY dispatched_at, id",
     )?;
     let found = statement.query_map([], |row| {
         let Micros(dispatched_at) = row.get("dispatched_at")?;
         let handle: Option<Vec<u8>> = row.get("handle")?;
         let poll_after_ms: Option<i64> = row.get("poll_after_ms")?;
-        let poll_after = Duration::from_millis(poll_after_ms.unwrap_or(0).unsigned_abs());
+        let accepted_at: Option<Micros> = row.get("accepted_at")?;
+        let accepted = handle.map(|handle| Acceptance {
+            handle: Handle(Bytes::from(handle)),
+            poll_after: Duration::from_millis(poll_after_ms.unwrap_or(0).unsigned_abs()),
+            at: accepted_at.map_or(dispatched_at, |Micros(at)| at),
+        });
         Ok(Unfinished {
             generation: Generation {
                 id: id(row, "id")?,
@@ -295,7 +302,7 @@ pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>>
                 hold_cents: row.get::<_, i64>("hold_cents")?.unsigned_abs(),
                 dispatched_at,
             },
-            accepted: handle.map(|handle| (Handle(Bytes::from(handle)), poll_after)),
+            accepted,
         })
     })?;
     found.collect()

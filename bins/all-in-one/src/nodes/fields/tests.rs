@@ -45,6 +45,7 @@ fn form(schema: Option<Value>, pictures: &[(&str, PictureEncoding)]) -> Form {
             pictures: pictures.collect(),
             ..ModelForm::default()
         },
+        polling: None,
         provider: Arc::new(Nobody),
     };
     Form::of(&Model::new(definition).expect("a right schema"))

@@ -16,6 +16,9 @@ use crate::definition::template::{Place, Template, is_name};
 /// The most bytes of an answer that are taken unless a call says otherwise: several large pictures as text.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
+/// How long a task may be given, in milliseconds. Keys are kept for a day: what runs longer could not be picked up.
+const TOTAL_MS: std::ops::RangeInclusive<u64> = 1_000..=24 * 3_600_000;
+
 /// Whether the answer to the submission is the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -170,6 +173,15 @@ impl TryFrom<Written> for Call {
                 return Err("a call of style `poll` needs `task`, `poll` and `state`".to_owned());
             }
         };
+        if let Some(total_ms) = written.timeouts.total_ms {
+            if polled.is_none() {
+                return Err(
+                    "`total_ms` is for calls of style `poll`; `submit_ms` bounds this one"
+                        .to_owned(),
+                );
+            }
+            check_total(total_ms)?;
+        }
         Ok(Self {
             base_url: written.base_url,
             submit: written.submit,
@@ -180,6 +192,17 @@ impl TryFrom<Written> for Call {
             max_answer_bytes: written.max_answer_bytes.unwrap_or(MAX_ANSWER_BYTES),
         })
     }
+}
+
+/// Whether a task may be given so long.
+pub(crate) fn check_total(total_ms: u64) -> Result<(), String> {
+    if TOTAL_MS.contains(&total_ms) {
+        return Ok(());
+    }
+    let (least, most) = (TOTAL_MS.start(), TOTAL_MS.end());
+    Err(format!(
+        "`total_ms` is from {least} to {most}: a second to a day"
+    ))
 }
 
 impl TryFrom<ResultWritten> for ResultStep {

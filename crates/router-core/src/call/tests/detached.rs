@@ -102,8 +102,8 @@ async fn after_the_deadline_a_retry_picks_the_accepted_work_up() {
     let (result, execution) = first.early().await;
     assert_eq!(
         deadline(result),
-        Some(Duration::from_secs(900)),
-        "the polling interval"
+        Some(POLLING.interval),
+        "the polling interval of the definition, not the pause"
     );
 
     let retry = house.begin(keyed("{}")).await;

@@ -20,8 +20,8 @@ use uuid::Uuid;
 use crate::{
     Answer, Answered, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection, Collected,
     CursorKey, Done, Execution, Failure, Handle, LiveCatalog, MemoryCalls, Model, ModelDefinition,
-    Price, Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission,
-    Submitted, Threads, Timer, Usage, UsageQuery, UsageRow, Waiter,
+    Polling, Price, Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts,
+    Submission, Submitted, Threads, Timer, Usage, UsageQuery, UsageRow, Waiter,
 };
 
 /// What the provider was asked, and where its answer goes.
@@ -217,6 +217,12 @@ pub(super) fn keyed(body: &'static str) -> Call<'static> {
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(600);
 
+/// What the definition of the model says; every single pause of the provider is another one.
+pub(super) const POLLING: Polling = Polling {
+    interval: Duration::from_secs(7),
+    give_up_after: Some(Duration::from_secs(3600)),
+};
+
 impl House {
     /// With one model, whose body may have `cents` and a `prompt` of at most 5 characters; one account, `acme`, that has
     /// 1,000 cents and is billed.
@@ -255,6 +261,7 @@ impl House {
             charges_on_policy_rejection: ChargesOnPolicyRejection::No,
             form: crate::ModelForm::default(),
             input_schema: Some(schema),
+            polling: Some(POLLING),
             provider: puppet.clone(),
         });
         let model = Arc::new(model.expect("a valid schema"));
@@ -269,7 +276,8 @@ impl House {
         };
         let config = RouterConfig {
             deadline: DEADLINE,
-            give_up_after: Duration::from_secs(3600),
+            // The model has its own.
+            give_up_after: Duration::from_secs(60),
             cursor_key: CursorKey::derived_from(b"secret"),
         };
         Self {

@@ -98,3 +98,35 @@ async fn what_the_partner_may_have_got_ends_with_an_unknown_outcome() {
     );
     assert_eq!((house.submits(), house.balance().await), (0, (1_000, 0)));
 }
+
+#[tokio::test]
+async fn work_is_given_up_so_long_after_it_was_accepted_however_often_the_router_restarts() {
+    let house = House::new().await;
+    let first = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer.send(Ok(accepted(600))).expect("awaited");
+    while house.calls.unfinished().await.expect("memory")[0]
+        .accepted
+        .is_none()
+    {
+        tokio::task::yield_now().await;
+    }
+    let house = stopped(house, first).await;
+    // Of its hour, ten minutes are left.
+    house.clock.advance(Duration::from_secs(3_000));
+    let mut executions = house.router.take_up().await.expect("memory answers");
+    let execution = tokio::spawn(executions.remove(0));
+    let looks = async {
+        house.clock.somebody_sleeps().await;
+        house.clock.advance(Duration::from_secs(600));
+        let poll_after = Duration::from_secs(600);
+        house.collected(Ok(Collected::Pending { poll_after })).await;
+    };
+    let (ended, ()) = tokio::join!(execution, looks);
+    ended.expect("no panic");
+    let cancels = &house.puppet.cancels;
+    assert_eq!(cancels.load(std::sync::atomic::Ordering::Relaxed), 1);
+    let refused = house.refused(keyed("{}")).await;
+    assert_eq!(refused.bucket(), Bucket::ProviderTimeout);
+    assert_eq!(house.balance().await, (1_000, 0));
+}

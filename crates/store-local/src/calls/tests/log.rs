@@ -83,7 +83,12 @@ async fn after_a_crash_everything_that_was_answered_is_in_the_rows() {
         .iter()
         .map(|one| (one.generation.id, one.accepted.clone()))
         .collect();
-    assert_eq!(running, [(id(2), Some((handle, second))), (id(3), None)]);
+    let accepted = router_core::Acceptance {
+        handle,
+        poll_after: second,
+        at: at(1),
+    };
+    assert_eq!(running, [(id(2), Some(accepted)), (id(3), None)]);
     let credits = store.accounts().credits(&acme()).await;
     assert_eq!(credits.expect("the store answers").balance_cents, -5);
     assert_eq!(bills(&store).await.len(), 1);
