@@ -1,5 +1,7 @@
 //! What was dispatched is never dispatched again, whenever the process dies.
 
+use std::collections::BTreeSet;
+
 use accounts::Accounts;
 use it::partners::{Fault, Outcome, Partner, Plan, Step};
 use router_core::Calls;
@@ -131,4 +133,48 @@ async fn a_drain_leaves_what_runs_to_the_next_start() {
     let answer = rig.send(call).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(rig.submits(Partner::Bfl), 1);
+}
+
+/// Waits until so many tasks have been asked after: then their handles are on disk.
+async fn polled(rig: &Rig, tasks: usize) {
+    let mut seen = 0;
+    let mut asked = BTreeSet::new();
+    while asked.len() < tasks {
+        let polls = rig.partners.seen(Partner::Bfl, Step::Poll, seen + 1).await;
+        seen = polls.len();
+        asked = polls.into_iter().map(|poll| poll.target).collect();
+    }
+}
+
+#[tokio::test]
+async fn who_waits_at_the_end_of_a_drain_is_answered_and_picks_up_after_it() {
+    let mut rig = Rig::with(&["--drain-grace", "100ms"], &[]).await;
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    let keyed = call_of("acme", POLLED, &prompt("a")).header("Idempotency-Key", "k");
+    let without = call_of("acme", POLLED, &prompt("b"));
+    let address = rig.server().address;
+    let waiting = [keyed.clone(), without]
+        .map(|call| tokio::spawn(async move { call.send(address).await.unwrap() }));
+    polled(&rig, 2).await;
+    rig.end().await;
+    let [keyed_answer, other_answer] = waiting;
+    let answer = keyed_answer.await.unwrap();
+    let bucket = answer.header("x-service-error-type");
+    assert_eq!((answer.status, bucket), (503, Some("service_unavailable")));
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert!(answer.header("x-service-request-id").is_some());
+    let detail = "the router is restarting; retry with the same Idempotency-Key to get the result";
+    assert_eq!(answer.json()["detail"], detail);
+    let answer = other_answer.await.unwrap();
+    assert_eq!((answer.status, answer.header("retry-after")), (503, None));
+    assert!(!rig.log().contains("through a fault of the router"));
+
+    rig.begin().await;
+    for task in rig.partners.tasks(Partner::Bfl) {
+        rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    }
+    let answer = rig.send(keyed).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(rig.submits(Partner::Bfl), 2);
 }

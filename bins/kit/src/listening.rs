@@ -22,6 +22,9 @@ const METRICS_CONNECTIONS: usize = 64;
 /// How long answers about metrics may go on after everything else is over.
 const METRICS_GRACE: Duration = Duration::from_secs(1);
 
+/// How long connections are left open behind the grace of a drain: what ends requests at its end gets its answers out.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
 /// A bound socket.
 #[derive(Debug)]
 pub struct Listening {
@@ -120,7 +123,7 @@ impl Listening {
             uncounted_peers: config.trusted_proxies.clone(),
             // Where a credential is asked, a page whose name resolves to this machine has none to show.
             host_names: config.access.anonymous.then(|| config.host_names()),
-            grace: config.drain_grace,
+            grace: config.drain_grace + LAST_ANSWERS,
             ..defaults
         };
         Ok(Self {

@@ -71,6 +71,7 @@ pub enum RouterStackError {
 /// What keeps a router going. Dropping it cuts everything off; what was accepted is taken up at the next start.
 #[derive(Debug)]
 pub struct Background {
+    router: Router,
     executions: TaskTracker,
     stop: CancellationToken,
     keepers: Vec<JoinHandle<()>>,
@@ -199,10 +200,11 @@ impl RouterStack {
             sweeps,
         };
         let keepers = vec![
-            tokio::spawn(self.source.keep_fresh(self.router, stop.clone())),
+            tokio::spawn(self.source.keep_fresh(self.router.clone(), stop.clone())),
             tokio::spawn(sweep.run(stop.clone())),
         ];
         Ok(Background {
+            router: self.router,
             executions: self.executions,
             stop,
             keepers,
@@ -242,7 +244,7 @@ impl RouterStack {
 
 impl Background {
     /// Lets executions end within `grace`, and joins what kept the router going. What is not over by then was accepted by
-    /// its partner, and is taken up at the next start.
+    /// its partner, and is taken up at the next start; who waits for it is answered, for which connections have a moment more.
     pub async fn drain(self, grace: Duration) {
         self.executions.close();
         if tokio::time::timeout(grace, self.executions.wait())
@@ -254,6 +256,7 @@ impl Background {
                 calls,
                 "calls still run at partners; they are taken up at the next start"
             );
+            self.router.dismiss_callers();
         }
         self.stop.cancel();
         for keeper in self.keepers {

@@ -121,6 +121,12 @@ pub enum RouterError {
         /// Set if a retry with the same key picks up work that runs at the partner.
         retry_after: Option<Duration>,
     },
+    /// The router stops while the call runs, and its caller waits. 503.
+    #[error("{}", stopping(*.retry_after))]
+    Stopping {
+        /// Set if a retry with the same key picks the work up.
+        retry_after: Option<Duration>,
+    },
     /// The router itself failed. 500.
     #[error("the router failed to handle the request")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -172,7 +178,19 @@ impl RouterError {
             Self::NoRoom {
                 by_workspace: false,
             }
+            | Self::Stopping { .. }
             | Self::Unavailable(_) => Bucket::ServiceUnavailable,
+        }
+    }
+}
+
+fn stopping(retry_after: Option<Duration>) -> &'static str {
+    match retry_after {
+        Some(_) => {
+            "the router is restarting; retry with the same Idempotency-Key to get the result"
+        }
+        None => {
+            "the router is restarting and the call goes on without its caller; send calls with an Idempotency-Key to get results after a restart"
         }
     }
 }

@@ -105,6 +105,15 @@ impl Router {
         self.0.admission.load(&caller.account)
     }
 
+    /// Answers every caller that waits for a partner, because the router is about to stop: 503, and with a key when to retry.
+    /// What runs goes on, and is taken up at the next start.
+    pub fn dismiss_callers(&self) {
+        let running = self.0.running.dismiss();
+        if running > 0 {
+            tracing::info!(running, "callers that still wait are told to come back");
+        }
+    }
+
     /// One page of the models that the caller may view.
     ///
     /// # Errors

@@ -81,15 +81,18 @@ impl ApiError {
     /// The response to a request that ended so; logs the chain of a fault.
     pub(crate) fn into_response(self, request: RequestId) -> Response<Body> {
         let told = self.told();
-        if matches!(
-            told.bucket,
-            Bucket::InternalError | Bucket::ServiceUnavailable
-        ) {
+        let buckets = [Bucket::InternalError, Bucket::ServiceUnavailable];
+        if buckets.contains(&told.bucket) && !self.is_meant() {
             let error = chain(&self);
             let bucket = told.bucket.name();
             tracing::error!(error, bucket, request.id = %request, "request failed through a fault of the router");
         }
         respond(told)
+    }
+
+    /// Whether the operator wants it so.
+    fn is_meant(&self) -> bool {
+        matches!(self, Self::Router(RouterError::Stopping { .. }))
     }
 
     fn told(&self) -> Told {
@@ -230,11 +233,10 @@ fn of_router(error: &RouterError) -> Told {
         // Nobody reads it; the status is what the log has.
         RouterError::Disconnected => plain(client_closed_request()),
         RouterError::Deadline { retry_after } => {
-            let told = plain(StatusCode::GATEWAY_TIMEOUT);
-            match retry_after {
-                Some(after) => told.with(RETRY_AFTER, seconds(*after)),
-                None => told,
-            }
+            plain(StatusCode::GATEWAY_TIMEOUT).retried(*retry_after)
+        }
+        RouterError::Stopping { retry_after } => {
+            plain(StatusCode::SERVICE_UNAVAILABLE).retried(*retry_after)
         }
         RouterError::Internal(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
         RouterError::Unavailable(_) => plain(StatusCode::SERVICE_UNAVAILABLE),
@@ -327,6 +329,13 @@ impl Told {
             bucket,
             body: Content::Detail(detail.to_owned()),
             headers: Vec::new(),
+        }
+    }
+
+    fn retried(self, after: Option<Duration>) -> Self {
+        match after {
+            Some(after) => self.with(RETRY_AFTER, seconds(after)),
+            None => self,
         }
     }
 

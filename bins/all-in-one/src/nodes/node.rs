@@ -111,9 +111,10 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         RouterError::RateLimited { retry_after, .. } if *retry_after <= MOST_PATIENCE => {
             Some(*retry_after)
         }
-        // What was dispatched goes on.
-        RouterError::Deadline { .. } => Some(Duration::ZERO),
-        RouterError::NoRoom { .. } => Some(Duration::ZERO),
+        // What was dispatched goes on. A job that waits when the server stops is run again by the next one.
+        RouterError::Deadline { .. }
+        | RouterError::Stopping { .. }
+        | RouterError::NoRoom { .. } => Some(Duration::ZERO),
         RouterError::TooManyCalls { limit } if *limit > 0 => Some(Duration::ZERO),
         // A call that is dearer than the whole cap is refused when nothing else runs.
         RouterError::SpendCap { current_cents, .. } if *current_cents > 0 => Some(Duration::ZERO),

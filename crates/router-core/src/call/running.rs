@@ -98,6 +98,23 @@ impl Running {
         self.state().polling.or_else(synchronous)
     }
 
+    /// Sends whoever waits away, because the router stops; the work goes on.
+    fn dismiss(&self) {
+        let retry_after = self.retry_after().unwrap_or(SYNCHRONOUS_RETRY);
+        let waiter = self.state().waiter.take();
+        if let Some(waiter) = waiter {
+            let error = RouterError::Stopping {
+                retry_after: Some(retry_after),
+            };
+            // Who left meanwhile needs no reply.
+            let _ = waiter.send(Reply {
+                result: Err(error),
+                generation: None,
+                replayed: false,
+            });
+        }
+    }
+
     /// Ends it: whoever waits gets the reply, nobody can follow any more.
     fn end(&self, reply: Reply) {
         let waiter = {
@@ -130,6 +147,13 @@ impl Registry {
 
     pub(crate) fn get(&self, id: GenerationId) -> Option<Arc<Running>> {
         self.entries().get(&id).cloned()
+    }
+
+    /// Sends all away who wait; how many generations run.
+    pub(crate) fn dismiss(&self) -> usize {
+        let running: Vec<Arc<Running>> = self.entries().values().cloned().collect();
+        running.iter().for_each(|running| running.dismiss());
+        running.len()
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<GenerationId, Arc<Running>>> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::Execution;
@@ -141,17 +142,23 @@ impl Waiter {
         let (timer, deadline) = waiter.clock();
         let replied = tokio::select! {
             biased;
-            replied = async {
-                poll_fn(|cx| carried.poll(cx)).await;
-                (&mut waiter.replied).await.ok()
-            } => replied,
+            replied = poll_fn(|cx| {
+                // The reply comes with the end of the execution, and before it when the router stops.
+                let _ = carried.poll(cx);
+                waiter.replied.poll_unpin(cx).map(Result::ok)
+            }) => replied,
             () = timer.sleep(deadline) => {
                 let running = waiter.attempt.leave(Bucket::DeadlineExceeded);
                 let replied = waiter.replied.try_recv().ok();
                 replied.or_else(|| Some(waiter.deadline_exceeded(running.as_deref())))
             }
         };
-        let reply = replied.unwrap_or_else(stopped);
+        let mut reply = replied.unwrap_or_else(stopped);
+        if let Err(RouterError::Stopping { retry_after }) = &mut reply.result
+            && !waiter.has_key()
+        {
+            *retry_after = None;
+        }
         let mut delivery = waiter.delivery.take().expect("it is taken only here");
         let generation = reply.generation.or_else(|| waiter.attempt.generation());
         let bucket = reply.result.as_ref().err().map(RouterError::bucket);
@@ -169,13 +176,15 @@ impl Waiter {
         (Arc::clone(&router.ports.timer), router.config.deadline)
     }
 
+    fn has_key(&self) -> bool {
+        let delivery = self.delivery.as_ref();
+        let record = delivery.and_then(|delivery| delivery.record.as_ref());
+        record.is_some_and(|record| record.key.is_some())
+    }
+
     fn deadline_exceeded(&self, running: Option<&Running>) -> Reply {
-        let record = self
-            .delivery
-            .as_ref()
-            .and_then(|delivery| delivery.record.as_ref());
-        let has_key = record.is_some_and(|record| record.key.is_some());
-        let retry_after = running.filter(|_| has_key).and_then(Running::retry_after);
+        let running = running.filter(|_| self.has_key());
+        let retry_after = running.and_then(Running::retry_after);
         Reply {
             result: Err(RouterError::Deadline { retry_after }),
             generation: None,

@@ -105,6 +105,10 @@ fn samples() -> Vec<ApiError> {
         RouterError::Deadline {
             retry_after: Some(Duration::ZERO),
         },
+        RouterError::Stopping { retry_after: None },
+        RouterError::Stopping {
+            retry_after: Some(second),
+        },
         RouterError::Internal("a path".into()),
         RouterError::Unavailable("a path".into()),
         no_room(NoUnits::Key),
