@@ -6,7 +6,7 @@ use tokio::process::Command;
 use super::*;
 
 /// Runs a command on the installation of a running server.
-async fn operate(rig: &Rig, words: &[&str]) -> String {
+pub(super) async fn operate(rig: &Rig, words: &[&str]) -> String {
     let output = Command::new(it::process::binary_of("router-server"))
         .args(words)
         .arg("--data-dir")

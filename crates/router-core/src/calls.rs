@@ -56,6 +56,8 @@ pub struct Generation {
     pub model: ModelId,
     /// What is held of the account's credits and committed spend until it is settled.
     pub hold_cents: u64,
+    /// When the call that begins it came: its record is found by this and the id.
+    pub received_at: Timestamp,
     /// When it is dispatched.
     pub dispatched_at: Timestamp,
 }

@@ -80,6 +80,7 @@ fn generation(n: u128, hold_cents: u64) -> Generation {
         account: account("acme"),
         model: model(),
         hold_cents,
+        received_at: at(0),
         dispatched_at: at(i64::try_from(n).unwrap_or(0)),
     }
 }

@@ -58,6 +58,45 @@ pub struct UsageRow {
     pub call: CallRecord,
     /// Its generation, if it had one.
     pub generation: Option<GenerationUsage>,
+    /// Whether the call is on record. A crash loses the record of a call that was not answered, and never a generation: what
+    /// stands for such a call is made of its generation.
+    pub is_recorded: bool,
+}
+
+impl UsageRow {
+    /// Whether the call began its generation: then, and then alone, the bill of the generation is this call's.
+    #[must_use]
+    pub fn began(&self) -> bool {
+        self.call.generation == Some(GenerationId::from(self.call.request))
+    }
+
+    /// What stands for the call that began a generation which ended, where that call is not on record.
+    #[must_use]
+    pub fn of_generation(
+        id: GenerationId,
+        account: AccountId,
+        model: ModelId,
+        received_at: Timestamp,
+        generation: GenerationUsage,
+    ) -> Self {
+        let call = CallRecord {
+            request: RequestId(id.0),
+            account,
+            model: Some(model),
+            key: None,
+            generation: Some(id),
+            bucket: generation.bucket,
+            replayed: false,
+            received_at,
+            answered_at: generation.settled_at.unwrap_or(received_at),
+            delivered: false,
+        };
+        Self {
+            call,
+            generation: Some(generation),
+            is_recorded: false,
+        }
+    }
 }
 
 /// A position in a page of calls: behind this one, newest first.
@@ -99,7 +138,9 @@ pub struct ModelTotal {
 
 /// The read side of what [`Calls`](crate::Calls) writes down.
 ///
-/// **Contract.** Reads what was recorded; a call shows up once it is answered. Times are those at which calls came.
+/// **Contract.** Reads what was recorded; a call shows up once it is answered. Times are those at which calls came. A generation
+/// that has ended counts once in `totals` and in `export`, with the call that began it or, where that is not on record, by
+/// itself: so both agree with what was billed, whenever the process ended.
 #[async_trait]
 pub trait Usage: Send + Sync + 'static {
     /// At most `limit` calls, newest first (by `received_at`, then id).
@@ -111,9 +152,10 @@ pub trait Usage: Send + Sync + 'static {
     ) -> Result<Vec<UsageRow>, CallsError>;
 
     /// One line for each account and model, by account, then model. A generation counts, with its bill, for the call that
-    /// began it.
+    /// began it; replays and pick-ups add nothing.
     async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError>;
 
-    /// Every call, oldest first, read in bounded pieces while the stream is polled.
+    /// Every call, oldest first, then what stands for calls that are not on record, by generation; read in bounded pieces while
+    /// the stream is polled.
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>>;
 }

@@ -28,7 +28,7 @@ use rusqlite::Connection;
 use crate::accounts::{Shelf, bill_ahead};
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
-use event::{Accepted, Begun, Ended, Event};
+use event::{Accepted, Dispatched, Ended, Event};
 use replays::MOST_BYTES;
 
 pub(crate) use log::{CallLog, Contents, Fold, Syncer, bring_in, read_log};
@@ -179,14 +179,14 @@ impl Calls for SqliteCalls {
 
     async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
         if self.keyed.expires_at(generation.id).is_none() {
-            let begun = Event::Begun(Begun::of(&generation));
+            let begun = Event::Dispatched(Dispatched::of(&generation));
             let begun = self.log.begin(generation.id, &generation.account, &begun);
             begun.map_err(unavailable)?;
             return self.log_durably().await;
         }
         let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
         self.write(Some(&account), how, move |rows| {
-            rows::begin(rows, &Begun::of(&generation))?;
+            rows::begin(rows, &Dispatched::of(&generation))?;
             rows::dispatch_key(rows, generation.id)
         })
         .await

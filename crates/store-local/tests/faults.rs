@@ -224,6 +224,7 @@ async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
         account: acme,
         model: "bfl/flux-2".parse().expect("a valid id"),
         hold_cents: 5,
+        received_at: now,
         dispatched_at: now,
     };
     calls.dispatch(generation).await.expect("an answer");
@@ -332,6 +333,7 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
         account: claim.account.clone(),
         model: "bfl/flux-2".parse().expect("a valid id"),
         hold_cents: 5,
+        received_at: now,
         dispatched_at: now,
     };
     fault("call-log-write", "return(full)");
@@ -383,6 +385,7 @@ async fn nothing_begins_that_did_not_reach_the_disk() {
             account: claim.account.clone(),
             model: "bfl/flux-2".parse().expect("a valid id"),
             hold_cents: 5,
+            received_at: claim.expires_at,
             dispatched_at: claim.expires_at,
         };
         calls.dispatch(generation(2)).await.expect("a disk");
@@ -428,6 +431,7 @@ async fn a_sync_that_failed_is_made_again_for_whoever_waits_for_the_same_bytes()
         account: claim.account.clone(),
         model: "bfl/flux-2".parse().expect("a valid id"),
         hold_cents: 5,
+        received_at: claim.expires_at,
         dispatched_at: claim.expires_at,
     };
     fault("call-log-sync", "return(full)");

@@ -22,7 +22,7 @@ enum Format {
 }
 
 /// The columns of an export, in their order.
-const COLUMNS: [&str; 19] = [
+const COLUMNS: [&str; 20] = [
     "request_id",
     "workspace",
     "model",
@@ -42,6 +42,7 @@ const COLUMNS: [&str; 19] = [
     "charge_cents",
     "began",
     "duration_ms",
+    "recorded",
 ];
 
 /// The commands.
@@ -67,7 +68,7 @@ pub(super) fn command() -> Command {
         .value_parser(value_parser!(Format))
         .help("One JSON object per line, or CSV");
     let export = Command::new("export")
-        .about("Prints every call, oldest first, with the generation that it began, picked up or replayed")
+        .about("Prints every call, oldest first, with the generation that it began, picked up or replayed; then the generations whose call is not on record. Each bill stands once")
         .args(query())
         .arg(format);
     let totals = Command::new("totals")
@@ -141,13 +142,16 @@ async fn export(usage: &dyn Usage, query: UsageQuery, format: Format) -> Result<
     Ok(())
 }
 
-/// A row under its columns; what is not known is null.
+/// A row under its columns; what is not known is null. What a generation holds and costs stands with the call that began it: of
+/// a replay or a pick-up it is 0.
 fn object(row: &UsageRow) -> Value {
     let (call, generation) = (&row.call, row.generation.as_ref());
     let status = |bucket: Option<Bucket>| bucket.map_or("ok", Bucket::name);
     let time = |time: Timestamp| time.to_string();
     let key_hash = call.key.map(|key| hexadecimal(&key.0));
     let duration = call.answered_at.duration_since(call.received_at);
+    let (recorded, began) = (row.is_recorded, row.began());
+    let cents = |cents: u64| if began { cents } else { 0 };
     let generation_status = generation
         .filter(|generation| generation.settled_at.is_some())
         .map_or("running", |generation| status(generation.bucket));
@@ -155,22 +159,23 @@ fn object(row: &UsageRow) -> Value {
         "request_id": call.request.to_string(),
         "workspace": call.account.as_str(),
         "model": call.model.as_ref().map(|model| model.as_str()),
-        "status": status(call.bucket),
+        "status": recorded.then(|| status(call.bucket)),
         "key_hash": key_hash,
         "generation_id": call.generation.map(|id| id.to_string()),
         "replayed": call.replayed,
         "delivered": call.delivered,
         "received_at": time(call.received_at),
-        "answered_at": time(call.answered_at),
+        "answered_at": recorded.then(|| time(call.answered_at)),
         "provider_task_id": generation.and_then(|generation| generation.task_id.clone()),
         "dispatched_at": generation.map(|generation| time(generation.dispatched_at)),
         "accepted_at": generation.and_then(|generation| generation.accepted_at.map(time)),
         "settled_at": generation.and_then(|generation| generation.settled_at.map(time)),
         "generation_status": generation.map(|_| generation_status),
-        "hold_cents": generation.map(|generation| generation.hold_cents),
-        "charge_cents": generation.and_then(|generation| generation.charge_cents),
-        "began": call.generation.map(|id| id.0 == call.request.0),
-        "duration_ms": duration.as_millis() as i64,
+        "hold_cents": generation.map(|generation| cents(generation.hold_cents)),
+        "charge_cents": generation.and_then(|generation| generation.charge_cents).map(cents),
+        "began": call.generation.map(|_| began),
+        "duration_ms": recorded.then(|| duration.as_millis() as i64),
+        "recorded": recorded,
     })
 }
 

@@ -184,6 +184,7 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
         account,
         model: order.model.id().clone(),
         hold_cents,
+        received_at: order.received_at,
         dispatched_at: router.ports.timer.now(),
     };
     let dispatched = router.ports.calls.dispatch(generation.clone());

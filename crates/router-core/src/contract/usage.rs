@@ -8,12 +8,13 @@ use super::{
 };
 use crate::{GenerationUsage, KeyClaim, KeyDigest, ModelTotal, UsageCursor, UsageQuery, UsageRow};
 
-pub(super) const RULES: [Rule; 6] = [
+pub(super) const RULES: [Rule; 7] = [
     |stores| Box::pin(a_call_reads_back_with_its_generation(stores)),
     |stores| Box::pin(a_call_is_recorded_once(stores)),
     |stores| Box::pin(pages_are_newest_first_and_whole(stores)),
     |stores| Box::pin(a_query_narrows_by_account_and_time(stores)),
     |stores| Box::pin(a_generation_counts_for_the_call_that_began_it(stores)),
+    |stores| Box::pin(a_generation_without_its_call_counts_once(stores)),
     |stores| Box::pin(what_is_over_is_forgotten_in_bounded_steps(stores)),
 ];
 
@@ -58,6 +59,7 @@ async fn a_call_reads_back_with_its_generation(stores: Stores) {
         UsageRow {
             call: refused,
             generation: None,
+            is_recorded: true,
         },
         UsageRow {
             call: record(1, 40),
@@ -70,6 +72,7 @@ async fn a_call_reads_back_with_its_generation(stores: Stores) {
                 hold_cents: 9,
                 charge_cents: Some(4),
             }),
+            is_recorded: true,
         },
     ];
     assert_eq!(page(&stores, &UsageQuery::default()).await, expected);
@@ -163,6 +166,64 @@ async fn a_generation_counts_for_the_call_that_began_it(stores: Stores) {
         charge_cents: 4,
     };
     assert_eq!(totals.expect("the store answers"), [expected]);
+}
+
+/// A crash took the records of the calls that began 1 and 2; 1 was picked up, 3 is on record, 4 runs.
+async fn a_generation_without_its_call_counts_once(stores: Stores) {
+    stores.open_account().await;
+    for n in 1..=4_u128 {
+        stores.dispatch(n, 9).await;
+    }
+    for (n, cents) in [(1, 4), (2, 5), (3, 6)] {
+        stores.settle(n, answered(b"{}", cents)).await;
+    }
+    let picked_up = CallRecord {
+        generation: Some(id(1)),
+        ..record(9, 7)
+    };
+    stores.record(picked_up);
+    stores.record(record(3, 0));
+    let totals = stores.usage.totals(&UsageQuery::default()).await;
+    let expected = ModelTotal {
+        account: account("acme"),
+        model: model(),
+        calls: 2,
+        succeeded: 2,
+        generations: 3,
+        charge_cents: 15,
+    };
+    assert_eq!(totals.expect("the store answers"), [expected]);
+    let exported = export(&stores, &UsageQuery::default()).await;
+    let seen: Vec<_> = exported
+        .iter()
+        .map(|row| (row.call.request, row.began(), row.is_recorded))
+        .collect();
+    let request = |n| RequestId(id(n).0);
+    let expected = [
+        (request(3), true, true),
+        (request(9), false, true),
+        (request(1), true, false),
+        (request(2), true, false),
+    ];
+    assert_eq!(seen, expected);
+    let began = exported.iter().filter(|row| row.began());
+    let billed = began.filter_map(|row| row.generation.as_ref()?.charge_cents);
+    assert_eq!(billed.sum::<u64>(), 15);
+    let (call, credits) = (&exported[2].call, stores.credits().await);
+    assert_eq!((call.received_at, call.delivered), (at(0), false));
+    assert_eq!(credits.balance_cents, -15);
+    for (from, until, count) in [(0, 1, 3), (1, 9, 1), (0, 0, 0)] {
+        let query = UsageQuery {
+            account: Some(account("acme")),
+            from: Some(at(from)),
+            until: Some(at(until)),
+        };
+        assert_eq!(
+            export(&stores, &query).await.len(),
+            count,
+            "{from} to {until}"
+        );
+    }
 }
 
 async fn what_is_over_is_forgotten_in_bounded_steps(stores: Stores) {

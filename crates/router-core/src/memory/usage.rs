@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use accounts::AccountId;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
+use jiff::Timestamp;
 
 use super::{MemoryCalls, Row, Rows};
 use crate::{
-    CallRecord, CallsError, GenerationId, GenerationUsage, ModelTotal, Usage, UsageCursor,
-    UsageQuery, UsageRow,
+    CallRecord, CallsError, Generation, GenerationId, GenerationUsage, ModelId, ModelTotal,
+    RequestId, Usage, UsageCursor, UsageQuery, UsageRow,
 };
 
 #[async_trait]
@@ -35,16 +37,7 @@ impl Usage for MemoryCalls {
         let mut totals = BTreeMap::new();
         for call in rows.matching(query) {
             let Some(model) = &call.model else { continue };
-            let total = totals
-                .entry((call.account.clone(), model.clone()))
-                .or_insert_with(|| ModelTotal {
-                    account: call.account.clone(),
-                    model: model.clone(),
-                    calls: 0,
-                    succeeded: 0,
-                    generations: 0,
-                    charge_cents: 0,
-                });
+            let total = total_of(&mut totals, &call.account, model);
             total.calls += 1;
             total.succeeded += u64::from(call.bucket.is_none());
             if let Some(row) = rows.generations.get(&GenerationId::from(call.request)) {
@@ -52,30 +45,81 @@ impl Usage for MemoryCalls {
                 total.charge_cents += row.end.as_ref().map_or(0, |end| end.charge_cents);
             }
         }
+        for row in rows.unrecorded(query) {
+            let Generation { account, model, .. } = &row.generation;
+            let total = total_of(&mut totals, account, model);
+            total.generations += 1;
+            total.charge_cents += row.end.as_ref().map_or(0, |end| end.charge_cents);
+        }
         Ok(totals.into_values().collect())
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
         let rows = self.rows();
-        let all: Vec<_> = rows
-            .matching(&query)
-            .map(|call| Ok(rows.with_generation(call)))
-            .collect();
+        let calls = rows.matching(&query);
+        let calls = calls.map(|call| rows.with_generation(call));
+        let others = rows.unrecorded(&query).map(|row| {
+            let Generation {
+                id,
+                account,
+                model,
+                received_at,
+                ..
+            } = row.generation.clone();
+            UsageRow::of_generation(id, account, model, received_at, row.usage())
+        });
+        let all: Vec<_> = calls.chain(others).map(Ok).collect();
         stream::iter(all).boxed()
     }
 }
 
+type Totals = BTreeMap<(AccountId, ModelId), ModelTotal>;
+
+fn total_of<'a>(
+    totals: &'a mut Totals,
+    account: &AccountId,
+    model: &ModelId,
+) -> &'a mut ModelTotal {
+    let entry = totals.entry((account.clone(), model.clone()));
+    entry.or_insert_with(|| ModelTotal {
+        account: account.clone(),
+        model: model.clone(),
+        calls: 0,
+        succeeded: 0,
+        generations: 0,
+        charge_cents: 0,
+    })
+}
+
+fn fits(query: &UsageQuery, account: &AccountId, received_at: Timestamp) -> bool {
+    query
+        .account
+        .as_ref()
+        .is_none_or(|wanted| account == wanted)
+        && query.from.is_none_or(|from| received_at >= from)
+        && query.until.is_none_or(|until| received_at < until)
+}
+
 impl Rows {
+    /// The generations that have ended and whose call is not on record.
+    fn unrecorded(&self, query: &UsageQuery) -> impl Iterator<Item = &Row> {
+        self.generations.values().filter(move |row| {
+            let Generation {
+                id,
+                account,
+                received_at,
+                ..
+            } = &row.generation;
+            let place = (*received_at, RequestId(id.0));
+            let is_recorded = self.calls.contains_key(&place);
+            row.end.is_some() && !is_recorded && fits(query, account, *received_at)
+        })
+    }
+
     fn matching(&self, query: &UsageQuery) -> impl DoubleEndedIterator<Item = &CallRecord> {
         let query = query.clone();
-        self.calls.values().filter(move |call| {
-            query
-                .account
-                .as_ref()
-                .is_none_or(|account| call.account == *account)
-                && query.from.is_none_or(|from| call.received_at >= from)
-                && query.until.is_none_or(|until| call.received_at < until)
-        })
+        let calls = self.calls.values();
+        calls.filter(move |call| fits(&query, &call.account, call.received_at))
     }
 
     fn with_generation(&self, call: &CallRecord) -> UsageRow {
@@ -83,6 +127,7 @@ impl Rows {
         UsageRow {
             call: call.clone(),
             generation: row.map(Row::usage),
+            is_recorded: true,
         }
     }
 }

@@ -24,6 +24,17 @@ pub(super) enum Event<'a> {
     Ended(Ended<'a>),
     #[serde(borrow)]
     Recorded(Recorded<'a>),
+    /// As `Begun`, of which only older programs write one, with when its call came.
+    #[serde(borrow)]
+    Dispatched(Dispatched<'a>),
+}
+
+/// A generation is dispatched for a call.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Dispatched<'a> {
+    #[serde(borrow)]
+    pub(super) begun: Begun<'a>,
+    pub(super) received_at: i64,
 }
 
 /// A generation is dispatched.
@@ -80,6 +91,8 @@ pub(super) struct Recorded<'a> {
 #[derive(Debug)]
 pub(super) struct Life<'a> {
     pub(super) begun: Begun<'a>,
+    /// When its call came, unless an older program wrote it down.
+    pub(super) received_at: Option<i64>,
     pub(super) accepted: Option<Accepted<'a>>,
     pub(super) ended: Option<Ended<'a>>,
 }
@@ -124,6 +137,7 @@ impl Event<'_> {
             Self::Accepted(accepted) => accepted.at,
             Self::Ended(ended) => ended.at,
             Self::Recorded(recorded) => recorded.answered_at,
+            Self::Dispatched(dispatched) => dispatched.begun.at,
         }
     }
 }
@@ -143,15 +157,41 @@ pub(super) fn read(mut entries: &[u8]) -> impl Iterator<Item = rusqlite::Result<
     })
 }
 
-impl<'a> Begun<'a> {
+impl<'a> Dispatched<'a> {
     pub(super) fn of(generation: &'a Generation) -> Self {
-        Self {
+        let begun = Begun {
             id: generation.id.0,
             account: generation.account.as_str(),
             model: generation.model.as_str(),
             hold_cents: cents(generation.hold_cents),
             at: generation.dispatched_at.as_microsecond(),
+        };
+        Self {
+            begun,
+            received_at: generation.received_at.as_microsecond(),
         }
+    }
+}
+
+impl<'a> Life<'a> {
+    /// A generation that has begun.
+    pub(super) fn new(begun: Begun<'a>, received_at: Option<i64>) -> Self {
+        Self {
+            begun,
+            received_at,
+            accepted: None,
+            ended: None,
+        }
+    }
+
+    /// The entries of one that has not ended.
+    pub(super) fn into_entries(self) -> impl Iterator<Item = Event<'a>> {
+        let begun = self.begun;
+        let begun = match self.received_at {
+            Some(received_at) => Event::Dispatched(Dispatched { begun, received_at }),
+            None => Event::Begun(begun),
+        };
+        std::iter::once(begun).chain(self.accepted.map(Event::Accepted))
     }
 }
 

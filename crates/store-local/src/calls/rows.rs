@@ -12,7 +12,7 @@ use router_core::{
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Replay, StoredOutcome};
-use super::event::{Accepted, Begun, Ended, Life, Recorded};
+use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
 use super::replays::Place;
 use crate::accounts::{self, Shelf};
 use crate::columns::{Id, Micros, parse};
@@ -115,17 +115,19 @@ fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, Claim)> {
 }
 
 /// Writes down that a generation is about to be dispatched, in one statement.
-pub(super) fn begin(rows: &Connection, begun: &Begun<'_>) -> rusqlite::Result<()> {
+pub(super) fn begin(rows: &Connection, dispatched: &Dispatched<'_>) -> rusqlite::Result<()> {
+    let Dispatched { begun, received_at } = dispatched;
     rows.prepare_cached(
-        "INSERT INTO generations (id, account, model, hold_cents, dispatched_at) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT DO NOTHING",
+        "INSERT INTO generations (id, account, model, hold_cents, dispatched_at, received_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
     )?
     .execute(params![
         Id(begun.id),
         begun.account,
         begun.model,
         begun.hold_cents,
-        begun.at
+        begun.at,
+        received_at,
     ])?;
     Ok(())
 }
@@ -138,8 +140,8 @@ pub(super) fn insert<'i>(
 ) -> rusqlite::Result<()> {
     const INSERT: Insert = Insert {
         into: "generations (id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at,
-            task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay)",
-        columns: 17,
+            task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay, received_at)",
+        columns: 18,
     };
     let values = |life: &Life<'_>, values: &mut Values<'_, '_>| {
         let (begun, accepted, ended) = (&life.begun, life.accepted.as_ref(), life.ended.as_ref());
@@ -162,7 +164,8 @@ pub(super) fn insert<'i>(
         values.put(outcome.and_then(|outcome| outcome.code))?;
         values.put(outcome.and_then(|outcome| outcome.message))?;
         values.put(outcome.and_then(|outcome| outcome.content_type))?;
-        values.put(ended.map_or(Replay::NoBody, |ended| ended.replay))
+        values.put(ended.map_or(Replay::NoBody, |ended| ended.replay))?;
+        values.put(life.received_at)
     };
     INSERT.all(rows, lives, values, inserted)
 }
@@ -281,10 +284,12 @@ pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Res
 /// What was dispatched and has not ended, oldest first.
 pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut statement = rows.prepare_cached(
-        "SELECT id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at FROM generations
+        "SELECT id, account, model, hold_cents, coalesce(received_at, dispatched_at) AS received_at,
+            dispatched_at, handle, poll_after_ms, accepted_at FROM generations
          WHERE settled_at IS NULL ORDER BY dispatched_at, id",
     )?;
     let found = statement.query_map([], |row| {
+        let Micros(received_at) = row.get("received_at")?;
         let Micros(dispatched_at) = row.get("dispatched_at")?;
         let handle: Option<Vec<u8>> = row.get("handle")?;
         let poll_after_ms: Option<i64> = row.get("poll_after_ms")?;
@@ -300,6 +305,7 @@ pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>>
                 account: parse(&row.get::<_, String>("account")?)?,
                 model: parse(&row.get::<_, String>("model")?)?,
                 hold_cents: row.get::<_, i64>("hold_cents")?.unsigned_abs(),
+                received_at,
                 dispatched_at,
             },
             accepted,

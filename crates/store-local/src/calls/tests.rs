@@ -62,6 +62,7 @@ fn generation(n: u128) -> Generation {
         account: acme(),
         model,
         hold_cents: 7,
+        received_at: at(0),
         dispatched_at: at(0),
     }
 }

@@ -35,6 +35,13 @@ const COLUMNS: &str =
 /// Which calls fit a query.
 const FITS: &str = "(:account IS NULL OR c.account = :account) AND c.received_at >= :from AND c.received_at < :until";
 
+/// The generations that have ended and whose call is not on record; those of an older program's log do not tell when it came.
+const UNRECORDED: &str = "g.settled_at IS NOT NULL AND CASE WHEN g.received_at IS NULL
+    THEN NOT EXISTS (SELECT 1 FROM calls c WHERE c.request = g.id)
+    ELSE NOT EXISTS (SELECT 1 FROM calls c WHERE c.received_at = g.received_at AND c.request = g.id) END
+    AND (:account IS NULL OR g.account = :account)
+    AND coalesce(g.received_at, g.dispatched_at) >= :from AND coalesce(g.received_at, g.dispatched_at) < :until";
+
 /// Which way a page goes on.
 #[derive(Clone, Copy)]
 enum Order {
@@ -126,7 +133,7 @@ impl Usage for SqliteUsage {
             query,
             after: None,
             page: VecDeque::new(),
-            is_over: false,
+            reads: Reads::Calls,
         };
         stream::try_unfold(export, async |mut export| {
             let next = export.next().await?;
@@ -142,25 +149,87 @@ struct Export {
     query: UsageQuery,
     after: Option<UsageCursor>,
     page: VecDeque<UsageRow>,
-    is_over: bool,
+    reads: Reads,
+}
+
+/// What an export reads next.
+#[derive(Clone, Copy)]
+enum Reads {
+    Calls,
+    /// Last: a call that is written down meanwhile is then in neither half, and never in both.
+    Unrecorded,
+    Nothing,
 }
 
 impl Export {
     async fn next(&mut self) -> Result<Option<UsageRow>, CallsError> {
-        if self.page.is_empty() && !self.is_over {
+        while self.page.is_empty() {
             let (query, after) = (self.query.clone(), self.after);
-            let read = self
-                .usage
-                .read(move |rows| page(rows, &query, after, Order::OldestFirst, EXPORT_PAGE));
-            self.page = read.await?.into();
-            self.is_over = self.page.len() < EXPORT_PAGE;
+            let read = match self.reads {
+                Reads::Calls => {
+                    let oldest_first = Order::OldestFirst;
+                    self.usage
+                        .read(move |rows| page(rows, &query, after, oldest_first, EXPORT_PAGE))
+                        .await?
+                }
+                Reads::Unrecorded => {
+                    let after = after.map_or(Uuid::nil(), |after| after.request.0);
+                    self.usage
+                        .read(move |rows| unrecorded(rows, &query, after, EXPORT_PAGE))
+                        .await?
+                }
+                Reads::Nothing => return Ok(None),
+            };
+            self.page = read.into();
             self.after = self.page.back().map(|row| UsageCursor {
                 received_at: row.call.received_at,
                 request: row.call.request,
             });
+            if self.page.len() < EXPORT_PAGE {
+                self.after = None;
+                self.reads = match self.reads {
+                    Reads::Calls => Reads::Unrecorded,
+                    Reads::Unrecorded | Reads::Nothing => Reads::Nothing,
+                };
+            }
         }
         Ok(self.page.pop_front())
     }
+}
+
+/// What stands for calls that are not on record, at most `limit`, by generation.
+fn unrecorded(
+    rows: &Connection,
+    query: &UsageQuery,
+    after: Uuid,
+    limit: usize,
+) -> rusqlite::Result<Vec<UsageRow>> {
+    let mut statement = rows.prepare_cached(&format!(
+        "SELECT g.id AS g_id, g.account, g.model, coalesce(g.received_at, g.dispatched_at) AS received_at, g.task_id,
+            g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents
+         FROM generations g WHERE {UNRECORDED} AND g.id > :after ORDER BY g.id LIMIT :limit"
+    ))?;
+    let found = statement.query_map(
+        named_params! {
+            ":account": query.account.as_ref().map(accounts::AccountId::as_str),
+            ":from": Micros(query.from.unwrap_or(Timestamp::MIN)),
+            ":until": Micros(query.until.unwrap_or(Timestamp::MAX)),
+            ":after": Id(after),
+            ":limit": i64::try_from(limit).unwrap_or(i64::MAX),
+        },
+        |row| {
+            let Id(id) = row.get("g_id")?;
+            let Micros(received_at) = row.get("received_at")?;
+            Ok(UsageRow::of_generation(
+                GenerationId(id),
+                parse(&row.get::<_, String>("account")?)?,
+                parse(&row.get::<_, String>("model")?)?,
+                received_at,
+                generation_usage(row)?,
+            ))
+        },
+    )?;
+    found.collect()
 }
 
 fn page(
@@ -195,11 +264,17 @@ fn page(
 
 fn totals(rows: &Connection, query: &UsageQuery) -> rusqlite::Result<Vec<ModelTotal>> {
     let mut statement = rows.prepare_cached(&format!(
-        "SELECT c.account, c.model, count(*) AS calls, sum(c.bucket IS NULL) AS succeeded,
-            count(g.id) AS generations, coalesce(sum(g.charge_cents), 0) AS charge_cents
-         FROM calls c LEFT JOIN generations g ON g.id = c.request
-         WHERE c.model IS NOT NULL AND {FITS}
-         GROUP BY c.account, c.model ORDER BY c.account, c.model"
+        "SELECT account, model, sum(calls) AS calls, sum(succeeded) AS succeeded, sum(generations) AS generations,
+            sum(charge_cents) AS charge_cents
+         FROM (
+            SELECT c.account, c.model, count(*) AS calls, sum(c.bucket IS NULL) AS succeeded,
+                count(g.id) AS generations, coalesce(sum(g.charge_cents), 0) AS charge_cents
+            FROM calls c LEFT JOIN generations g ON g.id = c.request
+            WHERE c.model IS NOT NULL AND {FITS} GROUP BY c.account, c.model
+            UNION ALL
+            SELECT g.account, g.model, 0, 0, count(*), coalesce(sum(g.charge_cents), 0)
+            FROM generations g WHERE {UNRECORDED} GROUP BY g.account, g.model)
+         GROUP BY account, model ORDER BY account, model"
     ))?;
     let found = statement.query_map(
         named_params! {
@@ -222,11 +297,27 @@ fn totals(rows: &Connection, query: &UsageQuery) -> rusqlite::Result<Vec<ModelTo
     found.collect()
 }
 
-fn usage_row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
+/// What is known of the generation of a row, which has one.
+fn generation_usage(row: &Row<'_>) -> rusqlite::Result<GenerationUsage> {
     let time = |column: &str| -> rusqlite::Result<Option<Timestamp>> {
         let time: Option<Micros> = row.get(column)?;
         Ok(time.map(|Micros(time)| time))
     };
+    let Micros(dispatched_at) = row.get("dispatched_at")?;
+    Ok(GenerationUsage {
+        task_id: row.get("task_id")?,
+        dispatched_at,
+        accepted_at: time("accepted_at")?,
+        settled_at: time("settled_at")?,
+        bucket: bucket(row.get("g_bucket")?)?,
+        hold_cents: row.get::<_, i64>("hold_cents")?.unsigned_abs(),
+        charge_cents: row
+            .get::<_, Option<i64>>("charge_cents")?
+            .map(i64::unsigned_abs),
+    })
+}
+
+fn usage_row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
     let Id(request) = row.get("request")?;
     let model: Option<String> = row.get("model")?;
     let generation: Option<Id> = row.get("generation")?;
@@ -245,19 +336,10 @@ fn usage_row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
         delivered: row.get("delivered")?,
     };
     let known: Option<Id> = row.get("g_id")?;
-    let generation = match (known, time("dispatched_at")?) {
-        (Some(_), Some(dispatched_at)) => Some(GenerationUsage {
-            task_id: row.get("task_id")?,
-            dispatched_at,
-            accepted_at: time("accepted_at")?,
-            settled_at: time("settled_at")?,
-            bucket: bucket(row.get("g_bucket")?)?,
-            hold_cents: row.get::<_, i64>("hold_cents")?.unsigned_abs(),
-            charge_cents: row
-                .get::<_, Option<i64>>("charge_cents")?
-                .map(i64::unsigned_abs),
-        }),
-        (None, _) | (Some(_), None) => None,
-    };
-    Ok(UsageRow { call, generation })
+    let generation = known.map(|_| generation_usage(row)).transpose()?;
+    Ok(UsageRow {
+        call,
+        generation,
+        is_recorded: true,
+    })
 }

@@ -5,7 +5,7 @@ use foldhash::fast::RandomState;
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
-use super::super::event::{self, Ended, Event, Life};
+use super::super::event::{self, Dispatched, Ended, Event, Life};
 use super::super::rows;
 use super::CARRIED_FOR_US;
 use super::frames::{self, Contents, Place};
@@ -66,11 +66,11 @@ pub(super) fn fold(
         match event {
             Event::Begun(begun) => {
                 places.insert(begun.id, lives.len());
-                lives.push(Life {
-                    begun,
-                    accepted: None,
-                    ended: None,
-                });
+                lives.push(Life::new(begun, None));
+            }
+            Event::Dispatched(Dispatched { begun, received_at }) => {
+                places.insert(begun.id, lives.len());
+                lives.push(Life::new(begun, Some(received_at)));
             }
             Event::Accepted(accepted) => match places.get(&accepted.id) {
                 Some(place) => lives[*place].accepted = Some(accepted),
@@ -90,8 +90,7 @@ pub(super) fn fold(
     };
     if lives.iter().filter(|life| waits(life)).count() <= most_carried {
         for life in lives.extract_if(.., |life| waits(life)) {
-            let begun = Some(Event::Begun(life.begun));
-            for event in begun.into_iter().chain(life.accepted.map(Event::Accepted)) {
+            for event in life.into_entries() {
                 event.write(&mut carried.bytes);
                 carried.entries += 1;
             }

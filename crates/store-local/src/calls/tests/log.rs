@@ -227,7 +227,11 @@ fn log_of(root: &Path, rows: &Connection) -> CallLog {
 
 fn begin(log: &CallLog, n: u128) {
     let generation = generation(n);
-    let begun = log.begin(id(n), &acme(), &Event::Begun(Begun::of(&generation)));
+    let begun = log.begin(
+        id(n),
+        &acme(),
+        &Event::Dispatched(Dispatched::of(&generation)),
+    );
     begun.expect("there is room");
 }
 
@@ -466,7 +470,11 @@ fn so_much_waits_for_rows_that_cannot_be_written_and_no_more() {
         log.record(&record(n));
     });
     let generation = generation(2);
-    let refused = log.begin(id(2), &acme(), &Event::Begun(Begun::of(&generation)));
+    let refused = log.begin(
+        id(2),
+        &acme(),
+        &Event::Dispatched(Dispatched::of(&generation)),
+    );
     assert!(matches!(refused, Err(DatabaseError::Busy)), "{refused:?}");
     assert_eq!(end(&log, 1), Some(Settled::Now), "an end finds room");
     fold(&log, &rows, Fold::All);
