@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use it::Log;
-use it::partners::{Outcome, Partner, Plan};
+use it::partners::{Outcome, Partner, Plan, Step};
+use it::{Log, Request};
 
 use super::*;
 
@@ -95,4 +95,82 @@ async fn a_call_under_way_outlives_its_model() {
     let answer = connection.answer(false).await.unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(rig.submits(Partner::Bfl), 1);
+}
+
+#[tokio::test]
+async fn a_model_and_a_partner_are_switched_off_and_on_while_the_server_runs() {
+    let mut rig = Rig::start().await;
+    let mut log = Log::of(&rig.folder.path().join("log"));
+    let before = listed(&rig).await;
+    let catalog = rig.folder.path().join("catalog");
+    let switch = async |rig: &Rig, state: &str, name: &str| {
+        let words = [
+            "catalog",
+            state,
+            name,
+            "--catalog",
+            catalog.to_str().unwrap(),
+        ];
+        super::limits::operate(rig, &words).await
+    };
+    // What runs goes on, also over a restart.
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    let call = call_of("acme", POLLED, &prompt("a")).header("Idempotency-Key", "k");
+    let mut connection = it::Connection::open(rig.server().address).await.unwrap();
+    let bytes = call.bytes(rig.server().address);
+    connection.write(&bytes).await.unwrap();
+    rig.partners.seen(Partner::Bfl, Step::Poll, 1).await;
+
+    let said = switch(&rig, "off", POLLED).await;
+    assert!(
+        said.starts_with("bfl/flux-2-pro is switched off;"),
+        "{said}"
+    );
+    log.next(READ_AGAIN).await;
+    let mut rest = before.clone();
+    rest.retain(|id| id != POLLED);
+    assert_eq!(listed(&rig).await, rest);
+    let detail = "the model is switched off for now; use another model, or try again later";
+    let answer = rig.call(POLLED, &prompt("b")).await;
+    assert_error(&answer, 503, "service_unavailable", detail, &[]);
+    assert_eq!(rig.get(&path_of(POLLED)).await.status, 503);
+    assert_eq!(rig.submits(Partner::Bfl), 1);
+
+    switch(&rig, "off", "fal-sync").await;
+    log.next(READ_AGAIN).await;
+    let answer = rig.call(AT_ONCE, &prompt("b")).await;
+    assert_error(&answer, 503, "service_unavailable", detail, &[]);
+
+    rig.kill().await;
+    drop(connection);
+    rig.begin().await;
+    let task = rig.partners.tasks(Partner::Bfl).remove(0);
+    rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    assert_eq!(rig.call(AT_ONCE, &prompt("b")).await.status, 503);
+    let mut log = Log::of(&rig.folder.path().join("log"));
+    for name in [POLLED, "fal-sync/*"] {
+        switch(&rig, "on", name).await;
+    }
+    while listed(&rig).await != before {
+        log.next(READ_AGAIN).await;
+    }
+    let picked_up = rig.send(call).await;
+    assert_eq!(picked_up.status, 200, "{}", picked_up.text());
+    assert_eq!(rig.call(AT_ONCE, &prompt("b")).await.status, 200);
+    assert_eq!(rig.submits(Partner::Bfl), 1);
+}
+
+#[tokio::test]
+async fn what_a_partner_lacks_is_told_to_its_operator_alone() {
+    let rig = Rig::start().await;
+    let words = ["key", "add", "acme", "--scopes", "router:run,admin"];
+    let key = super::limits::operate(&rig, &words).await;
+    let bearer = format!("Bearer {}", key.trim_end());
+    let path = path_of("luma/ray-2");
+    let asked = Request::post_json(&path, &prompt("a")).header("Authorization", &bearer);
+    let detail = "the model is not offered because LUMAAI_API_KEY is not set; give the server the partner's credential and start it again";
+    assert_error(&rig.send(asked).await, 404, "model_not_found", detail, &[]);
+    let plain = rig.call("luma/ray-2", &prompt("a")).await;
+    assert_eq!(plain.status, 404);
+    assert!(!plain.text().contains("LUMAAI"), "{}", plain.text());
 }

@@ -6,13 +6,15 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use providers::{Fault, Kind, Loaded, LoadedModel, PartnerStatus, Settings, Source, Watch};
-use router_core::{Catalog, Router, Timer};
+use providers::{
+    Fault, Kind, Loaded, LoadedModel, PartnerStatus, Settings, Source, Switch, Switches, Watch,
+};
+use router_core::{Catalog, ModelId, Router, Timer, Withheld};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::PartnerConfig;
@@ -49,6 +51,12 @@ pub struct Offer {
     pub catalog: Catalog,
     /// The same, for trying one out.
     pub models: Vec<LoadedModel>,
+    /// Those that are switched off.
+    pub switched_off: Vec<LoadedModel>,
+    /// The models whose partner has no credentials, and what it lacks.
+    pub without_credentials: Vec<(ModelId, String)>,
+    /// What the operator has switched off.
+    pub switches: Switches,
     /// Every partner.
     pub partners: Vec<PartnerStatus>,
 }
@@ -86,6 +94,11 @@ impl CatalogSource {
     /// Loads the catalog with the credentials in the environment.
     pub(crate) fn load(&self) -> Result<Offer, CatalogFaults> {
         offer(&self.source, &self.settings)
+    }
+
+    /// The folder that adds to what is compiled in.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.source.folder.as_deref()
     }
 
     /// How partners are reached.
@@ -137,15 +150,40 @@ impl CatalogSource {
 /// With everything that is wrong with its files.
 pub fn offer(source: &Source, settings: &Settings) -> Result<Offer, CatalogFaults> {
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let Loaded { models, partners } =
-        providers::load(source, settings, &environment).map_err(CatalogFaults)?;
+    let Loaded {
+        models,
+        switched_off,
+        without_credentials,
+        switches,
+        partners,
+    } = providers::load(source, settings, &environment).map_err(CatalogFaults)?;
     let of_catalog = models.iter().map(|loaded| Arc::clone(&loaded.model));
     let catalog = Catalog::new(of_catalog.collect());
+    let catalog = catalog.expect("files of one folder have names of their own");
+    let off = switched_off.iter().map(|loaded| {
+        let model = Arc::clone(&loaded.model);
+        (model.id().clone(), Withheld::SwitchedOff(model))
+    });
+    let lacking = without_credentials.iter().cloned();
+    let lacking = lacking.map(|(id, lacks)| (id, Withheld::NoCredentials(lacks)));
     Ok(Offer {
-        catalog: catalog.expect("files of one folder have names of their own"),
+        catalog: catalog.withholding(lacking.chain(off)),
         models,
+        switched_off,
+        without_credentials,
+        switches,
         partners,
     })
+}
+
+impl Offer {
+    /// Whether the files have a model that a switch names.
+    pub(crate) fn has(&self, switch: &Switch) -> bool {
+        let usable = self.models.iter().chain(&self.switched_off);
+        let usable = usable.map(|loaded| loaded.model.id());
+        let others = self.without_credentials.iter().map(|(id, _)| id);
+        usable.chain(others).any(|id| switch.names(id))
+    }
 }
 
 impl fmt::Display for CatalogFaults {

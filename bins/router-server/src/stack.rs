@@ -47,6 +47,7 @@ pub struct RouterStack {
     source: CatalogSource,
     partners: Vec<PartnerStatus>,
     models: usize,
+    switched_off: Vec<String>,
     settings: RouterSettings,
     metrics: RouterMetrics,
 }
@@ -111,6 +112,8 @@ impl RouterStack {
         let source = source.with_kinds(kinds);
         let offer = source.load()?;
         let models = offer.catalog.models().len();
+        let switched_off = offer.switched_off.iter();
+        let switched_off = switched_off.map(|off| off.model.id().to_string()).collect();
         let calls: Arc<dyn Calls> = Arc::new(store.calls());
         let ports = RouterPorts {
             calls: Arc::clone(&calls),
@@ -133,6 +136,7 @@ impl RouterStack {
             source,
             partners: offer.partners,
             models,
+            switched_off,
             settings: settings.clone(),
         })
     }
@@ -234,6 +238,12 @@ impl RouterStack {
             used => format!("{} of {}", self.models, used.join(", ")),
         };
         let mut lines = vec![("Models", models)];
+        if !self.switched_off.is_empty() {
+            lines.push((
+                "",
+                format!("switched off: {}", self.switched_off.join(", ")),
+            ));
+        }
         lines.extend(waiting.into_iter().map(|partner| {
             let variables = partner.credentials.join(" and ");
             ("", format!("set {variables} for {}", counted(partner)))

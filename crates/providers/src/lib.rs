@@ -19,8 +19,9 @@ mod trial;
 pub use credential::Environment;
 pub use definition::{BaseUrl, Pointer};
 pub use load::{
-    Builtin, Fault, File, Kind, KindFolder, KindPartner, Loaded, LoadedModel, PartnerStatus,
-    Relocation, Settings, Source, Watch, check, load,
+    Builtin, Fault, File, InvalidSwitch, Kind, KindFolder, KindPartner, Loaded, LoadedModel,
+    PartnerStatus, Relocation, SWITCHES_FILE, Settings, Source, Switch, Switches, Watch, check,
+    load,
 };
 pub use provider::PartnerModel;
 pub use talk::{Exchange, Received, Tap};

@@ -7,6 +7,7 @@ mod fault;
 mod files;
 mod kind;
 mod parse;
+mod switches;
 mod watch;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use parse::{ParsedModel, ParsedPartner};
 pub use fault::Fault;
 pub use files::{Builtin, File, Source};
 pub use kind::{Kind, KindFolder, KindPartner};
+pub use switches::{InvalidSwitch, SWITCHES_FILE, Switch, Switches};
 pub use watch::Watch;
 
 /// How many unused connections are kept for each host of a partner: one more would be made anew for nearly every call of a
@@ -57,6 +59,12 @@ pub struct Relocation {
 pub struct Loaded {
     /// The models that can be run, by id.
     pub models: Vec<LoadedModel>,
+    /// The models that could be run and are switched off.
+    pub switched_off: Vec<LoadedModel>,
+    /// The models whose partner has no credentials, and what it lacks.
+    pub without_credentials: Vec<(ModelId, String)>,
+    /// What the operator has switched off.
+    pub switches: Switches,
     /// Every partner of the catalog, by id.
     pub partners: Vec<PartnerStatus>,
 }
@@ -140,6 +148,9 @@ pub fn load(
     let files = source.files(of_kinds, &mut faults);
     let mut loaded = Loaded {
         models: Vec::new(),
+        switched_off: Vec::new(),
+        without_credentials: Vec::new(),
+        switches: Switches::default(),
         partners: Vec::new(),
     };
     for (id, of_partner) in &files {
@@ -153,6 +164,7 @@ pub fn load(
         check_addresses(partner, settings, &mut faults);
         let credential = Credential::read(&partner.file.auth, environment);
         let missing = credential.as_ref().err().map(CredentialError::to_string);
+        let lacks = missing.clone();
         loaded.partners.push(PartnerStatus {
             id: partner.id.clone(),
             name: partner.file.name.clone(),
@@ -167,15 +179,23 @@ pub fn load(
             missing,
         });
         // Compiled with or without a credential, so that a mistake is found before it matters.
-        let usable = credential.is_ok();
         let credential = credential.unwrap_or(Credential::None);
         for model in &partner.models {
-            match assemble(partner, model, credential.clone(), settings) {
-                Ok(model) if usable => loaded.models.push(model),
-                Ok(_) => {}
-                Err(fault) => faults.push(fault),
+            match (
+                assemble(partner, model, credential.clone(), settings),
+                &lacks,
+            ) {
+                (Ok(model), None) => loaded.models.push(model),
+                (Ok(model), Some(lacks)) => {
+                    let id = model.model.id().clone();
+                    loaded.without_credentials.push((id, lacks.clone()));
+                }
+                (Err(fault), _) => faults.push(fault),
             }
         }
+    }
+    if let Some(file) = source.switches(&mut faults) {
+        switch_off(&file, &mut loaded, &mut faults);
     }
     if faults.is_empty() {
         Ok(loaded)
@@ -191,6 +211,24 @@ pub fn load(
 pub fn check(source: &Source, settings: &Settings) -> Result<usize, Vec<Fault>> {
     let loaded = load(source, settings, &|_| None)?;
     Ok(loaded.partners.iter().map(|partner| partner.models).sum())
+}
+
+/// Sets the models aside that are switched off.
+fn switch_off(file: &File, loaded: &mut Loaded, faults: &mut Vec<Fault>) {
+    let switches = match Switches::read(file) {
+        Ok(switches) => switches,
+        Err(fault) => return faults.push(fault),
+    };
+    let usable = loaded.models.iter().map(|model| model.model.id());
+    let others = loaded.without_credentials.iter().map(|(id, _)| id);
+    // Where files are wrong not every model is known.
+    if faults.is_empty() {
+        let known: Vec<&ModelId> = usable.chain(others).collect();
+        switches.check(file, &known, faults);
+    }
+    let is_off = |loaded: &mut LoadedModel| switches.is_off(loaded.model.id());
+    loaded.switched_off = loaded.models.extract_if(.., is_off).collect();
+    loaded.switches = switches;
 }
 
 /// Puts a model together.

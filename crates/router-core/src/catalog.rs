@@ -20,6 +20,17 @@ pub struct Catalog {
     ordered: Vec<Arc<Model>>,
     /// By the second segment, then the first: for suggestions across providers.
     by_name: Vec<Arc<Model>>,
+    /// Models that are there and not offered.
+    withheld: HashMap<ModelId, Withheld>,
+}
+
+/// Why a model of the files is not offered.
+#[derive(Clone, Debug)]
+pub enum Withheld {
+    /// The operator switched it off. What runs goes on, also after a restart.
+    SwitchedOff(Arc<Model>),
+    /// Its partner cannot be asked for this reason, which names the variable or file; it is for the operator alone.
+    NoCredentials(String),
 }
 
 /// Two models of a catalog have the same id.
@@ -60,7 +71,30 @@ impl Catalog {
             by_id,
             ordered,
             by_name,
+            withheld: HashMap::default(),
         })
+    }
+
+    /// The same, with models that are there and not offered: neither listed nor suggested.
+    #[must_use]
+    pub fn withholding(mut self, withheld: impl IntoIterator<Item = (ModelId, Withheld)>) -> Self {
+        self.withheld.extend(withheld);
+        self
+    }
+
+    /// Why a model is not offered, if it is there all the same.
+    #[must_use]
+    pub fn withheld(&self, id: &ModelId) -> Option<&Withheld> {
+        self.withheld.get(id)
+    }
+
+    /// A model by its id, also one that is switched off: for what was dispatched before.
+    pub(crate) fn runnable(&self, id: &ModelId) -> Option<&Arc<Model>> {
+        let switched_off = || match self.withheld.get(id)? {
+            Withheld::SwitchedOff(model) => Some(model),
+            Withheld::NoCredentials(_) => None,
+        };
+        self.get(id).or_else(switched_off)
     }
 
     /// A model by its id.

@@ -63,7 +63,12 @@ pub enum RouterError {
     ModelNotFound {
         /// Similar ids among the models that the caller may view, at most 3, the closest first.
         suggestions: Vec<ModelId>,
+        /// What its partner lacks here, if the model exists and the caller operates the installation.
+        lacks: Option<String>,
     },
+    /// The operator has switched the model off for now. 503.
+    #[error("the model is switched off for now; use another model, or try again later")]
+    SwitchedOff,
     /// Valid credentials without permission. 403.
     #[error("{0}")]
     Forbidden(&'static str),
@@ -178,6 +183,7 @@ impl RouterError {
             Self::NoRoom {
                 by_workspace: false,
             }
+            | Self::SwitchedOff
             | Self::Stopping { .. }
             | Self::Unavailable(_) => Bucket::ServiceUnavailable,
         }

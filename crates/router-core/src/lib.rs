@@ -38,7 +38,7 @@ pub use calls::{
     Acceptance, Calls, CallsError, Claimed, Ending, Generation, KeyClaim, KeyDigest, Settled,
     Unfinished,
 };
-pub use catalog::{Catalog, CatalogFollower, DuplicateModel, LiveCatalog, Page};
+pub use catalog::{Catalog, CatalogFollower, DuplicateModel, LiveCatalog, Page, Withheld};
 pub use cursor::{CursorKey, InvalidCursor};
 pub use error::{RouterError, Violation, ViolationStep};
 pub use form::{ModelForm, PictureEncoding, ReturnKind, Returns};

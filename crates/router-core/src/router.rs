@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use crate::admission::{Admission, Load};
 use crate::call::running::Registry;
 use crate::catalog::is_visible;
-use crate::{Calls, CursorKey, LiveCatalog, Model, ModelId, RouterError, Threads, Timer, limit};
+use crate::{
+    Calls, CursorKey, LiveCatalog, Model, ModelId, RouterError, Threads, Timer, Withheld, limit,
+};
 
 /// The model router. Clones are the same one.
 #[derive(Clone)]
@@ -205,15 +207,33 @@ impl Inner {
         (provider, model): (&str, &str),
         now: Timestamp,
     ) -> Result<Arc<Model>, RouterError> {
-        let Some(found) = id.and_then(|id| self.catalog.find(id, now)) else {
-            return Err(self.not_found(caller, &format!("{provider}/{model}")));
+        let found = id.and_then(|id| self.catalog.find(id, now));
+        let found = match (found, id) {
+            (Some(found), _) => Ok(found),
+            (None, Some(id)) => Err(self.withheld(caller, id)),
+            (None, None) => Err(self.not_found(caller, &format!("{provider}/{model}"))),
         };
-        if is_visible(found.id(), &caller.tier.router.entitlements) {
-            Ok(found)
-        } else {
-            Err(RouterError::Forbidden(
-                "this workspace is not entitled to this model",
-            ))
+        let is_visible = |id: &ModelId| is_visible(id, &caller.tier.router.entitlements);
+        match (&found, id) {
+            (Ok(_) | Err(RouterError::SwitchedOff), Some(id)) if !is_visible(id) => Err(
+                RouterError::Forbidden("this workspace is not entitled to this model"),
+            ),
+            _ => found,
+        }
+    }
+
+    /// What a caller is told of a model that is not offered.
+    fn withheld(&self, caller: &Standing, id: &ModelId) -> RouterError {
+        match self.catalog.current().withheld(id) {
+            Some(Withheld::SwitchedOff(_)) => RouterError::SwitchedOff,
+            // Which variables the server reads is the operator's own.
+            Some(Withheld::NoCredentials(lacks)) if caller.scopes.allow(Scope::Admin) => {
+                RouterError::ModelNotFound {
+                    suggestions: Vec::new(),
+                    lacks: Some(lacks.clone()),
+                }
+            }
+            Some(Withheld::NoCredentials(_)) | None => self.not_found(caller, id.as_str()),
         }
     }
 
@@ -221,6 +241,7 @@ impl Inner {
         let visible = &caller.tier.router.entitlements;
         RouterError::ModelNotFound {
             suggestions: self.catalog.current().suggest(text, visible),
+            lacks: None,
         }
     }
 }

@@ -92,7 +92,13 @@ impl ApiError {
 
     /// Whether the operator wants it so.
     fn is_meant(&self) -> bool {
-        matches!(self, Self::Router(RouterError::Stopping { .. }))
+        let wanted = |error: &RouterError| {
+            matches!(
+                error,
+                RouterError::Stopping { .. } | RouterError::SwitchedOff
+            )
+        };
+        matches!(self, Self::Router(error) if wanted(error))
     }
 
     fn told(&self) -> Told {
@@ -200,11 +206,15 @@ fn of_router(error: &RouterError) -> Told {
         },
         RouterError::Ended(outcome) => of_outcome(outcome),
         RouterError::InsufficientCredits => plain(StatusCode::PAYMENT_REQUIRED),
-        RouterError::ModelNotFound { suggestions } => Told::of(
-            StatusCode::NOT_FOUND,
-            error.bucket(),
-            &not_found(suggestions),
-        ),
+        RouterError::ModelNotFound { suggestions, lacks } => {
+            let detail = match lacks {
+                Some(lacks) => format!(
+                    "the model is not offered because {lacks}; give the server the partner's credential and start it again"
+                ),
+                None => not_found(suggestions),
+            };
+            Told::of(StatusCode::NOT_FOUND, error.bucket(), &detail)
+        }
         RouterError::Forbidden(_) | RouterError::NotEnabled => plain(StatusCode::FORBIDDEN),
         RouterError::TooManyCalls { .. } | RouterError::NoRoom { by_workspace: true } => {
             plain(StatusCode::TOO_MANY_REQUESTS).with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S))
@@ -239,7 +249,9 @@ fn of_router(error: &RouterError) -> Told {
             plain(StatusCode::SERVICE_UNAVAILABLE).retried(*retry_after)
         }
         RouterError::Internal(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
-        RouterError::Unavailable(_) => plain(StatusCode::SERVICE_UNAVAILABLE),
+        RouterError::SwitchedOff | RouterError::Unavailable(_) => {
+            plain(StatusCode::SERVICE_UNAVAILABLE)
+        }
     }
 }
 

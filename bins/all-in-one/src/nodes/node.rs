@@ -127,6 +127,7 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         | RouterError::Ended(_)
         | RouterError::InsufficientCredits
         | RouterError::ModelNotFound { .. }
+        | RouterError::SwitchedOff
         | RouterError::Forbidden(_)
         | RouterError::NotEnabled
         | RouterError::TooManyCalls { .. }

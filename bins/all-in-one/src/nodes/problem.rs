@@ -46,7 +46,8 @@ pub(super) fn of(error: &RouterError, caller: &Standing) -> NodeError {
         RouterError::NotReplayable => unusable(
             "the result was made and billed before the server stopped, and was too large to be kept; submit the job again",
         ),
-        RouterError::Stopping { .. }
+        RouterError::SwitchedOff
+        | RouterError::Stopping { .. }
         | RouterError::InFlight { .. }
         | RouterError::Disconnected
         | RouterError::Deadline { .. }

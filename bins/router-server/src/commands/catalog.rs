@@ -1,4 +1,5 @@
-//! `catalog check DIR` and `catalog try MODEL FILE.json`: for people who write catalogs.
+//! `catalog check DIR` and `catalog try MODEL FILE.json`: for people who write catalogs; `catalog off NAME` and `catalog on
+//! NAME` for operators.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,6 +21,8 @@ use uuid::Uuid;
 use crate::catalog::{CatalogFaults, CatalogSource};
 use crate::config::RouterSettings;
 use crate::timer::TokioTimer;
+
+mod switch;
 
 /// The commands.
 pub(super) fn command() -> Command {
@@ -44,9 +47,10 @@ pub(super) fn command() -> Command {
         .about("Runs a model once and shows what was sent and received, secrets masked; the partner may charge for it")
         .args([model, file]);
     Command::new("catalog")
-        .about("Looks at catalogs of partners and models")
+        .about("Looks at catalogs of partners and models, and switches models off and on")
         .subcommand_required(true)
         .subcommands([check, attempt])
+        .subcommands(switch::commands())
 }
 
 /// Runs one of them.
@@ -63,6 +67,8 @@ pub(super) fn run(
             let folder: &PathBuf = arguments.get_one("directory").expect("it is required");
             check(folder, &source)
         }
+        Some(("off", arguments)) => switch::run(arguments, false, &source),
+        Some(("on", arguments)) => switch::run(arguments, true, &source),
         Some((_, arguments)) => {
             let model: &String = arguments.get_one("model").expect("it is required");
             let file: &PathBuf = arguments.get_one("file").expect("it is required");
@@ -96,7 +102,9 @@ async fn attempt(
     let body = fs::read(file)
         .map_err(|error| refuse(format!("{} cannot be read: {error}", file.display())))?;
     let offer = source.load().map_err(|faults| Failure::usage(&faults))?;
-    let found = offer.models.iter().find(|loaded| *loaded.model.id() == id);
+    // What is switched off may be tried before it is switched on.
+    let mut models = offer.models.iter().chain(&offer.switched_off);
+    let found = models.find(|loaded| *loaded.model.id() == id);
     let Some(loaded) = found else {
         let partner = offer
             .partners

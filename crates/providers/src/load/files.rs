@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::fault::Fault;
+use super::switches::SWITCHES_FILE;
 use crate::builtin;
 
 /// The largest file that is read: a schema of thousands of fields is far smaller.
@@ -93,6 +94,16 @@ impl Source {
     }
 }
 
+impl Source {
+    /// The file that says what is switched off, if there is one.
+    pub(super) fn switches(&self, faults: &mut Vec<Fault>) -> Option<File> {
+        let path = self.folder.as_ref()?.join(SWITCHES_FILE);
+        path.exists()
+            .then(|| read_file(SWITCHES_FILE, &path, faults))
+            .flatten()
+    }
+}
+
 fn read_folder(folder: &Path, files: &mut Files, faults: &mut Vec<Fault>) {
     for (name, path) in entries(folder, faults) {
         if path.is_dir() {
@@ -102,7 +113,7 @@ fn read_folder(folder: &Path, files: &mut Files, faults: &mut Vec<Fault>) {
                     of_partner.insert(file_name, file);
                 }
             }
-        } else if is_of_a_catalog(&name) {
+        } else if is_of_a_catalog(&name) && name != SWITCHES_FILE {
             faults.push(Fault::at_start(
                 &path.display().to_string(),
                 "a file belongs into the folder of its partner",

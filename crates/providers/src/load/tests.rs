@@ -514,3 +514,41 @@ fn a_task_has_the_time_of_its_model_or_of_its_call() {
         assert!(faults[0].reason.contains("a second to a day"), "{faults:?}");
     }
 }
+
+#[test]
+fn what_is_switched_off_is_set_aside_and_a_switch_for_nothing_is_a_mistake() {
+    let loaded = |switches: &str| {
+        let folder = acme(&[("switches.toml", switches)]);
+        let source = Source {
+            builtin: true,
+            ..folder.source()
+        };
+        load(&source, &settings(&[], &[]), &|_| Some("secret".to_owned()))
+    };
+    let all = loaded("").expect("it is right");
+    assert!(all.switched_off.is_empty());
+    let without = loaded("off = [\"bfl/*\", \"openai/dall-e-3\"]").expect("it is right");
+    let off: Vec<_> = without
+        .switched_off
+        .iter()
+        .map(|one| one.model.id())
+        .collect();
+    assert_eq!(off.len() + without.models.len(), all.models.len());
+    assert!(off.iter().any(|id| id.as_str() == "openai/dall-e-3"));
+    assert!(off.iter().filter(|id| id.provider() == "bfl").count() > 2);
+    assert!(!ids(&without).iter().any(|id| id.starts_with("bfl/")));
+    for (switches, line, reason) in [
+        (
+            "\noff = [\"bfl/none\"]",
+            2,
+            "the catalog has nothing that `bfl/none` names",
+        ),
+        ("off = [\"BFL\"]", 1, "`BFL` names neither a model"),
+        ("on = []", 1, "unknown field `on`"),
+    ] {
+        let faults = loaded(switches).expect_err("a mistake");
+        assert!(faults[0].file.ends_with("switches.toml"), "{faults:?}");
+        assert_eq!(faults[0].line, line, "{faults:?}");
+        assert!(faults[0].reason.contains(reason), "{faults:?}");
+    }
+}

@@ -51,7 +51,7 @@ impl Inner {
     fn resumable(&self, unfinished: &Unfinished) -> Option<(Dispatch, Acceptance)> {
         let accepted = unfinished.accepted.clone()?;
         let generation = unfinished.generation.clone();
-        let model = Arc::clone(self.catalog.current().get(&generation.model)?);
+        let model = Arc::clone(self.catalog.current().runnable(&generation.model)?);
         let registered = self.running.enter(generation.id);
         registered.running.begin(None);
         let interval = execution::polling_interval(&model, &accepted);

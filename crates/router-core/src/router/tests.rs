@@ -177,7 +177,7 @@ fn what_a_caller_may_not_view_is_neither_listed_nor_suggested() {
     let unknown = router
         .detail(&narrow, "a", "m0001", at(0))
         .expect_err("unknown");
-    let RouterError::ModelNotFound { suggestions } = unknown else {
+    let RouterError::ModelNotFound { suggestions, .. } = unknown else {
         panic!("{unknown:?}");
     };
     let suggestions: Vec<&str> = suggestions.iter().map(ModelId::as_str).collect();
@@ -207,7 +207,7 @@ fn segments_that_do_not_parse_are_model_not_found() {
     }
     let variant = router.not_found(&anybody(), "a/m001/pro");
     assert!(
-        matches!(&variant, RouterError::ModelNotFound { suggestions } if suggestions[0].as_str() == "a/m001"),
+        matches!(&variant, RouterError::ModelNotFound { suggestions, .. } if suggestions[0].as_str() == "a/m001"),
         "{variant:?}"
     );
 }
@@ -249,4 +249,52 @@ fn reads_count_in_the_rate_windows_and_need_the_scope_but_no_subscription() {
         .detail(&disabled, "a", "m000", at(0))
         .expect_err("switched off");
     assert_eq!(refused.bucket(), Bucket::NotEnabled);
+}
+
+#[test]
+fn a_model_that_is_switched_off_is_not_listed_and_says_so_when_it_is_called() {
+    let router = router(3);
+    let off: ModelId = "a/m001".parse().expect("an id");
+    let switched = || {
+        let rest = catalog(["a/m000".to_owned(), "a/m002".to_owned()]);
+        rest.withholding([(off.clone(), Withheld::SwitchedOff(model("a/m001")))])
+    };
+    router.catalog().replace(switched(), at(0));
+    let page = list(&router, &[], &[]).expect("a page");
+    let ids: Vec<_> = page
+        .models
+        .iter()
+        .map(|model| model.id().as_str())
+        .collect();
+    assert_eq!(ids, ["a/m000", "a/m002"]);
+    // At once: what a reload removes can be called for ten minutes, what is switched off cannot.
+    let told = router.detail(&anybody(), "a", "m001", at(0));
+    assert!(matches!(told, Err(RouterError::SwitchedOff)), "{told:?}");
+    let told = router.detail(&entitled("b/*"), "a", "m001", at(0));
+    assert!(matches!(told, Err(RouterError::Forbidden(_))), "{told:?}");
+    assert!(router.catalog().current().runnable(&off).is_some());
+    let all = (0..3).map(|n| format!("a/m{n:03}"));
+    router.catalog().replace(catalog(all), at(0));
+    router.detail(&anybody(), "a", "m001", at(0)).expect("on");
+}
+
+#[test]
+fn what_a_partner_lacks_is_told_to_the_operator_alone() {
+    let router = router(1);
+    let lacks = Withheld::NoCredentials("BFL_API_KEY is not set".to_owned());
+    let id: ModelId = "bfl/flux-2".parse().expect("an id");
+    let offered = catalog(["a/m000".to_owned()]).withholding([(id, lacks)]);
+    router.catalog().replace(offered, at(0));
+    let told = |caller: &Standing| match router.detail(caller, "bfl", "flux-2", at(0)) {
+        Err(RouterError::ModelNotFound { lacks, .. }) => lacks,
+        other => panic!("{other:?}"),
+    };
+    let operator = anybody();
+    assert!(operator.scopes.allow(Scope::Admin));
+    assert_eq!(told(&operator).as_deref(), Some("BFL_API_KEY is not set"));
+    let ordinary = Standing {
+        scopes: Scopes::standard(),
+        ..anybody()
+    };
+    assert_eq!(told(&ordinary), None);
 }

@@ -77,10 +77,17 @@ fn samples() -> Vec<ApiError> {
         RouterError::InsufficientCredits,
         RouterError::ModelNotFound {
             suggestions: Vec::new(),
+            lacks: None,
         },
         RouterError::ModelNotFound {
             suggestions: vec![id("bfl/flux-2"), id("bfl/flux-2-pro")],
+            lacks: None,
         },
+        RouterError::ModelNotFound {
+            suggestions: Vec::new(),
+            lacks: Some("BFL_API_KEY is not set".to_owned()),
+        },
+        RouterError::SwitchedOff,
         RouterError::Forbidden("the key lacks the scope router:run"),
         RouterError::NotEnabled,
         RouterError::TooManyCalls { limit: 5 },
