@@ -3,6 +3,7 @@
 //! Figures are those of a process of its own, which the system counts.
 
 mod bodies;
+mod lists;
 mod router;
 mod trees;
 
@@ -16,7 +17,7 @@ const MIB: u64 = 1 << 20;
 
 /// A server with two accounts and a key of each.
 struct Fixture {
-    _data: TempDir,
+    data: TempDir,
     server: Server,
     hostile: String,
     other: String,
@@ -33,13 +34,17 @@ impl Fixture {
         let server = Server::start_with(data.path(), flags).await.unwrap();
         // What a first request brings into memory is no part of any figure.
         let it = Self {
-            _data: data,
+            data,
             server,
             hostile,
             other,
         };
         it.other_gets_on().await;
         it
+    }
+
+    async fn operate(&self, line: &str) {
+        run(self.data.path(), line).await;
     }
 
     fn of(&self, key: &str, request: Request) -> Request {
@@ -69,14 +74,17 @@ impl Fixture {
     }
 }
 
+/// A command that succeeds; its standard output.
+async fn run(data: &Path, line: &str) -> String {
+    let done = operate(data, line.split(' ')).await;
+    assert_eq!(done.code, 0, "{line}: {}", done.stderr);
+    done.stdout.trim().to_owned()
+}
+
+/// A new account and a key of it.
 async fn account(data: &Path, id: &str) -> String {
-    let run = async |line: &str| {
-        let done = operate(data, line.split(' ')).await;
-        assert_eq!(done.code, 0, "{line}: {}", done.stderr);
-        done.stdout.trim().to_owned()
-    };
-    run(&format!("account add {id}")).await;
-    run(&format!("key add {id}")).await
+    run(data, &format!("account add {id}")).await;
+    run(data, &format!("key add {id}")).await
 }
 
 fn tiny_graph() -> Value {

@@ -44,8 +44,7 @@ async fn an_account_without_credits_fills_no_memory_with_its_bodies() {
         account(data.path(), "hostile").await,
         account(data.path(), "other").await,
     );
-    let done = operate(data.path(), ["account", "billing", "hostile", "on"]).await;
-    assert_eq!(done.code, 0, "{}", done.stderr);
+    run(data.path(), "account billing hostile on").await;
     let flags = [
         "--require-credentials",
         "--catalog",
@@ -53,7 +52,7 @@ async fn an_account_without_credits_fills_no_memory_with_its_bodies() {
     ];
     let server = Server::start_with(data.path(), flags).await.unwrap();
     let it = Fixture {
-        _data: data,
+        data,
         server,
         hostile,
         other,

@@ -111,6 +111,7 @@ impl House {
             statuses: Vec::new(),
             after: None,
             limit: 100,
+            outputs: usize::MAX,
         };
         let page = self.stack.jobs.list(&query, Timestamp::now()).await;
         page.expect("the store answers").jobs.len()

@@ -230,6 +230,7 @@ async fn jobs(store: &Store) {
         labels: Vec::new(),
         after: None,
         limit: 50,
+        outputs: usize::MAX,
     };
     let mut lists = Vec::new();
     for _ in 0..200 {
@@ -273,7 +274,7 @@ async fn submit(store: &Store, n: u128) {
             workflow: Bytes::from_static(&[b' '; 1000]),
             files: ResolvedFiles::new(),
             targets: None,
-            extra_pnginfo: serde_json::Map::new(),
+            extra_pnginfo: String::new(),
             origin: Bytes::new(),
             placement: Placement {
                 classes: Vec::new(),

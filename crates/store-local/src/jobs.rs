@@ -393,7 +393,7 @@ impl JobStore for SqliteJobs {
         }
         let wanted = query.limit;
         self.read(move |rows| {
-            let mut jobs = Vec::new();
+            let (mut jobs, mut outputs) = (Vec::new(), 0);
             loop {
                 let ids = lists::ids(rows, &query, now)?;
                 let is_last = ids.is_empty() || ids.len() < query.limit;
@@ -409,10 +409,12 @@ impl JobStore for SqliteJobs {
                         id: job.id,
                     });
                     if query.statuses.is_empty() || query.statuses.contains(&job.status) {
+                        let is_enough = outputs >= query.outputs;
+                        outputs += job.outputs.len();
                         jobs.push(job);
-                    }
-                    if jobs.len() == wanted {
-                        return Ok(jobs);
+                        if is_enough || jobs.len() == wanted {
+                            return Ok(jobs);
+                        }
                     }
                 }
                 // Jobs that are not over may be in another state than asked for: then more are read to fill the page.

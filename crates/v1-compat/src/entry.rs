@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 use workflow_core::{Job, JobBody, JobOutput, JobStatus, OutputKind, RunReport};
 
 use crate::frames::{cached_data, error_data, interrupted_data, moment_data};
-use crate::origin::number;
+use crate::origin::{Kept, number};
 use crate::projector::millis;
-use crate::{JobWord, Origin, prompt_id};
+use crate::{JobWord, Parts, prompt_id};
 
 /// Most characters of a text that stands in an entry itself.
 const MOST_TEXT: usize = 1024;
@@ -29,13 +29,8 @@ struct Preview {
 }
 
 impl JobRecord<'_> {
-    fn origin(&self) -> Origin {
-        Origin::from_bytes(&self.body.origin)
-    }
-
-    /// The graph, as it was submitted.
-    fn prompt(&self) -> Value {
-        serde_json::from_slice(&self.body.workflow).unwrap_or_default()
+    fn origin(&self) -> Kept {
+        Kept::of(&self.body.origin)
     }
 
     /// What each node showed, by node; of a job whose run left no report, its files.
@@ -61,17 +56,6 @@ impl JobRecord<'_> {
 
     fn targets(&self) -> &[String] {
         self.body.targets.as_deref().unwrap_or_default()
-    }
-
-    /// The five parts of an entry in the history of a server of one's own.
-    fn tuple(&self, origin: &Origin) -> Value {
-        json!([
-            number(origin.number),
-            prompt_id(self.job).to_string(),
-            self.prompt(),
-            origin.extra_data,
-            self.targets(),
-        ])
     }
 
     /// Where each output comes from: no node stands for another one here.
@@ -123,66 +107,80 @@ impl JobRecord<'_> {
     }
 }
 
+impl JobRecord<'_> {
+    /// What came of a run, behind what was submitted: the end of an entry.
+    fn results(&self, parts: &mut Parts) {
+        let outputs = self.outputs();
+        parts.text(",\"meta\":");
+        parts.value(&self.meta(&outputs).into());
+        parts.text(",\"outputs\":");
+        parts.value(&outputs.into());
+        parts.text(",\"status\":");
+        parts.value(&self.status());
+        parts.text("}");
+    }
+}
+
 /// An entry of `GET /history`.
 #[must_use]
-pub fn history_entry(record: &JobRecord<'_>) -> Value {
-    let outputs = record.outputs();
-    json!({
-        "prompt": record.tuple(&record.origin()),
-        "meta": record.meta(&outputs),
-        "outputs": outputs,
-        "status": record.status(),
-    })
+pub fn history_entry(record: &JobRecord<'_>) -> Parts {
+    let origin = record.origin();
+    let (number, id) = (number(origin.number), prompt_id(record.job));
+    let mut parts = Parts::default();
+    parts.text(format!("{{\"prompt\":[{number},\"{id}\","));
+    parts.graph(&record.body.workflow);
+    parts.text(",");
+    parts.text(origin.extra_data());
+    parts.text(format!(",{}]", json!(record.targets())));
+    record.results(&mut parts);
+    parts
 }
 
 /// An entry of the list of `GET /history_v2`.
 #[must_use]
-pub fn history_v2_item(record: &JobRecord<'_>) -> Value {
-    let (origin, outputs) = (record.origin(), record.outputs());
-    let id = prompt_id(record.job).to_string();
-    json!({
-        "prompt_id": id,
-        "create_time": millis(record.job.created_at),
-        "workflow_id": origin.workflow_id,
-        "prompt": {
-            "priority": number(origin.number),
-            "prompt_id": id,
-            "extra_data": origin.extra_data,
-        },
-        "meta": record.meta(&outputs),
-        "outputs": outputs,
-        "status": record.status(),
-    })
+pub fn history_v2_item(record: &JobRecord<'_>) -> Parts {
+    let origin = record.origin();
+    let (number, id) = (number(origin.number), prompt_id(record.job));
+    let (created, workflow) = (millis(record.job.created_at), json!(origin.workflow_id));
+    let mut parts = Parts::default();
+    parts.text(format!(
+        "{{\"prompt_id\":\"{id}\",\"create_time\":{created},\"workflow_id\":{workflow},\
+         \"prompt\":{{\"priority\":{number},\"prompt_id\":\"{id}\",\"extra_data\":"
+    ));
+    parts.text(origin.extra_data());
+    parts.text("}");
+    record.results(&mut parts);
+    parts
 }
 
 /// The entry of `GET /history_v2/{id}`.
 #[must_use]
-pub fn history_v2_entry(record: &JobRecord<'_>) -> Value {
-    let (origin, outputs) = (record.origin(), record.outputs());
-    json!({
-        "prompt": {
-            "priority": number(origin.number),
-            "prompt_id": prompt_id(record.job).to_string(),
-            "prompt": record.prompt(),
-            "extra_data": origin.extra_data,
-            "outputs_to_execute": record.targets(),
-        },
-        "meta": record.meta(&outputs),
-        "outputs": outputs,
-        "status": record.status(),
-    })
+pub fn history_v2_entry(record: &JobRecord<'_>) -> Parts {
+    let origin = record.origin();
+    let (number, id) = (number(origin.number), prompt_id(record.job));
+    let mut parts = Parts::default();
+    parts.text(format!(
+        "{{\"prompt\":{{\"priority\":{number},\"prompt_id\":\"{id}\",\"prompt\":"
+    ));
+    parts.graph(&record.body.workflow);
+    parts.text(",\"extra_data\":");
+    parts.text(origin.extra_data());
+    let targets = json!(record.targets());
+    parts.text(format!(",\"outputs_to_execute\":{targets}}}"));
+    record.results(&mut parts);
+    parts
 }
 
 /// An item of `GET /queue`: at `place`, counted from 1.
 #[must_use]
-pub fn queue_item(record: &JobRecord<'_>, place: usize) -> Value {
-    json!([
-        place,
-        prompt_id(record.job).to_string(),
-        record.prompt(),
-        record.targets(),
-        {"create_time": millis(record.job.created_at)},
-    ])
+pub fn queue_item(record: &JobRecord<'_>, place: usize) -> Parts {
+    let id = prompt_id(record.job);
+    let (targets, created) = (json!(record.targets()), millis(record.job.created_at));
+    let mut parts = Parts::default();
+    parts.text(format!("[{place},\"{id}\","));
+    parts.graph(&record.body.workflow);
+    parts.text(format!(",{targets},{{\"create_time\":{created}}}]"));
+    parts
 }
 
 /// An entry of `GET /jobs`. Keys without a value are left out.
@@ -221,15 +219,12 @@ pub fn job_entry(record: &JobRecord<'_>) -> Map<String, Value> {
 
 /// The answer of `GET /jobs/{id}`; `queue_position` is that of a job that waits.
 #[must_use]
-pub fn job_detail(record: &JobRecord<'_>, queue_position: Option<u64>) -> Map<String, Value> {
+pub fn job_detail(record: &JobRecord<'_>, queue_position: Option<u64>) -> Parts {
     let (job, origin, outputs) = (record.job, record.origin(), record.outputs());
-    let mut entry = job_entry(record);
-    let mut put = |name: &str, value: Value| entry.insert(name.to_owned(), value);
-    put("update_time", millis(job.updated_at).into());
-    put(
-        "workflow",
-        json!({"prompt": record.prompt(), "extra_data": origin.extra_data}),
-    );
+    let mut before = job_entry(record);
+    before.insert("update_time".to_owned(), millis(job.updated_at).into());
+    let mut behind = Map::new();
+    let mut put = |name: &str, value: Value| behind.insert(name.to_owned(), value);
     put("execution_meta", record.meta(&outputs).into());
     put("outputs", outputs.into());
     put("execution_status", record.status());
@@ -237,7 +232,18 @@ pub fn job_detail(record: &JobRecord<'_>, queue_position: Option<u64>) -> Map<St
         put("queue_position", queue_position.into());
         put("queue_reason", "capacity".into());
     }
-    entry
+    let mut parts = Parts::default();
+    let mut text = Value::Object(before).to_string();
+    // Without the brace that closes it.
+    text.pop();
+    parts.text(text);
+    parts.text(",\"workflow\":{\"prompt\":");
+    parts.graph(&record.body.workflow);
+    parts.text(",\"extra_data\":");
+    parts.text(origin.extra_data());
+    parts.text("},");
+    parts.text(Value::Object(behind).to_string().split_off(1));
+    parts
 }
 
 /// The list that a kind of file stands in. Texts are shown by their node, and in no list.

@@ -2,7 +2,10 @@
 //!
 //! Jobs of other APIs have none of it and are shown all the same.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 /// What came with a submission besides its graph, without any secret.
@@ -20,38 +23,63 @@ impl Origin {
     /// As bytes to be kept with the job.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
-        let document = json!({
-            "v1": 1,
-            "number": self.number,
-            "extra_data": self.extra_data,
-            "workflow_id": self.workflow_id,
-        });
-        document.to_string().into()
+        let spell = |error| -> String { panic!("a map of values has a spelling: {error}") };
+        let extra_data = serde_json::to_string(&self.extra_data).unwrap_or_else(spell);
+        let (number, workflow) = (json!(self.number), json!(self.workflow_id));
+        format!(
+            "{{\"v1\":1,\"number\":{number},\"extra_data\":{extra_data},\"workflow_id\":{workflow}}}"
+        )
+        .into()
+    }
+}
+
+/// What was kept of a submission, as it is shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kept {
+    pub(crate) number: f64,
+    /// An object, spelled as it is sent; empty where nothing was kept.
+    extra_data: Bytes,
+    pub(crate) workflow_id: Option<String>,
+}
+
+impl Kept {
+    /// Reads what was kept; nothing of jobs that came another way.
+    pub(crate) fn of(bytes: &Bytes) -> Self {
+        Self::read(bytes).unwrap_or_default()
     }
 
-    /// Reads what was kept; nothing of jobs that came another way.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        let Ok(Value::Object(mut document)) = serde_json::from_slice(bytes) else {
-            return Self::default();
+    fn read(bytes: &Bytes) -> Option<Self> {
+        let fields: HashMap<String, &RawValue> = serde_json::from_slice(bytes).ok()?;
+        fields.get("v1")?;
+        let value = |name| {
+            let raw: &&RawValue = fields.get(name)?;
+            serde_json::from_str::<Value>(raw.get()).ok()
         };
-        if !document.contains_key("v1") {
-            return Self::default();
-        }
-        let extra_data = match document.remove("extra_data") {
-            Some(Value::Object(extra_data)) => extra_data,
-            _ => Map::new(),
-        };
-        let workflow_id = document.get("workflow_id").and_then(Value::as_str);
-        Self {
-            number: document
-                .get("number")
-                .and_then(Value::as_f64)
+        let extra_data = fields.get("extra_data").map(|raw| raw.get());
+        let extra_data = extra_data.filter(|raw| raw.starts_with('{'));
+        let workflow_id = value("workflow_id");
+        Some(Self {
+            number: value("number")
+                .and_then(|number| number.as_f64())
                 .unwrap_or(0.0),
-            extra_data,
-            workflow_id: workflow_id.map(str::to_owned),
+            extra_data: extra_data.map_or_else(Bytes::new, |raw| bytes.slice_ref(raw.as_bytes())),
+            workflow_id: workflow_id.and_then(|id| id.as_str().map(str::to_owned)),
+        })
+    }
+
+    /// `extra_data`, spelled as it is sent.
+    pub(crate) fn extra_data(&self) -> Bytes {
+        match self.extra_data.is_empty() {
+            true => Bytes::from_static(b"{}"),
+            false => self.extra_data.clone(),
         }
     }
+}
+
+/// The saved workflow that a submission said it is from, in what was kept of it.
+#[must_use]
+pub fn workflow_of(origin: &Bytes) -> Option<String> {
+    Kept::of(origin).workflow_id
 }
 
 /// A number as clients see it: whole ones without a point.
@@ -74,9 +102,18 @@ mod tests {
             extra_data: [("a".to_owned(), json!({"b": 1}))].into_iter().collect(),
             workflow_id: Some("w".to_owned()),
         };
-        assert_eq!(Origin::from_bytes(&origin.to_bytes()), origin);
+        let kept = Kept::of(&origin.to_bytes());
+        assert_eq!(
+            (kept.number, kept.workflow_id.as_deref()),
+            (-2.5, Some("w"))
+        );
+        assert_eq!(&kept.extra_data()[..], br#"{"a":{"b":1}}"#);
         for foreign in [&b""[..], b"\x00opaque", b"{}", b"[1]"] {
-            assert_eq!(Origin::from_bytes(foreign), Origin::default());
+            let kept = Kept::of(&Bytes::from_static(foreign));
+            assert_eq!(
+                (&kept, &kept.extra_data()[..]),
+                (&Kept::default(), &b"{}"[..])
+            );
         }
     }
 }

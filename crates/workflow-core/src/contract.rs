@@ -94,7 +94,7 @@ fn insert_of(n: u128, name: &str) -> InsertJob {
             workflow: Bytes::from(format!("{{\"{n}\": {{}}}}")),
             files: ResolvedFiles::new(),
             targets: None,
-            extra_pnginfo: serde_json::Map::new(),
+            extra_pnginfo: String::new(),
             origin: Bytes::from_static(b"\x00opaque"),
             placement: Placement {
                 classes: vec!["Known".to_owned()],

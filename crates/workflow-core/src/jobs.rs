@@ -12,11 +12,12 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 
 use crate::pace::Pace;
+use crate::store::within;
 use crate::threads::aside;
 use crate::{
     Abandoned, AccountFollower, Durability, Engine, Follower, GraphError, Job, JobBody, JobChange,
     JobCursor, JobEvent, JobFeed, JobId, JobLog, JobQuery, JobQueue, JobStatus, JobStore,
-    NodeCatalog, NodeErrors, NodeId, Progress, Reference, SaveJob, SaveOutcome, Secrets,
+    NodeCatalog, NodeErrors, NodeId, Progress, Reference, RunReport, SaveJob, SaveOutcome, Secrets,
     StoreError, Threads, Validation,
 };
 
@@ -68,6 +69,17 @@ pub struct JobView {
     pub progress: Progress,
     /// How many jobs will be claimed before it, while it is queued: 0 is next.
     pub queue_position: Option<u64>,
+}
+
+/// A job with what lies beside it.
+#[derive(Clone, Debug)]
+pub struct WholeJob {
+    /// The job.
+    pub job: Arc<Job>,
+    /// What was submitted.
+    pub body: Arc<JobBody>,
+    /// What its run told of its nodes, once it is over.
+    pub report: Option<RunReport>,
 }
 
 /// What became of a submission.
@@ -231,8 +243,9 @@ impl Jobs {
             ..query.clone()
         };
         let mut found = self.ports.store.list(&wanted, now).await?;
-        let more = found.len() > query.limit;
-        found.truncate(query.limit);
+        let within = within(&found, query.outputs).min(query.limit);
+        let more = found.len() > within;
+        found.truncate(within);
         let next = found.last().filter(|_| more).map(|job| JobCursor {
             created_at: job.created_at,
             id: job.id,
@@ -269,6 +282,30 @@ impl Jobs {
     ) -> Result<Arc<JobBody>, JobsError> {
         let body = self.ports.store.body(account, id, now).await?;
         body.ok_or(JobsError::NotFound)
+    }
+
+    /// A job with what lies beside it and what its run told of its nodes, once it is over.
+    ///
+    /// # Errors
+    /// As [`Jobs::get`].
+    pub async fn whole(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<WholeJob, JobsError> {
+        let store = &self.ports.store;
+        let job = store.load(account, id, now).await?;
+        let job = job.ok_or(JobsError::NotFound)?;
+        let log = match job.status.is_terminal() {
+            true => store.log(account, id, now).await?,
+            false => None,
+        };
+        Ok(WholeJob {
+            body: self.body(account, id, now).await?,
+            report: log.map(|log| log.report),
+            job,
+        })
     }
 
     /// What a job's run wrote, if it wrote anything yet.
@@ -372,6 +409,8 @@ impl Jobs {
             limit: usize::try_from(self.config.queued_jobs)
                 .unwrap_or(usize::MAX)
                 .saturating_mul(2),
+            // They are in memory whoever asks.
+            outputs: usize::MAX,
         };
         let mut jobs = self.ports.store.list(&query, now).await?;
         jobs.reverse();

@@ -51,7 +51,9 @@ pub use image_tools::{
     PreviewOptions,
 };
 pub use job::{Epoch, IllegalEvent, Job, JobError, JobErrorCode, JobEvent, JobStatus, Metadata};
-pub use jobs::{JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted};
+pub use jobs::{
+    JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted, WholeJob,
+};
 pub use lineup::Lineup;
 pub use memory::MemoryJobs;
 pub use node::{

@@ -423,7 +423,7 @@ impl JobStore for MemoryJobs {
                 .collect::<Vec<_>>()
         });
         found.sort_unstable_by_key(|job| std::cmp::Reverse((job.created_at, job.id)));
-        found.truncate(query.limit);
+        query.cut(&mut found);
         Ok(found)
     }
 

@@ -7,7 +7,6 @@ use asset_store::{AssetId, BoxError, KeyClaim};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
 use crate::{Job, JobId, JobStatus, NewOutput, ResolvedFiles, RunReport};
 
@@ -20,8 +19,9 @@ pub struct JobBody {
     pub files: ResolvedFiles,
     /// The output nodes to run; `None` runs all of them. Those that are invalid are passed over.
     pub targets: Option<Vec<String>>,
-    /// What the submission wants to be written into pictures besides the graph, by key.
-    pub extra_pnginfo: Map<String, Value>,
+    /// What the submission wants to be written into pictures besides the graph: the text of a JSON object, empty without any. It
+    /// is read by whoever runs the job and by nobody else.
+    pub extra_pnginfo: String,
     /// What the API that took the submission must remember of it; opaque below it.
     pub origin: Bytes,
     /// What it needs of a worker.
@@ -45,11 +45,7 @@ impl JobBody {
     /// How many bytes of the account it takes while its job is kept.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
-        let pnginfo = match self.extra_pnginfo.is_empty() {
-            true => 0,
-            false => serde_json::to_string(&self.extra_pnginfo).map_or(0, |text| text.len()),
-        };
-        (self.workflow.len() + self.origin.len() + pnginfo) as u64
+        (self.workflow.len() + self.origin.len() + self.extra_pnginfo.len()) as u64
     }
 }
 
@@ -170,6 +166,27 @@ pub struct JobQuery {
     pub after: Option<JobCursor>,
     /// At most this many.
     pub limit: usize,
+    /// The list ends with the next job once those before it have this many outputs together: a job may have thousands.
+    pub outputs: usize,
+}
+
+impl JobQuery {
+    /// Cuts a list that is longer than it may be.
+    pub fn cut(&self, jobs: &mut Vec<Arc<Job>>) {
+        let within = within(jobs, self.outputs).saturating_add(1);
+        jobs.truncate(within.min(self.limit));
+    }
+}
+
+/// How many jobs of a list it takes until they have so many outputs together.
+pub(crate) fn within(jobs: &[Arc<Job>], outputs: usize) -> usize {
+    let mut before = 0;
+    let within = jobs.iter().take_while(|job| {
+        let is_within = before < outputs;
+        before += job.outputs.len();
+        is_within
+    });
+    within.count()
 }
 
 /// The rows cannot be read or written now.

@@ -10,6 +10,7 @@ mod api;
 mod content;
 mod links;
 mod memory;
+mod pieces;
 mod service;
 mod signed;
 mod streams;

@@ -1,6 +1,7 @@
-//! Memory for what callers send: the bytes of their bodies, and the trees that JSON becomes.
+//! Memory for what callers send and ask for: the bytes of their bodies, the trees that JSON becomes, the jobs that answers are
+//! made of.
 //!
-//! Both are bounded in all and for one account, and taken before they are used: an account that sends much waits for its own
+//! All are bounded in all and for one account, and taken before they are used: an account that sends much waits for its own
 //! share and not in anybody's way. Sign-ins have room of their own, since nobody knows yet whose they are.
 
 use std::net::IpAddr;
@@ -26,6 +27,11 @@ const WAITERS_PER_ACCOUNT: usize = 1024;
 /// How long a request waits for that: the largest body takes a second.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
+/// Answers that hold the largest job there is, at once: in all, and those of one account. What is kept of a job has twice the
+/// bytes of a body at most, its graph and what came beside it.
+const ANSWERS: usize = 12;
+const ANSWERS_PER_ACCOUNT: usize = 3;
+
 /// Most bytes of a sign-in: a key.
 const SIGN_IN_BYTES: usize = 16 * 1024;
 
@@ -35,6 +41,8 @@ pub(crate) struct Memory {
     bodies: BodyRoom<AccountId>,
     sign_ins: BodyRoom<IpAddr>,
     trees: KeyedSemaphore<AccountId>,
+    answers: KeyedSemaphore<AccountId>,
+    largest_answer: usize,
 }
 
 /// What was read from a body, with the room that its tree takes while this is kept.
@@ -63,7 +71,14 @@ pub(crate) enum IntakeError {
 
 impl Memory {
     pub(crate) fn new(config: &WorkflowConfig) -> Self {
+        let largest_answer = config.json_bytes.saturating_mul(2);
         Self {
+            answers: KeyedSemaphore::new(KeyedLimits {
+                total: largest_answer.saturating_mul(ANSWERS),
+                per_key: largest_answer.saturating_mul(ANSWERS_PER_ACCOUNT),
+                waiters_per_key: WAITERS_PER_ACCOUNT,
+            }),
+            largest_answer,
             bodies: BodyRoom::new(config.json_bytes),
             sign_ins: BodyRoom::new(SIGN_IN_BYTES),
             trees: KeyedSemaphore::new(KeyedLimits {
@@ -74,10 +89,24 @@ impl Memory {
         }
     }
 
-    /// Bytes that are taken now: of bodies, and of trees.
+    /// Bytes that are taken now: of bodies and answers, and of trees.
     pub(crate) fn used(&self) -> (usize, usize) {
-        let bodies = self.bodies.used() + self.sign_ins.used();
+        let bodies = self.bodies.used() + self.sign_ins.used() + self.answers.used();
         (bodies, self.trees.used())
+    }
+
+    /// Room for what an answer holds of one job, to be shrunk once it is known how much that is. Whoever asks for it has none.
+    ///
+    /// # Errors
+    /// If there is none for ten seconds.
+    pub(crate) async fn for_answer(
+        &self,
+        account: &AccountId,
+    ) -> Result<KeyedPermit<AccountId>, IntakeError> {
+        let room = self
+            .answers
+            .acquire_within(account.clone(), self.largest_answer, LONGEST_WAIT);
+        Ok(room.await?)
     }
 
     /// Reads a whole body of at most `limit` bytes, itself within the bound of JSON.

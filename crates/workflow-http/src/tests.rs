@@ -5,6 +5,7 @@ mod document;
 mod events;
 mod harness;
 mod jobs;
+mod many;
 mod older;
 mod requests;
 mod uploads;

@@ -61,7 +61,7 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "v1-compat",
         Room::Domain,
-        &["accounts", "asset-store", "workflow-core"],
+        &["accounts", "asset-store", "json-text", "workflow-core"],
     ),
     layer("hyper-kit", Room::Plumbing, &[]),
     layer("identity", Room::Plumbing, &["accounts"]),

@@ -5,7 +5,6 @@ use asset_store::KeyClaim;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::{Map, Value};
 use workflow_core::{JobBody, JobId, JobLog, RunReport};
 
 use super::documents::{self, PlacementDocument};
@@ -19,12 +18,7 @@ pub(super) struct ClaimedKey {
 }
 
 /// Keeps the body of a new job.
-pub(super) fn put_body(
-    rows: &Connection,
-    seq: i64,
-    body: &JobBody,
-    pnginfo: Option<String>,
-) -> rusqlite::Result<()> {
+pub(super) fn put_body(rows: &Connection, seq: i64, body: &JobBody) -> rusqlite::Result<()> {
     rows.prepare_cached(
         "INSERT INTO job_bodies (seq, workflow, files, targets, origin, placement, extra_pnginfo)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -36,7 +30,7 @@ pub(super) fn put_body(
         body.targets.as_ref().map(documents::write),
         &body.origin[..],
         documents::write(&PlacementDocument::from(&body.placement)),
-        pnginfo,
+        Some(&body.extra_pnginfo).filter(|text| !text.is_empty()),
     ])?;
     Ok(())
 }
@@ -49,8 +43,6 @@ pub(super) fn body(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobBo
             let placement: PlacementDocument =
                 documents::read(row.get_ref("placement")?.as_str()?)?;
             let extra_pnginfo: Option<String> = row.get("extra_pnginfo")?;
-            let extra_pnginfo = extra_pnginfo.as_deref().map(documents::read);
-            let extra_pnginfo: Option<Map<String, Value>> = extra_pnginfo.transpose()?;
             Ok(JobBody {
                 workflow: Bytes::from(row.get::<_, Vec<u8>>("workflow")?),
                 files: documents::read_files(row.get_ref("files")?.as_str()?)?,

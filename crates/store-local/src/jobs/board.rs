@@ -18,6 +18,9 @@ use workflow_core::{
 /// How many jobs that ended are kept at hand, at least; at most twice as many.
 const RECENT: usize = 2048;
 
+/// How many outputs the jobs of one generation of them have: some 400 bytes each, and a job may have thousands.
+const RECENT_OUTPUTS: usize = 32_768;
+
 /// How many bytes of bodies are kept at hand for the workers that will ask for them.
 const BODY_BYTES: usize = 16 << 20;
 
@@ -62,6 +65,8 @@ pub(crate) struct PutOff {
 /// Jobs that are over: of two generations the older one goes when the younger is full.
 #[derive(Default)]
 struct Recent {
+    /// Outputs of the young ones, those of jobs that went since included.
+    outputs: usize,
     young: HashMap<JobId, Arc<Job>>,
     old: HashMap<JobId, Arc<Job>>,
 }
@@ -101,7 +106,7 @@ impl Board {
         let live = live.filter(|job| job.account == query.account && behind(job));
         let mut jobs: Vec<Arc<Job>> = live.cloned().collect();
         jobs.sort_unstable_by_key(|job| std::cmp::Reverse((job.created_at, job.id)));
-        jobs.truncate(query.limit);
+        query.cut(&mut jobs);
         jobs
     }
 
@@ -286,9 +291,11 @@ impl Recent {
     }
 
     fn put(&mut self, job: Arc<Job>) {
-        if self.young.len() >= RECENT {
+        if self.young.len() >= RECENT || self.outputs >= RECENT_OUTPUTS {
             self.old = mem::take(&mut self.young);
+            self.outputs = 0;
         }
+        self.outputs += job.outputs.len();
         self.young.insert(job.id, job);
     }
 

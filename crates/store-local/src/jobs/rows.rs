@@ -16,10 +16,6 @@ struct UnknownStatus;
 
 /// Adds a job with what lies beside it; answers its number.
 pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::Result<i64> {
-    let pnginfo = (!body.extra_pnginfo.is_empty()).then(|| documents::write(&body.extra_pnginfo));
-    // As [`JobBody::stored_bytes`] counts them.
-    let body_bytes =
-        body.workflow.len() + body.origin.len() + pnginfo.as_ref().map_or(0, String::len);
     let mut insert = rows.prepare_cached(
         "INSERT INTO jobs (id, account, revision, status, epoch, worker, lost_claims, created_at, updated_at,
             started_at, completed_at, expires_at, retention, progress_value, nodes_done, nodes_total, current_node,
@@ -40,7 +36,7 @@ pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::
         ":nodes_done": job.progress.nodes_done,
         ":nodes_total": job.progress.nodes_total,
         ":metadata": documents::write(&job.metadata),
-        ":body_bytes": body_bytes as i64,
+        ":body_bytes": body.stored_bytes().cast_signed(),
     })?;
     for (key, value) in &job.metadata {
         rows.prepare_cached(
@@ -55,7 +51,7 @@ pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::
             seq,
         ])?;
     }
-    beside::put_body(rows, seq, body, pnginfo)?;
+    beside::put_body(rows, seq, body)?;
     Ok(seq)
 }
 

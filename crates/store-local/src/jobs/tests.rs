@@ -53,7 +53,7 @@ fn submission(n: u128) -> InsertJob {
             workflow: Bytes::from(format!("{{\"{n}\": {{}}}}")),
             files: ResolvedFiles::new(),
             targets: Some(vec!["9".to_owned()]),
-            extra_pnginfo: serde_json::Map::new(),
+            extra_pnginfo: String::new(),
             origin: Bytes::from_static(b"\x00opaque"),
             placement: Placement {
                 classes: Vec::new(),
@@ -317,6 +317,7 @@ fn query() -> JobQuery {
         labels: Vec::new(),
         after: None,
         limit: 100,
+        outputs: usize::MAX,
     }
 }
 

@@ -8,6 +8,7 @@ use workflow_core::{
 };
 
 use super::*;
+use crate::Origin;
 
 const ID: &str = "00000000-0000-0000-0000-000000000001";
 
@@ -47,7 +48,7 @@ fn body() -> JobBody {
         workflow: br#"{"3": {"class_type": "SaveImage", "inputs": {}}}"#[..].into(),
         files: ResolvedFiles::new(),
         targets: Some(vec!["3".to_owned()]),
-        extra_pnginfo: Map::new(),
+        extra_pnginfo: String::new(),
         origin: origin.to_bytes(),
         placement: Placement::default(),
     }
@@ -124,18 +125,18 @@ fn a_finished_job_in_the_history_is_as_clients_know_it() {
             "3": {"node_id": "3", "display_node": "3", "parent_node": null, "real_node_id": "3"},
         },
     });
-    assert_eq!(history_entry(&record), expected);
+    assert_eq!(history_entry(&record).tree(), expected);
     // A run of before reports were kept shows its files all the same.
     let bare = JobRecord {
         report: None,
         ..record
     };
-    assert_eq!(history_entry(&bare)["outputs"], expected["outputs"]);
+    assert_eq!(history_entry(&bare).tree()["outputs"], expected["outputs"]);
 
-    let v2 = history_v2_entry(&record);
+    let v2 = history_v2_entry(&record).tree();
     assert_eq!(v2["prompt"]["outputs_to_execute"], json!(["3"]));
     assert_eq!(v2["status"], expected["status"]);
-    let item = history_v2_item(&record);
+    let item = history_v2_item(&record).tree();
     assert_eq!(
         (&item["prompt_id"], &item["create_time"]),
         (&json!(ID), &json!(1000))
@@ -143,7 +144,7 @@ fn a_finished_job_in_the_history_is_as_clients_know_it() {
     assert_eq!(item["prompt"]["priority"], 7);
 
     let expected = json!([1, ID, prompt, ["3"], {"create_time": 1000}]);
-    assert_eq!(queue_item(&record, 1), expected);
+    assert_eq!(queue_item(&record, 1).tree(), expected);
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn an_entry_of_the_list_leaves_out_what_it_does_not_know() {
         "previewable_outputs_count": 0,
     });
     assert_eq!(Value::Object(job_entry(&record)), expected);
-    let detail = job_detail(&record, Some(4));
+    let detail = job_detail(&record, Some(4)).tree();
     assert_eq!(detail["queue_position"], 4);
     assert_eq!(detail["workflow"]["extra_data"]["client_id"], "c");
 }
@@ -234,7 +235,7 @@ fn an_error_names_its_node_and_an_interrupt_the_next_one() {
         (&json!("3"), &json!("OOMError"))
     );
     assert_eq!(error["exception_message"], "too large\n");
-    let history = history_entry(&record);
+    let history = history_entry(&record).tree();
     assert_eq!(history["status"]["messages"][2][0], "execution_error");
     assert_eq!(history["status"]["status_str"], "error");
 
@@ -254,7 +255,7 @@ fn an_error_names_its_node_and_an_interrupt_the_next_one() {
         body: &body,
         report: Some(&report),
     };
-    let status = &history_entry(&record)["status"];
+    let status = &history_entry(&record).tree()["status"];
     assert_eq!(status["messages"][2][0], "execution_interrupted");
     assert_eq!(status["messages"][2][1]["node_id"], "5");
     assert_eq!(status["completed"], false);

@@ -13,6 +13,7 @@ pub(super) const RULES: [Rule; 10] = [
     |stores| Box::pin(a_save_that_meets_one_put_off_conflicts_and_finds_it(stores)),
     |stores| Box::pin(no_two_outputs_of_an_account_share_a_name(stores)),
     |stores| Box::pin(outputs_are_held_and_expire_with_their_job(stores)),
+    |stores| Box::pin(a_list_ends_one_job_after_it_has_outputs_enough(stores)),
     |stores| Box::pin(a_job_past_its_time_is_absent_and_then_swept(stores)),
     |stores| Box::pin(every_field_of_a_finished_job_reads_back(stores)),
 ];
@@ -315,6 +316,32 @@ async fn outputs_are_held_and_expire_with_their_job(stores: Stores) {
     );
 }
 
+async fn a_list_ends_one_job_after_it_has_outputs_enough(stores: Stores) {
+    for n in 1..=5 {
+        let job = running(&stores, n).await;
+        let outputs = (0..3).map(|index| picture("9", index, n * 10 + u128::from(index)));
+        // Its account has room for the next one then.
+        let finished = JobEvent::Finished { epoch: job.epoch };
+        apply(&stores, &job, finished, outputs.collect(), at(11)).await;
+    }
+    for over in [None, Some(true)] {
+        for (outputs, listed) in [(usize::MAX, 5), (13, 5), (10, 5), (9, 4), (3, 2), (1, 2)] {
+            let query = crate::JobQuery {
+                over,
+                account: account("a"),
+                labels: Vec::new(),
+                statuses: Vec::new(),
+                after: None,
+                limit: 10,
+                outputs,
+            };
+            let found = stores.jobs.list(&query, at(12)).await;
+            let found = found.expect("the store answers");
+            assert_eq!(found.len(), listed, "{outputs} outputs are enough");
+        }
+    }
+}
+
 async fn a_job_past_its_time_is_absent_and_then_swept(stores: Stores) {
     let keyed_job = submit(&stores, keyed(insert_of(1, "a"), 7, 1)).await;
     let kept = submit(&stores, insert_of(2, "a")).await;
@@ -336,6 +363,7 @@ async fn a_job_past_its_time_is_absent_and_then_swept(stores: Stores) {
         labels: Vec::new(),
         after: None,
         limit: 10,
+        outputs: usize::MAX,
     };
     let listed = stores
         .jobs
@@ -399,6 +427,7 @@ async fn every_field_of_a_finished_job_reads_back(stores: Stores) {
         labels: Vec::new(),
         after: None,
         limit: 10,
+        outputs: usize::MAX,
     };
     assert_eq!(
         stores

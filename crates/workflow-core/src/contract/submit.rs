@@ -25,11 +25,7 @@ pub(super) const RULES: [Rule; 15] = [
 async fn a_job_reads_back_whole_and_only_in_its_account(stores: Stores) {
     let mut insert = insert_of(1, "a");
     insert.job.metadata = Metadata::from([("k".to_owned(), "ä\u{1f600}".to_owned())]);
-    let pnginfo = [(
-        "workflow".to_owned(),
-        serde_json::json!({"nodes": [], "é": 1.5}),
-    )];
-    insert.body.extra_pnginfo = pnginfo.into_iter().collect();
+    insert.body.extra_pnginfo = r#"{"workflow":{"nodes":[],"é":1.5}}"#.to_owned();
     insert.body.files.insert(
         "photo.png".to_owned(),
         crate::ResolvedFile {
@@ -311,6 +307,7 @@ fn query(limit: usize, after: Option<JobCursor>) -> JobQuery {
         labels: Vec::new(),
         after,
         limit,
+        outputs: usize::MAX,
     }
 }
 

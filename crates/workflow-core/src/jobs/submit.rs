@@ -128,6 +128,7 @@ impl Jobs {
             classes,
             targets,
             nodes_total,
+            extra_pnginfo,
             errors,
         } = checked?;
 
@@ -157,7 +158,7 @@ impl Jobs {
                 workflow: submission.workflow,
                 files,
                 targets,
-                extra_pnginfo: submission.extra_pnginfo,
+                extra_pnginfo,
                 origin: submission.origin,
                 placement,
             },
@@ -381,6 +382,8 @@ struct Checked {
     /// The outputs to run, unless all of them do.
     targets: Option<Vec<String>>,
     nodes_total: u32,
+    /// The text of what goes into pictures besides the graph.
+    extra_pnginfo: String,
     /// What is wrong with the outputs that do not run.
     errors: IndexMap<NodeId, NodeErrors>,
 }
@@ -421,6 +424,11 @@ impl Checked {
             classes,
             targets: (submission.partial || submission.targets.is_some()).then(outputs),
             nodes_total: Plan::of(&valid).nodes_total(),
+            extra_pnginfo: match submission.extra_pnginfo.is_empty() {
+                true => String::new(),
+                false => serde_json::to_string(&submission.extra_pnginfo)
+                    .expect("a map of values has a spelling"),
+            },
             errors: validation.errors,
         })
     }

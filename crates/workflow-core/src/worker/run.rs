@@ -140,7 +140,7 @@ impl Worker {
             account: claim.job.account.clone(),
             graph: Arc::new(graph),
             plan,
-            extra_pnginfo: claim.body.extra_pnginfo.clone(),
+            extra_pnginfo: serde_json::from_str(&claim.body.extra_pnginfo).unwrap_or_default(),
         };
         let context = RunContext {
             secret,

@@ -369,6 +369,26 @@ impl Rig {
         self.save(job, None, vec![output]).await
     }
 
+    /// Commits so many pictures at once.
+    pub(super) async fn commit_many(&self, job: &Job, count: u32) -> Arc<Job> {
+        let outputs = (0..count).map(|index| NewOutput {
+            node_id: "9".into(),
+            index,
+            kind: OutputKind::Image,
+            temp: false,
+            name: OutputName::Counted {
+                counter: "many".to_owned(),
+                stem: "many".to_owned(),
+                extension: "png".to_owned(),
+            },
+            content_type: "image/png".to_owned(),
+            size_bytes: 4,
+            asset: asset_store::AssetId(Uuid::now_v7()),
+            hash: BlobHash::of(b"many"),
+        });
+        self.save(job, None, outputs.collect()).await
+    }
+
     pub(super) fn progress(&self, id: JobId, value: f64) {
         let progress = Progress {
             value,

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use http::Response;
 use hyper_kit::Body;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use v1_compat::{history_entry, history_v2_entry, history_v2_item, prompt_id};
-use workflow_core::{Job, JobId, JobsError};
+use serde_json::{Value, json};
+use v1_compat::{JobRecord, Parts, history_entry, history_v2_entry, history_v2_item, prompt_id};
+use workflow_core::{JobId, JobsError};
 
 use super::errors::{ApiError, field, object};
-use super::listing::texts;
+use super::listing::{Brief, Step, texts};
 use super::reply;
 use super::request::{Call, done, job_id};
 
@@ -61,10 +61,10 @@ impl Hidden {
         Ok(())
     }
 
-    pub(super) fn has(&self, job: &Job) -> bool {
+    pub(super) fn has(&self, job: &Brief) -> bool {
         let ended = job.completed_at.map(Timestamp::as_millisecond);
         let cleared = ended.is_some_and(|ended| self.until_ms.is_some_and(|until| ended <= until));
-        let named = || self.ids.contains(&job.id) || self.ids.contains(&prompt_id(job));
+        let named = || self.ids.contains(&job.id) || self.ids.contains(&job.prompt_id);
         cleared || (ended.is_some() && named())
     }
 }
@@ -76,50 +76,60 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     jobs.reverse();
     let most = max_items.unwrap_or(jobs.len());
     let from = offset.unwrap_or_else(|| jobs.len().saturating_sub(most));
-    let jobs = jobs.into_iter().skip(from).take(most);
-    let mut history = Map::new();
-    for listed in call.all_listed(jobs).await? {
-        history.insert(
-            prompt_id(&listed.job).to_string(),
-            history_entry(&listed.record()),
-        );
-    }
-    Ok(reply::ok(&history.into()))
+    let jobs = jobs.iter().skip(from).take(most);
+    let mut steps = vec![Step::Text("{".into())];
+    steps.extend(jobs.map(|job| Step::Job(job.id, 0)));
+    steps.push(Step::Text("}".into()));
+    call.listing(steps, |record, _| named(record, history_entry(record)))
+        .await
 }
 
 /// GET /history/{id}: an object without anything in it for what is unknown or not over.
 pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let mut history = Map::new();
-    if let Some(listed) = find(call).await? {
-        history.insert(
-            prompt_id(&listed.job).to_string(),
-            history_entry(&listed.record()),
-        );
+    match find(call).await? {
+        Some(id) => {
+            call.show(id, |record| object_of(record, history_entry(record)))
+                .await
+        }
+        None => Ok(reply::ok(&json!({}))),
     }
-    Ok(reply::ok(&history.into()))
 }
 
 /// GET /history_v2: newest first.
 pub(super) async fn list_v2(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let (max_items, offset) = (number(call, "max_items")?, number(call, "offset")?);
     let jobs = shown(call).await?;
-    let jobs = jobs.into_iter().skip(offset.unwrap_or(0));
+    let jobs = jobs.iter().skip(offset.unwrap_or(0));
     let jobs = jobs.take(max_items.unwrap_or(usize::MAX));
-    let listed = call.all_listed(jobs).await?;
-    let items: Vec<Value> = listed
-        .iter()
-        .map(|listed| history_v2_item(&listed.record()))
-        .collect();
-    Ok(reply::ok(&json!({"history": items})))
+    let mut steps = vec![Step::Text("{\"history\":[".into())];
+    steps.extend(jobs.map(|job| Step::Job(job.id, 0)));
+    steps.push(Step::Text("]}".into()));
+    call.listing(steps, |record, _| history_v2_item(record))
+        .await
 }
 
 /// GET /history_v2/{id}: 404 for what is unknown or not over.
 pub(super) async fn get_v2(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let listed = find(call).await?.ok_or(ApiError::NotFound)?;
-    let mut history = Map::new();
-    let id = prompt_id(&listed.job).to_string();
-    history.insert(id, history_v2_entry(&listed.record()));
-    Ok(reply::ok(&history.into()))
+    let id = find(call).await?.ok_or(ApiError::NotFound)?;
+    call.show(id, |record| object_of(record, history_v2_entry(record)))
+        .await
+}
+
+/// An entry behind the id that the client calls its job by.
+fn named(record: &JobRecord<'_>, entry: Parts) -> Parts {
+    let mut parts = Parts::default();
+    parts.text(format!("\"{}\":", prompt_id(record.job)));
+    parts.append(entry);
+    parts
+}
+
+/// An object of one such entry.
+fn object_of(record: &JobRecord<'_>, entry: Parts) -> Parts {
+    let mut parts = Parts::default();
+    parts.text("{");
+    parts.append(named(record, entry));
+    parts.text("}");
+    parts
 }
 
 /// POST /history: hides the jobs that are named, or all that are over.
@@ -151,24 +161,24 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
 }
 
 /// The jobs that are over and not hidden, newest first.
-async fn shown(call: &Call<'_>) -> Result<Vec<std::sync::Arc<Job>>, ApiError> {
+async fn shown(call: &Call<'_>) -> Result<Vec<Brief>, ApiError> {
     let hidden = Hidden::read(call).await?;
     let (mut jobs, _) = call.newest(Some(true), None).await?;
     jobs.retain(|job| !hidden.has(job));
     Ok(jobs)
 }
 
-async fn find(call: &Call<'_>) -> Result<Option<super::listing::Listed>, ApiError> {
+async fn find(call: &Call<'_>) -> Result<Option<JobId>, ApiError> {
     let view = match call.job().await {
         Ok(view) => view,
         Err(ApiError::NotFound | ApiError::Jobs(JobsError::NotFound)) => return Ok(None),
         Err(error) => return Err(error),
     };
     let hidden = Hidden::read(call).await?;
-    if !view.job.status.is_terminal() || hidden.has(&view.job) {
+    if !view.job.status.is_terminal() || hidden.has(&Brief::of(&view.job)) {
         return Ok(None);
     }
-    Ok(Some(call.listed(view.job).await?))
+    Ok(Some(view.job.id))
 }
 
 /// A number of the query; what is below 0 counts as not given, as it always did.

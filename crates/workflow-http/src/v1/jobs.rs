@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use http::Response;
 use hyper_kit::Body;
 use serde_json::{Value, json};
-use v1_compat::{JobWord, job_detail, job_entry, prompt_id, status_word};
-use workflow_core::{Job, JobCursor, OutputKind};
+use v1_compat::{JobRecord, JobWord, Parts, job_detail, job_entry, prompt_id, status_word};
+use workflow_core::{JobCursor, OutputKind};
 
 use super::errors::{ApiError, field, object};
-use super::listing::texts;
+use super::listing::{Brief, Step, texts};
 use super::reply;
 use super::request::{Call, job_id};
 use crate::v2::cursor;
@@ -105,11 +105,11 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     });
     let (mut jobs, behind) = call.newest(over, after.transpose()?).await?;
     jobs.retain(|job| {
-        let made = |kind| job.outputs.iter().any(|output| output.kind == kind);
-        words.contains(&JobWord::of(job.status)) && kind.is_none_or(made) && !hidden.has(job)
+        let made = |kind| job.made(kind);
+        words.contains(&job.word()) && kind.is_none_or(made) && !hidden.has(job)
     });
     if let SortBy::Duration = sort_by {
-        jobs.sort_by_key(|job| Reverse(job.execution_ms()));
+        jobs.sort_by_key(|job| Reverse(job.execution_ms));
     }
     if ascending {
         jobs.reverse();
@@ -117,10 +117,9 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let workflow = get("workflow_id").map(str::to_owned);
     if let Some(workflow) = workflow {
         let mut kept = Vec::new();
-        for listed in call.all_listed(jobs).await? {
-            let entry = job_entry(&listed.record());
-            if entry.get("workflow_id").and_then(Value::as_str) == Some(&workflow) {
-                kept.push(listed.job);
+        for job in jobs {
+            if call.workflow_of(job.id).await?.as_ref() == Some(&workflow) {
+                kept.push(job);
             }
         }
         jobs = kept;
@@ -130,15 +129,10 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     jobs = jobs.into_iter().skip(offset).take(limit).collect();
     // A position is one among all jobs, newest first, and in no other order.
     let last = jobs.last().filter(|_| offset.saturating_add(limit) < total);
-    let last = last.map(|job| position(job)).or(behind);
+    let last = last.map(position).or(behind);
     let is_newest_first = !ascending && matches!(sort_by, SortBy::Created);
     let next = last.filter(|_| is_newest_first);
     let next = next.map(|next| cursor::write(&next, call.account(), &[], &[]));
-    let page = call.all_listed(jobs).await?;
-    let entries: Vec<Value> = page
-        .iter()
-        .map(|listed| Value::Object(job_entry(&listed.record())))
-        .collect();
     let mut pagination = json!({
         "offset": offset,
         "limit": limit,
@@ -148,12 +142,20 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     if let Some(next) = next {
         pagination["next_cursor"] = next.into();
     }
-    Ok(reply::ok(
-        &json!({"jobs": entries, "pagination": pagination}),
-    ))
+    let mut steps = vec![Step::Text("{\"jobs\":[".into())];
+    steps.extend(jobs.iter().map(|job| Step::Job(job.id, 0)));
+    steps.push(Step::Text(
+        format!("],\"pagination\":{pagination}}}").into(),
+    ));
+    let spell = |record: &JobRecord<'_>, _| {
+        let mut parts = Parts::default();
+        parts.text(Value::Object(job_entry(record)).to_string());
+        parts
+    };
+    call.listing(steps, spell).await
 }
 
-fn position(job: &Job) -> JobCursor {
+fn position(job: &Brief) -> JobCursor {
     JobCursor {
         created_at: job.created_at,
         id: job.id,
@@ -163,9 +165,9 @@ fn position(job: &Job) -> JobCursor {
 /// GET /jobs/{id}.
 pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let view = call.job().await?;
-    let listed = call.listed(view.job).await?;
-    let detail = job_detail(&listed.record(), view.queue_position);
-    Ok(reply::ok(&Value::Object(detail)))
+    let position = view.queue_position;
+    call.show(view.job.id, |record| job_detail(record, position))
+        .await
 }
 
 /// POST /jobs/{id}/cancel: 200 however often and late it is asked.

@@ -7,7 +7,7 @@ use v1_compat::queue_item;
 use workflow_core::JobStatus;
 
 use super::errors::{ApiError, field, object};
-use super::listing::texts;
+use super::listing::{Step, texts};
 use super::reply;
 use super::request::{Call, done};
 
@@ -35,18 +35,17 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         .jobs
         .in_flight(call.account(), call.now)
         .await?;
-    let listed = call.all_listed(jobs).await?;
-    let (mut running, mut pending) = (Vec::new(), Vec::new());
-    for (listed, place) in listed.iter().zip(1..) {
-        let item = queue_item(&listed.record(), place);
-        match listed.job.status == JobStatus::Queued {
-            true => pending.push(item),
-            false => running.push(item),
-        }
-    }
-    Ok(reply::ok(
-        &json!({"queue_running": running, "queue_pending": pending}),
-    ))
+    let placed = jobs.iter().zip(1..);
+    let placed = placed.map(|(job, place)| (job.status, Step::Job(job.id, place)));
+    let (pending, running): (Vec<_>, Vec<_>) =
+        placed.partition(|(status, _)| *status == JobStatus::Queued);
+    let mut steps = vec![Step::Text("{\"queue_running\":[".into())];
+    steps.extend(running.into_iter().map(|(_, step)| step));
+    steps.push(Step::Text("],\"queue_pending\":[".into()));
+    steps.extend(pending.into_iter().map(|(_, step)| step));
+    steps.push(Step::Text("]}".into()));
+    drop(jobs);
+    call.listing(steps, queue_item).await
 }
 
 /// POST /queue: cancels the jobs that are named, running ones too, and with `clear` all that wait.

@@ -6,6 +6,8 @@ use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::Body;
 use serde_json::Value;
 
+use crate::pieces::{self, Pieces};
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// A JSON answer. What it says changes with every job, so no cache may keep it.
@@ -16,6 +18,15 @@ pub(super) fn json(status: StatusCode, value: &Value) -> Response<Body> {
 /// A JSON answer of status 200.
 pub(super) fn ok(value: &Value) -> Response<Body> {
     json(StatusCode::OK, value)
+}
+
+/// A JSON answer of status 200, made while it is sent.
+///
+/// # Errors
+/// If it cannot be begun.
+pub(super) async fn pieces<P: Pieces>(pieces: P) -> Result<Response<Body>, P::Error> {
+    let body = pieces::body(pieces).await?;
+    Ok(bytes(StatusCode::OK, JSON, Bytes::new()).map(|_| body))
 }
 
 /// Bytes of a type.

@@ -1,17 +1,31 @@
 //! Jobs: submit, look, list, cancel.
 
-use bytes::{BufMut, BytesMut};
-use http::{Response, StatusCode};
-use hyper_kit::{Body, media};
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderValue, Response, StatusCode};
+use hyper_kit::{Body, STREAM_CHUNK_BYTES, media};
 use uuid::Uuid;
 use workflow_core::{GraphError, JobId, JobQuery, JobsError, Submission};
 
 use super::errors::ApiError;
+use super::outputs::Spelled;
 use super::query::ListQuery;
 use super::submission::{self, SubmissionBody};
-use super::wire::{JobBody, JobItemBody, JobPageBody, LogBody};
+use super::wire::{JobBody, LogBody};
 use super::{cursor, idempotency, reply};
 use crate::api::Call;
+
+/// A page ends with the job that brings its outputs to this many, whatever its limit: some 4 MiB of JSON.
+const MOST_OUTPUTS: usize = 4096;
+
+/// About how many bytes an output takes while it is listed.
+const OUTPUT_BYTES: usize = 512;
+
+/// A job of so many outputs is answered at once; one of more is spelled while it is sent.
+const FEW_OUTPUTS: usize = 256;
 
 /// Separates the idempotency keys of submissions from those of other operations.
 const OPERATION: &str = "jobs";
@@ -86,19 +100,29 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         account: account.clone(),
         after: after.transpose()?,
         limit: query.limit,
+        outputs: MOST_OUTPUTS,
         labels: query.labels,
     };
+    let mut room = call.memory.for_answer(account).await?;
     let page = call.service.jobs.list(&wanted, call.now).await?;
-    let jobs = page.jobs.iter();
-    let body = JobPageBody {
-        jobs: jobs
-            .map(|view| JobItemBody::new(view, &call.links, call.now))
-            .collect(),
-        next_cursor: page
-            .next
-            .map(|next| cursor::write(&next, account, &wanted.labels, &wanted.statuses)),
-    };
-    Ok(reply::json(StatusCode::OK, &body))
+    let outputs: usize = page.jobs.iter().map(|view| view.job.outputs.len()).sum();
+    room.shrink_to(outputs * OUTPUT_BYTES);
+    let mut spelled = Spelled::new(&call.links, call.now, Some(room));
+    spelled.text("{\"jobs\":[");
+    for (place, view) in page.jobs.iter().enumerate() {
+        if place > 0 {
+            spelled.text(",");
+        }
+        spelled.item(view);
+    }
+    spelled.text("]");
+    if let Some(next) = page.next {
+        let cursor = cursor::write(&next, account, &wanted.labels, &wanted.statuses);
+        spelled.text(format!(",\"next_cursor\":\"{cursor}\""));
+    }
+    spelled.text("}");
+    let Ok(response) = reply::pieces(spelled).await;
+    Ok(response)
 }
 
 /// GET /jobs/{id}: the authoritative view.
@@ -106,8 +130,17 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let id = job_id(call)?;
     let (jobs, account) = (&call.service.jobs, &call.standing.account);
     let view = jobs.get(account, id, call.now).await?;
-    let body = JobBody::new(&view, &call.links, call.now);
-    Ok(reply::json(StatusCode::OK, &body))
+    let outputs = view.job.outputs.len();
+    if outputs <= FEW_OUTPUTS {
+        let body = JobBody::new(&view, &call.links, call.now);
+        return Ok(reply::json(StatusCode::OK, &body));
+    }
+    let mut room = call.memory.for_answer(account).await?;
+    room.shrink_to(outputs * OUTPUT_BYTES);
+    let mut spelled = Spelled::new(&call.links, call.now, Some(room));
+    spelled.job(&view);
+    let Ok(response) = reply::pieces(spelled).await;
+    Ok(response)
 }
 
 /// GET /jobs/{id}/workflow: the graph, byte for byte.
@@ -116,12 +149,23 @@ pub(crate) async fn workflow(call: &Call<'_>) -> Result<Response<Body>, ApiError
     const TAIL: &[u8] = b",\"format\":\"api\"}";
     let id = job_id(call)?;
     let (jobs, account) = (&call.service.jobs, &call.standing.account);
+    let mut room = call.memory.for_answer(account).await?;
     let workflow = jobs.workflow(account, id, call.now).await?;
-    let mut body = BytesMut::with_capacity(HEAD.len() + workflow.len() + TAIL.len());
-    body.put(HEAD);
-    body.put(workflow);
-    body.put(TAIL);
-    Ok(reply::json_bytes(StatusCode::OK, body))
+    room.shrink_to(workflow.len());
+    let length = HEAD.len() + workflow.len() + TAIL.len();
+    let mut left = workflow;
+    let graph = std::iter::from_fn(move || {
+        // The room is given back with the last piece, or with the reader.
+        let _held = &room;
+        let piece = left.split_to(left.len().min(STREAM_CHUNK_BYTES));
+        (!piece.is_empty()).then_some(piece)
+    });
+    let pieces = std::iter::once(Bytes::from_static(HEAD)).chain(graph);
+    let pieces = pieces.chain([Bytes::from_static(TAIL)]);
+    let mut response = reply::json_bytes(StatusCode::OK, Bytes::new());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    Ok(response.map(|_| Body::stream(stream::iter(pieces.map(Ok::<_, Infallible>)))))
 }
 
 /// GET /jobs/{id}/logs: what the run wrote, or 204 while it wrote nothing.

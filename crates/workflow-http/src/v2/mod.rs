@@ -12,6 +12,7 @@ mod events;
 mod idempotency;
 mod jobs;
 mod labels;
+mod outputs;
 mod problems;
 mod query;
 mod submission;

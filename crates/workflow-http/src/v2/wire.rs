@@ -114,14 +114,6 @@ pub(crate) struct JobItemBody {
     pub(crate) update_time: String,
 }
 
-/// One page of a list.
-#[derive(Debug, Serialize)]
-pub(crate) struct JobPageBody {
-    pub(crate) jobs: Vec<JobItemBody>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) next_cursor: Option<String>,
-}
-
 /// What a run wrote.
 #[derive(Debug, Serialize)]
 pub(crate) struct LogBody {
@@ -189,6 +181,14 @@ impl AssetBody {
 
 impl JobBody {
     pub(crate) fn new(view: &JobView, links: &Links, now: Timestamp) -> Self {
+        Self {
+            outputs: OutputBody::all(&view.job, links, now),
+            ..Self::without_outputs(view, links)
+        }
+    }
+
+    /// All but its outputs, of which there may be thousands.
+    pub(crate) fn without_outputs(view: &JobView, links: &Links) -> Self {
         let job = &view.job;
         Self {
             id: job.id.to_string(),
@@ -199,7 +199,7 @@ impl JobBody {
             expires_at: time(job.expires_at),
             queue_position: view.queue_position,
             progress: ProgressBody::from(&view.progress),
-            outputs: OutputBody::all(job, links, now),
+            outputs: Vec::new(),
             error: job.error.as_ref().map(JobErrorBody::from),
             metrics: MetricsBody {
                 queue_ms: job.queue_ms(),
@@ -217,9 +217,9 @@ impl JobBody {
 }
 
 impl JobItemBody {
-    pub(crate) fn new(view: &JobView, links: &Links, now: Timestamp) -> Self {
+    pub(crate) fn without_outputs(view: &JobView, links: &Links) -> Self {
         Self {
-            job: JobBody::new(view, links, now),
+            job: JobBody::without_outputs(view, links),
             create_time: time(view.job.created_at),
             update_time: time(view.job.updated_at),
         }
