@@ -96,6 +96,7 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), OpenError> {
         .map_err(failed)?;
     let applied = applied(&transaction).map_err(failed)?;
     refuse_newer(&applied)?;
+    let mut changes = 0;
     for (aggregate, files) in AGGREGATES {
         let newest = applied.get(*aggregate).copied().unwrap_or(0);
         for (number, sql) in (1..).zip(*files).filter(|(number, _)| *number > newest) {
@@ -107,10 +108,19 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), OpenError> {
                     row,
                 )
                 .map_err(failed)?;
-            tracing::info!(aggregate, number, "migrated the database");
+            tracing::debug!(aggregate, number, "changed the database");
+            changes += 1;
         }
     }
-    transaction.commit().map_err(failed)
+    transaction.commit().map_err(failed)?;
+    // A database that was made just now is no news to its operator; one that an older version cannot open any more is.
+    if changes > 0 && !applied.is_empty() {
+        tracing::info!(
+            changes,
+            "migrated the database; older versions do not open it any more"
+        );
+    }
+    Ok(())
 }
 
 /// Fails unless a database has every change that this version knows, and no other.
