@@ -73,6 +73,8 @@ pub fn validation_problem(validation: &Validation) -> PromptProblem {
         if let ValidationErrorKind::MissingNodeType { title, .. } = &error.kind {
             let title = title.clone().or_else(|| node.class_type.clone());
             extra_info.insert("node_title".to_owned(), title.into());
+            // Beyond the fields of ComfyUI: what to do about it.
+            extra_info.insert("reason".to_owned(), error.reason().into());
         }
         return PromptProblem {
             kind: "missing_node_type",
@@ -139,6 +141,7 @@ fn extra_info(error: &ValidationError) -> Map<String, Value> {
             put("node_id", node.to_string().into());
             put("class_type", class.clone().into());
             put("node_title", title.clone().or_else(|| class.clone()).into());
+            put("reason", error.reason().into());
             return extra;
         }
         ValidationErrorKind::DependencyCycle { cycle, .. } => {

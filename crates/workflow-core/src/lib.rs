@@ -75,5 +75,7 @@ pub use store::{
 };
 pub use threads::{Abandoned, Threads};
 pub use timer::Timer;
-pub use validate::{NodeErrors, Validation, ValidationError, ValidationErrorKind, validate};
+pub use validate::{
+    NodeErrors, Validation, ValidationError, ValidationErrorKind, needs_comfyui_worker, validate,
+};
 pub use worker::{Worker, WorkerConfig};

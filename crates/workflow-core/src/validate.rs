@@ -6,6 +6,7 @@
 
 mod build;
 mod coerce;
+mod comfyui;
 mod cycles;
 mod dependents;
 mod judge;
@@ -21,6 +22,8 @@ use crate::{
     Graph, InputDefinition, NodeCatalog, NodeDefinition, NodeId, ResolvedFiles, ValidGraph,
 };
 use walk::Walk;
+
+pub use comfyui::needs_comfyui_worker;
 
 /// Everything the validator found.
 #[derive(Clone, Debug)]

@@ -231,7 +231,7 @@ fn a_node_without_a_known_class_is_told_wherever_it_is() {
     assert_eq!(validation.errors["2"].errors[0].details(), "Node ID '#2'");
     assert_eq!(
         validation.errors["2"].errors[0].reason(),
-        "the node class 'Gone' is not available here; check its spelling or use another one"
+        "the node class 'Gone' is not available here; check its spelling or use one that `nodes list` and /api/object_info show"
     );
     assert_eq!(validation.errors["2"].class_type.as_deref(), Some("Gone"));
     assert!(validation.graph.is_some());

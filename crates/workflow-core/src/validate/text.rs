@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{ValidationError, ValidationErrorKind};
+use super::{ValidationError, ValidationErrorKind, needs_comfyui_worker};
 use crate::{InputDefinition, MAX_TEXT_BYTES, NodeId, Socket, python_repr, python_str};
 
 /// Most choices that are listed.
@@ -58,6 +58,11 @@ impl ValidationError {
                 ..
             } => {
                 let title = title.as_ref().unwrap_or(class);
+                if needs_comfyui_worker(class) {
+                    return format!(
+                        "Node '{title}' needs a ComfyUI worker, which this server does not have."
+                    );
+                }
                 format!("Node '{title}' not found. The custom node may not be installed.")
             }
             ValidationErrorKind::DependencyCycle { .. } => "Dependency cycle detected".to_owned(),
@@ -154,8 +159,19 @@ impl ValidationError {
             ValidationErrorKind::MissingNodeType { class: None, .. } => {
                 "the node has no class_type; name the class of the node".to_owned()
             }
+            ValidationErrorKind::MissingNodeType { class: Some(class), .. } if needs_comfyui_worker(class) => {
+                format!(
+                    "'{}' is a class of ComfyUI that needs a ComfyUI worker, which this server does not have yet; \
+                     use the classes that `nodes list` and /api/object_info show",
+                    short(class)
+                )
+            }
             ValidationErrorKind::MissingNodeType { class: Some(class), .. } => {
-                format!("the node class '{}' is not available here; check its spelling or use another one", short(class))
+                format!(
+                    "the node class '{}' is not available here; check its spelling or use one that `nodes list` and \
+                     /api/object_info show",
+                    short(class)
+                )
             }
             ValidationErrorKind::DependencyCycle { cycle, complete } => {
                 format!("the node waits for its own result; break the cycle {}", cycle_text(cycle, *complete))
