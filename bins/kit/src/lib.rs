@@ -7,6 +7,7 @@ pub mod admin;
 pub mod config;
 pub mod installation;
 pub mod keys;
+pub mod listing;
 pub mod logging;
 pub mod machine;
 pub mod metrics;

@@ -1,12 +1,14 @@
 //! The commands: what is written on the command line, what is asked for it, and what is printed.
 //!
-//! Standard output has what was asked for and nothing else: a new key stands there alone, so that it can be caught.
+//! Standard output has what was asked for and nothing else: a new key stands there alone, so that it can be caught. Lists
+//! are tables, or with `--json` the bodies of the wire.
 
 use std::path::PathBuf;
 
 use accounts::{MintedKey, Scopes};
 use clap::{Arg, ArgMatches, Command};
 use secrecy::ExposeSecret;
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::client::Client;
@@ -14,6 +16,7 @@ use super::fields::{self, LIMITS, SWITCHES};
 use super::wire::{AccountBody, Answer, Problem, Request};
 use super::{AdminPorts, Unopened, show, token};
 use crate::config::{Duration, Settings, Value};
+use crate::listing::{self, json_flag};
 use crate::program::{self, Failure};
 
 /// How often another key is tried where one of its id is there already.
@@ -94,12 +97,15 @@ async fn perform(
                 id()
             ));
         }
-        ["account", "list"] => list(client).await?,
+        ["account", "list"] => {
+            let all = all_accounts(client).await?;
+            list(arguments, &all, |all| show::accounts(all));
+        }
         ["account", "show"] => {
             let accounts = accounts(client, Request::Account { id: id() }).await?;
-            accounts
-                .iter()
-                .for_each(|found| program::print(&show::account(found)));
+            for account in &accounts {
+                list(arguments, account, show::account);
+            }
         }
         ["account", "tier"] => {
             let changes = changes(arguments, false)?;
@@ -111,7 +117,7 @@ async fn perform(
             None => {
                 let answer = ask(client, Request::Entries { account: id() }).await?;
                 if let Answer::Entries(entries) = answer {
-                    program::print(&show::entries(&entries));
+                    list(arguments, &entries, |entries| show::entries(entries));
                 }
             }
         },
@@ -129,7 +135,7 @@ async fn perform(
         ["key", "list"] => {
             let answer = ask(client, Request::Keys { account: id() }).await?;
             if let Answer::Keys(keys) = answer {
-                program::print(&show::keys(&keys));
+                list(arguments, &keys, |keys| show::keys(keys));
             }
         }
         ["key", "revoke"] => {
@@ -160,18 +166,24 @@ async fn perform(
     Ok(())
 }
 
-async fn list(client: &mut Client<'_>) -> Result<(), Failure> {
+async fn all_accounts(client: &mut Client<'_>) -> Result<Vec<AccountBody>, Failure> {
     let mut all: Vec<AccountBody> = Vec::new();
     loop {
         let after = all.last().map(|account| account.id.clone());
         let page = accounts(client, Request::Accounts { after }).await?;
         if page.is_empty() {
-            break;
+            return Ok(all);
         }
         all.extend(page);
     }
-    program::print(&show::accounts(&all));
-    Ok(())
+}
+
+/// Prints what was asked for, as JSON where that was wanted.
+fn list<T: Serialize>(arguments: &ArgMatches, found: &T, shown: impl FnOnce(&T) -> String) {
+    program::print(&match listing::wants_json(arguments) {
+        true => listing::json(found),
+        false => shown(found),
+    });
 }
 
 async fn grant(client: &mut Client<'_>, account: String, cents: i32) -> Result<(), Failure> {
@@ -321,6 +333,7 @@ fn account() -> Command {
     let credit = Command::new("credit")
         .about("Grants credits, or shows the newest entries of the ledger")
         .arg(id())
+        .arg(json_flag())
         .arg(
             Arg::new("cents")
                 .value_name("CENTS")
@@ -341,8 +354,12 @@ fn account() -> Command {
     });
     group("account", "Looks at accounts and changes them")
         .subcommand(add)
-        .subcommand(Command::new("list").about("Lists all accounts"))
-        .subcommand(of_account("show", "Shows everything of an account"))
+        .subcommand(
+            Command::new("list")
+                .about("Lists all accounts")
+                .arg(json_flag()),
+        )
+        .subcommand(of_account("show", "Shows everything of an account").arg(json_flag()))
         .subcommand(tier)
         .subcommand(credit)
         .subcommand(rename)
@@ -377,7 +394,7 @@ fn key() -> Command {
         );
     group("key", "Makes, lists and revokes API keys")
         .subcommand(add)
-        .subcommand(of_account("list", "Lists the keys of an account"))
+        .subcommand(of_account("list", "Lists the keys of an account").arg(json_flag()))
         .subcommand(revoke)
 }
 

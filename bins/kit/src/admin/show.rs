@@ -1,6 +1,7 @@
 //! Answers for people: tables on standard output.
 
 use super::wire::{AccountBody, EntryBody, KeyBody};
+use crate::listing::table;
 
 /// A line for each account.
 pub(super) fn accounts(accounts: &[AccountBody]) -> String {
@@ -11,6 +12,7 @@ pub(super) fn accounts(accounts: &[AccountBody]) -> String {
         "ROUTER",
         "BILLING",
         "BALANCE",
+        "CREATED",
         "NAME",
     ];
     let rows = accounts.iter().map(|account| {
@@ -21,6 +23,7 @@ pub(super) fn accounts(accounts: &[AccountBody]) -> String {
             on_off(account.router).to_owned(),
             on_off(account.billed).to_owned(),
             money(account.balance_cents),
+            account.created_at.clone(),
             account.name.clone(),
         ]
     });
@@ -103,25 +106,6 @@ fn on_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-/// Columns as wide as what stands in them, two spaces apart.
-fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let head = head.iter().map(|name| (*name).to_owned()).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths);
-        let cells: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,13 +120,5 @@ mod tests {
         ] {
             assert_eq!(money(cents), shown);
         }
-    }
-
-    #[test]
-    fn a_table_is_as_wide_as_what_stands_in_it() {
-        let rows = [["a", "long name"], ["longer", "b"]];
-        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
-        let shown = table(&["ID", "NAME"], rows.into_iter());
-        assert_eq!(shown, "ID      NAME\na       long name\nlonger  b\n");
     }
 }
