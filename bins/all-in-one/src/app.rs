@@ -10,7 +10,8 @@ use kit::admin::{AdminSocket, AdminSocketError};
 use kit::config::Access;
 use kit::metrics::{HttpMetrics, Metrics};
 use kit::{
-    Endpoints, Front, ListenError, Listening, MetricsListening, Server, installation, program,
+    Endpoints, Front, ListenError, Listening, MetricsListening, Place, Server, installation,
+    program,
 };
 use router_server::{RouterStack, RouterStackError};
 use secrecy::SecretString;
@@ -66,6 +67,9 @@ pub enum AssembleError {
     #[error("the APIs cannot be mounted below this path")]
     Mount(#[from] RouteError),
 }
+
+const ABOUT: &str =
+    "A server that runs image workflows in ComfyUI's format and calls partner models.";
 
 /// Opens the installation, binds the socket, takes up calls that ran when it stopped last and mounts the APIs; nothing is
 /// served yet.
@@ -130,6 +134,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             mount_path: server.mount_path.clone(),
             host_names: server.host_names(),
             probe: workflow_server::probe(&stack, &leave.leaving),
+            home: workflow_server::home(&config.workflows, ABOUT, &places()),
             metrics: Arc::new(metrics),
             notes: stack.sweeps().notes(),
             requests,
@@ -176,6 +181,10 @@ async fn offer_nodes(
     let mut offering = JoinSet::new();
     offering.spawn(partners.keep_offered(stack.native.clone(), catalog.follow()));
     Ok(offering)
+}
+
+fn places() -> Vec<Place> {
+    [workflow_server::PLACES, router_server::PLACES].concat()
 }
 
 /// The router is never anonymous: where everything else is, on loopback, whoever starts the program gets a token for it.

@@ -2,8 +2,10 @@
 //!
 //! Health and readiness need no credential and tell nothing of accounts, jobs or files. Metrics tell models, routes and how
 //! much they are used: they need a credential for operators, unless they are asked for on this machine or on a listener of
-//! their own. All are at the root, where orchestrators look, and below the mount path as well. Everything else is the API's,
-//! its words for unknown paths included.
+//! their own. All are at the root, where orchestrators look, and below the mount path as well. The root itself says where
+//! everything is, unless a web page is served there. Everything else is the API's, its words for unknown paths included.
+
+mod home;
 
 use std::fmt;
 use std::future::Future;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use accounts::Scope;
+use bytes::Bytes;
 use futures_util::future::Either;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -28,6 +31,10 @@ use crate::sweeps::Notes;
 
 /// Looks at the server: brings up to date what metrics only show, and answers why it cannot serve; nothing when it can.
 pub type Probe = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Vec<String>> + Send>> + Send + Sync>;
+
+pub use home::{Home, Place};
+
+use home::Form;
 
 /// An API with health, readiness and metrics in front of it.
 #[derive(Debug)]
@@ -54,6 +61,8 @@ pub struct Endpoints {
     pub host_names: HostNames,
     /// Looks at the server.
     pub probe: Probe,
+    /// What is at the root; nothing where a web page is.
+    pub home: Option<Home>,
     /// What is shown.
     pub metrics: Arc<Metrics>,
     /// What is told beside readiness, and is no reason against it.
@@ -73,6 +82,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
 
 #[derive(Clone, Copy, Debug)]
 enum Question {
+    Home(Form),
     Health,
     Ready,
     Metrics,
@@ -80,12 +90,16 @@ enum Question {
 
 impl Endpoints {
     /// What a request asks of this server itself, if it does.
-    fn question(&self, method: &Method, path: &str) -> Option<Question> {
+    fn question<B>(&self, request: &Request<B>) -> Option<Question> {
+        let (method, path) = (request.method(), request.uri().path());
         if method != Method::GET && method != Method::HEAD {
             return None;
         }
         let below = path.strip_prefix(self.mount_path.as_str()).unwrap_or(path);
         match below {
+            "" | "/" if self.home.is_some() => {
+                Some(Question::Home(Form::wanted(request.headers())))
+            }
             "/health" => Some(Question::Health),
             "/ready" => Some(Question::Ready),
             "/metrics" => Some(Question::Metrics),
@@ -125,6 +139,7 @@ impl Endpoints {
 
     async fn answer(&self, question: Question) -> Response<Body> {
         match question {
+            Question::Home(form) => self.home(form),
             Question::Health => reply(
                 StatusCode::OK,
                 "application/json",
@@ -148,6 +163,13 @@ impl Endpoints {
                 reply(StatusCode::OK, metrics::CONTENT_TYPE, self.metrics.write())
             }
         }
+    }
+
+    fn home(&self, form: Form) -> Response<Body> {
+        let home = self.home.as_ref().expect("it is asked only where it is");
+        let mut response = reply(StatusCode::OK, form.content_type(), home.body(form));
+        home::guard(response.headers_mut());
+        response
     }
 
     async fn look(&self) -> Vec<String> {
@@ -182,7 +204,7 @@ impl<A: Application> Front<A> {
             return Err(self.api.refuse(Refusal::UnknownHost, head.uri.path()));
         }
         match question {
-            Question::Health | Question::Ready => Ok(()),
+            Question::Home(_) | Question::Health | Question::Ready => Ok(()),
             Question::Metrics if is_local(connection) => Ok(()),
             Question::Metrics => {
                 let caller = self.identity.verify_named(&head.headers, Timestamp::now());
@@ -208,8 +230,7 @@ impl<A: Application> Application for Front<A> {
         request: Request<Incoming>,
         connection: ConnectionInfo,
     ) -> impl Future<Output = Response<Body>> + Send {
-        let path = request.uri().path();
-        match self.endpoints.question(request.method(), path) {
+        match self.endpoints.question(&request) {
             None => Either::Left(self.api.call(request, connection)),
             Some(question) => {
                 Either::Right(self.tell(question, request.into_parts().0, connection))
@@ -225,8 +246,9 @@ impl<A: Application> Application for Front<A> {
 impl Application for EndpointsOnly {
     async fn call(&self, request: Request<Incoming>, connection: ConnectionInfo) -> Response<Body> {
         let Self(endpoints) = self;
+        let question = endpoints.question(&request);
         let (head, _) = request.into_parts();
-        let Some(question) = endpoints.question(&head.method, head.uri.path()) else {
+        let Some(question) = question else {
             let reason = "only GET /metrics, /health and /ready are served here";
             return refused(StatusCode::NOT_FOUND, reason);
         };
@@ -248,6 +270,7 @@ impl Application for EndpointsOnly {
 impl Question {
     fn route(self) -> &'static str {
         match self {
+            Self::Home(_) => "/",
             Self::Health => "/health",
             Self::Ready => "/ready",
             Self::Metrics => "/metrics",
@@ -271,7 +294,7 @@ fn refused(status: StatusCode, reason: &str) -> Response<Body> {
     response
 }
 
-fn reply(status: StatusCode, content_type: &'static str, body: String) -> Response<Body> {
+fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::full(body));
     *response.status_mut() = status;
     let id = HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is a header value");

@@ -22,6 +22,6 @@ mod front;
 mod listening;
 mod server;
 
-pub use front::{Endpoints, Front, Probe};
+pub use front::{Endpoints, Front, Home, Place, Probe};
 pub use listening::{Leave, ListenError, Listening, MetricsListening};
 pub use server::Server;

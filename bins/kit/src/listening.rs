@@ -89,7 +89,11 @@ impl MetricsListening {
             grace: METRICS_GRACE,
             ..ServerLimits::default()
         };
-        let front = EndpointsOnly(endpoints);
+        // The APIs that the root lists are not on this listener.
+        let front = EndpointsOnly(Endpoints {
+            home: None,
+            ..endpoints
+        });
         hyper_kit::serve(self.listener, front, limits, Arc::default(), shutdown).await;
     }
 }

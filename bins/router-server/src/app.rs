@@ -12,7 +12,7 @@ use kit::admin::{AdminSocket, AdminSocketError};
 use kit::installation::{self, Keeps};
 use kit::metrics::{HttpMetrics, Metrics};
 use kit::sweeps::Sweeps;
-use kit::{Endpoints, Front, ListenError, Listening, MetricsListening, Server};
+use kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
 use router_http::RouterApi;
 use store_local::{MinFree, OpenError, ReserveOptions, Store};
 use tokio_util::sync::CancellationToken;
@@ -56,6 +56,15 @@ pub enum AssembleError {
     Mount(#[from] RouteError),
 }
 
+/// What is served, as the answer at the root lists it.
+pub const PLACES: &[Place] = &[Place {
+    path: "/v1/models",
+    what: "Partner models: one call to any of them",
+    document: Some("/v1/openapi.json"),
+}];
+
+const ABOUT: &str = "A router to partner models: one API, keys that pay once, limits that hold.";
+
 /// Opens the installation, binds the socket, takes up what ran when it stopped last and mounts the API; nothing is served
 /// yet.
 ///
@@ -87,6 +96,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             mount_path: config.server.mount_path.clone(),
             host_names: config.server.host_names(),
             probe: probe(&store, &listening.leave().leaving),
+            home: Some(Home::new(ABOUT, PLACES, &config.server.mount_path)),
             metrics: Arc::new(metrics),
             notes: sweeps.notes(),
             requests,

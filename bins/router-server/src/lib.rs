@@ -13,7 +13,7 @@ pub mod program;
 mod stack;
 mod timer;
 
-pub use app::{App, AssembleError, assemble};
+pub use app::{App, AssembleError, PLACES, assemble};
 pub use caller::{Caller, InnerCall};
 pub use catalog::{CatalogFaults, offer};
 pub use commands::{commands, run};

@@ -11,7 +11,7 @@ use identity::{Identity, JwtSetupError};
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::installation;
 use kit::metrics::{HttpMetrics, Metrics};
-use kit::{Endpoints, Front, ListenError, Listening, MetricsListening, Server};
+use kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
 use tokio_util::sync::CancellationToken;
 use workflow_http::{Observed, WorkflowApi, WorkflowConfig, WorkflowService};
 
@@ -46,6 +46,22 @@ pub enum AssembleError {
     Mount(#[from] RouteError),
 }
 
+/// What is served, as the answer at the root lists it.
+pub const PLACES: &[Place] = &[
+    Place {
+        path: "/api/v2",
+        what: "Workflows: jobs and their events, assets, signed links",
+        document: Some("/api/v2/openapi.json"),
+    },
+    Place {
+        path: "/api",
+        what: "The same jobs in the words of ComfyUI; its WebSocket is /ws",
+        document: Some("/api/openapi.json"),
+    },
+];
+
+const ABOUT: &str = "A server that runs image workflows in ComfyUI's format.";
+
 /// Opens the installation, binds the socket and mounts the API; nothing is served yet.
 ///
 /// # Errors
@@ -75,6 +91,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             mount_path: config.server.mount_path.clone(),
             host_names: config.server.host_names(),
             probe: probe(&stack, &leave.leaving),
+            home: home(config, ABOUT, PLACES),
             metrics: Arc::new(metrics),
             notes: stack.sweeps().notes(),
             requests,
@@ -186,6 +203,13 @@ fn service(
             read_pace: ReadPace::default(),
         },
     }
+}
+
+/// What is at the root; nothing where the web page is.
+#[must_use]
+pub fn home(config: &Config, about: &str, places: &[Place]) -> Option<Home> {
+    let home = || Home::new(about, places, &config.server.mount_path);
+    config.web_root.is_none().then(home)
 }
 
 /// Looks at a stack; a server that is `leaving` is not ready.

@@ -14,7 +14,7 @@ mod metrics;
 mod stack;
 mod timer;
 
-pub use app::{App, AssembleError, api, assemble, probe};
+pub use app::{App, AssembleError, PLACES, api, assemble, home, probe};
 pub use background::Background;
 pub use config::{Config, KEYS, WorkflowLimits};
 pub use stack::{Stack, StackError};

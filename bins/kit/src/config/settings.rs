@@ -49,6 +49,27 @@ impl Settings {
             .next_help_heading(None)
     }
 
+    /// Leaves in the help of a subcommand only the flags of the keys named in `shown`, with other defaults where `presets` has
+    /// them. The other flags of `keys` still work.
+    #[must_use]
+    pub fn narrow(
+        command: Command,
+        keys: &[&[Key]],
+        shown: &[&str],
+        presets: &[(&str, &'static str)],
+    ) -> Command {
+        // A flag that a subcommand has already is not inherited.
+        let flags = keys.iter().copied().flatten().filter_map(|key| {
+            let preset = presets.iter().find(|(name, _)| *name == key.name);
+            match (shown.contains(&key.name), preset) {
+                (true, None) => None,
+                (true, Some((_, preset))) => Some(key.with_preset(preset).arg()),
+                (false, _) => Some(key.arg().hide(true)),
+            }
+        });
+        command.args(flags)
+    }
+
     /// Gathers what flags, environment and the named file say of `keys`.
     ///
     /// # Errors

@@ -25,6 +25,12 @@ impl Application for Nothing {
     }
 }
 
+const PLACES: &[Place] = &[Place {
+    path: "/api",
+    what: "an API",
+    document: Some("/api/openapi.json"),
+}];
+
 /// An API below `/x` that complains so.
 fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> Front<Nothing> {
     let complaints: Vec<String> = complaints.iter().map(ToString::to_string).collect();
@@ -40,6 +46,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
                 let complaints = complaints.clone();
                 Box::pin(async move { complaints })
             }),
+            home: Some(Home::new("A server of a test.", PLACES, "/x")),
             metrics: Arc::new(metrics),
             notes: Notes::default(),
             requests,
@@ -51,6 +58,16 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
 /// Asks a server, mounted below `/x` and complaining so, and answers head and body.
 async fn ask(complaints: &'static [&'static str], method: &str, path: &str) -> (String, String) {
     let front = front(complaints, Arc::new(MemoryAccounts::new()));
+    ask_of(front, method, path, "").await
+}
+
+/// The same of this server, with further headers.
+async fn ask_of(
+    front: Front<Nothing>,
+    method: &str,
+    path: &str,
+    headers: &str,
+) -> (String, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let stats = Arc::new(ServerStats::default());
@@ -59,8 +76,9 @@ async fn ask(complaints: &'static [&'static str], method: &str, path: &str) -> (
 
     let client = async {
         let mut stream = TcpStream::connect(address).await.expect("connected");
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n"
+        );
         stream.write_all(request.as_bytes()).await.expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("answered");
@@ -223,4 +241,69 @@ async fn what_is_asked_on_this_machine_goes_by_the_host_name() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn the_root_says_what_this_is_to_a_terminal() {
+    for path in ["/", "/x", "/x/"] {
+        let (head, body) = ask(&[], "GET", path).await;
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(
+            head.contains("content-type: text/plain; charset=utf-8\r\n"),
+            "{head}"
+        );
+        for word in [
+            "A server of a test.",
+            "/x/api ",
+            "/x/api/openapi.json",
+            "/x/ready",
+        ] {
+            assert!(body.contains(word), "{word} in {body}");
+        }
+    }
+    let (head, body) = ask(&[], "HEAD", "/").await;
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert_eq!(body, "");
+}
+
+#[tokio::test]
+async fn the_root_is_a_page_for_browsers_and_json_for_programs() {
+    let asked = |accept: &'static str| async move {
+        let front = front(&[], Arc::new(MemoryAccounts::new()));
+        ask_of(front, "GET", "/", accept).await
+    };
+    let (head, body) = asked("Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n").await;
+    for line in [
+        "content-type: text/html; charset=utf-8\r\n",
+        "content-security-policy: default-src 'none'; style-src 'sha256-",
+        "x-content-type-options: nosniff\r\n",
+        "x-frame-options: DENY\r\n",
+        "referrer-policy: no-referrer\r\n",
+        "vary: accept\r\n",
+    ] {
+        assert!(head.contains(line), "{line} in {head}");
+    }
+    assert!(body.contains("<a href=\"/x/api/openapi.json\">"), "{body}");
+    for foreign in [
+        "http://", "https://", "//", "<script", "src=", "{{", "@import", "url(",
+    ] {
+        assert!(!body.contains(foreign), "{foreign} in {body}");
+    }
+
+    let (head, body) = asked("Accept: application/json\r\n").await;
+    assert!(
+        head.contains("content-type: application/json\r\n"),
+        "{head}"
+    );
+    let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!(body["apis"][0]["document"], "/x/api/openapi.json");
+    assert_eq!(body["ready"], "/x/ready");
+}
+
+#[tokio::test]
+async fn a_server_with_a_page_of_its_own_keeps_its_root() {
+    let mut front = front(&[], Arc::new(MemoryAccounts::new()));
+    front.endpoints.home = None;
+    let (_, body) = ask_of(front, "GET", "/", "").await;
+    assert_eq!(body, "api: /");
 }
