@@ -1,4 +1,4 @@
-//! What is counted of jobs: how many wait, run and ended, and how long they took.
+//! What is counted of jobs: how many wait, run and ended, and how long they took; and the log line of a job that failed.
 //!
 //! Ends are counted where they are told, which is after they were saved; what waits and runs is asked of the queue when
 //! somebody looks.
@@ -16,7 +16,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use workflow_core::{
-    AccountFollower, Follower, Job, JobChange, JobFeed, JobId, Preview, Progress, QueueDepth,
+    AccountFollower, Follower, Job, JobChange, JobFeed, JobId, JobStatus, Preview, Progress,
+    QueueDepth,
 };
 
 /// Bounds of the histograms in seconds: from a trivial graph to the longest run.
@@ -191,6 +192,42 @@ impl CountingFeed {
     }
 }
 
+/// Most characters of a node's id or class in a log line: clients choose both.
+const MOST_LOGGED: usize = 80;
+
+/// Writes the one line of a job that failed or whose time ran out. It has no message, since that may quote the graph; the
+/// answer of the job has it.
+fn log_failure(job: &Job) {
+    let said = match job.status {
+        JobStatus::Failed => "a job failed",
+        JobStatus::Expired => "the time of a job ran out",
+        JobStatus::Queued
+        | JobStatus::Running
+        | JobStatus::Canceling
+        | JobStatus::Succeeded
+        | JobStatus::Canceled => return,
+    };
+    let error = job.error.as_ref();
+    let node = error.and_then(|error| Some(shortened(error.node_id.as_ref()?.as_str())));
+    let class = error.and_then(|error| Some(shortened(error.class_type.as_ref()?)));
+    tracing::info!(
+        job.id = %job.id,
+        account = %job.account,
+        code = error.map(|error| error.code.name()),
+        // As texts, which both forms of the log quote: a line feed in them begins no other line.
+        node,
+        class,
+        queue_ms = job.queue_ms(),
+        execution_ms = job.execution_ms(),
+        "{said}"
+    );
+}
+
+fn shortened(text: &str) -> &str {
+    let end = text.char_indices().nth(MOST_LOGGED);
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
 #[async_trait]
 impl JobFeed for CountingFeed {
     fn publish(&self, id: JobId, change: JobChange) {
@@ -198,6 +235,7 @@ impl JobFeed for CountingFeed {
             && job.status.is_terminal()
         {
             self.metrics.ended(job);
+            log_failure(job);
         }
         self.feed.publish(id, change);
     }
