@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_kit::RouteError;
-use identity::{Identity, JwtSetupError};
+use identity::JwtSetupError;
 use kit::admin::{AdminSocket, AdminSocketError};
 use kit::config::Access;
 use kit::metrics::{HttpMetrics, Metrics};
@@ -24,7 +24,7 @@ use workflow_server::{Stack, StackError};
 use crate::config::Config;
 use crate::families::Families;
 use crate::models::{WorkflowKind, Workflows};
-use crate::nodes::{Partners, ResultsError};
+use crate::nodes::{self, ResultsError};
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         ..server.access.clone()
     };
     let identity = access.identity(stack.accounts.clone())?;
-    let offering = offer_nodes(&stack, &router, &identity, config, &base).await?;
+    let offering = nodes::offer(&stack, &router, &identity, config, &base).await?;
     let front = Front {
         api: Families {
             router: router.api(server, identity.clone())?,
@@ -158,29 +158,6 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         development_token,
         grace: server.drain_grace,
     })
-}
-
-/// Makes every model of the catalog a class of nodes, and keeps it so while the catalog changes.
-async fn offer_nodes(
-    stack: &Stack,
-    router: &RouterStack,
-    identity: &Identity,
-    config: &Config,
-    base: &str,
-) -> Result<JoinSet<()>, ResultsError> {
-    let partners = Partners::new(
-        router.caller(),
-        stack.accounts.clone(),
-        identity.clone(),
-        &config.router.partners,
-        base,
-    );
-    let partners = Arc::new(partners.await?);
-    let catalog = router.router.catalog();
-    stack.native.offer(&partners.classes(&catalog.current()));
-    let mut offering = JoinSet::new();
-    offering.spawn(partners.keep_offered(stack.native.clone(), catalog.follow()));
-    Ok(offering)
 }
 
 fn places() -> Vec<Place> {

@@ -1,4 +1,4 @@
-//! The commands about catalogs and usage, where models may be workflows.
+//! The commands about catalogs, usage and classes of nodes, where models may be workflows and nodes may be models.
 //!
 //! Checking a catalog needs what runs graphs, and trying a model runs one: both have an installation of their own, which
 //! goes with the command.
@@ -12,6 +12,7 @@ use kit::program::{self, Failure};
 use workflow_server::Stack;
 
 use crate::config::Config;
+use crate::local::{self, Local};
 use crate::models::{WorkflowKind, Workflows};
 
 /// How long the loops may take to end once the command has.
@@ -26,7 +27,7 @@ pub(crate) fn run(name: &str, arguments: &ArgMatches, config: &Config) -> Result
     if name != "catalog" {
         return router_server::run(name, arguments, server, &config.router, Vec::new());
     }
-    let folder = tempfile::tempdir().map_err(|error| Failure::fault(&error))?;
+    let folder = local::temporary().map_err(|error| Failure::fault(&error))?;
     let runtime = program::runtime()?;
     let opened = runtime.block_on(async {
         let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
@@ -41,4 +42,16 @@ pub(crate) fn run(name: &str, arguments: &ArgMatches, config: &Config) -> Result
     let ended = router_server::run(name, arguments, server, &config.router, vec![kind]);
     runtime.block_on(running.drain(GRACE));
     ended
+}
+
+/// Lists the classes that the engine and the partners in use give.
+///
+/// # Errors
+/// If the catalog is wrong.
+pub(crate) fn list_nodes(arguments: &ArgMatches, config: &Config) -> Result<(), Failure> {
+    let folder = local::temporary().map_err(|error| Failure::fault(&error))?;
+    let opened = program::runtime()?.block_on(Local::open(folder.path(), config));
+    let local = opened.map_err(|error| Failure::fault(&error))?;
+    workflow_server::nodes::list(arguments, &local.stack.engine.nodes());
+    Ok(())
 }

@@ -8,6 +8,7 @@ mod app;
 mod catalog;
 mod config;
 mod families;
+mod local;
 pub mod models;
 mod nodes;
 pub mod program;

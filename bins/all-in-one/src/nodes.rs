@@ -20,9 +20,13 @@ use engine_native::{NativeEngine, Node};
 use hyper_kit::{AddressPolicy, Client, ClientConfig, Host};
 use identity::Identity;
 use router_core::{Catalog, CatalogFollower};
-use router_server::{Caller, PartnerConfig};
+use router_server::{Caller, PartnerConfig, RouterStack};
+use tokio::task::JoinSet;
+use workflow_server::Stack;
 
-pub(crate) use class::is_partner_class;
+use crate::config::Config;
+
+pub(crate) use class::{is_partner_class, model_of};
 use node::PartnerNode;
 
 /// What nodes call models with.
@@ -43,6 +47,29 @@ struct AccountsPort(Arc<dyn Accounts>);
 #[derive(Debug, thiserror::Error)]
 #[error("the authorities in {} cannot be used", .0.display())]
 pub struct ResultsError(PathBuf);
+
+/// Makes every model of the catalog a class of nodes, and keeps it so while the catalog changes.
+pub(crate) async fn offer(
+    stack: &Stack,
+    router: &RouterStack,
+    identity: &Identity,
+    config: &Config,
+    base: &str,
+) -> Result<JoinSet<()>, ResultsError> {
+    let partners = Partners::new(
+        router.caller(),
+        stack.accounts.clone(),
+        identity.clone(),
+        &config.router.partners,
+        base,
+    );
+    let partners = Arc::new(partners.await?);
+    let catalog = router.router.catalog();
+    stack.native.offer(&partners.classes(&catalog.current()));
+    let mut offering = JoinSet::new();
+    offering.spawn(partners.keep_offered(stack.native.clone(), catalog.follow()));
+    Ok(offering)
+}
 
 impl Partners {
     /// Calls as `caller` does, and fetches results as partners are reached. Links of this server begin with `base`: models that

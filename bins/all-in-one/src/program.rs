@@ -1,4 +1,4 @@
-//! The commands: `serve`, `run`, `config show`, those of operators, of catalogs and usage, and of the data directory.
+//! The commands: `serve`, `run`, `nodes list`, `config show`, those of operators, of catalogs and usage, and of the data directory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,6 +31,9 @@ pub fn main() -> ExitCode {
             data_dir(&matches).and_then(|data_dir| copies::rotate_link_keys(&data_dir))
         }
         Some((name, _)) if admin::is_command(name) => operate(&matches),
+        Some(("nodes", arguments)) => {
+            configured(&matches).and_then(|(_, config)| catalog::list_nodes(arguments, &config))
+        }
         Some(("config", _)) => show_config(&matches),
         Some(("serve", _)) | None => serve(&matches),
         Some((name, arguments)) => {
@@ -40,7 +43,9 @@ pub fn main() -> ExitCode {
 }
 
 fn command() -> Command {
-    let command = program::command("all-in-one", ABOUT, KEYS).subcommand(run::command());
+    let command = program::command("all-in-one", ABOUT, KEYS)
+        .subcommand(run::command())
+        .subcommand(workflow_server::nodes::command());
     copies::add_to(command.subcommands(admin::commands(true)))
         .subcommands(router_server::commands())
 }

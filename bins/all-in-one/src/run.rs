@@ -1,4 +1,5 @@
-//! `run GRAPH.json`: one graph through the whole stack in this process, from its input files to its output files.
+//! `run GRAPH.json`: one graph through the whole stack in this process, partners included, from its input files to its
+//! output files.
 //!
 //! The installation is a temporary one that goes when the graph is done, unless a data directory is named. The exit code is
 //! 0 when the job succeeded, 1 when it failed, 2 for a graph or inputs that cannot be used, 130 when it was interrupted.
@@ -16,19 +17,52 @@ use std::time::Duration;
 use accounts::Standing;
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use kit::config::Origin;
-use kit::metrics::Metrics;
+use kit::config::{Origin, Settings};
 use kit::program::{self, Failure};
 use kit::signals::Signals;
 use uuid::Uuid;
 use workflow_core::{JobId, JobsError, Metadata, Submission};
-use workflow_server::{Config, Stack};
+use workflow_server::Stack;
 
+use crate::config::Config;
+use crate::local::{self, Local};
 use graph::GraphFile;
 use inputs::Assignment;
 
 /// How long the loops may take to end once the job has.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The settings that a run goes by; the others are those of a server, and its help does not list them.
+const SETTINGS: &[&str] = &[
+    "data_dir",
+    "min_free",
+    "ballast",
+    "upload_limit",
+    "threads",
+    "cache_size",
+    "job_memory",
+    "run_limit",
+    "private_hosts",
+    "extra_ca",
+    "catalog",
+    "give_up_after",
+    "body_limit",
+    "relocate_partners",
+    "plain_partners",
+    "partner_ca",
+    "log_format",
+    "log_level",
+];
+
+/// Settings that have other defaults here, as the help shows them.
+const PRESETS: &[(&str, &str)] = &[
+    ("data_dir", "a temporary one"),
+    ("min_free", MIN_FREE),
+    ("log_level", LOG_LEVEL),
+];
+
+const MIN_FREE: &str = "0B";
+const LOG_LEVEL: &str = "warn";
 
 /// What was asked for.
 #[derive(Debug)]
@@ -41,7 +75,7 @@ struct Arguments {
 /// The subcommand.
 #[must_use]
 pub fn command() -> Command {
-    Command::new("run")
+    let command = Command::new("run")
         .about("Runs one workflow in API format and writes what it makes")
         .arg(
             Arg::new("graph")
@@ -56,7 +90,7 @@ pub fn command() -> Command {
                 .value_name("NODE.FIELD=FILE_OR_VALUE")
                 .action(ArgAction::Append)
                 .value_parser(value_parser!(Assignment))
-                .help("Sets an input of a node: a file where the node wants one, otherwise a value; may be repeated"),
+                .help("Sets an input of a node: a file or an https address where the node wants a file, otherwise a value; may be repeated"),
         )
         .arg(
             Arg::new("out")
@@ -64,8 +98,9 @@ pub fn command() -> Command {
                 .value_name("DIR")
                 .default_value("out")
                 .value_parser(value_parser!(PathBuf))
-                .help("Where the outputs go; a file that is there already is never overwritten"),
-        )
+                .help("Where the outputs go; they count on from what is there, and never overwrite it"),
+        );
+    Settings::narrow(command, crate::KEYS, SETTINGS, PRESETS)
 }
 
 /// Runs the graph.
@@ -75,18 +110,19 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let arguments = Arguments::read(matches);
     let mut settings = kit::program::settings(matches, crate::KEYS)?;
-    settings.preset("log_level", "warn", "the terminal shows the progress");
-    settings.preset("min_free", "0B", "one graph needs only what it writes");
+    settings.preset("log_level", LOG_LEVEL, "the terminal shows the progress");
+    settings.preset("min_free", MIN_FREE, "one graph needs only what it writes");
     let temporary = *settings.origin("data_dir") == Origin::Default;
     let mut config = Config::read(&mut settings)?;
-    kit::program::start_log(&settings, &config.server.log);
+    kit::program::start_log(&settings, &config.workflows.server.log);
+    let graph = GraphFile::read(&arguments.graph)?;
+    outputs::probe(&arguments.out)?;
 
-    let folder = temporary.then(tempfile::tempdir).transpose();
+    let folder = temporary.then(local::temporary).transpose();
     let folder = folder.map_err(|error| Failure::fault(&error))?;
     if let Some(folder) = &folder {
-        config.server.data_dir = folder.path().to_owned();
+        config.workflows.server.data_dir = folder.path().to_owned();
     }
-    let graph = GraphFile::read(&arguments.graph)?;
     kit::program::runtime()?.block_on(run_graph(&arguments, graph, &config))
 }
 
@@ -96,14 +132,18 @@ async fn run_graph(
     config: &Config,
 ) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::fault(&error))?;
-    let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
-    let stack = Stack::open(&config.server.data_dir, &config.workflows, &mut metrics);
-    let stack = stack.await.map_err(|error| Failure::fault(&error))?;
+    let local = Local::open(&config.workflows.server.data_dir, config).await;
+    let local = local.map_err(|error| Failure::fault(&error))?;
+    let stack = local.stack.clone();
     let standing = stack.local_standing();
 
     let workflow = inputs::apply(graph, &arguments.inputs, &stack, &standing).await?;
-    let id = submit(&stack, &standing, workflow).await?;
-    let background = stack.start();
+    let submitted = submit(&stack, &standing, workflow).await;
+    let id = submitted.map_err(|error| refused(&error, &local))?;
+    let background = local
+        .start()
+        .await
+        .map_err(|error| Failure::fault(&error))?;
     let ended = follow::to_the_end(&stack, &standing.account, id, &mut signals).await;
     // Whoever interrupted does not want to wait: the loops are cut off with the return.
     let job = ended?;
@@ -116,7 +156,7 @@ async fn run_graph(
     show::verdict(&job)
 }
 
-async fn submit(stack: &Stack, standing: &Standing, workflow: Bytes) -> Result<JobId, Failure> {
+async fn submit(stack: &Stack, standing: &Standing, workflow: Bytes) -> Result<JobId, JobsError> {
     let id = JobId(Uuid::now_v7());
     let submission = Submission {
         id,
@@ -132,19 +172,19 @@ async fn submit(stack: &Stack, standing: &Standing, workflow: Bytes) -> Result<J
         flat_uploads: false,
         extra_pnginfo: Default::default(),
     };
-    match stack.jobs.submit(submission, stack.timer.now()).await {
-        Ok(_) => Ok(id),
-        Err(error) => Err(refused(&error)),
-    }
+    stack.jobs.submit(submission, stack.timer.now()).await?;
+    Ok(id)
 }
 
-fn refused(error: &JobsError) -> Failure {
+fn refused(error: &JobsError, local: &Local) -> Failure {
     let usage = |message| Failure {
         exit_code: 2,
         message,
     };
     match error {
-        JobsError::Invalid(validation) => usage(show::validation(validation)),
+        JobsError::Invalid(validation) => {
+            usage(show::validation(validation, |class| local.absence(class)))
+        }
         JobsError::MissingAsset(references) => usage(show::missing(references)),
         JobsError::Graph(_) | JobsError::NoOutputs => Failure::usage(error),
         JobsError::KeyReused(_)

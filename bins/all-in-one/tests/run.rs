@@ -105,21 +105,24 @@ fn outputs_are_written_and_their_paths_printed() {
     assert_eq!(ended.out, ["made/sub/copy_00001_.png"]);
     assert_eq!(size(&desk.path("made/sub/copy_00001_.png")), (192, 144));
     assert!(ended.err.ends_with("2 of 2 nodes done\n"), "{}", ended.err);
+    assert!(!ended.err.contains("WARN"), "{}", ended.err);
 }
 
 #[test]
-fn an_output_never_overwrites_another_file() {
+fn outputs_count_on_from_what_is_there_and_overwrite_nothing() {
     let desk = Desk::new(COPY);
     std::fs::create_dir_all(desk.path("out/sub")).expect("a folder");
     desk.put("out/sub/copy_00001_.png", b"mine");
     let ended = desk.run(&[]);
-    assert_eq!(ended.out, ["out/sub/copy_00001_ (1).png"], "{}", ended.err);
+    assert_eq!(ended.out, ["out/sub/copy_00002_.png"], "{}", ended.err);
     assert_eq!(
         std::fs::read(desk.path("out/sub/copy_00001_.png")).expect("there"),
         b"mine"
     );
-    // The same bytes again are the same file.
-    assert_eq!(desk.run(&[]).out, ["out/sub/copy_00001_ (1).png"]);
+    assert_eq!(desk.run(&[]).out, ["out/sub/copy_00003_.png"]);
+    // As ComfyUI counts: whatever the ending, on from the highest.
+    desk.put("out/sub/copy_00041_.webp", b"mine");
+    assert_eq!(desk.run(&[]).out, ["out/sub/copy_00042_.png"]);
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn a_data_directory_keeps_what_was_run_and_otherwise_nothing_stays() {
         run(&["--data-dir", "kept"]).out,
         ["out/sub/copy_00002_.png"]
     );
-    assert_eq!(run(&[]).out, ["out/sub/copy_00001_.png"]);
+    assert_eq!(run(&[]).out, ["out/sub/copy_00003_.png"]);
     let left = std::fs::read_dir(temporary.path())
         .expect("a folder")
         .count();
@@ -210,6 +213,95 @@ fn what_is_no_workflow_is_told_with_its_file() {
     std::fs::remove_file(desk.path("graph.json")).expect("removed");
     desk.run(&[])
         .refused(2, &["graph.json: ", "cannot be read"]);
+}
+
+#[test]
+fn a_graph_may_come_as_other_programs_write_it() {
+    let with_mark = format!("\u{feff}{COPY}");
+    let ui = r#"{"nodes": [], "links": [], "version": 0.4}"#;
+    for graph in [
+        with_mark,
+        format!(r#"{{"prompt": {COPY}, "client_id": "x"}}"#),
+        format!(r#"{{"workflow": {COPY}}}"#),
+        // As pictures have them in their metadata.
+        format!(r#"{{"workflow": {ui}, "prompt": {COPY}}}"#),
+    ] {
+        let ended = Desk::new(&graph).run(&[]);
+        assert_eq!(ended.code, Some(0), "{graph}: {}", ended.err);
+        assert_eq!(ended.out, ["out/sub/copy_00001_.png"]);
+    }
+    for graph in [ui.to_owned(), format!(r#"{{"workflow": {ui}}}"#)] {
+        let words = ["the ComfyUI editor saves for itself", "Export (API)"];
+        Desk::new(&graph).run(&[]).refused(2, &words);
+    }
+    // A node may be called so.
+    let named = COPY.replace("\"1\"", "\"prompt\"");
+    assert_eq!(Desk::new(&named).run(&[]).code, Some(0));
+    let desk = Desk::new("");
+    desk.put("graph.json", b"\xff\xfe{\0}\0");
+    desk.run(&[])
+        .refused(2, &["UTF-16", "save the file as UTF-8"]);
+}
+
+#[test]
+fn a_picture_may_come_from_an_address() {
+    // No server listens there: the failure names the address that the node asked.
+    let desk = Desk::new(COPY);
+    let hosts = ["--private-hosts", "127.0.0.1:1"];
+    let address = ["--input", "1.image=https://127.0.0.1:1/photo.png"];
+    desk.run(&[hosts, address].concat()).refused(
+        1,
+        &[
+            "node 1 (LoadImage) failed: ",
+            "127.0.0.1",
+            "cannot be reached",
+        ],
+    );
+    let graph = COPY.replace("photo.png", "https://127.0.0.1:1/photo.png");
+    Desk::new(&graph)
+        .run(&hosts)
+        .refused(1, &["node 1 (LoadImage) failed: "]);
+    desk.run(&["--input", "1.image=http://127.0.0.1:1/photo.png"])
+        .refused(2, &["https"]);
+}
+
+#[test]
+fn a_folder_that_takes_no_outputs_is_found_before_the_work() {
+    let desk = Desk::new(COPY);
+    desk.put("file", b"mine");
+    for out in ["file", "file/below", "/proc/none/out"] {
+        let ended = desk.run(&["--out", out]);
+        ended.refused(2, &["--out", out, "name another folder"]);
+        assert!(!ended.err.contains("nodes done"), "{}", ended.err);
+    }
+    // Nothing is left where nothing was made.
+    desk.run(&["--out", "new/deep", "--input", "9.x=1"])
+        .refused(2, &["no such node"]);
+    assert!(!desk.path("new").exists());
+}
+
+#[test]
+fn classes_that_need_a_model_are_told_apart_from_unknown_ones() {
+    let desk = Desk::new(
+        r#"{"1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "a"}},
+            "2": {"class_type": "NoSuchNode", "inputs": {}},
+            "3": {"class_type": "SaveImage", "inputs": {"images": ["2", 0]}}}"#,
+    );
+    let ended = desk.run(&[]);
+    ended.refused(
+        2,
+        &[
+            "node 1 (CheckpointLoaderSimple): ",
+            "ComfyUI worker",
+            "`nodes list`",
+        ],
+    );
+    let unknown = ended.err.lines().find(|line| line.contains("NoSuchNode"));
+    assert!(
+        unknown.expect("a line of its own").contains("spelling"),
+        "{}",
+        ended.err
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! without HTTP with [`Stack`].
 
 pub mod copies;
+pub mod nodes;
 pub mod program;
 
 mod app;

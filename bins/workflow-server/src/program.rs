@@ -1,4 +1,5 @@
-//! The commands of a server of workflows: `serve`, `config show`, those of operators, and those for the data directory.
+//! The commands of a server of workflows: `serve`, `nodes list`, `config show`, those of operators, and those for the data
+//! directory.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use kit::program::{self, Failure};
 
 use crate::app::{App, assemble};
 use crate::config::{Config, KEYS, WorkflowLimits};
-use crate::copies;
+use crate::{copies, nodes};
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
 
@@ -20,6 +21,7 @@ const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
 #[must_use]
 pub fn main() -> ExitCode {
     let command = program::command("workflow-server", ABOUT, KEYS);
+    let command = command.subcommand(nodes::command());
     let command = copies::add_to(command.subcommands(admin::commands(true)));
     let matches = command.get_matches();
     program::finish(match matches.subcommand() {
@@ -29,6 +31,10 @@ pub fn main() -> ExitCode {
         Some(("check", _)) => data_dir(&matches).and_then(|data_dir| copies::check(&data_dir)),
         Some(("rotate-link-keys", _)) => {
             data_dir(&matches).and_then(|data_dir| copies::rotate_link_keys(&data_dir))
+        }
+        Some(("nodes", arguments)) => {
+            nodes::list(arguments, &nodes::of_engine());
+            Ok(())
         }
         Some(("config", _)) => show_config(&matches),
         Some((name, _)) if admin::is_command(name) => operate(&matches),

@@ -9,6 +9,12 @@ pub(super) fn class_of(model: &ModelId) -> String {
     format!("{PREFIX}{}:{}", model.provider(), model.model())
 }
 
+/// The model whose nodes are of this class, listed now or not.
+pub(crate) fn model_of(class: &str) -> Option<ModelId> {
+    let (provider, model) = class.strip_prefix(PREFIX)?.split_once(':')?;
+    ModelId::new(provider, model).ok()
+}
+
 /// Whether a class is that of some model, listed now or not.
 pub(crate) fn is_partner_class(class: &str) -> bool {
     class.starts_with(PREFIX)
@@ -25,5 +31,12 @@ mod tests {
         assert_ne!(class_of(&id("a.b", "c")), class_of(&id("a", "b.c")));
         assert!(is_partner_class(&class_of(&id("a", "b"))));
         assert!(!is_partner_class("LoadImage"));
+        assert_eq!(
+            model_of("partner:bfl:flux-2-pro"),
+            Some(id("bfl", "flux-2-pro"))
+        );
+        for class in ["LoadImage", "partner:", "partner:bfl", "partner:b/l:x"] {
+            assert_eq!(model_of(class), None, "{class}");
+        }
     }
 }

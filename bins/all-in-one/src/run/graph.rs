@@ -1,10 +1,10 @@
-//! The file with the graph.
+//! The file with the graph: the graph itself, or what holds one as a submission to a server does.
 
 use std::path::{Path, PathBuf};
 
 use kit::program::Failure;
 use serde_json::{Map, Value};
-use workflow_core::{Graph, NodeId};
+use workflow_core::{Graph, GraphError, NodeId};
 
 use super::folder_of;
 
@@ -15,6 +15,33 @@ pub(super) struct GraphFile {
     pub(super) nodes: Map<String, Value>,
     /// The folder of the file: what the graph names is looked for there first.
     pub(super) folder: PathBuf,
+}
+
+/// What editors on Windows write before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What they write before UTF-16, which a redirection of PowerShell makes.
+const UTF_16: [&[u8]; 2] = [b"\xff\xfe", b"\xfe\xff"];
+
+/// How a graph in API format is had.
+const EXPORT: &str =
+    "export the workflow with \"Export (API)\", in older editors \"Save (API Format)\"";
+
+/// The fields of the bodies that submit a graph, to the older API and to the newer one.
+const WRAPPERS: [&str; 2] = ["prompt", "workflow"];
+
+/// The graph of a body that submits one; anything else as it is. A field that is itself a node belongs to a graph.
+fn unwrapped(mut value: Value) -> Value {
+    let is_node = |field: &Value| field.get("class_type").is_some();
+    for wrapper in WRAPPERS {
+        if let Some(field) = value.get_mut(wrapper)
+            && field.is_object()
+            && !is_node(field)
+        {
+            return field.take();
+        }
+    }
+    value
 }
 
 impl GraphFile {
@@ -30,12 +57,21 @@ impl GraphFile {
                 "the workflow cannot be read; correct the path: {error}"
             ))
         })?;
-        let value: Value = serde_json::from_slice(&text).map_err(|error| {
+        if UTF_16.iter().any(|mark| text.starts_with(mark)) {
+            return Err(failed("this is UTF-16; save the file as UTF-8".to_owned()));
+        }
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
+        let value: Value = serde_json::from_slice(text)
+            .map_err(|error| failed(format!("this is no JSON; {EXPORT}: {error}")))?;
+        let value = unwrapped(value);
+        Graph::from_value(value.clone()).map_err(|error| {
+            if error != GraphError::UiFormat {
+                return failed(error.to_string());
+            }
             failed(format!(
-                "this is no JSON; export the workflow with \"Save (API Format)\": {error}"
+                "this is the format that the ComfyUI editor saves for itself, which only the editor can run; {EXPORT}"
             ))
         })?;
-        Graph::from_value(value.clone()).map_err(|error| failed(error.to_string()))?;
         let Value::Object(nodes) = value else {
             return Err(failed("the workflow is no object of nodes".to_owned()));
         };

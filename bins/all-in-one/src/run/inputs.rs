@@ -53,11 +53,18 @@ pub(super) async fn apply(
         let (node, field) = assignment.find(&graph)?;
         let socket = socket(&graph, stack, &node, &field)?;
         let value = match socket {
+            Some(Socket::File { .. }) if is_address(&assignment.value) => {
+                Value::String(assignment.value.clone())
+            }
             Some(Socket::File { .. }) => {
                 let file = Path::new(&assignment.value);
                 if !file.is_file() {
+                    let advice = match assignment.value.starts_with("http://") {
+                        true => "pictures are loaded from https addresses only; write https://",
+                        false => "there is no such file; correct the path",
+                    };
                     return Err(usage(format!(
-                        "--input {}={}: there is no such file; correct the path",
+                        "--input {}={}: {advice}",
                         assignment.place, assignment.value
                     )));
                 }
@@ -87,6 +94,9 @@ async fn bring_named_files(
 ) -> Result<(), Failure> {
     let now = stack.timer.now();
     for (node, field, text) in named_files(graph, stack) {
+        if is_address(&text) {
+            continue;
+        }
         let written = files::without_folder(&text);
         let name: Option<FilePath> = written.parse().ok();
         if let Some(file) = files::look_for(written, &graph.folder) {
@@ -182,6 +192,11 @@ impl Assignment {
             ))),
         }
     }
+}
+
+/// Whether a node loads this from the web itself.
+fn is_address(text: &str) -> bool {
+    text.starts_with("https://")
 }
 
 /// What a text means as a value: JSON where it is some, otherwise itself.

@@ -1,22 +1,60 @@
 //! Outputs on their way out: each under its name, whole or not at all, and never over another file.
 //!
-//! A file that is there with the very same bytes is taken for the output; beside one with other bytes the output goes as
-//! `name (1).png` and so on.
+//! Numbered outputs (`name_00001_.png`) count on from the highest number of their name in the folder, as ComfyUI does. What
+//! has no number, and meets another file, goes as `name (1).png` and so on.
 
+mod name;
+
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use asset_store::{Assets, BlobHash};
+use asset_store::Assets;
 use futures_util::StreamExt;
 use kit::program::{Failure, chain};
 use tempfile::NamedTempFile;
 use workflow_core::{Job, JobOutput};
 
 use super::folder_of;
+use name::{Numbered, beside, highest};
 
 /// Tries before giving up on finding a free name.
 const MOST_NAMES: u32 = 10_000;
+
+/// Finds out before the work whether outputs can be written below `folder`; leaves nothing behind.
+pub(super) fn probe(folder: &Path) -> Result<(), Failure> {
+    let refused = |reason: String| Failure {
+        exit_code: 2,
+        message: format!("--out {}: {reason}; name another folder", folder.display()),
+    };
+    // What is missing is made with the first output.
+    let mut there = folder;
+    while let Err(error) = std::fs::metadata(there) {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(refused(format!(
+                "{} cannot be used: {error}",
+                there.display()
+            )));
+        }
+        there = folder_of(there);
+    }
+    if !there.is_dir() {
+        return Err(refused(format!("{} is no folder", there.display())));
+    }
+    let tried = tempfile::Builder::new()
+        .prefix(TEMPORARY)
+        .tempfile_in(there);
+    tried.map(drop).map_err(|error| {
+        refused(format!(
+            "nothing can be written in {}: {error}",
+            there.display()
+        ))
+    })
+}
+
+/// How the names of unfinished files begin.
+const TEMPORARY: &str = ".easel-";
 
 /// Writes every output of the job below `folder`; answers where each of them is, in the order they were made.
 pub(super) async fn write(
@@ -25,10 +63,11 @@ pub(super) async fn write(
     folder: &Path,
 ) -> Result<Vec<PathBuf>, Failure> {
     let mut written = Vec::with_capacity(job.outputs.len());
+    let mut names = Names::default();
     for output in &job.outputs {
         // The name is one of an asset, and so leads nowhere else.
         let wanted = folder.join(output.path.as_str());
-        let path = write_one(assets, output, &wanted)
+        let path = write_one(assets, output, &wanted, &mut names)
             .await
             .map_err(|error| Failure {
                 exit_code: 1,
@@ -47,11 +86,12 @@ async fn write_one(
     assets: &Assets,
     output: &JobOutput,
     wanted: &Path,
+    names: &mut Names,
 ) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let folder = folder_of(wanted);
     std::fs::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new()
-        .prefix(".easel-")
+        .prefix(TEMPORARY)
         // As any other new file: the user's mask decides who may read it.
         .permissions(std::fs::Permissions::from_mode(0o666))
         .tempfile_in(folder)?;
@@ -59,82 +99,113 @@ async fn write_one(
     while let Some(chunk) = bytes.next().await {
         file.write_all(&chunk?)?;
     }
-    Ok(keep(file, &output.hash, wanted)?)
+    Ok(names.keep(file, wanted)?)
 }
 
-/// Gives a finished file the first name that is free or has the same bytes already.
-fn keep(mut file: NamedTempFile, hash: &BlobHash, wanted: &Path) -> io::Result<PathBuf> {
-    for number in 0..MOST_NAMES {
-        let path = numbered(wanted, number);
-        match file.persist_noclobber(&path) {
-            Ok(_) => return Ok(path),
-            Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
-                if path.is_file() && BlobHash::of(&std::fs::read(&path)?) == *hash {
-                    return Ok(path);
+/// The highest number of each numbered name, by folder and name, as far as it was looked up.
+#[derive(Debug, Default)]
+struct Names(HashMap<(PathBuf, String), u64>);
+
+impl Names {
+    /// Gives a finished file the next name that is free.
+    fn keep(&mut self, mut file: NamedTempFile, wanted: &Path) -> io::Result<PathBuf> {
+        let name = wanted.file_name().and_then(|name| name.to_str());
+        let numbered = name.and_then(Numbered::read);
+        for attempt in 0..MOST_NAMES {
+            let path = match &numbered {
+                Some(numbered) => wanted.with_file_name(self.next(folder_of(wanted), numbered)?),
+                None => beside(wanted, attempt),
+            };
+            match file.persist_noclobber(&path) {
+                Ok(_) => return Ok(path),
+                // Another program took the name meanwhile.
+                Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
+                    file = refused.file;
                 }
-                file = refused.file;
+                Err(refused) => return Err(refused.error),
             }
-            Err(refused) => return Err(refused.error),
         }
+        Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "too many files of this name are there; choose another folder with --out",
+        ))
     }
-    Err(io::Error::new(
-        io::ErrorKind::AlreadyExists,
-        "too many files of this name are there; choose another folder with --out",
-    ))
-}
 
-/// `name.png`, `name (1).png`, `name (2).png`, ...
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    if number == 0 {
-        return path.to_owned();
+    /// The next name: neither below what the installation counted to, nor one that the folder has.
+    fn next(&mut self, folder: &Path, numbered: &Numbered<'_>) -> io::Result<String> {
+        let key = (folder.to_owned(), numbered.stem.to_owned());
+        let used = match self.0.get(&key) {
+            Some(used) => *used,
+            None => highest(folder, numbered.stem)?,
+        };
+        let number = numbered.number.max(used.saturating_add(1));
+        self.0.insert(key, number);
+        Ok(numbered.with(number))
     }
-    let mut name = path.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(" ({number})"));
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    path.with_file_name(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn made(folder: &Path, bytes: &[u8]) -> PathBuf {
+    fn made(names: &mut Names, folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
         let mut file = NamedTempFile::new_in(folder).expect("a file");
         file.write_all(bytes).expect("written");
-        let path = keep(file, &BlobHash::of(bytes), &folder.join("a.png")).expect("kept");
+        let path = names.keep(file, &folder.join(name)).expect("kept");
         assert_eq!(std::fs::read(&path).expect("there"), bytes);
         path
     }
 
     #[test]
-    fn other_bytes_are_never_overwritten_and_the_same_are_no_second_file() {
+    fn numbers_go_on_from_the_highest_in_the_folder() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let folder = folder.path();
-        assert_eq!(made(folder, b"one"), folder.join("a.png"));
-        assert_eq!(made(folder, b"one"), folder.join("a.png"));
-        assert_eq!(made(folder, b"two"), folder.join("a (1).png"));
-        assert_eq!(made(folder, b"two"), folder.join("a (1).png"));
-        assert_eq!(made(folder, b"three"), folder.join("a (2).png"));
-        let left = std::fs::read_dir(folder).expect("a folder").count();
-        assert_eq!(left, 3, "nothing temporary is left");
+        std::fs::write(folder.join("a_00004_.webp"), b"mine").expect("a file");
+        std::fs::create_dir(folder.join("a_00006_")).expect("a folder");
+        let mut names = Names::default();
+        let mut next = |bytes| made(&mut names, folder, "a_00001_.png", bytes);
+        assert_eq!(next(b"one"), folder.join("a_00007_.png"));
+        // The same bytes again are another picture.
+        assert_eq!(next(b"one"), folder.join("a_00008_.png"));
+        std::fs::write(folder.join("a_00009_.png"), b"mine").expect("a file");
+        assert_eq!(next(b"two"), folder.join("a_00010_.png"));
+        let kept = std::fs::read(folder.join("a_00009_.png")).expect("there");
+        assert_eq!(kept, b"mine");
     }
 
     #[test]
-    fn a_folder_of_this_name_is_stepped_around() {
+    fn the_number_of_the_installation_is_the_least() {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        std::fs::create_dir(folder.path().join("a.png")).expect("a folder");
-        assert_eq!(made(folder.path(), b"one"), folder.path().join("a (1).png"));
+        let path = made(&mut Names::default(), folder.path(), "a_00012_.png", b"one");
+        assert_eq!(path, folder.path().join("a_00012_.png"));
     }
 
     #[test]
-    fn a_number_stands_before_the_extension() {
-        assert_eq!(
-            numbered(Path::new("x/a.b.png"), 2),
-            Path::new("x/a.b (2).png")
-        );
-        assert_eq!(numbered(Path::new("x/a"), 1), Path::new("x/a (1)"));
+    fn what_has_no_number_is_never_overwritten_either() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let folder = folder.path();
+        let mut names = Names::default();
+        let mut next = |bytes| made(&mut names, folder, "a.png", bytes);
+        assert_eq!(next(b"one"), folder.join("a.png"));
+        assert_eq!(next(b"two"), folder.join("a (1).png"));
+        std::fs::create_dir(folder.join("a (2).png")).expect("a folder");
+        assert_eq!(next(b"three"), folder.join("a (3).png"));
+        let left = std::fs::read_dir(folder).expect("a folder").count();
+        assert_eq!(left, 4, "nothing temporary is left");
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_files_is_found_out_and_nothing_is_left_behind() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let file = folder.path().join("file");
+        std::fs::write(&file, b"mine").expect("a file");
+        for out in [&file, &file.join("below")] {
+            let refused = probe(out).expect_err("it is no folder");
+            assert_eq!(refused.exit_code, 2);
+            assert!(refused.message.contains("--out"), "{}", refused.message);
+        }
+        probe(&folder.path().join("new/deep")).expect("it can be made");
+        let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(left, 1, "only the file");
     }
 }

@@ -4,7 +4,9 @@ use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kit::program::Failure;
-use workflow_core::{Job, JobError, JobStatus, Progress, Reference, Validation};
+use workflow_core::{
+    Job, JobError, JobStatus, Progress, Reference, Validation, ValidationErrorKind,
+};
 
 /// Steps of the whole bar.
 const STEPS: u64 = 1000;
@@ -92,16 +94,22 @@ pub(super) fn verdict(job: &Job) -> Result<(), Failure> {
     })
 }
 
-/// Everything that is wrong with a graph, a line each.
-pub(super) fn validation(validation: &Validation) -> String {
+/// Everything that is wrong with a graph, a line each. `absence` knows more of why some classes are not there.
+pub(super) fn validation(
+    validation: &Validation,
+    absence: impl Fn(&str) -> Option<String>,
+) -> String {
     let mut text = String::from("the workflow cannot run");
     for (id, node) in &validation.errors {
-        let class = node.class_type.as_deref();
-        let class = class.map_or_else(String::new, |class| format!(" ({class})"));
+        let class_type = node.class_type.as_deref();
+        let class = class_type.map_or_else(String::new, |class| format!(" ({class})"));
         for error in &node.errors {
             let input = error.input.as_deref();
             let input = input.map_or_else(String::new, |input| format!(", input `{input}`"));
-            text.push_str(&format!("\n  node {id}{class}{input}: {}", error.reason()));
+            let is_missing = matches!(error.kind, ValidationErrorKind::MissingNodeType { .. });
+            let absent = class_type.filter(|_| is_missing).and_then(&absence);
+            let reason = absent.unwrap_or_else(|| error.reason());
+            text.push_str(&format!("\n  node {id}{class}{input}: {reason}"));
         }
     }
     text
