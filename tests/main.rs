@@ -10,6 +10,7 @@ mod cross;
 mod documents;
 mod edge;
 mod fair;
+mod first_steps;
 mod memory;
 mod models;
 mod nodes;
