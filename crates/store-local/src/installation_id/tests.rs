@@ -1,3 +1,5 @@
+//! Lost, exchanged and readable files of a directory, and what a start makes of them.
+
 use std::os::unix::fs::PermissionsExt;
 
 use asset_store::{BlobHash, BlobStore, Room};
