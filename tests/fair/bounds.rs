@@ -29,6 +29,38 @@ const USUAL_DESCRIPTORS: u64 = 32;
 /// What the allocator and the runtime take for work at all; a program built for tests takes more than a shipped one.
 const USUAL_BYTES: u64 = 96 * MIB;
 
+/// A node that outlives its job leaves its thread to itself: at most 16 of them are replaced, with those that share large pictures.
+pub(super) const REGEX: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS,
+    bytes: USUAL_BYTES + 256 * MIB,
+};
+
+/// The files that may be open for readers, each read by a thread of its own at times, and what is read ahead for each stream.
+pub(super) const ZERO_WINDOW: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS + 64,
+    descriptors: USUAL_DESCRIPTORS + 400,
+    bytes: USUAL_BYTES + 128 * MIB,
+};
+
+/// The trees of two bodies of the largest size at a time.
+pub(super) const JSON: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS,
+    bytes: USUAL_BYTES + 128 * MIB,
+};
+
+/// The bodies that may be read at a time, for the account and in all.
+pub(super) const BODIES: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS + 100,
+    bytes: USUAL_BYTES + 256 * MIB,
+};
+
 /// Each upload has a connection; those that are written have a file, and a piece of half a MiB.
 pub(super) const UPLOADS: Bounds = Bounds {
     limit: FEW,

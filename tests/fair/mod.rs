@@ -22,6 +22,26 @@ use rig::Rig;
 const ROUNDS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn regular_expressions_without_end_take_no_thread_from_others() {
+    withstands(&[Attack::Regex], &bounds::REGEX).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_without_a_window_take_no_descriptor_from_others() {
+    withstands(&[Attack::ZeroWindow], &bounds::ZERO_WINDOW).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_of_numbers_take_no_memory_from_others() {
+    withstands(&[Attack::Json], &bounds::JSON).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_do_not_end_take_no_memory_from_others() {
+    withstands(&[Attack::Bodies], &bounds::BODIES).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uploads_that_do_not_end_take_no_writer_from_others() {
     withstands(&[Attack::Uploads], &bounds::UPLOADS).await;
 }
