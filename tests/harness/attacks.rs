@@ -207,7 +207,7 @@ impl Running {
     pub fn has_struck(&self) -> bool {
         let counts = self.counts.borrow();
         match self.attack {
-            Attack::Regex | Attack::Json | Attack::Pictures | Attack::History => {
+            Attack::Regex | Attack::Json | Attack::History => {
                 counts.answered + counts.refused >= self.needed
             }
             Attack::ZeroWindow
@@ -216,6 +216,7 @@ impl Running {
             | Attack::Events
             | Attack::Queue
             | Attack::Sockets
+            | Attack::Pictures
             | Attack::Calls => true,
         }
     }
