@@ -43,6 +43,7 @@ async fn put_expired(store: &Store, number: u32) -> Blob {
         asset,
         rule: InsertRule::Upload,
         claim: None,
+        most_bytes: None,
     };
     store.records().insert(insert, long_ago).await.unwrap();
     blob

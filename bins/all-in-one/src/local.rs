@@ -121,7 +121,7 @@ impl Local {
     pub(crate) async fn start(self) -> Result<Running, AssembleError> {
         Ok(Running {
             jobs: self.stack.start(),
-            calls: self.router.start().await?,
+            calls: self.router.start(self.stack.sweeps()).await?,
             offering: self.offering,
         })
     }

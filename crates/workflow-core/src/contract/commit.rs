@@ -4,7 +4,7 @@ use super::*;
 use crate::JobOutput;
 use asset_store::Removal;
 
-pub(super) const RULES: [Rule; 10] = [
+pub(super) const RULES: [Rule; 11] = [
     |stores| Box::pin(of_two_saves_of_one_revision_one_conflicts(stores)),
     |stores| Box::pin(a_committed_output_is_a_record_with_its_counted_name(stores)),
     |stores| Box::pin(an_output_committed_again_is_the_same_one(stores)),

@@ -155,9 +155,7 @@ async fn what_a_key_stands_for_is_told_without_any_room(stores: Stores) {
 /// A submission of an account that may store so many bytes, and how many its body has.
 fn within(n: u128, name: &str, most: u64) -> (InsertJob, u64) {
     let mut insert = insert_of(n, name);
-    insert.body.extra_pnginfo = [("é".to_owned(), serde_json::json!("\"1\""))]
-        .into_iter()
-        .collect();
+    insert.body.extra_pnginfo = serde_json::json!({"é": "\"1\""}).to_string();
     insert.body.placement.stored_bytes = Some(most);
     let bytes = insert.body.stored_bytes();
     (insert, bytes)
