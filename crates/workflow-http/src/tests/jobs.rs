@@ -402,7 +402,7 @@ async fn submissions_have_windows_that_only_what_is_taken_in_counts_in() {
     assert_eq!(first.status, 201);
     for _ in 0..3 {
         // A replay and a graph that cannot run cost nothing.
-        assert_eq!(submit_with(&server, &key, &workflow).await.status, 200);
+        assert_eq!(submit_with(&server, &key, &workflow).await.status, 201);
         let invalid = submit_with(&server, &[], &json!({ "workflow": {} })).await;
         invalid.is_error(422, "invalid_workflow");
     }
@@ -410,7 +410,7 @@ async fn submissions_have_windows_that_only_what_is_taken_in_counts_in() {
     let refused = submit_with(&server, &[], &workflow).await;
     refused.is_error(429, "rate_limited");
     assert_eq!(refused.header("retry-after"), Some("60"));
-    assert_eq!(submit_with(&server, &key, &workflow).await.status, 200);
+    assert_eq!(submit_with(&server, &key, &workflow).await.status, 201);
     let other = submit_with(&server, &[("idempotency-key", "other")], &workflow).await;
     other.is_error(429, "rate_limited");
     server.rig.clock.advance(SignedDuration::from_secs(60));
