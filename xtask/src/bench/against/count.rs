@@ -89,6 +89,8 @@ impl Counter {
             Self::Callgrind => vec![
                 "valgrind".to_owned(),
                 "--tool=callgrind".to_owned(),
+                // Its banner would stand between the lines of progress.
+                "--quiet".to_owned(),
                 "--fair-sched=try".to_owned(),
                 format!("--callgrind-out-file={}", folder.join(DUMP).display()),
                 vgdb_prefix(folder),

@@ -149,7 +149,7 @@ impl<'a> Report<'a> {
                 percent(1.0 + self.setting.bound),
             )?;
         }
-        Ok(self.complete && !(self.setting.gate && !slower.is_empty()))
+        Ok(self.complete && (slower.is_empty() || !self.setting.gate))
     }
 
     fn table(&mut self) -> io::Result<()> {
