@@ -61,6 +61,14 @@ pub(super) const BODIES: Bounds = Bounds {
     bytes: USUAL_BYTES + 256 * MIB,
 };
 
+/// A job of 3 MB for each answer that is made.
+pub(super) const HISTORY: Bounds = Bounds {
+    limit: FEW,
+    threads: USUAL_THREADS,
+    descriptors: USUAL_DESCRIPTORS,
+    bytes: USUAL_BYTES + 256 * MIB,
+};
+
 /// Each upload has a connection; those that are written have a file, and a piece of half a MiB.
 pub(super) const UPLOADS: Bounds = Bounds {
     limit: FEW,
@@ -107,6 +115,14 @@ pub(super) const CALLS: Bounds = Bounds {
     threads: USUAL_THREADS,
     descriptors: USUAL_DESCRIPTORS + 1_152,
     bytes: USUAL_BYTES + 256 * MIB,
+};
+
+/// Everything together.
+pub(super) const ALL: Bounds = Bounds {
+    limit: MANY,
+    threads: USUAL_THREADS,
+    descriptors: 2_048,
+    bytes: USUAL_BYTES + 2_048 * MIB,
 };
 
 impl Bounds {

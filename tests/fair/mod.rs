@@ -42,6 +42,11 @@ async fn bodies_that_do_not_end_take_no_memory_from_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_history_takes_no_memory_from_others() {
+    withstands(&[Attack::History], &bounds::HISTORY).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uploads_that_do_not_end_take_no_writer_from_others() {
     withstands(&[Attack::Uploads], &bounds::UPLOADS).await;
 }
@@ -69,6 +74,11 @@ async fn large_pictures_take_no_memory_from_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_calls_under_keys_take_no_write_from_others() {
     withstands(&[Attack::Calls], &bounds::CALLS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_attacks_at_once_leave_others_served() {
+    withstands(Attack::ALL, &bounds::ALL).await;
 }
 
 /// Attacks as one account, works as the other, and looks at the process.
