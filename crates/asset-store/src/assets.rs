@@ -169,11 +169,12 @@ impl Assets {
             let inserted = full
                 .insert(upload, blob.hash, blob.size_bytes, InsertRule::Upload, now)
                 .await;
-            return inserted.map_err(|error| match error {
-                AssetsError::QuotaExceeded { .. } => AssetsError::QuotaExceeded {
-                    limit_bytes: self.most_bytes.unwrap_or_default(),
-                },
-                error => error,
+            return inserted.map_err(|error| {
+                if matches!(error, AssetsError::QuotaExceeded { .. }) {
+                    let limit_bytes = self.most_bytes.unwrap_or_default();
+                    return AssetsError::QuotaExceeded { limit_bytes };
+                }
+                error
             });
         }
         let blob = writer.commit().await.map_err(store_failed)?;

@@ -138,7 +138,7 @@ pub(super) async fn exchange(mut message: Message) -> Result<Response<Body>, Una
         Sent::Refused(error) if !message.is_begun && message.lease.stream.fails_whole() => {
             return Err(Unanswered::Unsent(Box::new(message), error));
         }
-        sent => sent,
+        sent @ (Sent::Whole | Sent::Partly | Sent::Refused(_)) => sent,
     };
     let received_head = receive(&mut message.lease.stream, &mut received).await;
     let mut head = match (received_head, &sent) {

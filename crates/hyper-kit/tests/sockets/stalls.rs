@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper_kit::ServerLimits;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{interval, timeout};
 
 use crate::harness::{LARGE, Server, impatient, limits, status};
 use crate::http2::{
@@ -86,6 +86,8 @@ async fn a_window_that_opens_by_a_byte_is_no_progress() {
     connection.write_all(&request).await.expect("sent");
     grant(&mut connection, 1, 1).await;
     let mut taken = 0;
+    // Slower than the bound on window updates, which would end the connection.
+    let mut pace = interval(Duration::from_millis(20));
     loop {
         let (kind, id, payload) = read_frame(&mut connection)
             .await
@@ -94,6 +96,7 @@ async fn a_window_that_opens_by_a_byte_is_no_progress() {
             RST_STREAM if id == 1 => break,
             DATA => {
                 taken += payload.len();
+                pace.tick().await;
                 grant(&mut connection, 1, 1).await;
             }
             _ => {}

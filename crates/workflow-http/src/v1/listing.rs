@@ -206,7 +206,7 @@ impl Call<'_> {
             follows: false,
             at_hand: None,
         };
-        Ok(reply::pieces(listing).await?)
+        reply::pieces(listing).await
     }
 
     /// An answer of one job.
@@ -221,7 +221,7 @@ impl Call<'_> {
         let parts = spell(&record(&whole));
         room.shrink_to(size_of(&whole));
         drop(whole);
-        Ok(reply::pieces(Shown { parts, _room: room }).await?)
+        reply::pieces(Shown { parts, _room: room }).await
     }
 
     /// The saved workflow that a job says it is from.

@@ -14,14 +14,12 @@ use crate::memory::{IntakeError, Parsed};
 
 /// A body that is too large for its tree, in the words of a refused submission.
 fn refused(error: ApiError) -> ApiError {
-    match error {
-        ApiError::Intake(error @ IntakeError::TooLarge(_)) => {
-            let problem =
-                PromptProblem::new("invalid_prompt", "The prompt is invalid", error.to_string());
-            ApiError::Prompt(Box::new(problem))
-        }
-        error => error,
+    if let ApiError::Intake(error @ IntakeError::TooLarge(_)) = &error {
+        let problem =
+            PromptProblem::new("invalid_prompt", "The prompt is invalid", error.to_string());
+        return ApiError::Prompt(Box::new(problem));
     }
+    error
 }
 
 /// POST /prompt: 200 once what is valid of the graph is durably queued.
