@@ -50,7 +50,6 @@ async fn bodies_of_one_account_have_a_bound_and_leave_room_for_others() {
         assert_eq!(large.status, 201, "{}", large.text());
     });
     let grown = grown.await;
-    println!("bodies took {} MiB", grown / MIB);
     assert!(grown < 160 * MIB, "{} MiB", grown / MIB);
     // What is given up gives its room back.
     while it.server.metric("easel_body_bytes").await.unwrap() > 0.0 {

@@ -41,7 +41,6 @@ async fn lists_of_large_jobs_hold_one_of_them_at_a_time() {
             drop(parsed);
         });
         let grown = grown.await;
-        println!("{path} took {} MiB", grown / MIB);
         assert!(grown < 64 * MIB, "{path} took {} MiB", grown / MIB);
     };
     check("/api/queue", JOBS * GRAPH).await;
@@ -64,7 +63,6 @@ async fn lists_of_large_jobs_hold_one_of_them_at_a_time() {
         }
     });
     let grown = grown.await;
-    println!("8 histories took {} MiB", grown / MIB);
     assert!(grown < 160 * MIB, "{} MiB", grown / MIB);
     assert_eq!(it.server.metric("easel_body_bytes").await.unwrap(), 0.0);
 }

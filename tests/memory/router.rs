@@ -84,6 +84,5 @@ async fn an_account_without_credits_fills_no_memory_with_its_bodies() {
         }
     });
     let grown = grown.await;
-    println!("bodies took {} MiB", grown / MIB);
     assert!(grown < 240 * MIB, "{} MiB", grown / MIB);
 }

@@ -25,6 +25,9 @@ const SECONDS: [f64; 12] = [
     0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0,
 ];
 
+/// Bytes of bodies and of trees that requests hold now.
+type CountMemory = Box<dyn Fn() -> (usize, usize) + Send + Sync>;
+
 /// Counts jobs. Clones count together.
 #[derive(Clone)]
 pub(crate) struct JobMetrics {
@@ -36,7 +39,7 @@ pub(crate) struct JobMetrics {
     bodies: Gauge,
     trees: Gauge,
     /// How many bytes bodies and the trees made of them take.
-    count_memory: Arc<OnceLock<Box<dyn Fn() -> (usize, usize) + Send + Sync>>>,
+    count_memory: Arc<OnceLock<CountMemory>>,
     free: Gauge,
     abandoned: Gauge,
     stuck: Gauge,

@@ -124,7 +124,7 @@ impl Bench {
             match self.one(name, &attacks).await {
                 Ok((steps, used, holds)) => {
                     report.note(line(name, &steps));
-                    let figure = figure(name, steps.clone(), used, &holds, quiet.as_ref());
+                    let figure = figure(name, &steps, used, &holds, quiet.as_ref());
                     quiet.get_or_insert(steps);
                     report.take(name, Ok(vec![figure]))?;
                 }
@@ -253,7 +253,7 @@ fn scenarios() -> Vec<(&'static str, Vec<Attack>)> {
 /// The p99 of the step that suffers most, against the same step on a quiet server.
 fn figure(
     name: &'static str,
-    steps: Steps,
+    steps: &Steps,
     server: ServerUse,
     holds: &str,
     quiet: Option<&Steps>,
@@ -263,7 +263,7 @@ fn figure(
         (0..STEPS.len()).max_by(|one, other| p99(&steps[*one]).total_cmp(&p99(&steps[*other])));
     let worst = worst.unwrap_or_default();
     let mut beside = json!({"step": STEPS[worst], "attack": holds});
-    for (step, samples) in STEPS.iter().zip(&steps) {
+    for (step, samples) in STEPS.iter().zip(steps) {
         beside[*step] = json!({"p50_ms": samples.median_ms(), "p99_ms": p99(samples)});
     }
     Figure {
@@ -324,7 +324,7 @@ mod tests {
         let mut attacked = quiet.clone();
         attacked[1] = Samples::new(vec![900_000]);
         let used = ServerUse::default();
-        let figure = figure("regex", attacked, used, "[]", Some(&quiet));
+        let figure = figure("regex", &attacked, used, "[]", Some(&quiet));
         assert_eq!((figure.value, figure.claim.aim), (900.0, Some(4.0)));
         assert_eq!(figure.beside["step"], "upload");
     }
