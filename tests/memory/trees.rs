@@ -70,7 +70,6 @@ async fn the_largest_trees_of_one_account_are_made_one_after_the_other() {
         assert_eq!(codes[0], "invalid_workflow", "the first one has its turn");
     });
     let grown = grown.await;
-    println!("12 trees of 990,000 values took {} MiB", grown / MIB);
     assert!(grown < 512 * MIB, "{} MiB", grown / MIB);
     assert_eq!(it.server.metric("easel_tree_bytes").await.unwrap(), 0.0);
 }
