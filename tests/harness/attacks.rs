@@ -107,11 +107,12 @@ pub struct Running {
 impl Attack {
     /// All of them.
     pub const ALL: &'static [Self] = &[
+        // The first, since its jobs are submitted before others use up what the account may have in memory.
+        Self::History,
         Self::Regex,
         Self::ZeroWindow,
         Self::Json,
         Self::Bodies,
-        Self::History,
         Self::Uploads,
         Self::Events,
         Self::Queue,

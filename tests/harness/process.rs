@@ -75,6 +75,22 @@ pub fn binary_of(package: &str) -> PathBuf {
     folder.join(package)
 }
 
+/// Takes from a command the settings in the environment of the tests, which are for the tests.
+fn without_inherited_settings(command: &mut Command) {
+    let given: Vec<OsString> = command
+        .as_std()
+        .get_envs()
+        .map(|(name, _)| name.to_owned())
+        .collect();
+    let inherited = std::env::vars_os().map(|(name, _)| name).filter(|name| {
+        let is_setting = name.to_str().is_some_and(|name| name.starts_with("EASEL_"));
+        is_setting && !given.contains(name)
+    });
+    for name in inherited {
+        command.env_remove(name);
+    }
+}
+
 impl Launch {
     /// A server of this package, with nothing special.
     #[must_use]
@@ -172,6 +188,7 @@ impl Server {
         data_dir: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Self> {
+        without_inherited_settings(&mut command);
         let mut child = command
             .arg("serve")
             .args([

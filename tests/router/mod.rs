@@ -190,7 +190,7 @@ pub(crate) fn write_catalog(folder: &Path) {
     copy("bfl/partner.toml", "patient/partner.toml", |text| {
         let slow = text.replace(
             "max_interval_ms = 5000",
-            "max_interval_ms = 3000\njitter = 0.9",
+            "max_interval_ms = 3000\njitter = 0.5",
         );
         slow.replace("\ninterval_ms = 500", "\ninterval_ms = 3000")
     });

@@ -4,6 +4,7 @@
 //! rule panics at the assertion that states it.
 
 mod commit;
+mod lists;
 mod queue;
 mod submit;
 
@@ -46,7 +47,7 @@ type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Panics
 /// If the store breaks a rule.
 pub async fn job_store(fresh: impl Fn() -> Stores) {
-    let rules: [&[Rule]; 3] = [&submit::RULES, &commit::RULES, &queue::RULES];
+    let rules: [&[Rule]; 4] = [&submit::RULES, &lists::RULES, &commit::RULES, &queue::RULES];
     for rule in rules.into_iter().flatten() {
         rule(fresh()).await;
     }

@@ -100,12 +100,8 @@ impl Rows {
             return InsertJobOutcome::QueueFull;
         }
         let body_bytes = body.stored_bytes();
-        let stored = records.stored_bytes(&account);
-        if body
-            .placement
-            .stored_bytes
-            .is_some_and(|most| stored + body_bytes > most)
-        {
+        let (stored, most) = (records.stored_bytes(&account), body.placement.stored_bytes);
+        if most.is_some_and(|most| stored + body_bytes > most) {
             return InsertJobOutcome::QuotaExceeded;
         }
         if let Some(gone) = inputs

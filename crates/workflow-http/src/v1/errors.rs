@@ -493,12 +493,8 @@ pub(crate) fn field(name: &str, must: &str) -> ApiError {
 
 /// An object, or the error of a body that is none.
 pub(crate) fn object(value: Value) -> Result<Map<String, Value>, ApiError> {
-    match value {
-        Value::Object(fields) => Ok(fields),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(ApiError::Invalid(
-                "the body must be a JSON object".to_owned(),
-            ))
-        }
+    if let Value::Object(fields) = value {
+        return Ok(fields);
     }
+    Err(ApiError::Invalid("the body must be a JSON object".into()))
 }
