@@ -117,14 +117,6 @@ pub(super) const CALLS: Bounds = Bounds {
     bytes: USUAL_BYTES + 256 * MIB,
 };
 
-/// Everything together.
-pub(super) const ALL: Bounds = Bounds {
-    limit: MANY,
-    threads: USUAL_THREADS,
-    descriptors: 2_048,
-    bytes: USUAL_BYTES + 2_048 * MIB,
-};
-
 impl Bounds {
     /// Compares the most that was used with what was used before.
     pub(super) fn hold(&self, before: &Usage, most: &Usage) {

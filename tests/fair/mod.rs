@@ -76,11 +76,6 @@ async fn a_thousand_calls_under_keys_take_no_write_from_others() {
     withstands(&[Attack::Calls], &bounds::CALLS).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_attacks_at_once_leave_others_served() {
-    withstands(Attack::ALL, &bounds::ALL).await;
-}
-
 /// Attacks as one account, works as the other, and looks at the process.
 async fn withstands(attacks: &[Attack], bounds: &Bounds) {
     let rig = Rig::start(bounds.limit).await;
