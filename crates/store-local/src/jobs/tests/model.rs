@@ -87,7 +87,8 @@ fn submission_at(
     insert.body.placement.account_room = room;
     insert.bounds.account = bound;
     // Room for a few bodies and outputs, of every second submission.
-    insert.body.placement.stored_bytes = (bound % 2 == 0).then_some(16 * u64::from(bound) + 2);
+    insert.body.placement.stored_bytes =
+        bound.is_multiple_of(2).then_some(16 * u64::from(bound) + 2);
     insert.claim = key.map(|(digest, request)| KeyClaim {
         digest: [digest; 32],
         fingerprint: accounts::Fingerprint([request; 32]),
