@@ -1,14 +1,12 @@
 //! JSON text spelled as a parser and a printer together would spell it, piece by piece and without a tree.
 //!
 //! Spaces between values go, escapes that need not be are read, numbers get their one spelling. A text that is spelled so
-//! already comes out as it went in. The one difference to a tree: of two fields with one name both are kept.
+//! already comes out as it went in. Two differences to a tree: of two fields with one name both are kept, and whole numbers
+//! that no tree can hold keep all their digits.
 
 use std::ops::Range;
 
 use serde_json::{Number, Value};
-
-/// Most bytes of a whole number that is certain to be spelled as a printer would.
-const MOST_DIGITS: usize = 18;
 
 /// How far the spelling of a text is. The text, which must be valid JSON, is handed in with every step.
 #[derive(Clone, Debug, Default)]
@@ -63,9 +61,9 @@ fn string(token: &[u8], out: &mut Vec<u8>) {
 }
 
 fn number(token: &[u8], out: &mut Vec<u8>) {
-    let is_plain =
-        token.len() <= MOST_DIGITS && token != b"-0" && token[1..].iter().all(u8::is_ascii_digit);
-    let read = (!is_plain).then(|| serde_json::from_slice::<Number>(token).ok());
+    // JSON has one spelling of a whole number, however large it is; the parser takes this one for a fraction.
+    let is_whole = token != b"-0" && token[1..].iter().all(u8::is_ascii_digit);
+    let read = (!is_whole).then(|| serde_json::from_slice::<Number>(token).ok());
     match read.flatten() {
         Some(number) => out.extend_from_slice(number.to_string().as_bytes()),
         None => out.extend_from_slice(token),

@@ -82,24 +82,33 @@ impl PromptRequest {
         }
         let extra = fields.get("extra_data").map(|raw| extra_data(raw));
         let (secret, mut extra_data) = extra.transpose()?.unwrap_or_default();
-        let extra_pnginfo = match extra_data.get(PNGINFO) {
-            Some(Value::Object(info)) => info.clone(),
-            Some(_) | None => Map::new(),
-        };
-        if let Some(client) = text(&fields, "client_id")? {
-            extra_data.insert("client_id".to_owned(), client.into());
+        let extra_pnginfo = extra_data.get(PNGINFO).map(|raw| raw.get());
+        let extra_pnginfo = extra_pnginfo.and_then(|info| serde_json::from_str(info).ok());
+        // These are told by the server, whatever stands there.
+        extra_data.remove("create_time");
+        let client = text(&fields, "client_id")?;
+        if client.is_some() {
+            extra_data.remove("client_id");
         }
-        extra_data.insert("create_time".to_owned(), now.as_millisecond().into());
+        let mut spelled = spelled(&extra_data);
+        if let Some(client) = client {
+            add_field(&mut spelled, "client_id", &Value::from(client).to_string());
+        }
+        add_field(
+            &mut spelled,
+            "create_time",
+            &now.as_millisecond().to_string(),
+        );
         Ok(Self {
             workflow: Bytes::copy_from_slice(prompt.get().as_bytes()),
             prompt_id: prompt_id(&fields)?,
             targets: targets(&fields)?,
-            extra_pnginfo,
+            extra_pnginfo: extra_pnginfo.unwrap_or_default(),
             secret,
             number: number(&fields)?,
             origin: Origin {
                 number: 0.0,
-                extra_data,
+                extra_data: spelled,
                 workflow_id: text(&fields, "workflow_id")?,
             },
         })
@@ -197,16 +206,15 @@ fn number(fields: &Fields<'_>) -> Result<Option<f64>, PromptRefusal> {
 }
 
 /// The secret in `extra_data`, and the rest of it.
-fn extra_data(raw: &RawValue) -> Result<(Option<SecretString>, Map<String, Value>), PromptRefusal> {
+fn extra_data(raw: &RawValue) -> Result<(Option<SecretString>, Fields<'_>), PromptRefusal> {
     if raw.get() == "null" {
-        return Ok((None, Map::new()));
+        return Ok((None, Fields::new()));
     }
-    let Ok(Value::Object(mut extra)) = serde_json::from_str(raw.get()) else {
-        return Err(invalid("`extra_data` must be an object"));
-    };
+    let mut extra = object(raw).ok_or_else(|| invalid("`extra_data` must be an object"))?;
     let mut secret = None;
     for name in SECRETS {
-        match extra.shift_remove(name) {
+        let given = extra.remove(name);
+        match given.map(|raw| serde_json::from_str(raw.get()).unwrap_or(Value::Bool(true))) {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) if text.is_empty() => {}
             Some(Value::String(text)) if text.len() <= MOST_SECRET_BYTES => {
@@ -219,6 +227,30 @@ fn extra_data(raw: &RawValue) -> Result<(Option<SecretString>, Map<String, Value
         }
     }
     Ok((secret, extra))
+}
+
+/// An object of these fields, each spelled as it came: a tree cannot hold every number.
+fn spelled(fields: &Fields<'_>) -> String {
+    let mut fields: Vec<_> = fields.iter().collect();
+    // In the order in which they stand in the text.
+    fields.sort_unstable_by_key(|(_, raw)| raw.get().as_ptr());
+    let mut object = "{}".to_owned();
+    for (name, raw) in fields {
+        add_field(&mut object, name, raw.get());
+    }
+    object
+}
+
+/// Adds a field at the end of an object.
+fn add_field(object: &mut String, name: &str, value: &str) {
+    let end = object.pop();
+    if object.len() > 1 {
+        object.push(',');
+    }
+    object.push_str(&Value::from(name).to_string());
+    object.push(':');
+    object.push_str(value);
+    object.extend(end);
 }
 
 #[cfg(test)]
@@ -293,8 +325,20 @@ mod tests {
             let kept = request.origin.to_bytes();
             assert!(!String::from_utf8_lossy(&kept).contains("s3cret"));
             assert_eq!(request.extra_pnginfo["workflow"], json!({"id": 1}));
-            assert_eq!(request.origin.extra_data["client_id"], "c");
-            assert_eq!(request.origin.extra_data["create_time"], 0);
+            let extra = serde_json::from_str::<Value>(&request.origin.extra_data);
+            let expected = json!({
+                "extra_pnginfo": {"workflow": {"id": 1}}, "x": 1, "client_id": "c", "create_time": 0,
+            });
+            assert_eq!(extra.expect("an object"), expected);
         }
+    }
+
+    #[test]
+    fn numbers_of_extra_data_are_kept_however_large() {
+        let extra = r#"{"seed":18446744073709551616,"deep":[-9223372036854775809,1e400]}"#;
+        let request = read(&format!(r#"{{"prompt": {{}}, "extra_data": {extra}}}"#));
+        let request = request.expect("a submission");
+        let expected = extra.replace('}', r#","create_time":0}"#);
+        assert_eq!(request.origin.extra_data, expected);
     }
 }

@@ -41,7 +41,7 @@ fn queued() -> Job {
 fn body() -> JobBody {
     let origin = Origin {
         number: 7.0,
-        extra_data: [("client_id".to_owned(), json!("c"))].into_iter().collect(),
+        extra_data: json!({"client_id": "c"}).to_string(),
         workflow_id: None,
     };
     JobBody {
