@@ -196,6 +196,32 @@ async fn without_credits_a_submission_is_402() {
 }
 
 #[tokio::test]
+async fn a_run_tells_that_the_credits_are_low() {
+    let data = tempfile::tempdir().unwrap();
+    let server = closed(data.path()).await;
+    let key = account(data.path(), "acme").await;
+    run(data.path(), "account billing acme on").await;
+    run(data.path(), "account credit acme 42").await;
+    let mut socket = listen(&server, &key).await;
+    submitted(&server, &key, &tiny_graph(1)).await;
+    let heard = socket.until(ends).await.unwrap();
+    let told: Vec<&it::Message> = heard
+        .iter()
+        .filter(|message| message.kind() == "notification")
+        .collect();
+    assert_eq!(told.len(), 1, "once");
+    assert_eq!(
+        told[0].data()["value"],
+        "The account has $0.42 of credits left."
+    );
+    // Enough is no news, nor is the end of a run that cost nothing.
+    run(data.path(), "account credit acme 1000").await;
+    submitted(&server, &key, &tiny_graph(2)).await;
+    let heard = socket.until(ends).await.unwrap();
+    assert!(heard.iter().all(|message| message.kind() != "notification"));
+}
+
+#[tokio::test]
 async fn a_full_queue_is_429_and_says_when_to_come_back() {
     let data = tempfile::tempdir().unwrap();
     let server = closed(data.path()).await;

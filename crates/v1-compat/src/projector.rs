@@ -19,6 +19,9 @@ const HANDS_PICTURES_OVER: &str = "SaveImageWebsocket";
 /// How long a job waits before its client is told so. A slot that is free takes a job in a few milliseconds.
 const WAITS_UNTOLD: SignedDuration = SignedDuration::from_secs(5);
 
+/// US cents below which a client is told what is left: a few generations of most partners.
+const LOW_CREDITS_CENTS: i64 = 100;
+
 /// The view of one socket.
 #[derive(Debug, Default)]
 pub struct Projector {
@@ -28,6 +31,10 @@ pub struct Projector {
     live: BTreeSet<JobId>,
     /// Jobs that wait, and whose clients were not told so: what the client calls each, and since when it waits.
     untold: BTreeMap<JobId, (JobId, Timestamp)>,
+    /// What the client calls the job that last began or ended to run, until the credits after it were looked at.
+    spender: Option<JobId>,
+    /// Whether the credits were low when they were last looked at.
+    is_low: bool,
     runs: HashMap<JobId, Run>,
 }
 
@@ -124,6 +131,26 @@ impl Projector {
         told
     }
 
+    /// Whether credits may have changed since [`Projector::credits`] was told of them.
+    #[must_use]
+    pub fn asks_credits(&self) -> bool {
+        self.spender.is_some()
+    }
+
+    /// What the client is told of the US cents that its account can still spend: only that they became few.
+    pub fn credits(&mut self, available_cents: i64) -> Option<Frame> {
+        let spender = self.spender.take()?;
+        let is_low = available_cents < LOW_CREDITS_CENTS;
+        let was_low = std::mem::replace(&mut self.is_low, is_low);
+        let cents = available_cents.max(0);
+        let value = format!(
+            "The account has ${}.{:02} of credits left.",
+            cents / 100,
+            cents % 100
+        );
+        (is_low && !was_low).then(|| notification(spender, &value))
+    }
+
     /// What the client is told of a piece of news.
     pub fn news(&mut self, news: &AccountNews) -> Vec<Frame> {
         if let AccountEvent::Saved(job) = &news.event {
@@ -185,6 +212,7 @@ impl Projector {
                 told.push(frames::status(self.live.len(), None));
                 told.push(frames::moment("execution_start", called, run.started_ms));
                 self.runs.insert(id, run);
+                self.spender = Some(called);
             }
             // An output was committed, or it is to stop: the nodes themselves tell what clients want to know.
             (JobStatus::Running, true) | (JobStatus::Canceling, _) => {}
@@ -205,6 +233,7 @@ impl Projector {
             return was_live.then_some(status).into_iter().collect();
         };
         let id = run.called;
+        self.spender = Some(id);
         let mut told: Vec<Frame> = run.held.into_iter().collect();
         if run.report.cached.is_none() {
             let data = frames::cached_data(id, &[], at);

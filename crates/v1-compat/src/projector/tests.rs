@@ -244,6 +244,37 @@ fn a_huge_graph_does_not_send_every_node_every_time() {
 mod recorded;
 
 #[test]
+fn credits_are_told_once_when_they_become_few() {
+    let mut projector = Projector::new();
+    projector.begin(&[], Vec::new(), None);
+    assert!(!projector.asks_credits(), "nothing was spent");
+    let runs = running(1);
+    saved(&mut projector, &runs);
+    assert!(projector.asks_credits());
+    assert_eq!(projector.credits(100), None);
+    assert!(!projector.asks_credits());
+    saved(
+        &mut projector,
+        &after(&runs, JobEvent::Finished { epoch: Epoch(1) }),
+    );
+    let told = projector.credits(42);
+    let Some(Frame::Text(told)) = told else {
+        panic!("one frame, not {told:?}")
+    };
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!(told["type"], "notification");
+    assert_eq!(told["data"]["prompt_id"], json!(runs.id.to_string()));
+    assert_eq!(
+        told["data"]["value"],
+        "The account has $0.42 of credits left."
+    );
+    for (job, cents, is_told) in [(2, -7, false), (3, 250, false), (4, 7, true)] {
+        saved(&mut projector, &running(job));
+        assert_eq!(projector.credits(cents).is_some(), is_told, "{cents}");
+    }
+}
+
+#[test]
 fn a_job_that_waits_for_a_slot_is_told_once_and_only_after_a_while() {
     let mut projector = Projector::new();
     projector.begin(&[], Vec::new(), Some("s"));

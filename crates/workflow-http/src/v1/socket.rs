@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::AccountId;
+use accounts::{AccountId, Accounts};
 use http::Response;
 use hyper_kit::{Body, Conversation, Outgoing};
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         jobs: service.jobs.clone(),
         clock: Arc::clone(&service.clock),
         account: standing.account.clone(),
+        billed: standing.billed.then(|| Arc::clone(&service.accounts)),
         follower: service.jobs.follow_account(&standing.account),
         projector: Projector::new(),
         sid: Some(client.unwrap_or_else(|| Uuid::new_v4().simple().to_string())),
@@ -53,6 +54,8 @@ struct Heard {
     jobs: Jobs,
     clock: Arc<dyn Timer>,
     account: AccountId,
+    /// Tells what the account has, where it is billed.
+    billed: Option<Arc<dyn Accounts>>,
     follower: AccountFollower,
     projector: Projector,
     /// Told once, with the first message; before that nothing is said.
@@ -91,6 +94,18 @@ impl Conversation for Heard {
                 && let Some(said) = self.to_say.pop_front()
             {
                 return Some(said);
+            }
+            if let Some(accounts) = self
+                .billed
+                .as_ref()
+                .filter(|_| self.projector.asks_credits())
+            {
+                let credits = accounts.credits(&self.account).await;
+                // Nothing is told of what cannot be read: the run itself meets that.
+                let available = credits.map_or(i64::MAX, |credits| credits.available_cents());
+                let told = self.projector.credits(available);
+                self.to_say.extend(told.into_iter().map(outgoing));
+                continue;
             }
             let tells_in = self.projector.tells_at().map(|at| {
                 let wait = at.duration_since(self.clock.now());
