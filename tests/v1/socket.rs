@@ -127,7 +127,10 @@ async fn a_failing_run_says_why_and_where() {
     );
     assert_eq!(error["executed"], json!(["1"]));
     assert!(error["exception_message"].as_str().unwrap().ends_with('\n'));
-    assert!(error["traceback"].is_array() && error["current_inputs"].is_object());
+    assert!(error["traceback"].is_array());
+    let inputs =
+        json!({"image": ["tensor of shape [1, 4, 4, 3]"], "blur_radius": [31], "sigma": [1.0]});
+    assert_eq!(error["current_inputs"], inputs);
     let entry = &get(&server, "/api/jobs?status=failed").await["jobs"][0];
     assert_eq!(
         (&entry["id"], &entry["execution_error"]["node_id"]),
@@ -135,6 +138,10 @@ async fn a_failing_run_says_why_and_where() {
     );
     let history = &get(&server, "/history").await[&id];
     assert_eq!(history["status"]["messages"][2][0], "execution_error");
+    assert_eq!(
+        history["status"]["messages"][2][1]["current_inputs"],
+        inputs
+    );
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod cache;
 mod call;
 mod compile;
 mod download;
+mod got;
 mod host;
 mod key;
 mod machine;

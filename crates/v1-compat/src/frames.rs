@@ -140,7 +140,7 @@ pub(crate) fn error_data(job: &Job, report: &RunReport, at_ms: i64) -> Option<Va
     data["exception_type"] = json!(exception_type(error));
     let traceback = error.traceback.iter().flat_map(|text| text.lines());
     data["traceback"] = traceback.collect();
-    data["current_inputs"] = json!({});
+    data["current_inputs"] = Value::Object(report.failed_inputs.clone());
     data["current_outputs"] = report.executed().map(NodeId::as_str).collect();
     data["timestamp"] = json!(at_ms);
     Some(data)

@@ -286,6 +286,8 @@ impl Run {
                 vec![state(self), progress]
             }
             NodeEvent::Executed { node, ui } => vec![frames::executed(id, node, ui)],
+            // Told with the end of the run.
+            NodeEvent::Failed { .. } => Vec::new(),
             NodeEvent::Finished { .. } => vec![state(self)],
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::{Map, Value};
+
 use crate::{NodeId, Plan};
 
 /// One complete snapshot: it fully re-syncs a client.
@@ -51,7 +53,15 @@ pub enum NodeEvent {
         /// The node.
         node: NodeId,
         /// `{"images": [...]}`, `{"text": [...]}` and the like.
-        ui: serde_json::Value,
+        ui: Value,
+    },
+    /// The node failed, and its run ends with it.
+    Failed {
+        /// The node.
+        node: NodeId,
+        /// What it got: a list of values by input. Numbers, texts and booleans are as they are, other values are told by a
+        /// text. The engine bounds it.
+        inputs: Map<String, Value>,
     },
     /// The node needs no more work.
     Finished {
@@ -142,7 +152,7 @@ impl ProgressTracker {
                     self.latest.message = Some(format!("{class} {step}/{steps}"));
                 }
             }
-            NodeEvent::Executed { .. } => return false,
+            NodeEvent::Executed { .. } | NodeEvent::Failed { .. } => return false,
             NodeEvent::Finished { node } => self.raise(node, 1.0),
         }
         self.sum_up();

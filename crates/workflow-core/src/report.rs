@@ -2,7 +2,7 @@
 //! it from its beginning would know.
 
 use indexmap::IndexMap;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{NodeEvent, NodeId};
 
@@ -20,6 +20,8 @@ pub struct RunReport {
     pub shown: IndexMap<NodeId, Value>,
     /// The node that was about to run when the run was stopped.
     pub stopped_at: Option<NodeId>,
+    /// What the node that failed had got: a list of values by input.
+    pub failed_inputs: Map<String, Value>,
     shown_bytes: usize,
 }
 
@@ -42,6 +44,7 @@ impl RunReport {
         nodes: IndexMap<NodeId, NodeReport>,
         shown: IndexMap<NodeId, Value>,
         stopped_at: Option<NodeId>,
+        failed_inputs: Map<String, Value>,
     ) -> Self {
         let shown_bytes = shown.values().map(size_of).sum();
         Self {
@@ -49,6 +52,7 @@ impl RunReport {
             nodes,
             shown,
             stopped_at,
+            failed_inputs,
             shown_bytes,
         }
     }
@@ -70,6 +74,7 @@ impl RunReport {
                     self.shown.insert(node.clone(), ui.clone());
                 }
             }
+            NodeEvent::Failed { inputs, .. } => self.failed_inputs = inputs.clone(),
             NodeEvent::Finished { node } => self.node(node).finished = true,
         }
     }

@@ -26,6 +26,7 @@ use super::announce::Announcer;
 use super::cache::KeptFile;
 use super::call::Outcome;
 use super::compile::{Compiled, Source, Step};
+use super::got::Got;
 use super::host::{Delivery, Shared};
 use super::machine::Machine;
 use super::memory::{Budget, Ledger, Parts, Reservation};
@@ -34,6 +35,7 @@ use crate::Value;
 use crate::node::RunValues;
 use deliver::Delivered;
 use expand::Expanding;
+use failure::Failure;
 use fetch::{Fetched, Fetching};
 use start::Next;
 use wait::{Answered, Waiting};
@@ -82,9 +84,11 @@ struct Running {
     files: Vec<KeptFile>,
     /// Outputs committed in its name, those of its expansion included.
     committed: u32,
-    failure: Option<workflow_core::JobError>,
+    failure: Option<Failure>,
     expanding: Option<Expanding>,
     call: Option<Calling>,
+    /// What its latest call got, until it has its result.
+    got: Option<Got>,
     /// Files from web addresses, by input; until it has its result.
     fetched: Vec<Fetched>,
     began: bool,
@@ -230,8 +234,12 @@ impl Run {
                     .announcer
                     .begin(turn, &node.step.id, &node.step.definition.class);
             }
-            if let Some(failure) = node.failure.take() {
-                return Err(RunError::Failed(failure));
+            if let Some(Failure { error, inputs }) = node.failure.take() {
+                let node = node.step.id.clone();
+                self.shared
+                    .announcer
+                    .tell(NodeEvent::Failed { node, inputs });
+                return Err(RunError::Failed(error));
             }
             if !is_done {
                 break;
@@ -316,6 +324,7 @@ impl Running {
             failure: None,
             expanding: None,
             call: None,
+            got: None,
             fetched: Vec::new(),
             began: false,
             once: false,

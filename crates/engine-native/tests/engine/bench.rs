@@ -207,6 +207,7 @@ impl RunSink for Recorder {
             NodeEvent::Started { node, class } => format!("started {node} {class}"),
             NodeEvent::Step { node, step, steps } => format!("step {node} {step}/{steps}"),
             NodeEvent::Executed { node, ui } => format!("executed {node} {ui}"),
+            NodeEvent::Failed { node, inputs } => format!("failed {node} {}", Json::Object(inputs)),
             NodeEvent::Finished { node } => format!("finished {node}"),
         });
     }

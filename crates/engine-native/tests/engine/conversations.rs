@@ -181,7 +181,8 @@ fn heard(told: &Told) -> Vec<String> {
             words.next().unwrap_or_default(),
         );
         Some(match kind {
-            "commit" => return None,
+            // What a failed node had got is compared where clients hear of it.
+            "commit" | "failed" => return None,
             "started" => format!("started {node}"),
             "executed" => format!(
                 "executed {node} {}",

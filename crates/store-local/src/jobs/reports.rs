@@ -10,6 +10,9 @@ pub(super) struct ReportDocument {
     nodes: Vec<NodeDocument>,
     shown: Map<String, Value>,
     stopped_at: Option<String>,
+    // Reports of before it was kept do not have it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    failed_inputs: Map<String, Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -35,6 +38,7 @@ impl From<&RunReport> for ReportDocument {
             nodes: nodes.collect(),
             shown: shown.map(|(id, ui)| (id.to_string(), ui.clone())).collect(),
             stopped_at: report.stopped_at.as_ref().map(ToString::to_string),
+            failed_inputs: report.failed_inputs.clone(),
         }
     }
 }
@@ -59,6 +63,7 @@ impl From<ReportDocument> for RunReport {
                 .map(|(id, ui)| (id.as_str().into(), ui))
                 .collect(),
             document.stopped_at.as_deref().map(Into::into),
+            document.failed_inputs,
         )
     }
 }

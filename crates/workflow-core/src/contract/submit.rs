@@ -333,6 +333,10 @@ async fn a_log_is_kept_with_its_job(stores: Stores) {
         NodeEvent::Finished { node: "z".into() },
         NodeEvent::Finished { node: "7".into() },
         started("a"),
+        NodeEvent::Failed {
+            node: "a".into(),
+            inputs: serde_json::Map::from_iter([("x".to_owned(), serde_json::json!([1, "ä"]))]),
+        },
     ] {
         report.record(&event);
     }

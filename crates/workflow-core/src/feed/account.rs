@@ -270,6 +270,7 @@ fn size_of_news(event: &AccountEvent) -> usize {
         AccountEvent::Saved(_) | AccountEvent::StoppedAt(_) => 0,
         AccountEvent::Node(NodeEvent::Cached(nodes)) => nodes.len() * 16,
         AccountEvent::Node(NodeEvent::Executed { ui, .. }) => size_of(ui),
+        AccountEvent::Node(NodeEvent::Failed { inputs, .. }) => inputs.values().map(size_of).sum(),
         AccountEvent::Node(
             NodeEvent::Started { .. } | NodeEvent::Step { .. } | NodeEvent::Finished { .. },
         ) => 0,

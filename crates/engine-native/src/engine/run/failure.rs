@@ -1,9 +1,18 @@
 //! How failures are told: always with the submitted node and its class, never with a path, an address or a secret.
 
-use workflow_core::{CommitError, JobError, JobErrorCode, RunError};
+use serde_json::{Map, Value as Json};
+use workflow_core::{CommitError, JobError, JobErrorCode, NodeEvent, RunError};
 
 use super::Run;
 use crate::NodeError;
+use crate::engine::got::Got;
+
+/// A failure that is told when its node has its turn.
+pub(super) struct Failure {
+    pub(super) error: JobError,
+    /// What the failing call got, by input.
+    pub(super) inputs: Map<String, Json>,
+}
 
 impl Run {
     /// Notes that a node failed; it is told when the node has its turn.
@@ -23,14 +32,24 @@ impl Run {
             ),
         };
         let step = &self.nodes[root].step;
-        let failure = JobError {
+        let error = JobError {
             node_id: Some(step.id.clone()),
             class_type: Some(step.definition.class.clone()),
             exception_type: Some(exception),
             ..JobError::new(code, error.to_string())
         };
+        let inputs = self.inputs_of(node);
         self.failing = true;
-        self.nodes[root].failure.get_or_insert(failure);
+        self.nodes[root]
+            .failure
+            .get_or_insert(Failure { error, inputs });
+    }
+
+    /// What a node got, or would have got.
+    fn inputs_of(&mut self, node: usize) -> Map<String, Json> {
+        let got = self.nodes[node].got.take();
+        let got = got.unwrap_or_else(|| Got::of(&self.gather(node, false).0));
+        got.to_json(&self.nodes[node].step.definition)
     }
 
     /// How a run ends whose output could not be committed.
@@ -46,12 +65,18 @@ impl Run {
         if code == JobErrorCode::EngineError {
             tracing::error!(job.id = %self.ticket.job, node.id = %step.id, error = ?error, "an output could not be stored");
         }
-        RunError::Failed(JobError {
-            node_id: Some(step.id.clone()),
+        let id = step.id.clone();
+        let failed = JobError {
+            node_id: Some(id.clone()),
             class_type: Some(step.definition.class.clone()),
             exception_type: Some(exception.to_owned()),
             ..JobError::new(code, error.to_string())
-        })
+        };
+        let inputs = self.inputs_of(node);
+        self.shared
+            .announcer
+            .tell(NodeEvent::Failed { node: id, inputs });
+        RunError::Failed(failed)
     }
 
     /// How a run ends in which nothing can go on: a cycle that no validator has seen.

@@ -78,6 +78,7 @@ impl Run {
             self.fail(node, &error);
             return Ok(());
         }
+        self.nodes[node].got = None;
         self.machine.finish(node);
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::{Calling, Run, Running};
 use crate::Value;
 use crate::engine::call::{Call, Made, Outcome};
 use crate::engine::compile::Source;
+use crate::engine::got::Got;
 use crate::engine::host::{CallHost, Delivery};
 use crate::engine::memory::{Parts, Reservation};
 use crate::engine::threads;
@@ -68,6 +69,7 @@ impl Run {
         let takes = self.is_alone() && self.machine.turn() == Some(node);
         let (arguments, unresolved) = self.gather(node, takes);
         let takes = takes && unresolved.is_empty();
+        self.nodes[node].got = Some(Got::of(&arguments));
         let root = self.nodes[node].root.unwrap_or(node);
         let reservation = Arc::new(Reservation::new(Arc::clone(&self.shared.budget)));
         let calling = Calling {
@@ -147,7 +149,11 @@ impl Run {
     }
 
     /// The values for a call, and the lazy inputs that it was not given.
-    fn gather(&mut self, node: usize, takes: bool) -> (Vec<Option<Vec<Value>>>, Vec<usize>) {
+    pub(super) fn gather(
+        &mut self,
+        node: usize,
+        takes: bool,
+    ) -> (Vec<Option<Vec<Value>>>, Vec<usize>) {
         let sources = self.nodes[node].step.sources.clone();
         let mut unresolved = Vec::new();
         for (input, source) in sources.iter().enumerate() {
