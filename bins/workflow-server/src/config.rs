@@ -53,7 +53,7 @@ pub struct WorkflowLimits {
     pub queue_total: u32,
     /// Event streams of one account that may be open.
     pub streams_per_account: u32,
-    /// Jobs that run at once.
+    /// Jobs of one account that run at once; one more slot is for the others.
     pub job_slots: u32,
     /// Threads that run nodes, for all jobs together.
     pub threads: u32,
@@ -156,13 +156,13 @@ const WORKFLOW_KEYS: &[Key] = &[
         "job_slots",
         "N",
         "auto",
-        "Jobs that run at once; auto is one for each processor core",
+        "Jobs of one account that run at once, with one more slot for others; auto is one for each processor core",
     ),
     key(
         "threads",
         "N",
         "auto",
-        "Threads that run nodes, for all jobs together; auto is one for each processor core",
+        "Threads that run nodes of one account, with one more for others; auto is one for each processor core",
     ),
     key(
         "cache_size",
@@ -248,6 +248,11 @@ impl WorkflowLimits {
             min_free: self.min_free_bytes.map_or(MinFree::Auto, MinFree::Bytes),
             ballast_bytes: self.ballast_bytes,
         }
+    }
+
+    /// Jobs that run at once: one more than one account may have, so that the others find a slot.
+    pub(crate) fn slots(&self) -> u32 {
+        self.job_slots.saturating_add(1)
     }
 
     /// What an account gets that is told nothing else.

@@ -178,7 +178,8 @@ impl Stack {
     #[must_use]
     pub fn start(&self) -> Background {
         let config = WorkerConfig {
-            slots: self.limits.job_slots as usize,
+            slots: self.limits.slots() as usize,
+            account_slots: self.limits.job_slots as usize,
             lease: LEASE,
             run_limit: self.limits.run_limit,
             queue_limit: self.limits.queue_limit,
@@ -201,7 +202,7 @@ impl Stack {
         };
         Background::start(Loops {
             worker: Arc::new(worker),
-            slots: self.limits.job_slots,
+            slots: self.limits.slots(),
             maintenance,
             sockets: self.sockets.clone(),
         })

@@ -38,7 +38,7 @@ use threads::Threads;
 /// How much an engine may use.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Threads that nodes run on; as many more share the work on large pictures.
+    /// Threads that nodes of one account run on. One more is left to the others, and as many share the work on large pictures.
     pub threads: usize,
     /// Bytes of results kept for later runs.
     pub cache_bytes: u64,
@@ -147,7 +147,7 @@ impl NativeEngine {
         self.inner.threads.overdue()
     }
 
-    /// How many calls run at a time.
+    /// How many calls of one account run at a time.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.inner.threads.count()

@@ -199,6 +199,7 @@ fn request(n: u128) -> ClaimRequest {
         classes: NodeCatalog::new([known]),
         lease: Duration::from_secs(30),
         waiting: HashMap::new(),
+        account_slots: u32::MAX,
     }
 }
 

@@ -25,6 +25,7 @@ mod references;
 mod report;
 mod seat;
 mod secrets;
+mod shares;
 mod store;
 mod threads;
 mod timer;
@@ -69,6 +70,7 @@ pub use references::Reference;
 pub use report::{NodeReport, RunReport};
 pub use seat::Seat;
 pub use secrets::Secrets;
+pub use shares::{Share, Shares, Taken};
 pub use store::{
     Durability, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery, JobStore,
     Placement, QueueBounds, SaveJob, SaveOutcome, StoreError,

@@ -262,7 +262,7 @@ impl Rows {
         let id = self.lineup.next(|id, running| {
             jobs.get(&id).is_some_and(|row| {
                 let placement = &row.body.placement;
-                request.room_taken(&row.job.account, running) < placement.account_room
+                request.has_room(&row.job.account, running, placement.account_room)
                     && placement
                         .classes
                         .iter()

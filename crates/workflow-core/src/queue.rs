@@ -19,16 +19,22 @@ pub struct ClaimRequest {
     pub classes: NodeCatalog,
     /// How long the claim counts without being renewed.
     pub lease: Duration,
-    /// The worker's runs that merely wait for somebody else, by account: they take none of their account's room.
+    /// The worker's runs that merely wait for somebody else, by account.
     pub waiting: HashMap<AccountId, u32>,
+    /// Most runs of one account that may compute at once, whatever room it has: others are to find a slot.
+    pub account_slots: u32,
 }
 
+/// How many jobs of an account may merely wait for somebody else before they take its room, so that it leaves some to others.
+const MOST_WAITING: u32 = 32;
+
 impl ClaimRequest {
-    /// How much of an account's room is taken while it has so many jobs running.
+    /// Whether another job of an account may run that has so many jobs running and room for so many.
     #[must_use]
-    pub fn room_taken(&self, account: &AccountId, running: u32) -> u32 {
+    pub fn has_room(&self, account: &AccountId, running: u32, account_room: u32) -> bool {
         let waiting = self.waiting.get(account).copied().unwrap_or(0);
-        running.saturating_sub(waiting)
+        running.saturating_sub(waiting.min(MOST_WAITING)) < account_room
+            && running.saturating_sub(waiting) < self.account_slots
     }
 }
 
@@ -63,8 +69,8 @@ pub struct QueueDepth {
 
 /// The jobs that wait, and the claims on those that run.
 ///
-/// **Contract.** First in, first out within an account; accounts take turns, and one whose running jobs fill its room
-/// ([`crate::Placement::account_room`], [`ClaimRequest::room_taken`]) is passed over. Transitions are those of [`Job::apply`]. A job has one claim that
+/// **Contract.** First in, first out within an account; accounts take turns, and one that has no room
+/// ([`crate::Placement::account_room`], [`ClaimRequest::has_room`]) is passed over. Transitions are those of [`Job::apply`]. A job has one claim that
 /// counts; a claim need not be on disk, since losing it only means claiming again.
 #[async_trait]
 pub trait JobQueue: Send + Sync + 'static {

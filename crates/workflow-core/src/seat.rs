@@ -1,8 +1,10 @@
-//! A run's place among those that run at the same time, given back while the run merely waits for somebody else.
+//! A run's place among those that compute at the same time, given back while the run merely waits for somebody else.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::{Share, Taken};
 
 /// The place of a run. Clones are the same one; dropping the last gives it back. The default is that of a run which takes
 /// nobody's place.
@@ -11,32 +13,35 @@ pub struct Seat(Option<Arc<Place>>);
 
 #[derive(Debug)]
 struct Place {
-    seats: Arc<Semaphore>,
+    share: Share,
     held: Mutex<Held>,
 }
 
 /// What is given back when the run leaves its seat.
 #[derive(Debug, Default)]
 struct Held {
-    seat: Option<OwnedSemaphorePermit>,
+    seat: Option<Taken>,
     /// What keeps whoever claimed the run from claiming another one. It is given back once and never taken again.
     _claimer: Option<OwnedSemaphorePermit>,
 }
 
 impl Seat {
-    /// One of `seats`, with what its first leaving gives back besides.
+    /// The seat that was kept for a run, unless others of its account took all of its share meanwhile: then the run has left
+    /// it already. Leaving it for the first time gives the claimer back besides.
     pub(crate) fn new(
-        seats: &Arc<Semaphore>,
+        share: Share,
         seat: OwnedSemaphorePermit,
         claimer: OwnedSemaphorePermit,
     ) -> Self {
-        Self(Some(Arc::new(Place {
-            seats: Arc::clone(seats),
-            held: Mutex::new(Held {
+        let held = match share.give(seat) {
+            Some(seat) => Held {
                 seat: Some(seat),
                 _claimer: Some(claimer),
-            }),
-        })))
+            },
+            None => Held::default(),
+        };
+        let held = Mutex::new(held);
+        Self(Some(Arc::new(Place { share, held })))
     }
 
     /// Gives the seat back: another run may have it. Nothing may be computed before [`Seat::take`] has completed.
@@ -52,21 +57,20 @@ impl Seat {
         place.is_some_and(|place| place.held().seat.is_none())
     }
 
-    /// Waits for a seat, in the order in which runs ask. Completes at once for a run that has one. Cancel-safe.
+    /// Waits for a seat, in the order in which the runs of its account ask. Completes at once for a run that has one.
+    /// Cancel-safe.
     pub async fn take(&self) {
         let Some(place) = &self.0 else { return };
         if place.held().seat.is_some() {
             return;
         }
-        // Nobody ever closes the seats.
-        if let Ok(seat) = Arc::clone(&place.seats).acquire_owned().await {
-            place.held().seat = Some(seat);
-        }
+        let seat = place.share.take().await;
+        place.held().seat = Some(seat);
     }
 }
 
 impl Place {
-    fn held(&self) -> std::sync::MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         // Every change replaces the whole value: a panic elsewhere cannot have left it half-changed.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,30 +79,51 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::Shares;
 
-    fn seat(seats: &Arc<Semaphore>, claimers: &Arc<Semaphore>) -> Seat {
+    fn seat(seats: &Shares, account: &str, claimers: &Arc<Semaphore>) -> Seat {
         let permit = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().expect("it is free");
-        Seat::new(seats, permit(seats), permit(claimers))
+        let share = seats.of(&account.parse().expect("a valid name"));
+        Seat::new(share, permit(seats.all()), permit(claimers))
     }
 
     #[test]
     fn what_is_left_is_free_and_is_taken_again() {
-        let (seats, claimers) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(2)));
-        let first = seat(&seats, &claimers);
+        let (seats, claimers) = (Shares::new(1, 1), Arc::new(Semaphore::new(2)));
+        let first = seat(&seats, "a", &claimers);
         assert!(first.take().now_or_never().is_some(), "it has one");
         first.leave();
         assert!(first.is_left());
-        let second = seat(&seats, &claimers);
+        let second = seat(&seats, "b", &claimers);
         assert!(first.take().now_or_never().is_none(), "it is taken");
         drop(second);
         assert!(first.take().now_or_never().is_some());
         assert!(!first.is_left());
-        assert_eq!(seats.available_permits(), 0);
+        assert_eq!(seats.all().available_permits(), 0);
         drop(first);
-        assert_eq!(seats.available_permits(), 1);
+        assert_eq!(seats.all().available_permits(), 1);
         assert_eq!(claimers.available_permits(), 2);
+    }
+
+    #[test]
+    fn runs_that_come_back_leave_a_seat_to_other_accounts() {
+        let (seats, claimers) = (Shares::new(2, 1), Arc::new(Semaphore::new(9)));
+        let waiting = seat(&seats, "a", &claimers);
+        waiting.leave();
+        let computing = seat(&seats, "a", &claimers);
+        let late = seat(&seats, "a", &claimers);
+        assert!(late.is_left(), "its account has its share");
+        assert!(waiting.take().now_or_never().is_none());
+        let other = seat(&seats, "b", &claimers);
+        assert!(!other.is_left());
+        drop((other, computing));
+        assert!(waiting.take().now_or_never().is_some());
+        drop((waiting, late));
+        assert_eq!(seats.all().available_permits(), 2);
+        assert_eq!(claimers.available_permits(), 9);
     }
 
     #[test]

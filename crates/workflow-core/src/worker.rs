@@ -25,8 +25,8 @@ use asset_store::BlobStore;
 use crate::jobs::JobPorts;
 use crate::pace::Pace;
 use crate::{
-    Availability, Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, Seat, StoreError,
-    Timer, WorkerId,
+    Availability, Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, Seat, Shares,
+    StoreError, Timer, WorkerId,
 };
 
 /// How a worker goes about it.
@@ -34,6 +34,8 @@ use crate::{
 pub struct WorkerConfig {
     /// How many runs may compute at the same time.
     pub slots: usize,
+    /// How many of them may be one account's.
+    pub account_slots: usize,
     /// How long a claim counts without being renewed; it is renewed three times as often.
     pub lease: Duration,
     /// How long a job may run.
@@ -51,7 +53,7 @@ pub struct Worker {
     config: WorkerConfig,
     pace: Arc<Pace>,
     /// One for each run that computes; runs that merely wait leave theirs.
-    seats: Arc<Semaphore>,
+    seats: Shares,
     /// One for each run that is over, gave its seat back and waits for the store.
     unsaved: Semaphore,
     running: Mutex<HashMap<JobId, Running>>,
@@ -69,9 +71,6 @@ struct Running {
 
 /// How many jobs of a worker may merely wait for somebody else, each with its pictures in memory.
 const MOST_WAITING: usize = 256;
-
-/// How many of them may be one account's before they take its room, so that it leaves some to others.
-const MOST_WAITING_OF_ACCOUNT: u32 = 32;
 
 /// How many runs may be over without being saved while others compute. Their ends share the store's transactions; more would
 /// be run again after a crash.
@@ -99,7 +98,7 @@ impl Worker {
             ports,
             blobs,
             timer,
-            seats: Arc::new(Semaphore::new(config.slots)),
+            seats: Shares::new(config.slots, config.account_slots),
             unsaved: Semaphore::new(MOST_UNSAVED),
             config,
             pace,
@@ -148,12 +147,14 @@ impl Worker {
         let mut backoff = Backoff::new();
         loop {
             // Whoever idles has no seat: a run that waited may want one.
-            let seat = permit(&self.seats).await?;
+            let seat = permit(self.seats.all()).await?;
             let pause = match self.claim().await {
                 Ok(Some(claim)) => {
                     // There may be more where this came from, and another slot may be asleep.
                     self.ports.feed.ring();
-                    return Some((claim, Seat::new(&self.seats, seat, claimer)));
+                    let share = self.seats.of(&claim.job.account);
+                    let seat = Seat::new(share, seat, claimer);
+                    return Some((claim, seat));
                 }
                 Ok(None) => None,
                 Err(error) => {
@@ -196,13 +197,12 @@ impl Worker {
         }
     }
 
-    /// How many runs of an account merely wait, as far as they take no room.
+    /// How many runs of an account merely wait.
     fn waiting(&self) -> HashMap<AccountId, u32> {
         let mut waiting = HashMap::new();
         for running in self.registry().values() {
             if running.seat.is_left() {
-                let count: &mut u32 = waiting.entry(running.account.clone()).or_default();
-                *count = MOST_WAITING_OF_ACCOUNT.min(*count + 1);
+                *waiting.entry(running.account.clone()).or_default() += 1;
             }
         }
         waiting
@@ -231,6 +231,7 @@ impl Worker {
             },
             lease: self.config.lease,
             waiting: self.waiting(),
+            account_slots: u32::try_from(self.config.account_slots).unwrap_or(u32::MAX),
         };
         self.ports.queue.claim(&request, self.timer.now()).await
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value as Json};
 use tokio::sync::mpsc;
-use workflow_core::{NodeEvent, RunContext, RunError, RunSink, Seat, Ticket};
+use workflow_core::{NodeEvent, RunContext, RunError, RunSink, Seat, Share, Ticket};
 
 use super::Inner;
 use super::announce::Announcer;
@@ -47,6 +47,8 @@ pub(super) struct Run {
     sink: Arc<dyn RunSink>,
     seat: Seat,
     shared: Arc<Shared>,
+    /// Threads for its calls.
+    share: Share,
     values: Arc<RunValues>,
     nodes: Vec<Running>,
     outputs: Vec<usize>,
@@ -145,6 +147,7 @@ impl Run {
         let (finishes, finished) = mpsc::unbounded_channel();
         let (delivers, deliveries) = mpsc::channel(1);
         Self {
+            share: engine.threads.shares().of(&ticket.account),
             engine,
             ticket,
             sink: context.sink,
@@ -208,7 +211,7 @@ impl Run {
                 Some((node, delivery)) = self.deliveries.recv(), if self.delivering.is_none() => {
                     self.take(node, delivery)?;
                 }
-                Ok(permit) = self.engine.threads.permits().acquire_owned(), if may_call => {
+                permit = self.share.take(), if may_call => {
                     match (self.answers.pop_front(), next) {
                         (Some(answered), _) => self.go_on(answered, permit),
                         (None, Some(node)) => self.start(node, permit),

@@ -11,8 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use workflow_core::{JobId, NodeId};
+use workflow_core::{JobId, NodeId, Shares, Taken};
 
 use crate::parallel;
 
@@ -30,7 +29,9 @@ const STACK_BYTES: usize = 8 << 20;
 pub(super) struct Threads {
     shared: Arc<Shared>,
     /// One per thread: more calls under way would only wait for each other.
-    permits: Arc<Semaphore>,
+    shares: Shares,
+    /// How many of them one account may have.
+    of_account: usize,
 }
 
 struct Shared {
@@ -62,9 +63,9 @@ pub(super) struct Call {
 
 enum Stage {
     /// No thread has it yet.
-    Queued(OwnedSemaphorePermit),
+    Queued(Taken),
     Running {
-        _permit: OwnedSemaphorePermit,
+        _permit: Taken,
     },
     /// Its permit is another thread's.
     Abandoned,
@@ -81,7 +82,8 @@ pub struct Overdue {
 }
 
 impl Threads {
-    /// Starts `count` threads, and as many to work on large pictures.
+    /// Starts `count` threads for the calls of one account, one more that is left to others, and `count` to work on large
+    /// pictures.
     ///
     /// # Errors
     /// If they cannot be started.
@@ -98,22 +100,23 @@ impl Threads {
                 has_work: Condvar::new(),
                 pool: Arc::new(pool),
             }),
-            permits: Arc::new(Semaphore::new(count)),
+            shares: Shares::new(count + 1, count),
+            of_account: count,
         };
-        for _ in 0..count {
+        for _ in 0..=count {
             start_thread(&threads.shared)?;
         }
         Ok(threads)
     }
 
-    /// Permits for calls.
-    pub(super) fn permits(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.permits)
+    /// What each account's calls may have of them.
+    pub(super) fn shares(&self) -> &Shares {
+        &self.shares
     }
 
-    /// How many calls run at a time.
+    /// How many calls of one account run at a time.
     pub(super) fn count(&self) -> usize {
-        self.shared.pool.current_num_threads()
+        self.of_account
     }
 
     /// Has work done that is the engine's own.
@@ -228,12 +231,7 @@ impl Shared {
 }
 
 impl Call {
-    pub(super) fn new(
-        job: JobId,
-        node: NodeId,
-        class: String,
-        permit: OwnedSemaphorePermit,
-    ) -> Arc<Self> {
+    pub(super) fn new(job: JobId, node: NodeId, class: String, permit: Taken) -> Arc<Self> {
         Arc::new(Self {
             job,
             node,

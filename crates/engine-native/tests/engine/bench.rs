@@ -76,6 +76,19 @@ impl Bench {
         }
     }
 
+    /// The same engine for another account, which has no files.
+    pub(crate) fn of_account(&self, account: &'static str) -> Self {
+        Self {
+            engine: self.engine.clone(),
+            blobs: self.blobs.clone(),
+            account,
+            extra_pnginfo: Map::new(),
+            site: String::new(),
+            files: HashMap::new(),
+            counters: Arc::default(),
+        }
+    }
+
     /// Puts a file into the account.
     pub(crate) async fn upload(&mut self, name: &str, bytes: &[u8]) {
         let mut writer = self.blobs.begin(asset_store::Room::Spare).await.unwrap();

@@ -114,6 +114,22 @@ async fn the_only_thread_is_replaced_when_its_node_outlives_the_job() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_account_whose_nodes_have_all_its_threads_leaves_one_to_others() {
+    let ends = Ends::default();
+    let bench = bench(&ends);
+    let graph = stuck_graph();
+    let others = bench.of_account("other");
+    let run = bench.run(&graph);
+    let other = async {
+        ends.0.began.notified().await;
+        others.run(&well()).await.expect_success();
+        ends.allow(1);
+    };
+    let (told, ()) = tokio::join!(run, other);
+    told.expect_success();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_ends_soon_after_its_job_keeps_its_thread() {
     let ends = Ends::default();
     let bench = bench(&ends);

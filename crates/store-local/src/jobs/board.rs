@@ -190,8 +190,9 @@ impl Board {
         let fits = |id: JobId, running: u32| {
             live.get(&id).is_some_and(|live| {
                 let has = |class: &String| request.classes.get(class).is_some();
-                let taken = request.room_taken(&live.newest.account, running);
-                taken < live.placement.account_room && live.placement.classes.iter().all(has)
+                let room = live.placement.account_room;
+                request.has_room(&live.newest.account, running, room)
+                    && live.placement.classes.iter().all(has)
             })
         };
         let id = self.lineup.next(fits)?;

@@ -3,10 +3,11 @@
 use super::*;
 use crate::{JobErrorCode, LeaseNews, QueueDepth};
 
-pub(super) const RULES: [Rule; 8] = [
+pub(super) const RULES: [Rule; 9] = [
     |stores| Box::pin(accounts_take_turns_and_positions_say_so(stores)),
     |stores| Box::pin(an_account_without_room_is_passed_over(stores)),
     |stores| Box::pin(runs_that_merely_wait_take_no_room(stores)),
+    |stores| Box::pin(an_account_leaves_a_slot_to_others(stores)),
     |stores| Box::pin(a_job_that_needs_another_class_is_left(stores)),
     |stores| Box::pin(a_job_is_claimed_once(stores)),
     |stores| {
@@ -106,6 +107,28 @@ async fn runs_that_merely_wait_take_no_room(stores: Stores) {
     assert!(claimed(1).await, "one of the two waits");
     assert!(!claimed(1).await);
     assert!(claimed(3).await, "none of the three does anything else");
+}
+
+async fn an_account_leaves_a_slot_to_others(stores: Stores) {
+    for n in 1..=4 {
+        let mut job = insert_of(n, if n < 4 { "a" } else { "b" });
+        job.body.placement.account_room = u32::MAX;
+        submit(&stores, job).await;
+    }
+    let claimed = async |waiting: u32| {
+        let request = ClaimRequest {
+            waiting: HashMap::from([(account("a"), waiting)]),
+            account_slots: 1,
+            ..request(1)
+        };
+        let claimed = stores.queue.claim(&request, at(10)).await;
+        let claimed = claimed.expect("the queue answers");
+        claimed.map(|claim| claim.job.account.to_string())
+    };
+    assert_eq!(claimed(0).await.as_deref(), Some("a"));
+    assert_eq!(claimed(0).await.as_deref(), Some("b"), "whatever its room");
+    assert_eq!(claimed(0).await, None);
+    assert_eq!(claimed(1).await.as_deref(), Some("a"), "the first waits");
 }
 
 async fn a_job_that_needs_another_class_is_left(stores: Stores) {

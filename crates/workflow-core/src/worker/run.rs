@@ -124,6 +124,11 @@ impl Worker {
         seat: Seat,
         cancel: CancellationToken,
     ) -> Result<(), RunError> {
+        tokio::select! {
+            biased;
+            () = seat.take() => {}
+            () = cancel.cancelled() => return Err(RunError::Canceled(None)),
+        }
         let secret = self.ports.secrets.get(claim.job.id);
         if claim.body.placement.needs_secret && secret.is_none() {
             let message = "the key that came with this job did not survive a restart of the server; submit it again";

@@ -296,6 +296,7 @@ impl Bench {
         let config = JobsConfig { queued_jobs: 50 };
         let worker_config = WorkerConfig {
             slots: 1,
+            account_slots: 64,
             lease: Duration::from_secs(30),
             run_limit: Duration::from_secs(600),
             queue_limit: SignedDuration::from_hours(1),

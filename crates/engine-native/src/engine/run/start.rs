@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Map;
-use tokio::sync::OwnedSemaphorePermit;
-use workflow_core::RunError;
+use workflow_core::{RunError, Taken};
 
 use super::{Calling, Run, Running};
 use crate::Value;
@@ -64,7 +63,7 @@ impl Run {
     }
 
     /// Calls a node on the engine's threads.
-    pub(super) fn start(&mut self, node: usize, permit: OwnedSemaphorePermit) {
+    pub(super) fn start(&mut self, node: usize, permit: Taken) {
         // A call beside others may have to be made again when memory runs short, so it must leave its arguments where they are.
         let takes = self.is_alone() && self.machine.turn() == Some(node);
         let (arguments, unresolved) = self.gather(node, takes);
@@ -112,7 +111,7 @@ impl Run {
     pub(super) fn spawn(
         &mut self,
         node: usize,
-        permit: OwnedSemaphorePermit,
+        permit: Taken,
         turn: impl FnOnce() -> Outcome + Send + 'static,
     ) {
         let is_output = self.nodes[node].step.definition.output_node;

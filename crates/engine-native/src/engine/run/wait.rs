@@ -5,8 +5,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::OwnedSemaphorePermit;
-use workflow_core::RunError;
+use workflow_core::{RunError, Taken};
 
 use super::Run;
 use crate::engine::call::{Asking, Outcome};
@@ -81,7 +80,7 @@ impl Run {
     }
 
     /// Lets a node go on with its answer.
-    pub(super) fn go_on(&mut self, answered: Answered, permit: OwnedSemaphorePermit) {
+    pub(super) fn go_on(&mut self, answered: Answered, permit: Taken) {
         let Answered { node, asking, came } = answered;
         self.spawn(node, permit, move || match came {
             Ok(awaited) => asking.answered(awaited),

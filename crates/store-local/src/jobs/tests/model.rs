@@ -154,6 +154,7 @@ async fn answer<S: JobStore + JobQueue>(
                 classes,
                 lease,
                 waiting: std::collections::HashMap::new(),
+                account_slots: u32::MAX,
             };
             format!("{:?}", store.claim(&request, now).await)
         }
