@@ -77,15 +77,15 @@ pub(super) const UPLOADS: Bounds = Bounds {
     bytes: USUAL_BYTES + 64 * MIB,
 };
 
-/// The pictures of the long job, and a thousand streams of 32 KiB at most.
+/// The pictures of two long jobs, and a thousand streams of 32 KiB at most.
 pub(super) const EVENTS: Bounds = Bounds {
     limit: FEW,
     threads: USUAL_THREADS,
     descriptors: USUAL_DESCRIPTORS,
-    bytes: USUAL_BYTES + 256 * MIB,
+    bytes: USUAL_BYTES + 512 * MIB,
 };
 
-/// The pictures of the long job that runs.
+/// The pictures of the long jobs that run.
 pub(super) const QUEUE: Bounds = Bounds {
     limit: FEW,
     threads: USUAL_THREADS,
@@ -93,7 +93,7 @@ pub(super) const QUEUE: Bounds = Bounds {
     bytes: USUAL_BYTES + 512 * MIB,
 };
 
-/// The pictures of the long job that runs, and the connections.
+/// The pictures of the long jobs that run, and the connections.
 pub(super) const SOCKETS: Bounds = Bounds {
     limit: FEW,
     threads: USUAL_THREADS,
@@ -101,7 +101,7 @@ pub(super) const SOCKETS: Bounds = Bounds {
     bytes: USUAL_BYTES + 512 * MIB,
 };
 
-/// The memory of a job for each of the two slots, and for pictures that are gone.
+/// The memory of a job for each of the two slots of the account, and for pictures that are gone.
 pub(super) const PICTURES: Bounds = Bounds {
     limit: FEW,
     threads: USUAL_THREADS,

@@ -82,10 +82,7 @@ async fn withstands(attacks: &[Attack], bounds: &Bounds) {
     // What is made once, such as threads and caches, is there before anything is compared.
     rig.neighbour.work().await.unwrap();
     let before = rig.usage();
-    let mut running = Vec::new();
-    for attack in attacks {
-        running.push(attack.begin(&rig.target).await.unwrap());
-    }
+    let mut running = Attack::begin_all(attacks, &rig.target).await.unwrap();
     let mut seen = Seen {
         before,
         most: rig.usage(),

@@ -31,14 +31,15 @@ const FLAGS: &[&str] = &[
     "4MiB",
 ];
 
+/// The slots among the flags.
+const JOB_SLOTS: usize = 2;
+
 /// The limit of JSON among the flags: a program that is built for tests parses slowly.
 const JSON_BYTES: usize = 4 << 20;
 
-/// What the account that attacks may do beyond the defaults of the router, so that its quotas there stop nothing; and the one
-/// job that it may run at a time, which is what an operator gives accounts that share an installation.
+/// What the account that attacks may do beyond the defaults of the router, so that its quotas there stop nothing.
 const CALLS: u32 = 100_000;
 const CENTS: u64 = 1_000_000_000;
-const JOBS: u32 = 1;
 
 /// The program under attack.
 pub(super) struct Rig {
@@ -62,7 +63,6 @@ impl Rig {
         let attacker = vec![
             AccountChange::ConcurrentCalls(Some(CALLS)),
             AccountChange::CommittedSpendCents(Some(CENTS)),
-            AccountChange::ConcurrentJobs(Some(JOBS)),
         ];
         for (name, changes) in [
             ("attacker", attacker),
@@ -107,6 +107,7 @@ impl Rig {
                 key: key("attacker"),
                 penniless: key("penniless"),
                 json_bytes: JSON_BYTES,
+                job_slots: JOB_SLOTS,
             },
             neighbour: Neighbour::new(server.address, &key("neighbour")),
             server,

@@ -49,6 +49,8 @@ pub struct Target {
     pub penniless: String,
     /// The largest body of JSON that the APIs of workflows take, in bytes.
     pub json_bytes: usize,
+    /// Jobs of the account that the server runs at once.
+    pub job_slots: usize,
 }
 
 /// A kind of attack.
@@ -107,18 +109,18 @@ pub struct Running {
 impl Attack {
     /// All of them.
     pub const ALL: &'static [Self] = &[
-        // The first, since its jobs are submitted before others use up what the account may have in memory.
         Self::History,
         Self::Regex,
+        Self::Pictures,
         Self::ZeroWindow,
         Self::Json,
         Self::Bodies,
         Self::Uploads,
         Self::Events,
-        Self::Queue,
         Self::Sockets,
-        Self::Pictures,
         Self::Calls,
+        // The last, since no job of the others would find a place in the queue any more.
+        Self::Queue,
     ];
 
     /// Its name in reports.
@@ -139,12 +141,26 @@ impl Attack {
         }
     }
 
-    /// Begins the attack, and waits until every lane of it holds something of the server, was answered or was refused.
+    /// Begins attacks, one after the other, and waits until every lane of each holds something of the server, was answered or
+    /// was refused. What they need is made before the first of them begins, since the server may refuse it to the account
+    /// afterwards.
     ///
     /// # Errors
-    /// If it cannot be made ready, or does not get that far.
-    pub async fn begin(self, target: &Target) -> io::Result<Running> {
-        let strike: Arc<dyn Strike> = match self {
+    /// If one of them cannot be made ready, or does not get that far.
+    pub async fn begin_all(attacks: &[Self], target: &Target) -> io::Result<Vec<Running>> {
+        let mut ready = Vec::new();
+        for attack in attacks {
+            ready.push((*attack, attack.prepare(target).await?));
+        }
+        let mut running = Vec::new();
+        for (attack, strike) in ready {
+            running.push(attack.begin(strike).await?);
+        }
+        Ok(running)
+    }
+
+    async fn prepare(self, target: &Target) -> io::Result<Arc<dyn Strike>> {
+        Ok(match self {
             Self::Regex => Arc::new(regex::Regex::new(target)),
             Self::ZeroWindow => Arc::new(zero_window::ZeroWindow::prepare(target).await?),
             Self::Json => Arc::new(json::Json::new(target)),
@@ -156,7 +172,10 @@ impl Attack {
             Self::Sockets => Arc::new(sockets::Sockets::prepare(target).await?),
             Self::Pictures => Arc::new(pictures::Pictures::new(target)),
             Self::Calls => Arc::new(calls::Calls::new(target)),
-        };
+        })
+    }
+
+    async fn begin(self, strike: Arc<dyn Strike>) -> io::Result<Running> {
         let counts = watch::Sender::default();
         let mut running = Running {
             attack: self,

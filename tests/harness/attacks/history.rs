@@ -37,8 +37,10 @@ impl History {
             let id = taken(submit(target, &large()).await?)?;
             follow_to_end(target, &id).await?;
         }
-        // The others wait behind it.
-        taken(submit(target, &long()).await?)?;
+        // The others wait behind these.
+        for _ in 0..target.job_slots {
+            taken(submit(target, &long()).await?)?;
+        }
         for _ in 0..WAITING {
             taken(submit(target, &large()).await?)?;
         }

@@ -94,7 +94,9 @@ impl Lane {
             self.counts.send_modify(|counts| counts.refused += 1);
             return false;
         }
-        if self.answers.contains(&reply.status) {
+        // What the account has in memory may be less in a moment.
+        let is_busy = reply.status == 429 && reply.text.to_lowercase().contains("too_busy");
+        if is_busy || self.answers.contains(&reply.status) {
             self.counts.send_modify(|counts| counts.answered += 1);
         } else {
             let wrong = format!("{} {}", reply.status, reply.text);

@@ -22,23 +22,15 @@ use super::report::{Figure, Report, ServerUse, Setting, rounded};
 use super::samples::Samples;
 use super::{disk, machine, say, until_interrupted};
 use crate::server::{self, Launch, Product, Profile, Server};
-use roles::{Process, Role, STEPS};
+use roles::{JOB_SLOTS, Process, Role, STEPS};
 
 /// Without this at p99, the neighbour is not served: one second.
 const GATE_MS: f64 = 1_000.0;
 /// What to be proud of: twice the time on a quiet server.
 const AIM: f64 = 2.0;
 
-/// What the account that attacks may do beyond the defaults: its quotas of the router stop nothing, and it may run one job at
-/// a time, which is what an operator gives accounts that share an installation.
-const ATTACKER: &[&str] = &[
-    "--calls",
-    "100000",
-    "--spend",
-    "1000000000",
-    "--concurrent-jobs",
-    "1",
-];
+/// What the account that attacks may do beyond the defaults: its quotas of the router stop nothing.
+const ATTACKER: &[&str] = &["--calls", "100000", "--spend", "1000000000"];
 
 /// What to measure, and how long.
 #[derive(Debug, Args)]
@@ -186,6 +178,8 @@ impl Bench {
             "--require-credentials",
             "--log-level",
             "warn",
+            "--job-slots",
+            &JOB_SLOTS.to_string(),
             "--catalog",
             &catalog,
             "--relocate-partners",

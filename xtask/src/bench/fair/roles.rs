@@ -39,6 +39,9 @@ pub(super) enum Role {
 /// The largest body of JSON that a server takes unless it is set otherwise.
 const JSON_BYTES: usize = 16 << 20;
 
+/// Jobs of one account that the server runs at once.
+pub(super) const JOB_SLOTS: usize = 2;
+
 /// The steps of the neighbour's work, as reports name them.
 pub(super) const STEPS: [&str; 6] = ["job", "upload", "download", "poll", "call", "health"];
 
@@ -114,14 +117,11 @@ pub fn main(out: &mut dyn Write) -> io::Result<bool> {
                 key,
                 penniless,
                 json_bytes: JSON_BYTES,
+                job_slots: JOB_SLOTS,
             };
-            let mut running = Vec::new();
-            for attack in Attack::ALL
-                .iter()
-                .filter(|it| names.iter().any(|name| name == it.name()))
-            {
-                running.push(runtime.block_on(attack.begin(&target))?);
-            }
+            let named = |attack: &Attack| names.iter().any(|name| name == attack.name());
+            let attacks: Vec<Attack> = Attack::ALL.iter().copied().filter(named).collect();
+            let mut running = runtime.block_on(Attack::begin_all(&attacks, &target))?;
             say(out, "ready")?;
             for line in lines {
                 line?;
