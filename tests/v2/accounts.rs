@@ -9,19 +9,19 @@ use tempfile::TempDir;
 use super::tiny_graph;
 
 /// A server that lets nobody in without a credential, over a directory of its own.
-async fn closed() -> (TempDir, Server) {
+pub(super) async fn closed() -> (TempDir, Server) {
     let data = tempfile::tempdir().unwrap();
     let server = start(data.path()).await;
     (data, server)
 }
 
-async fn start(data: &Path) -> Server {
+pub(super) async fn start(data: &Path) -> Server {
     let flags = ["--require-credentials"];
     Server::start_with(data, flags).await.unwrap()
 }
 
 /// A command that succeeds; its standard output.
-async fn run(data: &Path, line: &str) -> String {
+pub(super) async fn run(data: &Path, line: &str) -> String {
     let done = operate(data, line.split(' ')).await;
     assert_eq!(done.code, 0, "{line}: {}", done.stderr);
     done.stdout
@@ -36,7 +36,7 @@ async fn fails(data: &Path, line: &str) -> Operated {
 }
 
 /// A new account and a key of it.
-async fn account(data: &Path, id: &str) -> String {
+pub(super) async fn account(data: &Path, id: &str) -> String {
     run(data, &format!("account add {id}")).await;
     key(data, id).await
 }
@@ -52,7 +52,7 @@ async fn key(data: &Path, account: &str) -> String {
     key
 }
 
-async fn send(server: &Server, key: &str, request: Request) -> Answer {
+pub(super) async fn send(server: &Server, key: &str, request: Request) -> Answer {
     let request = request.header("Authorization", &format!("Bearer {key}"));
     server.send(&request).await.unwrap()
 }
@@ -61,12 +61,12 @@ async fn jobs_status(server: &Server, key: &str) -> u16 {
     send(server, key, Request::get("/api/v2/jobs")).await.status
 }
 
-async fn submit(server: &Server, key: &str, workflow: Value) -> Answer {
+pub(super) async fn submit(server: &Server, key: &str, workflow: Value) -> Answer {
     let body = json!({ "workflow": workflow });
     send(server, key, Request::post_json("/api/v2/jobs", &body)).await
 }
 
-async fn upload(server: &Server, key: &str, path: &str, bytes: &str) -> Answer {
+pub(super) async fn upload(server: &Server, key: &str, path: &str, bytes: &str) -> Answer {
     let form = Form::new()
         .field("content_type", "text/plain")
         .field("file_path", path)

@@ -9,6 +9,7 @@ mod durability;
 mod engine;
 mod expressions;
 mod jobs;
+mod quota;
 mod refusals;
 mod uploads;
 
