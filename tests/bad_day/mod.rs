@@ -1,4 +1,7 @@
-//! An operator's bad day: rows that are gone, a clock that is wrong. Nothing is deleted for it.
+//! An operator's bad day: rows that are gone, a clock that is wrong, bytes that changed. Nothing is deleted for it, and nothing
+//! wrong is given out.
+
+mod blobs;
 
 use std::fs;
 use std::path::{Path, PathBuf};

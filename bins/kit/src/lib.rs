@@ -12,6 +12,7 @@ pub mod logging;
 pub mod machine;
 pub mod metrics;
 pub mod program;
+pub mod scrub;
 pub mod signals;
 pub mod sweeps;
 pub mod threads;

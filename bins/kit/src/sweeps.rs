@@ -157,11 +157,11 @@ impl Notes {
         self.entries().values().cloned().collect()
     }
 
-    fn set(&self, about: &'static str, text: String) {
+    pub(crate) fn set(&self, about: &'static str, text: String) {
         self.entries().insert(about, text);
     }
 
-    fn clear(&self, about: &'static str) {
+    pub(crate) fn clear(&self, about: &'static str) {
         self.entries().remove(about);
     }
 

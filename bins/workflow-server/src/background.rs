@@ -1,4 +1,5 @@
-//! The loops of an installation as tasks: one per job slot, one for the leases, one that sweeps.
+//! The loops of an installation as tasks: one per job slot, one for the leases, one that sweeps, one that compares
+//! stored bytes with their hashes.
 //!
 //! A loop that panics is a bug that must not cost the server a slot: it is logged and the loop starts again. What a slot had
 //! at hand by then is claimed anew once its lease is over.
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use workflow_core::Worker;
 
 use crate::maintenance::Maintenance;
+use crate::scrub::Scrub;
 
 /// What is to be kept going.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Loops {
     pub(crate) slots: u32,
     /// Sweeps.
     pub(crate) maintenance: Maintenance,
+    /// Compares.
+    pub(crate) scrub: Scrub,
     /// What is said goodbye to.
     pub(crate) sockets: Sockets,
 }
@@ -65,6 +69,7 @@ impl Background {
             worker,
             slots,
             maintenance,
+            scrub,
             sockets: _,
         } = loops;
         for _ in 0..slots {
@@ -84,6 +89,11 @@ impl Background {
         self.keepers.spawn(kept_going("maintenance", move || {
             let (maintenance, stop) = (maintenance.clone(), stop.clone());
             async move { maintenance.run(&stop).await }
+        }));
+        let (scrub, stop) = (Arc::new(scrub), self.stop.clone());
+        self.keepers.spawn(kept_going("scrub", move || {
+            let (scrub, stop) = (scrub.clone(), stop.clone());
+            async move { scrub.run(&stop).await }
         }));
         self
     }

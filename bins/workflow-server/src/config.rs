@@ -47,6 +47,8 @@ pub struct WorkflowLimits {
     pub sweep_grace: SignedDuration,
     /// The pause between two sweeps.
     pub sweep_interval: time::Duration,
+    /// The time in which every blob is compared with its hash once.
+    pub scrub_interval: SignedDuration,
     /// Jobs of one account that may wait.
     pub queue_per_account: u32,
     /// Jobs that may wait in all.
@@ -126,6 +128,12 @@ const WORKFLOW_KEYS: &[Key] = &[
         "TIME",
         "24h",
         "How long bytes are kept that nothing refers to any more, or not yet",
+    ),
+    key(
+        "scrub_interval",
+        "TIME",
+        "20h",
+        "The time in which all stored bytes are compared with their hashes once",
     ),
     key(
         "queue_per_account",
@@ -307,6 +315,7 @@ impl WorkflowLimits {
         let link_lifetime = span("link_lifetime")?;
         let queue_limit = span("queue_limit")?;
         let sweep_grace = span("sweep_grace")?;
+        let scrub_interval = span("scrub_interval")?;
         let SizeBound(stored_bytes) = settings.read("stored_bytes_per_account")?;
         let RateWindows(submissions) = settings.read("submissions_per_account")?;
         Ok(Self {
@@ -322,6 +331,7 @@ impl WorkflowLimits {
             link_lifetime,
             sweep_grace,
             sweep_interval,
+            scrub_interval,
             queue_per_account,
             queue_total,
             streams_per_account,

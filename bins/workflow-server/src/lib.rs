@@ -12,6 +12,7 @@ mod background;
 mod config;
 mod maintenance;
 mod metrics;
+mod scrub;
 mod stack;
 mod timer;
 

@@ -15,6 +15,7 @@ use identity::Sessions;
 use kit::admin::AdminPorts;
 use kit::installation::{self, Keeps};
 use kit::metrics::Metrics;
+use kit::scrub::BlobHealth;
 use kit::sweeps::Sweeps;
 use kit::threads::LargeWork;
 use store_local::{DatabaseError, OpenError, Store};
@@ -31,6 +32,7 @@ use crate::background::{Background, Loops};
 use crate::config::WorkflowLimits;
 use crate::maintenance::Maintenance;
 use crate::metrics::{CountingFeed, JobMetrics};
+use crate::scrub::Scrub;
 use crate::timer::{TokioThreads, TokioTimer};
 
 /// How long a claim counts without being renewed; a worker that is lost is noticed after that.
@@ -57,6 +59,7 @@ pub struct Stack {
     pub timer: Arc<dyn Timer>,
     store: Store,
     sweeps: Sweeps,
+    health: BlobHealth,
     ports: JobPorts,
     pace: Arc<Pace>,
     metrics: JobMetrics,
@@ -141,6 +144,7 @@ impl Stack {
         let engine: Arc<dyn Engine> = Arc::new(native.clone());
 
         let sweeps = Sweeps::register(Arc::new(store.records()), metrics);
+        let health = BlobHealth::register(sweeps.notes(), metrics);
         let metrics = JobMetrics::register(metrics);
         let rows = Arc::new(store.jobs());
         let ports = JobPorts {
@@ -166,6 +170,7 @@ impl Stack {
             accounts: Arc::new(accounts),
             store,
             sweeps,
+            health,
             ports,
             pace,
             metrics,
@@ -200,10 +205,18 @@ impl Stack {
             timer: self.timer.clone(),
             interval: self.limits.sweep_interval,
         };
+        let scrub = Scrub {
+            blobs: self.assets.blobs().clone(),
+            states: Arc::new(self.store.records()),
+            health: self.health.clone(),
+            timer: self.timer.clone(),
+            interval: self.limits.scrub_interval,
+        };
         Background::start(Loops {
             worker: Arc::new(worker),
             slots: self.limits.slots(),
             maintenance,
+            scrub,
             sockets: self.sockets.clone(),
         })
     }
@@ -254,6 +267,8 @@ impl Stack {
             complaints.push(poisoned.to_string());
         }
         self.metrics.show_requests();
+        self.health
+            .show_damaged(self.assets.blobs().damaged().len());
         if let Some(bytes) = self.store.free_bytes() {
             self.metrics.set_free(bytes);
         }

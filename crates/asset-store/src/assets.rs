@@ -189,7 +189,8 @@ impl Assets {
     /// Makes a record over bytes that the account already has, or gives its record of the same name again.
     ///
     /// # Errors
-    /// [`AssetsError::BlobNotFound`] if the account has no live record over the hash, whatever others have.
+    /// [`AssetsError::BlobNotFound`] if the account has no live record over the hash, whatever others have, or if the bytes are known
+    /// to be damaged: an upload of them heals the blob, a record over them does not.
     pub async fn from_hash(
         &self,
         upload: Upload,
@@ -201,7 +202,9 @@ impl Assets {
             .find(&upload.account, &AssetQuery::Hash(hash), now)
             .await
             .map_err(records_failed)?;
-        let source = found.ok_or(AssetsError::BlobNotFound)?;
+        let source = found
+            .filter(|_| !self.is_damaged(&hash))
+            .ok_or(AssetsError::BlobNotFound)?;
         let upload = Upload {
             content_type: source.content_type,
             ..upload
@@ -225,7 +228,11 @@ impl Assets {
             .find(account, &AssetQuery::Hash(hash), now)
             .await
             .map_err(records_failed)?;
-        Ok(found.is_some())
+        Ok(found.is_some() && !self.is_damaged(&hash))
+    }
+
+    fn is_damaged(&self, hash: &BlobHash) -> bool {
+        self.blobs.damaged().contains(hash)
     }
 
     /// A record by id.
@@ -278,7 +285,7 @@ impl Assets {
     /// Opens part of a blob.
     ///
     /// # Errors
-    /// [`AssetsError::NotFound`] when the bytes are gone.
+    /// [`AssetsError::NotFound`] when the bytes are gone, [`AssetsError::Damaged`] when they are not those of the hash.
     pub async fn open(
         &self,
         hash: &BlobHash,
@@ -289,6 +296,7 @@ impl Assets {
             .await
             .map_err(|error| match error {
                 BlobError::Absent => AssetsError::NotFound,
+                BlobError::Damaged(hash) => AssetsError::Damaged(hash),
                 error @ (BlobError::Full(_) | BlobError::Io(_)) => store_failed(error),
             })
     }

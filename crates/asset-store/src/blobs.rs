@@ -6,9 +6,15 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{BlobHash, BoxError};
+
+/// How long a blob that was compared with its hash is taken for whole when only a part of it is read.
+pub const VERIFIED_FOR: SignedDuration = SignedDuration::from_hours(24);
+
+/// Most blobs that a store remembers as damaged. One that has more needs another disk, not a longer list.
+pub const MOST_DAMAGED: usize = 10_000;
 
 /// A blob as it lies in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +45,11 @@ pub enum BlobError {
     /// Reading or writing failed.
     #[error("the blob store failed")]
     Io(#[source] BoxError),
+    /// The stored bytes are not those of this hash: they changed in the store. Putting the right ones heals the blob.
+    #[error(
+        "the stored bytes of {0} are damaged; upload them again, or restore them from a backup"
+    )]
+    Damaged(BlobHash),
 }
 
 /// Which room a blob may take.
@@ -56,6 +67,13 @@ pub enum Room {
 /// never change; with [`BlobWriter::commit_with_rows`] the rows that name it bring its durability. Putting bytes that are there already is no error and costs no room. A store knows of no asset: who may
 /// read what is decided above it. It may keep room back, and then refuses ([`BlobError::Full`]) those whose bytes can come
 /// later before it refuses those who are at work.
+///
+/// What a store gives out it has compared with the hash. The stream of a whole blob compares as it goes and ends with
+/// [`BlobError::Damaged`] in place of its last bytes, so that a damaged blob is never read to its end; a part is given out only
+/// if the whole was compared at most [`VERIFIED_FOR`] ago. A blob that was found damaged is refused from then on, until a put
+/// of its bytes replaces it or [`BlobStore::verify`] finds it whole. Which blobs were found damaged each process knows for
+/// itself: a process that does not know yet finds out before it gives out anything whole. A put of bytes that are there already
+/// compares what is there, and replaces it if it is damaged.
 #[async_trait]
 pub trait BlobStore: Send + Sync + 'static {
     /// Begins a blob whose bytes are still to come, and may take this room.
@@ -67,7 +85,18 @@ pub trait BlobStore: Send + Sync + 'static {
     /// for this one: its stream then ends with [`BlobError::Absent`].
     async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError>;
 
-    /// The size of a blob, or `None`. A blob that this answers for is left alone by [`BlobStore::delete`] for another grace
+    /// Compares a blob with its hash, read anew from where it is kept. Each item is how many bytes were read since the one before;
+    /// the stream ends after the last of a whole blob, and with [`BlobError::Damaged`] otherwise. Nothing is read that is not asked
+    /// for, so the caller sets the pace. [`BlobError::Absent`] when the blob is not there.
+    async fn verify(
+        &self,
+        hash: &BlobHash,
+    ) -> Result<BoxStream<'static, Result<u64, BlobError>>, BlobError>;
+
+    /// Blobs that this process knows to be damaged, in the order of their hashes, at most [`MOST_DAMAGED`].
+    fn damaged(&self) -> Vec<BlobHash>;
+
+    /// The size of a blob that is not known to be damaged, or `None`. A blob that this answers for is left alone by [`BlobStore::delete`] for another grace
     /// period, so that a record may be made over it.
     async fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError>;
 
@@ -99,7 +128,7 @@ pub trait BlobWriter: Send {
 /// Reads a whole blob into memory.
 ///
 /// # Errors
-/// [`BlobError::Absent`] if it is not there, and whatever the store reports while reading.
+/// [`BlobError::Absent`] if it is not there, [`BlobError::Damaged`] if its bytes are not those of its hash, and whatever the store reports while reading.
 pub async fn read_all(blobs: &dyn BlobStore, blob: &Blob) -> Result<Bytes, BlobError> {
     let mut reader = blobs.open(&blob.hash, 0..blob.size_bytes).await?;
     let Some(first) = reader.bytes.next().await.transpose()? else {

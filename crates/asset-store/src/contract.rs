@@ -1,9 +1,10 @@
 //! What every asset store must answer, written once and run on each.
 //!
-//! A store's tests call [`blob_store`] and [`asset_records`]; each runs every rule on a fresh store, so that no store can
-//! leave one out. A broken rule panics at the assertion that states it.
+//! A store's tests call [`blob_store`], [`asset_records`] and the others; each runs every rule on a fresh store, so that no
+//! store can leave one out. A broken rule panics at the assertion that states it.
 
 mod blobs;
+mod damage;
 mod records;
 mod sweeps;
 
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 pub use blobs::blob_store;
+pub use damage::{Damage, damaged_blobs, scrub_states};
 pub use records::{asset_records, file_names};
 pub use sweeps::sweeps;
 

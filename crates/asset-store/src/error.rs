@@ -34,6 +34,9 @@ pub enum AssetsError {
         /// Most bytes that the account may have stored.
         limit_bytes: u64,
     },
+    /// The bytes in the store are not those of this hash any more. Uploading the right ones heals them.
+    #[error("the stored bytes of {0} are damaged")]
+    Damaged(BlobHash),
     /// A port failed.
     #[error("the asset store failed")]
     Store(#[source] BoxError),

@@ -10,20 +10,25 @@ mod blobs;
 mod error;
 mod hash;
 mod hold;
+mod integrity;
 mod link;
 mod memory;
 mod records;
 mod retention;
+mod scrub;
 mod sweep;
 
 pub mod contract;
 
 pub use asset::{Asset, AssetId, FilePath, InvalidFilePath};
 pub use assets::{Assets, Created, SweepReport, Upload};
-pub use blobs::{Blob, BlobError, BlobReader, BlobStore, BlobWriter, Room, read_all};
+pub use blobs::{
+    Blob, BlobError, BlobReader, BlobStore, BlobWriter, MOST_DAMAGED, Room, VERIFIED_FOR, read_all,
+};
 pub use error::{AssetsError, BoxError};
 pub use hash::{BlobHash, InvalidHash};
 pub use hold::Hold;
+pub use integrity::BlobIntegrity;
 pub use link::{InvalidLink, Link, LinkKeys};
 pub use memory::{MemoryBlobs, MemoryRecords, RecordRows};
 pub use records::{
@@ -31,6 +36,7 @@ pub use records::{
     RecordsError, Removal,
 };
 pub use retention::Retention;
+pub use scrub::{ScrubNext, ScrubPace, ScrubState, ScrubStates};
 pub use sweep::{
     Admission, HOLD, PLAUSIBLE_JUMP, ReleasedBlobs, SweepName, SweepState, SweepStates,
 };

@@ -12,12 +12,23 @@ pub use records::{MemoryRecords, RecordRows};
 mod tests {
     use std::sync::Arc;
 
+    use bytes::Bytes;
+
     use super::*;
-    use crate::contract;
+    use crate::{BlobHash, contract};
 
     #[tokio::test]
     async fn memory_blobs_keep_the_contract() {
         contract::blob_store(|clock| Arc::new(MemoryBlobs::new(move || clock.now()))).await;
+        contract::damaged_blobs(|clock| {
+            let blobs = MemoryBlobs::new(move || clock.now());
+            let damaged = blobs.clone();
+            let damage = move |hash: &BlobHash, bytes: &[u8]| {
+                damaged.damage(hash, Bytes::copy_from_slice(bytes));
+            };
+            (Arc::new(blobs), Box::new(damage))
+        })
+        .await;
     }
 
     #[tokio::test]
@@ -29,5 +40,6 @@ mod tests {
         })
         .await;
         contract::sweeps(|| Arc::new(MemoryRecords::new())).await;
+        contract::scrub_states(&MemoryRecords::new()).await;
     }
 }

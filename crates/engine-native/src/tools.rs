@@ -117,6 +117,7 @@ impl NativeTools {
         let bytes = read_all(&*self.blobs, blob).await;
         bytes.map_err(|error| match error {
             BlobError::Absent => ImageToolsError::Absent,
+            BlobError::Damaged(_) => ImageToolsError::Damaged,
             BlobError::Full(source) | BlobError::Io(source) => ImageToolsError::Failed(source),
         })
     }

@@ -1,12 +1,14 @@
 //! Blobs as files, named by their hash.
 //!
 //! A blob's bytes are on the disk before its name is, and its name is before anybody is told. No name made of a caller's text
-//! is ever joined to a path.
+//! is ever joined to a path. What is given out was compared with its hash: a whole blob while it is read, a part of one at most a
+//! day before.
 
 pub(crate) mod journal;
 mod reader;
 mod shelves;
 mod temporary;
+mod verify;
 mod writer;
 
 use std::io;
@@ -15,8 +17,10 @@ use std::sync::Arc;
 
 use asset_store::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter, Room};
 use async_trait::async_trait;
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task;
 
 use crate::clock::Clock;
@@ -24,8 +28,9 @@ use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
 use journal::Entry;
-use reader::ReadAhead;
+use reader::{Opened, ReadAhead};
 use shelves::Shelves;
+use verify::{Compared, Comparison};
 use writer::FileWriter;
 
 pub(crate) use journal::Journal;
@@ -35,12 +40,18 @@ pub(crate) use temporary::TemporaryFile;
 /// their turn, in order. A blob whose next bytes are still to come has no turn, so a slow sender keeps nobody waiting.
 const WRITERS: usize = 64;
 
+/// How many blobs may be compared at once because a part of them is asked for. Those who ask for parts of the same blob wait for
+/// one comparison.
+const COMPARED_AT_ONCE: usize = 16;
+
 /// The blobs of a data directory. Clones share them.
 #[derive(Clone)]
 pub struct FileBlobs {
     shelves: Arc<Shelves>,
     turns: Arc<Semaphore>,
     read_ahead: ReadAhead,
+    /// By the first byte of the hashes.
+    comparing: Arc<[Mutex<()>; COMPARED_AT_ONCE]>,
 }
 
 impl FileBlobs {
@@ -57,6 +68,7 @@ impl FileBlobs {
             shelves: Arc::new(shelves),
             turns: Arc::new(Semaphore::new(WRITERS)),
             read_ahead: ReadAhead::new(),
+            comparing: Arc::default(),
         })
     }
 
@@ -65,6 +77,38 @@ impl FileBlobs {
         entries
             .iter()
             .try_for_each(|entry| self.shelves.restore(entry))
+    }
+
+    /// Compares a blob, unless somebody else just did.
+    async fn verify_once(&self, hash: &BlobHash, size_bytes: u64) -> Result<(), BlobError> {
+        let turn = usize::from(hash.as_bytes()[0]) % COMPARED_AT_ONCE;
+        let _turn = self.comparing[turn].lock().await;
+        let hash = *hash;
+        if self.shelves.was_verified(&Blob { hash, size_bytes }) {
+            return Ok(());
+        }
+        let pieces = self.verify(&hash).await?;
+        pieces.try_for_each(async |_| Ok(())).await
+    }
+
+    /// One step of a comparison: how many bytes it read, and the comparison unless it is over.
+    async fn step(
+        &self,
+        mut comparison: Comparison,
+    ) -> Result<(u64, Option<Comparison>), BlobError> {
+        self.on_disk(move |shelves| match comparison.step() {
+            Compared::Piece(bytes) => Ok((bytes, Some(comparison))),
+            Compared::End(bytes) => {
+                comparison.pass_cache();
+                shelves.conclude(&comparison, None)?;
+                Ok((bytes, None))
+            }
+            Compared::Unreadable(error) => {
+                shelves.conclude(&comparison, Some(&error))?;
+                Ok((0, None))
+            }
+        })
+        .await
     }
 
     /// Runs file operations on a thread that may wait for the disk.
@@ -87,8 +131,46 @@ impl BlobStore for FileBlobs {
     }
 
     async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError> {
-        let path = self.shelves.path(hash);
-        reader::open(path, range, self.read_ahead.clone()).await
+        let mut verified = false;
+        loop {
+            let (shelves, ahead) = (Arc::clone(&self.shelves), self.read_ahead.clone());
+            let (hash, range) = (*hash, range.clone());
+            let opening = move || reader::open(shelves, hash, range, verified, &ahead);
+            match joined(&mut task::spawn_blocking(opening)).await? {
+                Opened::Reading(reading) => return Ok(reading.into_reader(self.read_ahead.clone())),
+                // A file that changes its size all the time is none of this store's.
+                Opened::Unverified(_) if verified => return Err(BlobError::Absent),
+                Opened::Unverified(size) => self.verify_once(&hash, size).await?,
+            }
+            verified = true;
+        }
+    }
+
+    async fn verify(
+        &self,
+        hash: &BlobHash,
+    ) -> Result<BoxStream<'static, Result<u64, BlobError>>, BlobError> {
+        let hash = *hash;
+        let begun = self.on_disk(move |shelves| {
+            let comparison = shelves.compare(&hash)?;
+            comparison.pass_cache();
+            Ok(comparison)
+        });
+        let (comparison, blobs) = (begun.await?, self.clone());
+        let steps = stream::try_unfold(Some(comparison), move |left| {
+            let blobs = blobs.clone();
+            async move {
+                match left {
+                    Some(comparison) => blobs.step(comparison).await.map(Some),
+                    None => Ok(None),
+                }
+            }
+        });
+        Ok(steps.boxed())
+    }
+
+    fn damaged(&self) -> Vec<BlobHash> {
+        self.shelves.integrity().list_damaged()
     }
 
     async fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError> {

@@ -1,6 +1,7 @@
 //! The records of assets, over the rows.
 
 pub(crate) mod rows;
+mod scrub;
 mod sweeps;
 
 use accounts::AccountId;

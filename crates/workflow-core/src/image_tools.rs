@@ -79,6 +79,9 @@ pub enum ImageToolsError {
     /// The bytes are gone.
     #[error("the bytes of the picture are gone")]
     Absent,
+    /// The bytes in the store are not those that were put.
+    #[error("the bytes of the picture are damaged")]
+    Damaged,
     /// The bytes cannot be read now, or the tools failed.
     #[error("the picture could not be processed")]
     Failed(#[source] BoxError),

@@ -21,6 +21,9 @@ use crate::v2::errors::{ApiError, chain};
 /// What is sent for bytes of no known type.
 const UNKNOWN_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
+/// Why bytes are not sent that changed in the store, in every family.
+pub(crate) const DAMAGED: &str = "the stored bytes of this file are damaged; upload the file again, or submit the job again that made it";
+
 /// Bytes to be sent.
 #[derive(Debug)]
 pub(crate) struct Representation<'a> {
@@ -65,7 +68,10 @@ pub(crate) async fn serve(
     response
         .headers_mut()
         .insert(CONTENT_LENGTH, HeaderValue::from(sent_bytes));
-    if request.method != Method::HEAD {
+    if request.method == Method::HEAD {
+        // Nothing is read; what is known to be damaged is refused as GET would be.
+        assets.open(&shown.hash, 0..0).await?;
+    } else {
         let reader = assets.open(&shown.hash, range).await?;
         let bytes = reader.bytes.inspect_err(|error| {
             // The head is sent: all that is left is to break off, so that no part is taken for the whole.

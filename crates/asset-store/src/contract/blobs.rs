@@ -36,14 +36,14 @@ pub async fn blob_store(fresh: impl Fn(TestClock) -> Arc<dyn BlobStore>) {
 }
 
 /// Bytes that no chunk size divides and no two offsets of which look alike.
-fn pattern(length: u32) -> Vec<u8> {
+pub(super) fn pattern(length: u32) -> Vec<u8> {
     let words = (0..length.div_ceil(4)).map(|word| word.wrapping_mul(2_654_435_761));
     let mut bytes: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
     bytes.truncate(length as usize);
     bytes
 }
 
-async fn put(blobs: &dyn BlobStore, bytes: &[u8]) -> Blob {
+pub(super) async fn put(blobs: &dyn BlobStore, bytes: &[u8]) -> Blob {
     let (writer, finished) = finished(blobs, bytes).await;
     let committed = writer.commit().await.expect("a commit");
     assert_eq!(finished, committed);
@@ -55,7 +55,7 @@ async fn put(blobs: &dyn BlobStore, bytes: &[u8]) -> Blob {
     committed
 }
 
-async fn finished(blobs: &dyn BlobStore, bytes: &[u8]) -> (Box<dyn BlobWriter>, Blob) {
+pub(super) async fn finished(blobs: &dyn BlobStore, bytes: &[u8]) -> (Box<dyn BlobWriter>, Blob) {
     let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
     for chunk in bytes.chunks(100_003) {
         let chunk = Bytes::copy_from_slice(chunk);
@@ -65,7 +65,7 @@ async fn finished(blobs: &dyn BlobStore, bytes: &[u8]) -> (Box<dyn BlobWriter>, 
     (writer, finished)
 }
 
-async fn listed(blobs: &dyn BlobStore) -> Vec<Blob> {
+pub(super) async fn listed(blobs: &dyn BlobStore) -> Vec<Blob> {
     blobs.list(None, 100).await.expect("a list")
 }
 

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 
-use crate::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter, Room};
+use crate::{Blob, BlobError, BlobHash, BlobIntegrity, BlobReader, BlobStore, BlobWriter, Room};
 
 /// A blob store that forgets everything with the process. Clones share their blobs.
 #[derive(Clone)]
@@ -21,6 +22,8 @@ struct Inner {
     /// When a blob was last put or touched is told by this clock, as a store of files reads it from its disk.
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     blobs: Mutex<BTreeMap<BlobHash, Held>>,
+    /// Taken after the blobs where both are needed.
+    integrity: Mutex<BlobIntegrity>,
 }
 
 struct Held {
@@ -41,7 +44,15 @@ impl MemoryBlobs {
             inner: Arc::new(Inner {
                 clock: Box::new(clock),
                 blobs: Mutex::default(),
+                integrity: Mutex::default(),
             }),
+        }
+    }
+
+    /// Puts other bytes in the place of a blob's, as a failing disk does, for tests of what follows from it.
+    pub fn damage(&self, hash: &BlobHash, bytes: Bytes) {
+        if let Some(held) = self.inner.blobs().get_mut(hash) {
+            held.bytes = bytes;
         }
     }
 }
@@ -50,6 +61,25 @@ impl Inner {
     fn blobs(&self) -> MutexGuard<'_, BTreeMap<BlobHash, Held>> {
         // A panic while the map is held leaves it whole: every change is one insert or remove.
         self.blobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn integrity(&self) -> MutexGuard<'_, BlobIntegrity> {
+        self.integrity
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes of a blob, compared with their hash: in memory that costs too little to be remembered.
+    fn whole(&self, hash: &BlobHash) -> Result<Bytes, BlobError> {
+        let blobs = self.blobs();
+        let held = blobs.get(hash).ok_or(BlobError::Absent)?;
+        let mut integrity = self.integrity();
+        if BlobHash::of(&held.bytes) != *hash {
+            integrity.damaged(*hash);
+            return Err(BlobError::Damaged(*hash));
+        }
+        integrity.forget(hash);
+        Ok(held.bytes.clone())
     }
 }
 
@@ -63,22 +93,42 @@ impl BlobStore for MemoryBlobs {
     }
 
     async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError> {
-        let blobs = self.inner.blobs();
-        let held = blobs.get(hash).ok_or(BlobError::Absent)?;
+        if self.inner.integrity().is_damaged(hash) {
+            return Err(BlobError::Damaged(*hash));
+        }
+        let bytes = self.inner.whole(hash)?;
         let start = usize::try_from(range.start).map_err(|_| BlobError::Absent)?;
         let end = usize::try_from(range.end).map_err(|_| BlobError::Absent)?;
-        if start > end || end > held.bytes.len() {
+        if start > end || end > bytes.len() {
             return Err(BlobError::Absent);
         }
         Ok(BlobReader {
-            size_bytes: held.bytes.len() as u64,
-            bytes: stream::iter([Ok(held.bytes.slice(start..end))]).boxed(),
+            size_bytes: bytes.len() as u64,
+            bytes: stream::iter([Ok(bytes.slice(start..end))]).boxed(),
         })
+    }
+
+    async fn verify(
+        &self,
+        hash: &BlobHash,
+    ) -> Result<BoxStream<'static, Result<u64, BlobError>>, BlobError> {
+        let read = match self.inner.whole(hash) {
+            Err(BlobError::Absent) => return Err(BlobError::Absent),
+            compared => compared.map(|bytes| bytes.len() as u64),
+        };
+        Ok(stream::iter([read]).boxed())
+    }
+
+    fn damaged(&self) -> Vec<BlobHash> {
+        self.inner.integrity().list_damaged()
     }
 
     async fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError> {
         let now = (self.inner.clock)();
         let mut blobs = self.inner.blobs();
+        if self.inner.integrity().is_damaged(hash) {
+            return Ok(None);
+        }
         Ok(blobs.get_mut(hash).map(|held| {
             held.touched_at = held.touched_at.max(now);
             held.bytes.len() as u64
@@ -92,6 +142,7 @@ impl BlobStore for MemoryBlobs {
             .is_some_and(|held| held.touched_at >= untouched_since);
         if !in_use {
             blobs.remove(hash);
+            self.inner.integrity().forget(hash);
         }
         Ok(!in_use)
     }
@@ -131,9 +182,11 @@ impl BlobWriter for MemoryWriter {
         let blob = self.finish().await?;
         let touched_at = (self.inner.clock)();
         let bytes = self.bytes.freeze();
-        self.inner
-            .blobs()
-            .insert(blob.hash, Held { bytes, touched_at });
+        let mut blobs = self.inner.blobs();
+        // Whatever was there before, these are the right bytes.
+        blobs.insert(blob.hash, Held { bytes, touched_at });
+        self.inner.integrity().forget(&blob.hash);
+        drop(blobs);
         Ok(blob)
     }
 }

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     Admission, Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
     InsertOutcome, InsertRule, KeyClaim, RecordsError, ReleasedBlobs, Removal, Retention,
-    SweepName, SweepState, SweepStates,
+    ScrubState, ScrubStates, SweepName, SweepState, SweepStates,
 };
 
 /// A record store that forgets everything with the process. Clones share their records, so that another store in memory can
@@ -30,6 +30,7 @@ pub struct RecordRows {
     keys: HashMap<(AccountId, [u8; 32]), ClaimedKey>,
     released: HashSet<BlobHash>,
     sweeps: HashMap<SweepName, SweepState>,
+    scrub: ScrubState,
     made: u64,
     /// Bytes of records, and of what jobs keep beside them.
     stored: HashMap<AccountId, u64>,
@@ -378,6 +379,18 @@ impl SweepStates for MemoryRecords {
                 rows.sweeps.entry(sweep).or_default().confirmed = true;
             }
         });
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl ScrubStates for MemoryRecords {
+    async fn load_scrub(&self) -> Result<ScrubState, RecordsError> {
+        Ok(self.with(|rows| rows.scrub.clone()))
+    }
+
+    async fn save_scrub(&self, state: &ScrubState) -> Result<(), RecordsError> {
+        self.with(|rows| rows.scrub.clone_from(state));
         Ok(())
     }
 }

@@ -160,6 +160,10 @@ fn unreadable(file: &ResolvedFile, error: &BlobError) -> NodeError {
             "FileNotFoundError",
             format!("the file {name:?} is gone; upload it again"),
         ),
+        BlobError::Damaged(_) => NodeError::new(
+            "OSError",
+            format!("the file {name:?} is damaged in the store; upload it again"),
+        ),
         BlobError::Full(_) | BlobError::Io(_) => {
             tracing::error!(file.hash = %file.hash, error = ?error, "a file could not be read");
             NodeError::new(

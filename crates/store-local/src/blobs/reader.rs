@@ -1,6 +1,10 @@
 //! A blob on its way out.
 //!
-//! A small one is read at once. A large one goes out in chunks, with the next chunk being read while one is on its way; how
+//! A small one is read and compared with its hash at once, whatever part of it is asked for. A whole large one is hashed on its
+//! way, and its last chunk waits for the hash: a client never gets all of a damaged blob. A part of a large one goes out as it is
+//! if the blob was compared lately; if not, the caller has that done first.
+//!
+//! A large one goes out in chunks, with the next chunk being read while one is on its way; how
 //! many readers may hold such a second chunk, and the open file with it, is bounded. A reader beyond that holds nothing but
 //! the chunk that is on its way, and opens the file again for each chunk: that costs a few microseconds of each, and clients
 //! that do not take their bytes cannot use up the descriptors of the process. The sweep leaves blobs alone for hours after
@@ -9,19 +13,20 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use asset_store::{BlobError, BlobReader};
+use asset_store::{Blob, BlobError, BlobHash, BlobReader};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{self, JoinHandle};
 
+use super::shelves::Shelves;
 use super::{failed, joined};
 
 /// What is read at once, however the reader keeps up.
-const SMALL: u64 = 256 * 1024;
+pub(super) const SMALL: u64 = 256 * 1024;
 
 /// Bytes of one chunk: a stalled reader holds one, and its connection another.
 const CHUNK: u64 = 32 * 1024;
@@ -47,13 +52,25 @@ struct Small {
     _at_once: OwnedSemaphorePermit,
 }
 
-enum Opened {
+/// What came of opening a blob.
+pub(super) enum Opened {
+    Reading(Reading),
+    /// The blob, of this size, has to be compared with its hash first.
+    Unverified(u64),
+}
+
+/// A blob that is being read, and its size.
+pub(super) enum Reading {
     Small(u64, Bytes),
     Large(u64, Rest),
 }
 
 /// What is still to be read.
-struct Rest {
+pub(super) struct Rest {
+    shelves: Arc<Shelves>,
+    blob: Blob,
+    /// Of a whole blob: what was read until now.
+    hasher: Option<Box<blake3::Hasher>>,
     path: Arc<Path>,
     /// Open at `start` while a chunk is read or another one may be held.
     file: Option<File>,
@@ -101,47 +118,77 @@ impl ReadAhead {
     }
 }
 
-/// Opens `range` of the file at `path`.
-pub(super) async fn open(
-    path: PathBuf,
-    range: Range<u64>,
-    ahead: ReadAhead,
-) -> Result<BlobReader, BlobError> {
-    let held = ahead.clone();
-    let mut opened = task::spawn_blocking(move || open_file(path, range, &held));
-    let opened = joined(&mut opened).await?;
-    Ok(match opened {
-        Opened::Small(size_bytes, bytes) => BlobReader {
-            size_bytes,
-            bytes: stream::iter([Ok(bytes)]).boxed(),
-        },
-        Opened::Large(size_bytes, rest) => BlobReader {
-            size_bytes,
-            bytes: chunks(rest, ahead).boxed(),
-        },
-    })
+impl Reading {
+    pub(super) fn into_reader(self, ahead: ReadAhead) -> BlobReader {
+        match self {
+            Self::Small(size_bytes, bytes) => BlobReader {
+                size_bytes,
+                bytes: stream::iter([Ok(bytes)]).boxed(),
+            },
+            Self::Large(size_bytes, rest) => BlobReader {
+                size_bytes,
+                bytes: chunks(rest, ahead).boxed(),
+            },
+        }
+    }
 }
 
-fn open_file(path: PathBuf, range: Range<u64>, held: &ReadAhead) -> Result<Opened, BlobError> {
-    let file = open_at(&path, range.start)?;
-    let size = file.metadata().map_err(failed)?.len();
-    if range.start > range.end || range.end > size {
+/// Opens `range` of a blob, which was just `verified` or was not; may wait for the disk.
+pub(super) fn open(
+    shelves: Arc<Shelves>,
+    hash: BlobHash,
+    range: Range<u64>,
+    verified: bool,
+    held: &ReadAhead,
+) -> Result<Opened, BlobError> {
+    if shelves.integrity().is_damaged(&hash) {
+        return Err(BlobError::Damaged(hash));
+    }
+    let path = shelves.path(&hash);
+    let file = open_at(&path, 0)?;
+    let size_bytes = file.metadata().map_err(failed)?.len();
+    let blob = Blob { hash, size_bytes };
+    if range.start > range.end {
         return Err(BlobError::Absent);
     }
+    if range.end > size_bytes {
+        // Either the caller is wrong, or the blob has lost its end.
+        return match verified || shelves.was_verified(&blob) {
+            true => Err(BlobError::Absent),
+            false => Ok(Opened::Unverified(size_bytes)),
+        };
+    }
+    if range.is_empty() && size_bytes > 0 {
+        return Ok(Opened::Reading(Reading::Small(size_bytes, Bytes::new())));
+    }
     let mut rest = Rest {
+        shelves,
+        blob,
+        hasher: None,
         path: path.into(),
         file: Some(file),
-        start: range.start,
-        bytes: range.end - range.start,
+        start: 0,
+        bytes: size_bytes,
     };
-    let Some(permit) = held.at_once(rest.bytes) else {
-        return Ok(Opened::Large(size, rest));
-    };
-    let small = Small {
-        bytes: rest.take(SMALL)?,
-        _at_once: permit,
-    };
-    Ok(Opened::Small(size, Bytes::from_owner(small)))
+    if let Some(permit) = held.at_once(size_bytes) {
+        rest.hasher = Some(Box::default());
+        let small = Small {
+            bytes: rest.take(SMALL)?,
+            _at_once: permit,
+        };
+        // At most [`SMALL`].
+        let part = range.start as usize..range.end as usize;
+        let bytes = Bytes::from_owner(small).slice(part);
+        return Ok(Opened::Reading(Reading::Small(size_bytes, bytes)));
+    }
+    if range == (0..size_bytes) {
+        rest.hasher = Some(Box::default());
+    } else if verified || rest.shelves.was_verified(&blob) {
+        rest.seek(&range)?;
+    } else {
+        return Ok(Opened::Unverified(size_bytes));
+    }
+    Ok(Opened::Reading(Reading::Large(size_bytes, rest)))
 }
 
 fn open_at(path: &Path, start: u64) -> Result<File, BlobError> {
@@ -194,7 +241,16 @@ fn read(
 }
 
 impl Rest {
-    /// The next bytes, at most `limit` of them. The file stays open.
+    /// Goes to a part of the blob.
+    fn seek(&mut self, range: &Range<u64>) -> Result<(), BlobError> {
+        if let Some(mut file) = self.file.as_ref() {
+            file.seek(SeekFrom::Start(range.start)).map_err(failed)?;
+        }
+        (self.start, self.bytes) = (range.start, range.end - range.start);
+        Ok(())
+    }
+
+    /// The next bytes, at most `limit` of them; of a whole blob the last ones only if it is right. The file stays open.
     fn take(&mut self, limit: u64) -> Result<Vec<u8>, BlobError> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -203,13 +259,38 @@ impl Rest {
         let wanted = self.bytes.min(limit);
         let mut bytes = Vec::with_capacity(usize::try_from(wanted).unwrap_or(0));
         let read = (&file).take(wanted).read_to_end(&mut bytes);
-        if read.map_err(failed)? as u64 != wanted {
-            return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+        let read = read.and_then(|read| match read as u64 == wanted {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        });
+        if let Err(error) = read {
+            // What is wrong with the file others are to know, too.
+            let _ = self.shelves.confirm(&self.blob.hash);
+            return Err(failed(error));
         }
         self.file = Some(file);
         self.start += wanted;
         self.bytes -= wanted;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&bytes);
+            if self.bytes == 0 {
+                let found = BlobHash::from(hasher.finalize());
+                self.judge(found)?;
+            }
+        }
         Ok(bytes)
+    }
+
+    /// Refuses the last bytes of a blob of another hash.
+    fn judge(&self, found: BlobHash) -> Result<(), BlobError> {
+        let hash = self.blob.hash;
+        if found == hash {
+            self.shelves.note_read(&self.blob);
+            return Ok(());
+        }
+        // Once more: the file may have been replaced between two chunks, which is no damage. What was read is wrong anyhow.
+        self.shelves.confirm(&hash)?;
+        Err(BlobError::Damaged(hash))
     }
 }
 

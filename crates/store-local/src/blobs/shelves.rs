@@ -1,7 +1,8 @@
 //! Where blobs lie: `blobs/aa/bb/<64 hex>`, and who may change what there when.
 //!
 //! Everything that makes, renews or removes a name happens under the lock of its first byte. So a sweep cannot remove a blob
-//! that an upload has just met, and the look before a rename holds until the rename.
+//! that an upload has just met, and the look before a rename holds until the rename. Comparing a file with its hash takes too
+//! long for that: it happens before, and what it found counts for the file that it looked at and no other.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use asset_store::{Blob, BlobError, BlobHash, Room};
+use asset_store::{Blob, BlobError, BlobHash, BlobIntegrity, Room};
 use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::journal::{Entry, Journal};
 use super::temporary::TemporaryFile;
+use super::verify::FileId;
 use super::{failed, is_full};
 use crate::clock::Clock;
 use crate::directory::{Directory, if_there, sync_directory};
@@ -31,13 +33,15 @@ pub(super) struct Shelves {
     reserve: Reserve,
     journal: Journal,
     clock: Clock,
+    /// Taken after a shelf where both are needed.
+    pub(super) integrity: Mutex<BlobIntegrity>,
     /// By the first byte of the hashes.
     shelves: Vec<Mutex<Shelf>>,
 }
 
 /// What this process knows of one `aa/`. A process that was killed may have left names that the disk does not have yet.
 #[derive(Default)]
-struct Shelf {
+pub(super) struct Shelf {
     /// Whether this process made the folder and its name is not on the disk yet.
     nameless: bool,
     /// Whether every name in the folder is on the disk.
@@ -68,6 +72,7 @@ impl Shelves {
             reserve,
             journal,
             clock,
+            integrity: Mutex::default(),
             shelves: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
         })
     }
@@ -111,16 +116,18 @@ impl Shelves {
         })
     }
 
-    /// Gives durable bytes their name, unless the blob is there already; durable when this returns.
+    /// Gives durable bytes their name, unless the blob is there already and whole; durable when this returns.
     pub(super) fn put(&self, blob: &Blob, file: TemporaryFile) -> Result<(), BlobError> {
         self.check()?;
+        let damaged = self.find_damaged(&blob.hash)?;
         let mut shelf = self.shelf(&blob.hash);
-        if self.renew(&mut shelf, blob)? {
+        if self.renew(&mut shelf, blob, damaged)? {
             return Ok(());
         }
         self.make_folders(&mut shelf, &blob.hash).map_err(failed)?;
         file.place(&self.path(&blob.hash), self.now())
             .map_err(failed)?;
+        self.note_put(blob);
         self.sync_way(&mut shelf, &blob.hash)?;
         fail::fail_point!("blob-placed");
         Ok(())
@@ -132,10 +139,15 @@ impl Shelves {
         // Held to the end: whoever meets the file finds its bytes waiting for the very next transaction.
         let mut shelf = self.shelf(&blob.hash);
         let [_, second, ..] = *blob.hash.as_bytes();
-        match self.refresh(&blob.hash).map_err(failed)? {
-            Some(size) if size == blob.size_bytes && shelf.has(second) => return Ok(()),
-            Some(size) if size == blob.size_bytes => {}
-            Some(_) | None => self.place(&mut shelf, &blob.hash, &bytes).map_err(failed)?,
+        let there = self.refresh(&blob.hash).map_err(failed)?;
+        let is_whole = there.is_some_and(|there| there.len() == blob.size_bytes)
+            && self.holds(&blob.hash, &bytes);
+        if !is_whole {
+            self.place(&mut shelf, &blob.hash, &bytes).map_err(failed)?;
+        }
+        self.note_put(blob);
+        if is_whole && shelf.has(second) {
+            return Ok(());
         }
         self.journal.add(Entry {
             hash: blob.hash,
@@ -155,17 +167,22 @@ impl Shelves {
         self.place(&mut shelf, &entry.hash, &entry.bytes)
     }
 
-    /// If the blob is there already, makes it as durable and as fresh as if it had just been put.
+    /// If the blob is there already and whole, makes it as durable and as fresh as if it had just been put.
     pub(super) fn met(&self, blob: &Blob) -> Result<bool, BlobError> {
         self.check()?;
+        let damaged = self.find_damaged(&blob.hash)?;
         let mut shelf = self.shelf(&blob.hash);
-        self.renew(&mut shelf, blob)
+        self.renew(&mut shelf, blob, damaged)
     }
 
-    /// Renews the age of a blob and answers its size.
+    /// Renews the age of a blob that is not known to be damaged, and answers its size.
     pub(super) fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError> {
         let _shelf = self.shelf(hash);
-        self.refresh(hash).map_err(failed)
+        if self.integrity().is_damaged(hash) {
+            return Ok(None);
+        }
+        let there = self.refresh(hash).map_err(failed)?;
+        Ok(there.map(|there| there.len()))
     }
 
     /// Removes a blob that is older than `untouched_since`; whether it is gone now.
@@ -178,6 +195,7 @@ impl Shelves {
         let _shelf = self.shelf(hash);
         let path = self.path(hash);
         let Some(metadata) = if_there(fs::metadata(&path)).map_err(failed)? else {
+            self.integrity().forget(hash);
             return Ok(true);
         };
         let touched_at = metadata.modified().map_err(failed)?;
@@ -187,6 +205,7 @@ impl Shelves {
         // Not made durable: a blob that comes back with the power is swept again.
         fail::fail_point!("blob-delete");
         fs::remove_file(&path).map_err(failed)?;
+        self.integrity().forget(hash);
         Ok(true)
     }
 
@@ -211,7 +230,7 @@ impl Shelves {
         Ok(found)
     }
 
-    fn shelf(&self, hash: &BlobHash) -> MutexGuard<'_, Shelf> {
+    pub(super) fn shelf(&self, hash: &BlobHash) -> MutexGuard<'_, Shelf> {
         // A panic leaves at worst a folder that is synced once more than needed.
         self.shelves[usize::from(hash.as_bytes()[0])]
             .lock()
@@ -223,19 +242,27 @@ impl Shelves {
         self.root.join(hex(first)).join(hex(second))
     }
 
-    fn now(&self) -> SystemTime {
-        self.clock.now().into()
+    pub(super) fn timestamp(&self) -> Timestamp {
+        self.clock.now()
     }
 
-    /// Whether a whole blob of this hash is there; it is then fresh, and its name is on the disk.
-    fn renew(&self, shelf: &mut Shelf, blob: &Blob) -> Result<bool, BlobError> {
-        match self.refresh(&blob.hash).map_err(failed)? {
-            None => return Ok(false),
-            Some(size) if size != blob.size_bytes => {
-                tracing::warn!(hash = %blob.hash, size, "a damaged blob is replaced");
-                return Ok(false);
-            }
-            Some(_) => {}
+    fn now(&self) -> SystemTime {
+        self.timestamp().into()
+    }
+
+    /// Whether a blob of this hash is there in another file than the `damaged` one; it is then fresh, and its name is on the
+    /// disk.
+    fn renew(
+        &self,
+        shelf: &mut Shelf,
+        blob: &Blob,
+        damaged: Option<FileId>,
+    ) -> Result<bool, BlobError> {
+        let Some(there) = self.refresh(&blob.hash).map_err(failed)? else {
+            return Ok(false);
+        };
+        if damaged == Some(FileId::of(&there)) || there.len() != blob.size_bytes {
+            return Ok(false);
         }
         if !shelf.has(blob.hash.as_bytes()[1]) {
             self.sync_way(shelf, &blob.hash)?;
@@ -243,8 +270,8 @@ impl Shelves {
         Ok(true)
     }
 
-    /// Sets the age of a blob to now, never back, and answers its size.
-    fn refresh(&self, hash: &BlobHash) -> io::Result<Option<u64>> {
+    /// Sets the age of a blob to now, never back, and answers what its file is.
+    fn refresh(&self, hash: &BlobHash) -> io::Result<Option<fs::Metadata>> {
         let Some(file) = if_there(File::open(self.path(hash)))? else {
             return Ok(None);
         };
@@ -253,7 +280,7 @@ impl Shelves {
         if metadata.modified()? < now {
             file.set_modified(now)?;
         }
-        Ok(Some(metadata.len()))
+        Ok(Some(metadata))
     }
 
     /// Gives bytes their name, and nobody knows when the disk will have them.

@@ -75,6 +75,78 @@ async fn blobs_in_files_keep_the_contract() {
 }
 
 #[tokio::test]
+async fn damaged_blobs_in_files_keep_the_contract() {
+    let roots = Mutex::new(Vec::new());
+    contract::damaged_blobs(|clock: TestClock| {
+        let root = root();
+        let blobs = blobs_in(root.path(), Clock::new(move || clock.now()));
+        roots.lock().expect("no panic").push(root);
+        let shelves = Arc::clone(&blobs.shelves);
+        let damage = move |hash: &BlobHash, bytes: &[u8]| {
+            let path = shelves.path(hash);
+            let file = fs::metadata(&path).and_then(|there| there.modified());
+            let modified = file.expect("the file");
+            fs::write(&path, bytes).expect("the file");
+            // A disk that fails renews no time.
+            let file = fs::File::options().write(true).open(&path);
+            let kept = file.and_then(|file| file.set_modified(modified));
+            kept.expect("the file");
+        };
+        (Arc::new(blobs), Box::new(damage))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_process_before_damaged_is_found_before_a_part_is_given_out() {
+    let root = root();
+    let bytes = Bytes::from(vec![7; 3_000_000]);
+    let blob = put(&blobs(&root), &bytes).await;
+    let path = blobs(&root).shelves.path(&blob.hash);
+    let part = async || blobs(&root).open(&blob.hash, 10..20).await;
+    assert!(part().await.is_ok());
+    let mut damaged = bytes.to_vec();
+    damaged[2_000_000] = 8;
+    fs::write(path, damaged).expect("the file");
+    let refused = part().await;
+    assert!(matches!(refused, Err(BlobError::Damaged(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_comparison_of_a_file_that_was_replaced_condemns_nothing() {
+    let root = root();
+    let blobs = blobs(&root);
+    let bytes = Bytes::from(vec![7; 1_000]);
+    let blob = put(&blobs, &bytes).await;
+    fs::write(blobs.shelves.path(&blob.hash), "damaged").expect("the file");
+    let mut comparison = blobs.shelves.compare(&blob.hash).expect("it is there");
+    assert!(matches!(comparison.step(), Compared::End(7)));
+    put(&blobs, &bytes).await;
+    let concluded = blobs.shelves.conclude(&comparison, None);
+    assert!(concluded.is_ok(), "{concluded:?}");
+    assert_eq!(blobs.damaged(), []);
+    assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_damaged_and_replaced() {
+    let root = root();
+    let blobs = blobs(&root);
+    let bytes = Bytes::from_static(b"unreadable");
+    let blob = put(&blobs, &bytes).await;
+    let path = blobs.shelves.path(&blob.hash);
+    let comparison = blobs.shelves.compare(&blob.hash).expect("it is there");
+    let error = io::Error::from_raw_os_error(5);
+    let concluded = blobs.shelves.conclude(&comparison, Some(&error));
+    assert!(matches!(concluded, Err(BlobError::Damaged(_))));
+    let refused = read_all(&blobs, &blob).await;
+    assert!(matches!(refused, Err(BlobError::Damaged(_))), "{refused:?}");
+    fs::write(path, "otherbytes").expect("the file");
+    put(&blobs, &bytes).await;
+    assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
+}
+
+#[tokio::test]
 async fn a_blob_lies_under_the_first_bytes_of_its_hash() {
     let root = root();
     let blob = put(&blobs(&root), &Bytes::from_static(b"easel")).await;

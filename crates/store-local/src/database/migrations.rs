@@ -20,6 +20,7 @@ const AGGREGATES: &[(&str, &[&str])] = &[
         &[
             include_str!("../../migrations/blobs/0001.sql"),
             include_str!("../../migrations/blobs/0002.sql"),
+            include_str!("../../migrations/blobs/0003.sql"),
         ],
     ),
     (

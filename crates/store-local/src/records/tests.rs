@@ -54,6 +54,12 @@ async fn sweeps_in_rows_keep_the_contract() {
 }
 
 #[tokio::test]
+async fn the_scrub_in_rows_keeps_the_contract() {
+    let (_root, records) = records();
+    contract::scrub_states(&records).await;
+}
+
+#[tokio::test]
 async fn a_hold_outlives_the_process() {
     let (root, records) = records();
     let admit = async |records: &SqliteRecords, second| {

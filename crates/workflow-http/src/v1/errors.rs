@@ -10,12 +10,13 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper_kit::multipart::MultipartError;
 use hyper_kit::{Body, BodyError, NoUnits, NotWebSocket, Refusal, RoomError};
 use identity::IdentityError;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 use v1_compat::{InvalidView, PromptProblem, PromptRefusal, UserFilesError, validation_problem};
 use workflow_core::{GraphError, ImageToolsError, JobsError, Reference};
 
 use super::reply;
+use crate::content::DAMAGED;
 use crate::memory::IntakeError;
 use crate::uploads::TooManyUploads;
 use crate::v2::errors::chain;
@@ -202,6 +203,7 @@ impl ApiError {
                 | ImageToolsError::TooLarge(_)
                 | ImageToolsError::SizesDiffer { .. } => bad(error.to_string()),
                 ImageToolsError::Absent => not_found(),
+                ImageToolsError::Damaged => damaged(),
                 ImageToolsError::Failed(_) => fault(),
             },
             Self::Body(error) => of_body(error),
@@ -394,6 +396,7 @@ fn of_assets(error: &AssetsError) -> Answer {
             "STORAGE_QUOTA_EXCEEDED",
             over_quota(*limit_bytes),
         ),
+        AssetsError::Damaged(_) => damaged(),
         AssetsError::HashMismatch { .. } | AssetsError::KeyReused(_) | AssetsError::Store(_) => {
             fault()
         }
@@ -478,6 +481,10 @@ fn not_found() -> Answer {
     )
 }
 
+fn damaged() -> Answer {
+    plain(StatusCode::INTERNAL_SERVER_ERROR, FAULT, DAMAGED)
+}
+
 fn fault() -> Answer {
     plain(
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -489,12 +496,4 @@ fn fault() -> Answer {
 /// The message of a wrong field.
 pub(crate) fn field(name: &str, must: &str) -> ApiError {
     ApiError::Invalid(format!("`{name}` must be {must}"))
-}
-
-/// An object, or the error of a body that is none.
-pub(crate) fn object(value: Value) -> Result<Map<String, Value>, ApiError> {
-    if let Value::Object(fields) = value {
-        return Ok(fields);
-    }
-    Err(ApiError::Invalid("the body must be a JSON object".into()))
 }

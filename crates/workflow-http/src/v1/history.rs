@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use v1_compat::{JobRecord, Parts, history_entry, history_v2_entry, history_v2_item, prompt_id};
 use workflow_core::{JobId, JobsError};
 
-use super::errors::{ApiError, field, object};
+use super::errors::{ApiError, field};
 use super::listing::{Brief, Step, texts};
 use super::reply;
-use super::request::{Call, done, job_id};
+use super::request::{Call, done, job_id, object};
 
 /// Where it is kept what an account does not want to see; the routes of saved files do not reach it.
 pub(super) const HIDDEN: &str = ".easel/history.json";

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use v1_compat::{JobRecord, JobWord, Parts, job_detail, job_entry, prompt_id, status_word};
 use workflow_core::{JobCursor, OutputKind};
 
-use super::errors::{ApiError, field, object};
+use super::errors::{ApiError, field};
 use super::listing::{Brief, Step, texts};
 use super::reply;
-use super::request::{Call, job_id};
+use super::request::{Call, job_id, object};
 use crate::v2::cursor;
 
 /// Entries of a page that asks for no number of them, and most of any.

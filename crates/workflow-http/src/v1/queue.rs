@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use v1_compat::queue_item;
 use workflow_core::JobStatus;
 
-use super::errors::{ApiError, field, object};
+use super::errors::{ApiError, field};
 use super::listing::{Step, texts};
 use super::reply;
-use super::request::{Call, done};
+use super::request::{Call, done, object};
 
 /// Most ids that one request deletes.
 const MOST_DELETED: usize = 1000;

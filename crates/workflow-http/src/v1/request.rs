@@ -11,7 +11,7 @@ use hyper_kit::{Body, ConnectionInfo, OriginPolicy, Params};
 use identity::{Credential, IdentityError, Presented, presented};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 use v1_compat::job_of;
 use workflow_core::{JobId, JobView, JobsError};
@@ -258,4 +258,12 @@ pub(super) fn job_id(text: &str) -> Option<JobId> {
 /// A plain 200.
 pub(super) fn done() -> Response<Body> {
     reply::empty(http::StatusCode::OK)
+}
+
+/// An object, or the error of a body that is none.
+pub(super) fn object(value: Value) -> Result<Map<String, Value>, ApiError> {
+    if let Value::Object(fields) = value {
+        return Ok(fields);
+    }
+    Err(ApiError::Invalid("the body must be a JSON object".into()))
 }

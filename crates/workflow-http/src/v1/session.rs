@@ -10,7 +10,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::errors::{ApiError, field, object};
+use super::errors::{ApiError, field};
+use super::request::object;
 use super::{V1Service, reply};
 use crate::WorkflowService;
 use crate::memory::Memory;

@@ -4,9 +4,9 @@ use http::Response;
 use hyper_kit::Body;
 use serde_json::{Map, Value};
 
-use super::errors::{ApiError, field, object};
+use super::errors::{ApiError, field};
 use super::reply;
-use super::request::{Call, done};
+use super::request::{Call, done, object};
 
 /// Most bytes of a setting's name.
 const MOST_NAME: usize = 256;

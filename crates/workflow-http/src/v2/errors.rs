@@ -16,6 +16,7 @@ use workflow_core::{GraphError, JobStatus, JobsError};
 
 use super::problems;
 use super::wire::ErrorEnvelope;
+use crate::content::DAMAGED;
 use crate::memory::IntakeError;
 use crate::uploads::TooManyUploads;
 
@@ -299,6 +300,7 @@ fn of_assets(error: &AssetsError) -> Answer {
         ),
         AssetsError::KeyReused(id) => key_reused("asset_id", &id.to_string()),
         AssetsError::QuotaExceeded { limit_bytes } => over_quota(*limit_bytes),
+        AssetsError::Damaged(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, FAULT, DAMAGED),
         AssetsError::Store(_) => fault(),
     }
 }

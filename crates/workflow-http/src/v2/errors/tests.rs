@@ -38,6 +38,7 @@ fn samples() -> Vec<ApiError> {
         AssetsError::InUse.into(),
         AssetsError::KeyReused(AssetId(Uuid::nil())).into(),
         AssetsError::QuotaExceeded { limit_bytes: 7 }.into(),
+        AssetsError::Damaged(hash).into(),
         AssetsError::Store("a path".into()).into(),
         JobsError::Graph(GraphError::NotAnObject).into(),
         JobsError::Graph(GraphError::UiFormat).into(),
