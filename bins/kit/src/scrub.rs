@@ -24,7 +24,7 @@ pub struct BlobHealth {
 }
 
 impl BlobHealth {
-    /// Registers the metrics; what an operator has to know is told among `notes`.
+    /// Registers the metrics. The operator finds damage among `notes`.
     #[must_use]
     pub fn register(notes: Notes, metrics: &mut Metrics) -> Self {
         let health = Self {

@@ -57,7 +57,7 @@ pub struct WorkflowLimits {
     pub streams_per_account: u32,
     /// Jobs of one account that run at once; one more slot is for the others.
     pub job_slots: u32,
-    /// Threads that run nodes, for all jobs together.
+    /// Threads that run nodes of one account; one more is for the others.
     pub threads: u32,
     /// Bytes of results that are kept for later jobs.
     pub cache_bytes: u64,

@@ -1,8 +1,8 @@
 //! Which blobs were compared with their hashes, and which were found damaged: what a store needs to know before it gives out
 //! a part of one.
 //!
-//! Both are bounded. A blob that was forgotten is compared once more, and a damaged one beyond the bound is found again by
-//! whoever reads it, so nothing wrong is given out because something was forgotten.
+//! Both are bounded, and forgetting is safe: a blob that was forgotten is compared once more, and a damaged one beyond the bound
+//! is found again when it is read.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -79,7 +79,7 @@ impl FileBlobs {
             .try_for_each(|entry| self.shelves.restore(entry))
     }
 
-    /// Compares a blob, unless somebody else just did.
+    /// Compares a blob, unless another caller has just done so.
     async fn verify_once(&self, hash: &BlobHash, size_bytes: u64) -> Result<(), BlobError> {
         let turn = usize::from(hash.as_bytes()[0]) % COMPARED_AT_ONCE;
         let _turn = self.comparing[turn].lock().await;

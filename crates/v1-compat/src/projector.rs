@@ -19,7 +19,7 @@ const HANDS_PICTURES_OVER: &str = "SaveImageWebsocket";
 /// How long a job waits before its client is told so. A slot that is free takes a job in a few milliseconds.
 const WAITS_UNTOLD: SignedDuration = SignedDuration::from_secs(5);
 
-/// US cents below which a client is told what is left: a few generations of most partners.
+/// Credits below this many US cents are low. It pays for a few generations of most partners.
 const LOW_CREDITS_CENTS: i64 = 100;
 
 /// The view of one socket.

@@ -1,4 +1,4 @@
-//! What a call gets, as clients are told of it when it fails: shapes in place of samples, long texts shortened.
+//! The inputs of a call, as clients see them when it fails: shapes in place of samples, long texts shortened.
 //!
 //! Taken down before every call, because a node may take its arguments: so nothing here is written out, copied or kept alive
 //! beyond small values before it is asked for.
@@ -25,10 +25,10 @@ enum Sketch {
     Type(Box<str>),
 }
 
-/// Items of a list that are told.
+/// Most items of a list.
 const MOST_ITEMS: usize = 64;
 
-/// Characters of a text that are told.
+/// Most characters of a text.
 const MOST_CHARACTERS: usize = 1024;
 
 /// Bytes in all, about; inputs after that are left out.

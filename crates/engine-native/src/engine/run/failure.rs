@@ -7,7 +7,7 @@ use super::Run;
 use crate::NodeError;
 use crate::engine::got::Got;
 
-/// A failure that is told when its node has its turn.
+/// A failure. Clients hear of it when its node has its turn.
 pub(super) struct Failure {
     pub(super) error: JobError,
     /// What the failing call got, by input.
