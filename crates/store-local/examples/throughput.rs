@@ -302,7 +302,7 @@ async fn run(store: &Store) {
         classes: NodeCatalog::new([]),
         lease: Duration::from_secs(30),
         waiting: std::collections::HashMap::new(),
-        account_slots: u32::MAX,
+        full: std::collections::HashSet::new(),
     };
     let claim = jobs.claim(&request, now).await.expect("an answer");
     let job = claim.expect("a job is next").job;

@@ -8,7 +8,7 @@ mod lists;
 mod queue;
 mod submit;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -199,7 +199,7 @@ fn request(n: u128) -> ClaimRequest {
         classes: NodeCatalog::new([known]),
         lease: Duration::from_secs(30),
         waiting: HashMap::new(),
-        account_slots: u32::MAX,
+        full: HashSet::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The port to the queue: who runs what, and for how long they may go on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +21,9 @@ pub struct ClaimRequest {
     pub lease: Duration,
     /// The worker's runs that merely wait for somebody else, by account.
     pub waiting: HashMap<AccountId, u32>,
-    /// Most runs of one account that may compute at once, whatever room it has: others are to find a slot.
-    pub account_slots: u32,
+    /// Accounts whose runs compute in as many of the worker's slots as one account may have, whatever room they have: others
+    /// are to find a slot.
+    pub full: HashSet<AccountId>,
 }
 
 /// How many jobs of an account may merely wait for somebody else before they take its room, so that it leaves some to others.
@@ -34,7 +35,7 @@ impl ClaimRequest {
     pub fn has_room(&self, account: &AccountId, running: u32, account_room: u32) -> bool {
         let waiting = self.waiting.get(account).copied().unwrap_or(0);
         running.saturating_sub(waiting.min(MOST_WAITING)) < account_room
-            && running.saturating_sub(waiting) < self.account_slots
+            && !self.full.contains(account)
     }
 }
 

@@ -57,6 +57,12 @@ impl Seat {
         place.is_some_and(|place| place.held().seat.is_none())
     }
 
+    /// Whether it is taken, so that its run may compute.
+    pub(crate) fn is_taken(&self) -> bool {
+        let place = self.0.as_ref();
+        place.is_some_and(|place| place.held().seat.is_some())
+    }
+
     /// Waits for a seat, in the order in which the runs of its account ask. Completes at once for a run that has one.
     /// Cancel-safe.
     pub async fn take(&self) {

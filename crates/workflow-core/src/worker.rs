@@ -7,7 +7,7 @@
 mod run;
 mod sink;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -208,6 +208,18 @@ impl Worker {
         waiting
     }
 
+    /// Accounts whose runs compute in all slots that one account may have.
+    fn full(&self) -> HashSet<AccountId> {
+        let mut computing: HashMap<AccountId, usize> = HashMap::new();
+        for running in self.registry().values() {
+            if running.seat.is_taken() {
+                *computing.entry(running.account.clone()).or_default() += 1;
+            }
+        }
+        computing.retain(|_, runs| *runs >= self.config.account_slots);
+        computing.into_keys().collect()
+    }
+
     /// How many jobs run now.
     #[must_use]
     pub fn running(&self) -> usize {
@@ -231,7 +243,7 @@ impl Worker {
             },
             lease: self.config.lease,
             waiting: self.waiting(),
-            account_slots: u32::try_from(self.config.account_slots).unwrap_or(u32::MAX),
+            full: self.full(),
         };
         self.ports.queue.claim(&request, self.timer.now()).await
     }

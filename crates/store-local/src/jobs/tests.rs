@@ -85,7 +85,7 @@ async fn claim(jobs: &SqliteJobs, now: Timestamp) -> workflow_core::Claim {
         classes: NodeCatalog::new([]),
         lease: std::time::Duration::from_secs(30),
         waiting: std::collections::HashMap::new(),
-        account_slots: u32::MAX,
+        full: std::collections::HashSet::new(),
     };
     let claim = jobs.claim(&request, now).await.expect("an answer");
     claim.expect("a job is next")

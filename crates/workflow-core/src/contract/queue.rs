@@ -115,20 +115,24 @@ async fn an_account_leaves_a_slot_to_others(stores: Stores) {
         job.body.placement.account_room = u32::MAX;
         submit(&stores, job).await;
     }
-    let claimed = async |waiting: u32| {
+    let claimed = async |full: &[&str]| {
         let request = ClaimRequest {
-            waiting: HashMap::from([(account("a"), waiting)]),
-            account_slots: 1,
+            full: full.iter().map(|name| account(name)).collect(),
             ..request(1)
         };
         let claimed = stores.queue.claim(&request, at(10)).await;
         let claimed = claimed.expect("the queue answers");
         claimed.map(|claim| claim.job.account.to_string())
     };
-    assert_eq!(claimed(0).await.as_deref(), Some("a"));
-    assert_eq!(claimed(0).await.as_deref(), Some("b"), "whatever its room");
-    assert_eq!(claimed(0).await, None);
-    assert_eq!(claimed(1).await.as_deref(), Some("a"), "the first waits");
+    assert_eq!(claimed(&[]).await.as_deref(), Some("a"));
+    let next = claimed(&["a"]).await;
+    assert_eq!(next.as_deref(), Some("b"), "whatever its room");
+    assert_eq!(claimed(&["a"]).await, None);
+    assert_eq!(
+        claimed(&["b"]).await.as_deref(),
+        Some("a"),
+        "a slot is free"
+    );
 }
 
 async fn a_job_that_needs_another_class_is_left(stores: Stores) {

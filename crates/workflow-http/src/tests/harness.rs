@@ -328,7 +328,7 @@ impl Rig {
             classes: catalog(),
             lease: Duration::from_secs(30),
             waiting: std::collections::HashMap::new(),
-            account_slots: u32::MAX,
+            full: std::collections::HashSet::new(),
         };
         let claim = self.jobs.claim(&request, self.clock.now()).await;
         let claim = claim.expect("memory answers").expect("a job waits");

@@ -154,7 +154,7 @@ async fn answer<S: JobStore + JobQueue>(
                 classes,
                 lease,
                 waiting: std::collections::HashMap::new(),
-                account_slots: u32::MAX,
+                full: std::collections::HashSet::new(),
             };
             format!("{:?}", store.claim(&request, now).await)
         }
