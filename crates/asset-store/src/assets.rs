@@ -202,9 +202,10 @@ impl Assets {
             .find(&upload.account, &AssetQuery::Hash(hash), now)
             .await
             .map_err(records_failed)?;
-        let source = found
-            .filter(|_| !self.is_damaged(&hash))
-            .ok_or(AssetsError::BlobNotFound)?;
+        let source = found.ok_or(AssetsError::BlobNotFound)?;
+        if !self.are_whole(&hash).await? {
+            return Err(AssetsError::BlobNotFound);
+        }
         let upload = Upload {
             content_type: source.content_type,
             ..upload
@@ -228,11 +229,13 @@ impl Assets {
             .find(account, &AssetQuery::Hash(hash), now)
             .await
             .map_err(records_failed)?;
-        Ok(found.is_some() && !self.is_damaged(&hash))
+        Ok(found.is_some() && self.are_whole(&hash).await?)
     }
 
-    fn is_damaged(&self, hash: &BlobHash) -> bool {
-        self.blobs.damaged().contains(hash)
+    /// Whether bytes are there and not known to be damaged. They stay while a record is made over them.
+    async fn are_whole(&self, hash: &BlobHash) -> Result<bool, AssetsError> {
+        let size = self.blobs.touch(hash).await.map_err(store_failed)?;
+        Ok(size.is_some())
     }
 
     /// A record by id.
