@@ -134,6 +134,17 @@ impl Machine {
         turn.or_else(in_its_place).or_else(soonest)
     }
 
+    /// The node in turn, if it runs.
+    pub(super) fn running_in_turn(&self) -> Option<usize> {
+        self.turn
+            .filter(|&turn| self.nodes[turn].state == State::Running)
+    }
+
+    /// Whether a node besides this one could run now.
+    pub(super) fn is_other_ready(&self, node: usize) -> bool {
+        self.ready.iter().any(|&(.., ready)| ready != node)
+    }
+
     /// The node runs.
     pub(super) fn start(&mut self, node: usize) {
         self.ready.remove(&self.rank(node));

@@ -163,6 +163,8 @@ async fn a_node_that_lacks_memory_only_beside_others_runs_again_alone() {
         vec![int_input("id", json!({}))],
         vec![output("INT")],
         |inputs, context| {
+            // Time for others to begin and to be first.
+            (0..100).for_each(|_| std::thread::yield_now());
             context.reserve(700)?;
             Ok(Value::Int(inputs.int("id")?).into())
         },

@@ -30,7 +30,8 @@ impl Run {
     pub(super) fn next(&mut self) -> Result<Next, RunError> {
         // Results that nobody reads yet take memory that the node in turn may need.
         let has_room = self.shared.budget.free() >= self.shared.budget.limit() / 2;
-        let Some(node) = self.machine.startable(!self.failing && has_room) else {
+        let ahead = !self.failing && has_room && !self.is_trying_again();
+        let Some(node) = self.machine.startable(ahead) else {
             return Ok(Next::Wait);
         };
         if let Some(expanding) = self.nodes[node].expanding.take() {
@@ -62,10 +63,17 @@ impl Run {
         self.running == 0 && self.waiting.is_empty() && self.answers.is_empty()
     }
 
+    /// Whether a node makes its second attempt, which nothing may disturb: it has no third.
+    fn is_trying_again(&self) -> bool {
+        let running = self.machine.running_in_turn();
+        running.is_some_and(|node| self.nodes[node].alone)
+    }
+
     /// Calls a node on the engine's threads.
     pub(super) fn start(&mut self, node: usize, permit: Taken) {
         // A call beside others may have to be made again when memory runs short, so it must leave its arguments where they are.
-        let takes = self.is_alone() && self.machine.turn() == Some(node);
+        let stays_alone = self.nodes[node].alone || !self.machine.is_other_ready(node);
+        let takes = stays_alone && self.is_alone() && self.machine.turn() == Some(node);
         let (arguments, unresolved) = self.gather(node, takes);
         let takes = takes && unresolved.is_empty();
         self.nodes[node].got = Some(Got::of(&arguments));
