@@ -137,7 +137,7 @@ async fn no_answer_is_outside_its_document() {
             .next()
             .and_then(|count| count.parse().ok())
             .unwrap_or_default();
-        assert!(asked >= 100, "{passed}");
+        assert!(asked >= 25, "{passed}");
         assert!(server.terminate().await.unwrap().success());
     }
 }

@@ -16,7 +16,7 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu"],
 });
 const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
-page.setDefaultTimeout(120_000);
+page.setDefaultTimeout(300_000);
 const told = { errors: [] };
 page.on("pageerror", (error) => told.errors.push(String(error)));
 // Nothing but this server is part of the test.

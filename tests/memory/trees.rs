@@ -67,7 +67,8 @@ async fn the_largest_trees_of_one_account_are_made_one_after_the_other() {
         let codes: Vec<String> = answers.iter().map(Answer::error_code).collect();
         let known = |code: &String| ["invalid_workflow", "too_busy"].contains(&code.as_str());
         assert!(codes.iter().all(known), "{codes:?}");
-        assert_eq!(codes[0], "invalid_workflow", "the first one has its turn");
+        let has_turn = codes.iter().any(|code| code == "invalid_workflow");
+        assert!(has_turn, "whoever comes first has its turn: {codes:?}");
     });
     let grown = grown.await;
     assert!(grown < 512 * MIB, "{} MiB", grown / MIB);
