@@ -1,13 +1,12 @@
 //! The real binary as a process of its own.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -40,10 +39,10 @@ pub struct Launch {
     pub log: Option<PathBuf>,
 }
 
-/// Path of the binary `all-in-one`. Cargo builds it once per test run, with the profile of the tests.
+/// Path of the binary `all-in-one`. Cargo builds the programs once per test run.
 ///
 /// # Panics
-/// If it does not build.
+/// If they do not build.
 #[must_use]
 pub fn binary() -> PathBuf {
     binary_of("all-in-one")
@@ -55,24 +54,35 @@ pub fn binary() -> PathBuf {
 /// If it does not build.
 #[must_use]
 pub fn binary_of(package: &str) -> PathBuf {
-    static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    if !built.contains(package) {
-        let status = std::process::Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", package, "--manifest-path"])
-            .arg(root().join("Cargo.toml"))
-            .status()
-            .expect("cargo can be started");
-        assert!(status.success(), "the binary must build");
-        built.insert(package.to_owned());
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(build_programs);
+    FOLDER.join(package)
+}
+
+/// Builds all programs; returns their folder. They are built together with the tests, for then every crate has the features
+/// that it has in `cargo test --workspace`, and nothing is compiled a second time.
+fn build_programs() -> PathBuf {
+    let mut command = std::process::Command::new(env!("CARGO"));
+    command.args(["build", "--quiet", "--workspace", "--bins", "--test", "it"]);
+    command
+        .arg("--manifest-path")
+        .arg(root().join("Cargo.toml"));
+    // What Cargo tells a test of its package is no setting: a build script that reads it would run anew, and all of its
+    // dependents would be compiled again.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&*name);
+        }
     }
+    let status = command.status().expect("cargo can be started");
+    assert!(status.success(), "the programs must build");
     // <target>/<profile>/deps/it-<hash> -> <target>/<profile>
     let test = std::env::current_exe().expect("a test knows its own path");
     let folder = test
         .ancestors()
         .nth(2)
         .expect("tests lie two folders below");
-    folder.join(package)
+    folder.to_owned()
 }
 
 /// Takes from a command the settings in the environment of the tests, which are for the tests.
