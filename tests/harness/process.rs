@@ -63,6 +63,9 @@ pub fn binary_of(package: &str) -> PathBuf {
 fn build_programs() -> PathBuf {
     let mut command = std::process::Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--workspace", "--bins", "--test", "it"]);
+    if !cfg!(feature = "jemalloc") {
+        command.arg("--no-default-features");
+    }
     command
         .arg("--manifest-path")
         .arg(root().join("Cargo.toml"));
