@@ -18,7 +18,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use tokio::task::JoinSet;
@@ -56,6 +56,9 @@ pub struct Options {
     /// The program has fault points; needed with `--program` alone.
     #[arg(long)]
     failpoints: bool,
+    /// A start that takes so many seconds counts as broken: two are promised of a release on a machine of its own.
+    #[arg(long, default_value_t = 2)]
+    longest_start: u64,
 }
 
 /// The feature of the server that compiles fault points in.
@@ -78,6 +81,8 @@ struct Campaign {
     /// Whether to kill at fault points alone.
     points_alone: bool,
     sqlite: Option<Sqlite>,
+    /// What a start must not take.
+    longest_start: Duration,
 }
 
 /// Runs a campaign and writes its summary; returns whether no invariant was broken.
@@ -117,6 +122,7 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
         points: chosen_points(armed, options.point.as_deref())?,
         points_alone: options.point.is_some(),
         sqlite: Sqlite::find(),
+        longest_start: Duration::from_secs(options.longest_start),
     });
     writeln!(out, "{}", campaign.opening())?;
     let places = match &options.replay {

@@ -32,8 +32,6 @@ pub(super) struct Installation {
 
 /// Clients that work at the same time.
 const CLIENTS: u64 = 4;
-/// The longest start after a crash.
-const LONGEST_START: Duration = Duration::from_secs(2);
 /// How long installations of a short life keep jobs.
 const JOB_LIFE: Duration = Duration::from_secs(2);
 /// And bytes that nothing refers to: longer than it takes from the bytes of a file to its record.
@@ -149,7 +147,7 @@ impl Installation {
         match Server::start(&self.launch(armed)).await {
             Ok(server) => {
                 self.tally.slowest_start = self.tally.slowest_start.max(server.start_time);
-                if server.start_time >= LONGEST_START {
+                if server.start_time >= self.campaign.longest_start {
                     let what = format!("it took {} ms", server.start_time.as_millis());
                     violations.push(Violation::new(Kind::Start, what));
                 }
