@@ -61,7 +61,7 @@ pub fn binary_of(package: &str) -> PathBuf {
 /// Builds all programs; returns their folder. They are built together with the tests, for then every crate has the features
 /// that it has in `cargo test --workspace`, and nothing is compiled a second time.
 fn build_programs() -> PathBuf {
-    let mut command = std::process::Command::new(env!("CARGO"));
+    let mut command = cargo();
     command.args(["build", "--quiet", "--workspace", "--bins", "--test", "it"]);
     if !cfg!(feature = "jemalloc") {
         command.arg("--no-default-features");
@@ -69,14 +69,6 @@ fn build_programs() -> PathBuf {
     command
         .arg("--manifest-path")
         .arg(root().join("Cargo.toml"));
-    // What Cargo tells a test of its package is no setting: a build script that reads it would run anew, and all of its
-    // dependents would be compiled again.
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy();
-        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-            command.env_remove(&*name);
-        }
-    }
     let status = command.status().expect("cargo can be started");
     assert!(status.success(), "the programs must build");
     // <target>/<profile>/deps/it-<hash> -> <target>/<profile>
@@ -86,6 +78,21 @@ fn build_programs() -> PathBuf {
         .nth(2)
         .expect("tests lie two folders below");
     folder.to_owned()
+}
+
+/// The Cargo that runs this program, without what it tells the program of its package: a build script that reads that would
+/// run anew, and all of its dependents would be compiled again.
+#[must_use]
+pub fn cargo() -> std::process::Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = std::process::Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// Takes from a command the settings in the environment of the tests, which are for the tests.

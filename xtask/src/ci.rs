@@ -3,10 +3,8 @@
 //! Stops at the first failure, because a later step would mostly repeat it in more words. `.ci/run` installs what the
 //! tests need beyond Rust and then makes the same checks, every one of them.
 
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::tidy;
@@ -73,13 +71,11 @@ fn in_order(
 }
 
 fn cargo(root: &Path, arguments: &[&str]) -> io::Result<bool> {
-    // Under `cargo xtask` this names the very cargo that started it.
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    Ok(Command::new(cargo)
+    let status = it::process::cargo()
         .args(arguments)
         .current_dir(root)
-        .status()?
-        .success())
+        .status()?;
+    Ok(status.success())
 }
 
 impl Step {

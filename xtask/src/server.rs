@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use it::process::cargo;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -143,13 +144,11 @@ pub(crate) fn cargo_build(
     profile: Profile,
     features: &[&str],
 ) -> std::process::Command {
-    // Under `cargo xtask` this names the very cargo that started it.
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let kind = match product.kind {
         Kind::Program => "--bin",
         Kind::Example => "--example",
     };
-    let mut command = std::process::Command::new(cargo);
+    let mut command = cargo();
     command
         .args(["build", "--package", product.package, kind, product.name])
         .args(["--profile", profile.name()])
