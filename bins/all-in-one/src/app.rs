@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
-use kit::admin::{AdminSocket, AdminSocketError};
-use kit::config::Access;
-use kit::metrics::{HttpMetrics, Metrics};
-use kit::{
+use router_server::{RouterStack, RouterStackError};
+use secrecy::SecretString;
+use server_kit::admin::{AdminSocket, AdminSocketError};
+use server_kit::config::Access;
+use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::{
     Endpoints, Front, ListenError, Listening, MetricsListening, Place, Server, installation,
     program,
 };
-use router_server::{RouterStack, RouterStackError};
-use secrecy::SecretString;
 use store_local::OpenError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use kit::metrics::Metrics;
-use kit::program::{self, Failure};
+use server_kit::metrics::Metrics;
+use server_kit::program::{self, Failure};
 use workflow_server::Stack;
 
 use crate::config::Config;

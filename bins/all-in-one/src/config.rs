@@ -1,8 +1,8 @@
 //! What the program is told: everything that the servers of workflows and of partner models are.
 
 use accounts::Tier;
-use kit::config::{ConfigError, Key, Settings};
 use router_server::{ROUTER_KEYS, RouterSettings};
+use server_kit::config::{ConfigError, Key, Settings};
 
 /// Everything that is configured, resolved.
 #[derive(Clone, Debug)]

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_kit::ServerStats;
-use kit::config::Access;
-use kit::installation;
-use kit::metrics::{HttpMetrics, Metrics};
 use router_core::ModelId;
 use router_server::RouterStack;
+use server_kit::config::Access;
+use server_kit::installation;
+use server_kit::metrics::{HttpMetrics, Metrics};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use workflow_server::Stack;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
-use kit::admin;
-use kit::config::Settings;
-use kit::installation::{self, Keeps};
-use kit::program::{self, Failure};
 use secrecy::ExposeSecret;
+use server_kit::admin;
+use server_kit::config::Settings;
+use server_kit::installation::{self, Keeps};
+use server_kit::program::{self, Failure};
 use workflow_server::copies;
 
 use crate::app::{App, assemble};

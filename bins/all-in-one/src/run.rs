@@ -17,9 +17,9 @@ use std::time::Duration;
 use accounts::Standing;
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use kit::config::{Origin, Settings};
-use kit::program::{self, Failure};
-use kit::signals::Signals;
+use server_kit::config::{Origin, Settings};
+use server_kit::program::{self, Failure};
+use server_kit::signals::Signals;
 use uuid::Uuid;
 use workflow_core::{JobId, JobsError, Metadata, Submission};
 use workflow_server::Stack;
@@ -109,12 +109,12 @@ pub fn command() -> Command {
 /// With the exit code of the module's documentation.
 pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let arguments = Arguments::read(matches);
-    let mut settings = kit::program::settings(matches, crate::KEYS)?;
+    let mut settings = server_kit::program::settings(matches, crate::KEYS)?;
     settings.preset("log_level", LOG_LEVEL, "the terminal shows the progress");
     settings.preset("min_free", MIN_FREE, "one graph needs only what it writes");
     let temporary = *settings.origin("data_dir") == Origin::Default;
     let mut config = Config::read(&mut settings)?;
-    kit::program::start_log(&settings, &config.workflows.server.log);
+    server_kit::program::start_log(&settings, &config.workflows.server.log);
     let graph = GraphFile::read(&arguments.graph)?;
     outputs::probe(&arguments.out)?;
 
@@ -123,7 +123,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
     if let Some(folder) = &folder {
         config.workflows.server.data_dir = folder.path().to_owned();
     }
-    kit::program::runtime()?.block_on(run_graph(&arguments, graph, &config))
+    server_kit::program::runtime()?.block_on(run_graph(&arguments, graph, &config))
 }
 
 async fn run_graph(

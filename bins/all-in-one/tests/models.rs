@@ -13,12 +13,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use clap::Command;
 use jiff::Timestamp;
-use kit::metrics::Metrics;
 use providers::{Loaded, Settings, Source};
 use router_core::{
     Collected, Done, Failure, GenerationId, Model, Refusal, Submission, Submitted, Timer, Written,
 };
 use serde_json::{Value, json};
+use server_kit::metrics::Metrics;
 use uuid::Uuid;
 use workflow_core::JobQuery;
 use workflow_server::{Background, Config, KEYS, Stack};
@@ -52,9 +52,9 @@ struct House {
 impl House {
     async fn open() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let command = kit::config::Settings::flags(Command::new("server"), KEYS);
+        let command = server_kit::config::Settings::flags(Command::new("server"), KEYS);
         let matches = command.get_matches_from(["server"]);
-        let mut settings = kit::config::Settings::gather(KEYS, &matches, Vec::new());
+        let mut settings = server_kit::config::Settings::gather(KEYS, &matches, Vec::new());
         let config = Config::read(settings.as_mut().expect("settings")).expect("a configuration");
         let mut metrics = Metrics::new("easel", "0");
         let data = folder.path().join("data");

@@ -8,12 +8,12 @@ use accounts::AdminError;
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use jiff::Timestamp;
-use kit::admin::{AdminSocket, AdminSocketError};
-use kit::installation::{self, Keeps};
-use kit::metrics::{HttpMetrics, Metrics};
-use kit::sweeps::Sweeps;
-use kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
 use router_http::RouterApi;
+use server_kit::admin::{AdminSocket, AdminSocketError};
+use server_kit::installation::{self, Keeps};
+use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::sweeps::Sweeps;
+use server_kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
 use store_local::{MinFree, OpenError, ReserveOptions, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -158,7 +158,7 @@ impl App {
     }
 }
 
-fn probe(store: &Store, leaving: &CancellationToken) -> kit::Probe {
+fn probe(store: &Store, leaving: &CancellationToken) -> server_kit::Probe {
     let (store, leaving) = (store.clone(), leaving.clone());
     Arc::new(move || {
         let (store, leaving) = (store.clone(), leaving.clone());

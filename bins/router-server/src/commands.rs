@@ -6,9 +6,9 @@ mod usage;
 use std::sync::Arc;
 
 use clap::{ArgMatches, Command};
-use kit::config::ServerConfig;
-use kit::program::Failure;
 use providers::Kind;
+use server_kit::config::ServerConfig;
+use server_kit::program::Failure;
 
 use crate::config::RouterSettings;
 

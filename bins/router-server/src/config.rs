@@ -6,11 +6,11 @@ use std::time;
 use accounts::{RouterLimits, Tier};
 use hyper_kit::Host;
 use jiff::SignedDuration;
-use kit::config::{
+use providers::{BaseUrl, Relocation};
+use server_kit::config::{
     ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, RateWindows, SERVER_KEYS,
     ServerConfig, Settings, Size, Value,
 };
-use providers::{BaseUrl, Relocation};
 
 /// Everything that is configured, resolved.
 #[derive(Clone, Debug)]
@@ -282,7 +282,7 @@ impl Value for Relocations {
 
     fn show(&self) -> String {
         let pairs = self.0.iter().map(|(host, url)| format!("{host}={url}"));
-        kit::config::array(pairs)
+        server_kit::config::array(pairs)
     }
 }
 
@@ -298,7 +298,7 @@ impl Value for Hosts {
     }
 
     fn show(&self) -> String {
-        kit::config::array(self.0.iter().cloned())
+        server_kit::config::array(self.0.iter().cloned())
     }
 }
 

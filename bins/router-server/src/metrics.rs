@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use kit::metrics::{HttpMetrics, Metrics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
@@ -15,6 +14,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use router_core::ModelId;
 use router_http::Observed;
+use server_kit::metrics::{HttpMetrics, Metrics};
 use tokio_util::task::TaskTracker;
 
 /// Most models with a label of their own; those beyond are counted together.

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
-use kit::admin;
-use kit::config::Settings;
-use kit::installation::{self, Keeps};
-use kit::program::{self, Failure};
+use server_kit::admin;
+use server_kit::config::Settings;
+use server_kit::installation::{self, Keeps};
+use server_kit::program::{self, Failure};
 
 use crate::app::{App, assemble};
 use crate::commands;

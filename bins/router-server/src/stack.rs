@@ -10,15 +10,15 @@ use futures_util::FutureExt;
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::Identity;
 use jiff::Timestamp;
-use kit::config::ServerConfig;
-use kit::metrics::{HttpMetrics, Metrics};
-use kit::sweeps::{Passes, SweepName, Sweeps};
-use kit::threads::LargeWork;
 use providers::{Kind, PartnerStatus};
 use router_core::{
     Calls, CallsError, CursorKey, LiveCatalog, Router, RouterConfig, RouterPorts, Timer,
 };
 use router_http::{Observed, RouterApi, RouterHttpConfig, RouterService};
+use server_kit::config::ServerConfig;
+use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::sweeps::{Passes, SweepName, Sweeps};
+use server_kit::threads::LargeWork;
 use store_local::{DatabaseError, Store};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

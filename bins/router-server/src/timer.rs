@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use kit::threads::LargeWork;
 use router_core::{Threads, Timer};
+use server_kit::threads::LargeWork;
 
 /// Wall clock of the system, and waiting that goes by its monotonic clock.
 #[derive(Clone, Copy, Debug)]

@@ -13,9 +13,6 @@ use clap::Command;
 use futures_util::StreamExt;
 use hyper_kit::{ServerLimits, ServerStats, serve};
 use jiff::Timestamp;
-use kit::config::Settings;
-use kit::metrics::{HttpMetrics, Metrics};
-use kit::sweeps::Sweeps;
 use providers::{Builtin, Fault, Kind, KindFolder, KindPartner};
 use router_core::{
     Answer, Charge, ChargesOnPolicyRejection, Collected, Done, Failure, Handle, Model,
@@ -24,6 +21,9 @@ use router_core::{
 };
 use router_server::{Background, Config, KEYS, RouterStack};
 use serde_json::Value;
+use server_kit::config::Settings;
+use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::sweeps::Sweeps;
 use store_local::Store;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

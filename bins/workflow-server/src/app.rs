@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
-use kit::admin::{AdminSocket, AdminSocketError};
-use kit::installation;
-use kit::metrics::{HttpMetrics, Metrics};
-use kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
+use server_kit::admin::{AdminSocket, AdminSocketError};
+use server_kit::installation;
+use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
 use tokio_util::sync::CancellationToken;
 use workflow_http::{Observed, WorkflowApi, WorkflowConfig, WorkflowService};
 
@@ -214,7 +214,7 @@ pub fn home(config: &Config, about: &str, places: &[Place]) -> Option<Home> {
 
 /// Looks at a stack; a server that is `leaving` is not ready.
 #[must_use]
-pub fn probe(stack: &Stack, leaving: &CancellationToken) -> kit::Probe {
+pub fn probe(stack: &Stack, leaving: &CancellationToken) -> server_kit::Probe {
     let (stack, leaving) = (stack.clone(), leaving.clone());
     Arc::new(move || {
         let (stack, leaving) = (stack.clone(), leaving.clone());

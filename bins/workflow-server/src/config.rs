@@ -7,7 +7,7 @@ use std::time;
 use accounts::{RateWindow, Tier};
 use hyper_kit::Host;
 use jiff::SignedDuration;
-use kit::config::{
+use server_kit::config::{
     Auto, AutoSize, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, RateWindows,
     SERVER_KEYS, ServerConfig, Settings, Size, SizeBound,
 };

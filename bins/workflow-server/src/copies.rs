@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use kit::program::{self, Failure};
+use server_kit::program::{self, Failure};
 use store_local::{Contents, Store};
 
 /// Adds the commands to a program.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use asset_store::{Assets, ReleasedBlobs};
 use jiff::Timestamp;
-use kit::sweeps::{Passes, SweepName, Sweeps};
+use server_kit::sweeps::{Passes, SweepName, Sweeps};
 use tokio_util::sync::CancellationToken;
 use workflow_core::{Jobs, Timer};
 

@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 use accounts::AccountId;
 use async_trait::async_trait;
 use engine_native::Overdue;
-use kit::metrics::Metrics;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use server_kit::metrics::Metrics;
 use workflow_core::{
     AccountFollower, Follower, Job, JobChange, JobFeed, JobId, JobStatus, Preview, Progress,
     QueueDepth,

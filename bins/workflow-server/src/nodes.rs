@@ -1,9 +1,9 @@
 //! `nodes list`: the classes of nodes that graphs may have here.
 
 use clap::{ArgMatches, Command};
-use kit::listing::{json, json_flag, table, wants_json};
-use kit::program;
 use serde::Serialize;
+use server_kit::listing::{json, json_flag, table, wants_json};
+use server_kit::program;
 use workflow_core::NodeCatalog;
 
 /// A class, as it is listed.

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
-use kit::admin;
-use kit::config::Settings;
-use kit::installation::{self, Keeps};
-use kit::program::{self, Failure};
+use server_kit::admin;
+use server_kit::config::Settings;
+use server_kit::installation::{self, Keeps};
+use server_kit::program::{self, Failure};
 
 use crate::app::{App, assemble};
 use crate::config::{Config, KEYS, WorkflowLimits};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use asset_store::{BlobError, BlobHash, BlobStore, ScrubNext, ScrubPace, ScrubState, ScrubStates};
 use futures_util::TryStreamExt;
 use jiff::SignedDuration;
-use kit::scrub::BlobHealth;
+use server_kit::scrub::BlobHealth;
 use tokio_util::sync::CancellationToken;
 use workflow_core::Timer;
 

@@ -12,12 +12,12 @@ use engine_native::{Downloads, EngineConfig, NativeEngine, NativeTools, ToolsCon
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
 use hyper_kit::{SocketLimits, Sockets};
 use identity::Sessions;
-use kit::admin::AdminPorts;
-use kit::installation::{self, Keeps};
-use kit::metrics::Metrics;
-use kit::scrub::BlobHealth;
-use kit::sweeps::Sweeps;
-use kit::threads::LargeWork;
+use server_kit::admin::AdminPorts;
+use server_kit::installation::{self, Keeps};
+use server_kit::metrics::Metrics;
+use server_kit::scrub::BlobHealth;
+use server_kit::sweeps::Sweeps;
+use server_kit::threads::LargeWork;
 use store_local::{DatabaseError, OpenError, Store};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -256,7 +256,7 @@ impl Stack {
             sessions: Sessions::default(),
             web_root,
             version: env!("CARGO_PKG_VERSION"),
-            memory: kit::machine::memory,
+            memory: server_kit::machine::memory,
         }
     }
 

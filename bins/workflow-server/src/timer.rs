@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use kit::threads::LargeWork;
+use server_kit::threads::LargeWork;
 use workflow_core::{Threads, Timer};
 
 /// Wall clock of the system, and waiting that goes by its monotonic clock.

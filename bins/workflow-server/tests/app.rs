@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use accounts::Standing;
 use clap::Command;
-use kit::config::Settings;
+use server_kit::config::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;

@@ -31,15 +31,15 @@ const HOMES: &[(&[&str], &[&str])] = &[
         &["clap", "toml"],
         &[
             "all-in-one",
-            "kit",
             "providers",
             "router-server",
+            "server-kit",
             "workflow-server",
             "xtask",
         ],
     ),
     (&["indicatif"], &["all-in-one"]),
-    (&["tikv-jemallocator"], &["kit"]),
+    (&["tikv-jemallocator"], &["server-kit"]),
     (&["jsonwebtoken"], &["identity"]),
     (&["jsonschema"], &["router-core"]),
     (
@@ -64,9 +64,9 @@ const HOMES: &[(&[&str], &[&str])] = &[
             "all-in-one",
             "hyper-kit",
             "identity",
-            "kit",
             "providers",
             "router-http",
+            "server-kit",
             "workflow-http",
             "xtask",
         ],
@@ -176,7 +176,7 @@ mod tests {
             rules("workflow-core", serde),
             ["a domain package may not use `serde`"]
         );
-        assert_eq!(rules("kit", serde), Vec::<String>::new());
+        assert_eq!(rules("server-kit", serde), Vec::<String>::new());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The page for operators tells every setting and every metric, and none that is not there.
 //!
 //! Settings are read where the programs declare their keys, metrics where they are named. Both are looked for in the code
-//! of `bins/` outside tests; a name counts as told when the page shows it as code in its own backticks.
+//! of `bins/` and `crates/server-kit/` outside tests; a name counts as told when the page shows it as code in its own backticks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +10,8 @@ use crate::source::{Source, words};
 use crate::workspace::Workspace;
 
 const PAGE: &str = "docs/OPERATING.md";
+/// Where programs declare settings and name metrics.
+const PROGRAMS: &[&str] = &["bins/", "crates/server-kit/"];
 /// The functions that declare a key of the configuration; the name is their first argument.
 const DECLARATIONS: &[&str] = &["value", "unset", "list", "key"];
 /// How the names of metrics begin.
@@ -27,7 +29,10 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
         let Some(text) = workspace.tree.text(&source.path) else {
             continue;
         };
-        if source.path.starts_with("bins/") {
+        if PROGRAMS
+            .iter()
+            .any(|folder| source.path.starts_with(folder))
+        {
             for (name, line) in settings(source, text)
                 .into_iter()
                 .chain(metrics(source, text))
@@ -108,7 +113,7 @@ fn told(page: &str) -> BTreeSet<&str> {
 mod tests {
     use super::*;
 
-    const CONFIG: &str = "use kit::Key;\npub const MY_KEYS: &[Key] = &[\n    value(\n        \"listen\",\n        \"A\"),\n    unset(\"token\", \"T\"),\n];\n";
+    const CONFIG: &str = "use server_kit::Key;\npub const MY_KEYS: &[Key] = &[\n    value(\n        \"listen\",\n        \"A\"),\n    unset(\"token\", \"T\"),\n];\n";
     const SHOWN: &str = "fn f(r: R) { r.register(\"easel_jobs\", \"Jobs\"); }\n#[cfg(test)]\nmod tests { fn g() { h(\"easel_other\"); } }\n";
 
     fn rules(page: &str) -> Vec<String> {

@@ -6,7 +6,7 @@ use accounts::Standing;
 use asset_store::{AssetId, Assets, AssetsError, BlobWriter, FilePath, Upload};
 use bytes::BytesMut;
 use jiff::Timestamp;
-use kit::program::{Failure, chain};
+use server_kit::program::{Failure, chain};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 use uuid::Uuid;

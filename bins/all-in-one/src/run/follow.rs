@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::AccountId;
-use kit::program::Failure;
-use kit::signals::Signals;
+use server_kit::program::Failure;
+use server_kit::signals::Signals;
 use workflow_core::{Job, JobId};
 use workflow_server::Stack;
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use kit::program::Failure;
 use serde_json::{Map, Value};
+use server_kit::program::Failure;
 use workflow_core::{Graph, GraphError, NodeId};
 
 use super::folder_of;

@@ -9,8 +9,8 @@ use std::str::FromStr;
 use accounts::Standing;
 use asset_store::{AssetId, FilePath};
 use bytes::Bytes;
-use kit::program::Failure;
 use serde_json::{Value, json};
+use server_kit::program::Failure;
 use workflow_core::{NodeId, Socket};
 use workflow_server::Stack;
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use asset_store::Assets;
 use futures_util::StreamExt;
-use kit::program::{Failure, chain};
+use server_kit::program::{Failure, chain};
 use tempfile::NamedTempFile;
 use workflow_core::{Job, JobOutput};
 

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use kit::program::Failure;
+use server_kit::program::Failure;
 use workflow_core::{
     Job, JobError, JobStatus, Progress, Reference, Validation, ValidationErrorKind,
 };

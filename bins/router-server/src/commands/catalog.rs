@@ -10,12 +10,12 @@ use std::time::Duration;
 use accounts::AccountId;
 use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
-use kit::program::{self, Failure};
 use providers::{Exchange, Kind, LoadedModel, Source, Trial};
 use router_core::{
     Failure as ModelFailure, GenerationId, ModelId, Submission, Timer, Violation, ViolationStep,
     Written,
 };
+use server_kit::program::{self, Failure};
 use uuid::Uuid;
 
 use crate::catalog::{CatalogFaults, CatalogSource};

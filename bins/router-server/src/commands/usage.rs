@@ -8,10 +8,10 @@ use accounts::AccountId;
 use clap::{Arg, ArgMatches, Command, ValueEnum, builder::PossibleValue, value_parser};
 use futures_util::StreamExt;
 use jiff::Timestamp;
-use kit::config::ServerConfig;
-use kit::program::{self, Failure};
 use router_core::{Bucket, ModelTotal, Usage, UsageQuery, UsageRow};
 use serde_json::{Value, json};
+use server_kit::config::ServerConfig;
+use server_kit::program::{self, Failure};
 use store_local::SqliteUsage;
 
 /// The form of an export.

@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 
 use clap::{Arg, ArgMatches, Command};
-use kit::program::{self, Failure};
 use providers::{SWITCHES_FILE, Switch};
+use server_kit::program::{self, Failure};
 
 use crate::catalog::CatalogSource;
 
