@@ -48,11 +48,13 @@ pub mod codec;
 pub mod define;
 pub mod kernel;
 pub mod nodes;
+pub mod pixels;
 pub mod value;
 
 mod engine;
 mod node;
 mod parallel;
+mod python_json;
 mod tools;
 mod vector;
 

@@ -2,20 +2,15 @@
 //!
 //! Cloning a value shares what it holds. Frames are counted once however many values share them, so sizes are told as parts.
 
-pub mod pixels;
-
 mod opaque;
-mod spare;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use opaque::Opaque;
-pub use pixels::{Frame, Image, Mask, ShapeError};
-pub use spare::release_spare_memory;
-pub(crate) use spare::unwritten;
 
 use crate::FileInput;
+use crate::pixels::{Frame, Image, Mask};
 
 /// One value.
 #[derive(Clone)]

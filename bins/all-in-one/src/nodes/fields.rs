@@ -6,7 +6,7 @@ use engine_native::codec::encode_png;
 use engine_native::define::{
     boolean_input, float_input, int_input, link, modern_combo, optional, string_input,
 };
-use engine_native::value::Image;
+use engine_native::pixels::Image;
 use engine_native::{Inputs, NodeContext, NodeError};
 use router_core::PictureEncoding;
 use serde_json::{Map, Number, Value, json};

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use engine_native::codec::{self, Limits};
-use engine_native::value::{Frame, Image, Mask, release_spare_memory};
+use engine_native::pixels::{Frame, Image, Mask, release_spare_memory};
 use engine_native::{Inputs, Node, NodeContext, Slot, Value, nodes};
 use rayon::prelude::*;
 use serde_json::{Value as Json, json};

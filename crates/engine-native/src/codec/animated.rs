@@ -8,8 +8,7 @@ mod riff;
 mod webp;
 
 pub use self::apng::encode_apng;
-pub(crate) use self::webp::raster_webp;
-pub use self::webp::{WebpOptions, encode_webp};
+pub use self::webp::{WebpOptions, encode_webp, raster_to_webp};
 
 use super::CodecError;
 
@@ -20,7 +19,7 @@ fn frame_ms(fps: f64) -> u32 {
 
 /// Refuses what no animated file can hold.
 fn check_batch(
-    frames: &[std::sync::Arc<crate::value::Frame>],
+    frames: &[std::sync::Arc<crate::pixels::Frame>],
 ) -> Result<(usize, usize, usize), CodecError> {
     let shape = frames
         .first()

@@ -18,10 +18,10 @@ mod webp;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-pub(crate) use self::raster::Raster;
+pub use self::raster::Raster;
 use super::limits::Meter;
 use super::{CodecError, Limits};
-use crate::value::{Frame, Image, Mask};
+use crate::pixels::{Frame, Image, Mask};
 
 /// A picture format that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -169,7 +169,7 @@ pub fn decode_channel(bytes: &[u8], channel: Channel, limits: &Limits) -> Result
 ///
 /// # Errors
 /// As [`decode`]; the limits count bytes instead of floats.
-pub(crate) fn decode_first(bytes: &[u8], limits: &Limits) -> Result<Raster, CodecError> {
+pub fn decode_first(bytes: &[u8], limits: &Limits) -> Result<Raster, CodecError> {
     let mut first = None;
     let mut meter = Meter::of_bytes(limits);
     let format = metered(bytes, limits, &mut meter, &mut |raster| {

@@ -4,8 +4,8 @@ use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-use super::{CodecError, Raster, to_bytes};
-use crate::value::Frame;
+use super::{CodecError, Raster};
+use crate::pixels::Frame;
 
 /// The longer side of a live preview.
 const PREVIEW_SIDE: usize = 512;
@@ -26,19 +26,15 @@ pub fn preview_jpeg(frame: &Frame) -> Result<Vec<u8>, CodecError> {
 /// [`CodecError::Unsupported`] for an empty frame, or one that stays above JPEG's 65535 pixels a side.
 pub fn encode_jpeg(frame: &Frame, max_side: usize, quality: u8) -> Result<Vec<u8>, CodecError> {
     let (height, width, channels) = frame.shape();
-    let raster = Raster::new(width, height, channels, to_bytes(frame));
-    raster_jpeg(raster, max_side, quality)
+    let raster = Raster::new(width, height, channels, frame.to_bytes());
+    raster_to_jpeg(raster, max_side, quality)
 }
 
 /// As [`encode_jpeg`], of bytes.
 ///
 /// # Errors
 /// As [`encode_jpeg`].
-pub(crate) fn raster_jpeg(
-    raster: Raster,
-    max_side: usize,
-    quality: u8,
-) -> Result<Vec<u8>, CodecError> {
+pub fn raster_to_jpeg(raster: Raster, max_side: usize, quality: u8) -> Result<Vec<u8>, CodecError> {
     let Raster {
         width,
         height,

@@ -11,10 +11,9 @@ use fdeflate::{Compressor, StoredOnlyCompressor};
 use png::{BitDepth, ColorType, Encoder, chunk::ChunkType};
 
 use self::filter::RowFilter;
-use super::bytes::samples_to_bytes;
 use super::chunks::Chunks;
 use super::{CodecError, Raster};
-use crate::value::Frame;
+use crate::pixels::{Frame, samples_to_bytes};
 
 /// Encodes a frame of 1, 3 or 4 channels with 8 bits a sample, and one text chunk per keyword and text, in order.
 ///
@@ -37,7 +36,7 @@ pub fn encode_png(frame: &Frame, texts: &[(String, String)]) -> Result<Vec<u8>, 
 ///
 /// # Errors
 /// As [`encode_png`].
-pub(crate) fn raster_png(raster: &Raster, original: &[u8]) -> Result<Vec<u8>, CodecError> {
+pub fn raster_to_png(raster: &Raster, original: &[u8]) -> Result<Vec<u8>, CodecError> {
     let chunks = Chunks::new(original)
         .filter(|chunk| matches!(&chunk.name, b"tEXt" | b"zTXt" | b"iTXt"))
         .map(|chunk| (ChunkType(chunk.name), chunk.data.to_vec()));

@@ -4,7 +4,7 @@ use super::KernelError;
 use super::channel::with_channels;
 use super::frames::{batch_length, cycle, each};
 use super::scale::{self, Crop, Method};
-use crate::value::Image;
+use crate::pixels::Image;
 
 /// ImageBatch: the frames of `image1`, then those of `image2` brought to its size (bilinear, centre crop). Both get the greater
 /// number of channels; missing ones are 1.

@@ -5,7 +5,7 @@ use super::channel::with_channels;
 use super::frames::{broadcast, each, map_distinct};
 use super::rows::zip_samples;
 use super::scale::{self, Crop, Method};
-use crate::value::Image;
+use crate::pixels::Image;
 
 /// What the second picture does to the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::KernelError;
 use super::frames::each;
-use crate::value::{Frame, Image};
+use crate::pixels::{Frame, Image};
 
 /// Products that a frame may cost the exact way: a tenth of a second of one thread.
 const EXACT_PRODUCTS: usize = 1 << 27;

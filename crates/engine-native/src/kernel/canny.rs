@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::KernelError;
 use super::channel::mask_to_image;
 use super::frames::{map_distinct, unwritten};
-use super::rows::{fill_bands, fill_rows};
-use crate::value::{Frame, Image, Mask};
+use super::rows::fill_rows;
+use crate::parallel::fill_bands;
+use crate::pixels::{Frame, Image, Mask};
 
 /// Finds edges: 1 on an edge, else 0, on three channels.
 ///

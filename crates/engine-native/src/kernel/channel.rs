@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::KernelError;
 use super::frames::{map_distinct, unwritten};
-use super::rows::{fill_bands, fill_rows_of};
+use super::rows::fill_rows_of;
 use super::scale;
-use crate::value::{Frame, Image, Mask};
+use crate::parallel::fill_bands;
+use crate::pixels::{Frame, Image, Mask};
 
 /// A channel of a picture that becomes a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

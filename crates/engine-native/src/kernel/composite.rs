@@ -11,7 +11,7 @@ use super::channel::with_channels;
 use super::frames::{Shared, cycle, each, map_distinct};
 use super::rows::change_chunks;
 use super::scale::{self, Crop, Method};
-use crate::value::{Frame, Image, Mask};
+use crate::pixels::{Frame, Image, Mask};
 
 /// Where and how a source is put on a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What a kernel refuses, in words for the person whose workflow asked for it.
 
-use crate::value::ShapeError;
+use crate::pixels::ShapeError;
 
 /// Why a kernel gives no picture; the text says what to change.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 
 use super::KernelError;
 use super::frames::unwritten;
-use super::rows::fill_bands;
-use crate::value::Frame;
+use crate::parallel::fill_bands;
+use crate::pixels::Frame;
 
 /// Which of two samples wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::KernelError;
 use crate::parallel::{spread, threads};
-use crate::value::{self, Frame, Image, Mask};
+use crate::pixels::{self, Frame, Image, Mask};
 
 /// What one frame may hold: 16384 x 16384 RGBA, the largest size that the node definitions let anybody ask for.
 pub const MAX_FRAME_SAMPLES: usize = 16384 * 16384 * 4;
@@ -35,7 +35,7 @@ pub(super) fn unwritten(
     width: usize,
     channels: usize,
 ) -> Result<Vec<f32>, KernelError> {
-    Ok(value::unwritten(samples(height, width, channels)?))
+    Ok(pixels::unwritten(samples(height, width, channels)?))
 }
 
 /// The number of samples of a frame that may be made.

@@ -9,7 +9,7 @@ pub use grow::grow;
 use super::KernelError;
 use super::frames::{broadcast, each_mask, map_distinct, unwritten};
 use super::rows::{change_chunks, fill_rows, zip_samples};
-use crate::value::{Frame, Mask};
+use crate::pixels::{Frame, Mask};
 
 /// How the pixels of a source mask change those of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::KernelError;
 use super::extremes::{Extreme, Reach, square};
 use super::frames::each;
 use super::rows::zip_samples;
-use crate::value::{Frame, Image};
+use crate::pixels::{Frame, Image};
 
 /// What is done with the square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::KernelError;
 use super::rows::change_chunks;
 use crate::parallel::spread;
-use crate::value::{Frame, Image};
+use crate::pixels::{Frame, Image};
 use crate::vector::widest;
 
 /// Pairs that are made together, so that the arithmetic runs in vectors.

@@ -6,7 +6,7 @@ use super::KernelError;
 use super::frames::{each, samples, unwritten};
 use super::rows::fill_rows;
 use super::scale::{self, Crop, Method};
-use crate::value::{Frame, Image, Mask};
+use crate::pixels::{Frame, Image, Mask};
 
 /// Pixels to add at each side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,8 +13,7 @@ use std::sync::Arc;
 use super::KernelError;
 use super::channel::{needs_channels, with_channels};
 use super::frames::each;
-use super::point;
-use crate::value::Image;
+use crate::pixels::{Frame, Image};
 
 /// How the error of a colour that the palette lacks is hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +50,7 @@ pub fn quantize(image: Image, colors: usize, dither: Dither) -> Result<Image, Ke
     each(image, |frame| {
         needs_channels(&frame, 3)?;
         let frame = with_channels(frame, 3)?;
-        let mut bytes = point::to_bytes(&frame);
+        let mut bytes = frame.to_bytes();
         let (pixels, _) = bytes.as_chunks_mut::<3>();
         let palette = median_cut::palette(pixels, colors.clamp(1, 256));
         match dither {
@@ -59,7 +58,7 @@ pub fn quantize(image: Image, colors: usize, dither: Dither) -> Result<Image, Ke
             Dither::FloydSteinberg => dither::floyd_steinberg(pixels, frame.width(), &palette),
             Dither::Bayer(order) => dither::bayer(pixels, frame.width(), &palette, order),
         }
-        Ok(Arc::new(point::from_bytes(
+        Ok(Arc::new(Frame::from_bytes(
             frame.height(),
             frame.width(),
             3,

@@ -6,44 +6,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::parallel::{spread, threads};
-use crate::value::{Frame, unwritten};
+use crate::parallel::{SPLIT_SAMPLES, fill_bands, spread, threads};
+use crate::pixels::{Frame, unwritten};
 use crate::vector::widest;
-
-/// Fewer samples than this are done before another thread has woken up.
-const SPLIT_SAMPLES: usize = 1 << 16;
-
-/// Calls `fill(first_row, rows)` for bands of whole rows that together cover `out`.
-///
-/// A band is handed over whole so that a kernel can keep what neighbouring rows share.
-pub(super) fn fill_bands<T: Send>(
-    out: &mut [T],
-    stride: usize,
-    fill: impl Fn(usize, &mut [T]) + Sync,
-) {
-    if stride == 0 || out.is_empty() {
-        return;
-    }
-    if out.len() <= SPLIT_SAMPLES || threads() == 1 {
-        fill(0, out);
-        return;
-    }
-    let rows = out.len() / stride;
-    let bands = threads() * 4;
-    let band_rows = rows.div_ceil(bands).max(SPLIT_SAMPLES / 2 / stride).max(1);
-    split(out, band_rows * stride, &|band, rows| {
-        fill(band * band_rows, rows)
-    });
-}
-
-/// The parallel part, compiled once for a type of samples instead of once for every kernel.
-fn split<T: Send>(out: &mut [T], length: usize, fill: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    spread(|| {
-        out.par_chunks_mut(length)
-            .enumerate()
-            .for_each(|(band, rows)| fill(band, rows));
-    });
-}
 
 /// Calls `fill(y, row)` for every row of `out`.
 pub(super) fn fill_rows<T: Send>(

@@ -18,7 +18,7 @@ pub use size::{center_crop, max_dimension, scaled_by, scaled_to, total_pixels};
 
 use super::KernelError;
 use super::frames;
-use crate::value::{Frame, Image, Mask};
+use crate::pixels::{Frame, Image, Mask};
 use view::View;
 
 /// How a pixel of the result is made.

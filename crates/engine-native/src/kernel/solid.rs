@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::KernelError;
 use super::frames::{batch_length, unwritten};
-use crate::value::{Frame, Image, Mask};
+use crate::pixels::{Frame, Image, Mask};
 
 /// EmptyImage: `batch` frames of one colour, given as `0xRRGGBB`.
 ///

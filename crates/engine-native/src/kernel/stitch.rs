@@ -6,7 +6,7 @@ use super::KernelError;
 use super::frames::{map_distinct, unwritten};
 use super::rows::fill_rows;
 use super::scale::{self, Crop, Method};
-use crate::value::{Frame, Image};
+use crate::pixels::{Frame, Image};
 
 /// Where the second picture goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use rayon::prelude::*;
 
 use super::KernelError;
 use super::frames::{each, unwritten};
-use super::rows::{fill_bands, fill_rows};
+use super::rows::fill_rows;
+use crate::parallel::fill_bands;
 use crate::parallel::spread;
-use crate::value::{Frame, Image};
+use crate::pixels::{Frame, Image};
 
 /// A turn, clockwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

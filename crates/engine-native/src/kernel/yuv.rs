@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::KernelError;
 use super::channel::needs_channels;
 use super::frames::{Shared, map_distinct, unwritten};
-use super::rows::{fill_bands, fill_rows_of};
-use crate::value::{Frame, Image};
+use super::rows::fill_rows_of;
+use crate::parallel::fill_bands;
+use crate::pixels::{Frame, Image};
 
 /// The three planes of a picture, each as a picture of three equal channels.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,8 @@ use workflow_core::{JobId, NodeId};
 
 use super::{NodeError, OutputFile};
 use crate::codec::{self, Limits};
-use crate::value::Frame;
+use crate::pixels::Frame;
+use crate::python_json::python_json;
 
 /// The run of a job, as one call of a node sees it.
 pub struct NodeContext {
@@ -199,10 +200,10 @@ impl NodeContext {
         let spell = || {
             let prompt = (
                 "prompt".to_owned(),
-                codec::python_json(&Json::Object(Map::clone(&self.run.prompt))),
+                python_json(&Json::Object(Map::clone(&self.run.prompt))),
             );
             let extra = self.run.extra_pnginfo.iter();
-            let extra = extra.map(|(key, value)| (key.clone(), codec::python_json(value)));
+            let extra = extra.map(|(key, value)| (key.clone(), python_json(value)));
             std::iter::once(prompt).chain(extra).collect()
         };
         Arc::clone(self.run.metadata.get_or_init(spell))

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::codec::CodecError;
 use crate::kernel::KernelError;
-use crate::value::ShapeError;
+use crate::pixels::ShapeError;
 
 /// What ends a node's call without a result; variants by what becomes of the run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,7 @@ use workflow_core::OutputKind;
 
 use super::save::Prefix;
 use crate::codec::{self, WebpOptions};
-use crate::value::Image;
+use crate::pixels::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile};
 
 /// A batch into an animated WebP file.

@@ -5,7 +5,7 @@ use workflow_core::NodeDefinition;
 
 use crate::define::{classic, int_input, link, list_output, modern, named, output};
 use crate::kernel::{batch, output_bytes};
-use crate::value::Image;
+use crate::pixels::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Slot, Value};
 
 /// Two batches in one.

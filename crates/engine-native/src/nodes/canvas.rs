@@ -10,7 +10,7 @@ use crate::define::{
 use crate::kernel::output_bytes;
 use crate::kernel::pad::{self, Margins};
 use crate::kernel::stitch::{self, Direction, SpacingColor, Stitch};
-use crate::value::Image;
+use crate::pixels::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 
 /// Two pictures side by side.

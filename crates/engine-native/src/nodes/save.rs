@@ -12,7 +12,7 @@ use crate::codec;
 use crate::define::{classic, input, link, metadata, named, string_input};
 use crate::kernel::channel;
 use crate::parallel::{spread, threads};
-use crate::value::{Frame, Image};
+use crate::pixels::{Frame, Image};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile};
 pub(super) use prefix::Prefix;
 

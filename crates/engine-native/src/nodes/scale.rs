@@ -8,7 +8,7 @@ use crate::define::{
 };
 use crate::kernel::output_bytes;
 use crate::kernel::scale::{self, Crop, Method};
-use crate::value::Image;
+use crate::pixels::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 
 /// A picture in a given size; a side of 0 follows the other.

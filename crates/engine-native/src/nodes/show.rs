@@ -6,8 +6,9 @@ use workflow_core::NodeDefinition;
 use crate::define::{classic, hidden, link, named, named_output};
 use workflow_core::{OutputKind, OutputName};
 
-use crate::codec::{self, python_json};
-use crate::value::Frame;
+use crate::codec;
+use crate::pixels::Frame;
+use crate::python_json::python_json;
 use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile, Value};
 
 /// Any value as text.

@@ -27,7 +27,7 @@ pub(super) fn preview(
         PreviewFormat::Jpeg => jpeg(picture, usize::MAX, quality),
         PreviewFormat::Webp => {
             let with_alpha = picture.has_alpha() && !options.opaque;
-            let bytes = codec::raster_webp(&picture.colored(with_alpha), quality)?;
+            let bytes = codec::raster_to_webp(&picture.colored(with_alpha), quality)?;
             Ok(MadePicture {
                 media_type: "image/webp",
                 bytes: bytes.into(),
@@ -46,7 +46,7 @@ pub(super) fn channel(
         PictureChannel::Rgb => png(&picture.colored(false), &[]),
         PictureChannel::Alpha => {
             let mut picture = picture.colored(true);
-            for pixel in picture.data.chunks_exact_mut(4) {
+            for pixel in picture.data_mut().chunks_exact_mut(4) {
                 pixel[..3].fill(0);
             }
             png(&picture, &[])
@@ -61,18 +61,18 @@ pub(super) fn mask(
 ) -> Result<MadePicture, ImageToolsError> {
     let mask = codec::decode_first(mask, limits)?;
     let picture = codec::decode_first(original, limits)?;
-    let (width, height) = (picture.width, picture.height);
-    if (width, height) != (mask.width, mask.height) {
+    let (width, height) = (picture.width(), picture.height());
+    if (width, height) != (mask.width(), mask.height()) {
         return Err(ImageToolsError::SizesDiffer {
             width: width as u32,
             height: height as u32,
-            mask_width: mask.width as u32,
-            mask_height: mask.height as u32,
+            mask_width: mask.width() as u32,
+            mask_height: mask.height() as u32,
         });
     }
     let mut picture = picture.colored(true);
-    let alphas = mask.data.chunks_exact(mask.channels);
-    for (pixel, from) in picture.data.chunks_exact_mut(4).zip(alphas) {
+    let alphas = mask.data().chunks_exact(mask.channels());
+    for (pixel, from) in picture.data_mut().chunks_exact_mut(4).zip(alphas) {
         pixel[3] = match from {
             [_, _, _, alpha] | [_, alpha] => *alpha,
             _ => 255,
@@ -82,7 +82,7 @@ pub(super) fn mask(
 }
 
 fn jpeg(picture: Raster, max_side: usize, quality: u8) -> Result<MadePicture, ImageToolsError> {
-    let bytes = codec::raster_jpeg(picture, max_side, quality)?;
+    let bytes = codec::raster_to_jpeg(picture, max_side, quality)?;
     Ok(MadePicture {
         media_type: "image/jpeg",
         bytes: bytes.into(),
@@ -91,7 +91,7 @@ fn jpeg(picture: Raster, max_side: usize, quality: u8) -> Result<MadePicture, Im
 
 /// With the text chunks of `original`.
 fn png(picture: &Raster, original: &[u8]) -> Result<MadePicture, ImageToolsError> {
-    let bytes = codec::raster_png(picture, original)?;
+    let bytes = codec::raster_to_png(picture, original)?;
     Ok(MadePicture {
         media_type: "image/png",
         bytes: bytes.into(),

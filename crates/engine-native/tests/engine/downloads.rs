@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use engine_native::codec::encode_png;
-use engine_native::value::Frame;
+use engine_native::pixels::Frame;
 use engine_native::{Downloads, EngineConfig};
 use hyper_kit::Host;
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig};

@@ -6,8 +6,8 @@ use png::chunk::ChunkType;
 use png::{BitDepth, ColorType, DeflateCompression, Encoder, Filter};
 
 use super::{check_batch, frame_ms};
-use crate::codec::{CodecError, to_bytes};
-use crate::value::Frame;
+use crate::codec::CodecError;
+use crate::pixels::Frame;
 
 /// Encodes a batch of RGB or RGBA frames, each shown `int(1000 / fps)` milliseconds, repeated for ever.
 ///
@@ -111,7 +111,7 @@ fn timeline(frames: &[Arc<Frame>], fps: f64) -> Vec<Shown> {
     let ms = u64::from(frame_ms(fps));
     let mut timeline: Vec<Shown> = Vec::new();
     for frame in frames {
-        let bytes = to_bytes(frame);
+        let bytes = frame.to_bytes();
         match timeline.last_mut() {
             Some(last) if last.bytes == bytes => last.ms += ms,
             _ => timeline.push(Shown { bytes, ms }),

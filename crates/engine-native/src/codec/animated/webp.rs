@@ -6,8 +6,8 @@ use webp::{AnimEncodeError, AnimEncoder, AnimFrame, Encoder, PixelLayout, WebPCo
 
 use super::riff::with_exif;
 use super::{check_batch, frame_ms};
-use crate::codec::{CodecError, Raster, to_bytes};
-use crate::value::Frame;
+use crate::codec::{CodecError, Raster};
+use crate::pixels::Frame;
 
 /// The longest side that the format has.
 const MAX_SIDE: usize = 16_383;
@@ -46,7 +46,7 @@ pub fn encode_webp(
         PixelLayout::Rgba
     };
     let (wide, high) = (width as u32, height as u32);
-    let bytes: Vec<Vec<u8>> = frames.iter().map(|frame| to_bytes(frame)).collect();
+    let bytes: Vec<Vec<u8>> = frames.iter().map(|frame| frame.to_bytes()).collect();
     let file = match bytes.as_slice() {
         [only] => Encoder::new(only, layout, wide, high)
             .encode_advanced(&config)
@@ -78,7 +78,7 @@ pub fn encode_webp(
 ///
 /// # Errors
 /// As [`encode_webp`].
-pub(crate) fn raster_webp(raster: &Raster, quality: u8) -> Result<Vec<u8>, CodecError> {
+pub fn raster_to_webp(raster: &Raster, quality: u8) -> Result<Vec<u8>, CodecError> {
     check_sides(raster.width, raster.height)?;
     let layout = if raster.channels == 3 {
         PixelLayout::Rgb

@@ -4,16 +4,15 @@
 //! because LoadImage takes its mask from a real alpha band or a palette only, while LoadImageMask converts to RGBA first.
 
 use super::exif::Orientation;
-use crate::kernel::point;
-use crate::value::{Frame, unwritten};
+use crate::pixels::{Frame, unwritten};
 
-/// Row-major 8-bit samples, `channels` per pixel: grey, grey + alpha, RGB or RGBA.
+/// One decoded picture as 8-bit samples, row-major, `channels` per pixel: grey, grey + alpha, RGB or RGBA.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Raster {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    pub(crate) channels: usize,
-    pub(crate) data: Vec<u8>,
+pub struct Raster {
+    pub(in crate::codec) width: usize,
+    pub(in crate::codec) height: usize,
+    pub(in crate::codec) channels: usize,
+    pub(in crate::codec) data: Vec<u8>,
     /// Where the alpha channel comes from, if there is one.
     pub(super) alpha: Alpha,
 }
@@ -30,8 +29,13 @@ pub(super) enum Alpha {
 }
 
 impl Raster {
-    pub(crate) fn new(width: usize, height: usize, channels: usize, data: Vec<u8>) -> Self {
-        debug_assert_eq!(
+    /// Wraps row-major samples.
+    ///
+    /// # Panics
+    /// If `data` does not hold `width * height * channels` samples: that is a bug of the caller, never of its input.
+    #[must_use]
+    pub fn new(width: usize, height: usize, channels: usize, data: Vec<u8>) -> Self {
+        assert_eq!(
             data.len(),
             width * height * channels,
             "samples must fill the raster"
@@ -45,14 +49,46 @@ impl Raster {
         }
     }
 
-    pub(crate) fn has_alpha(&self) -> bool {
+    /// Columns.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Rows.
+    #[must_use]
+    pub fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Samples per pixel, 1 to 4.
+    #[must_use]
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// All samples, row-major.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// All samples, to be changed in place.
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        &mut self.data
+    }
+
+    /// Whether the last sample of each pixel is its alpha.
+    #[must_use]
+    pub fn has_alpha(&self) -> bool {
         self.channels.is_multiple_of(2)
     }
 
     /// The colours as floats; alpha is dropped and nothing is premultiplied.
     pub(super) fn rgb(&self) -> Frame {
         if self.channels == 3 {
-            return point::from_bytes(self.height, self.width, 3, &self.data);
+            return Frame::from_bytes(self.height, self.width, 3, &self.data);
         }
         let mut floats = unwritten(self.width * self.height * 3);
         let colours = floats.as_chunks_mut::<3>().0.iter_mut();
@@ -118,7 +154,8 @@ impl Raster {
     }
 
     /// The raster with three or four channels: grey spread over the colours, alpha dropped, or 255 where there is none.
-    pub(crate) fn colored(self, with_alpha: bool) -> Self {
+    #[must_use]
+    pub fn colored(self, with_alpha: bool) -> Self {
         let channels = if with_alpha { 4 } else { 3 };
         if self.channels == channels {
             return self;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::goldens::{golden, recordings};
 use crate::codec::chunks::Chunks;
-use crate::codec::{Limits, WebpOptions, decode, encode_apng, encode_webp, png_text, to_bytes};
-use crate::value::Frame;
+use crate::codec::{Limits, WebpOptions, decode, encode_apng, encode_webp, png_text};
+use crate::pixels::Frame;
 
 fn frames_of(file: &[u8]) -> Vec<Vec<u8>> {
     let decoded = decode(file, &Limits::default()).unwrap();
@@ -13,7 +13,7 @@ fn frames_of(file: &[u8]) -> Vec<Vec<u8>> {
         .image
         .frames()
         .iter()
-        .map(|frame| to_bytes(frame))
+        .map(|frame| frame.to_bytes())
         .collect()
 }
 
@@ -130,7 +130,7 @@ fn lossy_webp_is_as_near_to_the_source_as_the_recorded_one() {
         ..webp_options(false)
     };
     let ours = encode_webp(&batch, &options, &[]).unwrap();
-    let source: Vec<Vec<u8>> = batch.iter().map(|frame| to_bytes(frame)).collect();
+    let source: Vec<Vec<u8>> = batch.iter().map(|frame| frame.to_bytes()).collect();
     let distance = |file: &[u8]| {
         let samples = frames_of(file).concat();
         let total: u32 = samples
@@ -205,7 +205,7 @@ fn an_rgba_batch_keeps_its_alpha() {
             .mask
             .frames()
             .iter()
-            .map(|mask| to_bytes(mask))
+            .map(|mask| mask.to_bytes())
             .collect();
         assert_eq!(masks, [[0, 127], [0, 0]]);
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Channel, Limits, decode, decode_channel, to_bytes};
-use crate::value::Frame;
+use crate::codec::{Channel, Limits, decode, decode_channel};
+use crate::pixels::Frame;
 
 /// The recordings, or nothing after saying so.
 pub(super) fn recordings() -> Option<(PathBuf, Value)> {
@@ -38,7 +38,7 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
 
 /// A mask as MaskToImage shows it.
 fn grey(mask: &Frame) -> Vec<u8> {
-    to_bytes(mask).into_iter().flat_map(|v| [v; 3]).collect()
+    mask.to_bytes().into_iter().flat_map(|v| [v; 3]).collect()
 }
 
 /// Size and hash of output `i` of a node.
@@ -75,7 +75,7 @@ fn every_recorded_picture_loads_as_recorded() {
         let frames = loaded.image.frames();
         let images = frames
             .iter()
-            .map(|frame| ("2", shown(frame, &to_bytes(frame))));
+            .map(|frame| ("2", shown(frame, &frame.to_bytes())));
         let masks = loaded
             .mask
             .frames()

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::goldens::sha256;
-use crate::codec::{Channel, Limits, decode, decode_channel, probe, to_bytes};
-use crate::value::Frame;
+use crate::codec::{Channel, Limits, decode, decode_channel, probe};
+use crate::pixels::Frame;
 
 /// The committed pictures, by name, with what is recorded of each.
 pub(super) fn pictures() -> Vec<(String, Vec<u8>, Value)> {
@@ -26,7 +26,7 @@ pub(super) fn pictures() -> Vec<(String, Vec<u8>, Value)> {
 }
 
 fn described(frame: &Frame) -> Value {
-    json!([frame.width(), frame.height(), sha256(&to_bytes(frame))])
+    json!([frame.width(), frame.height(), sha256(&frame.to_bytes())])
 }
 
 #[test]

@@ -4,9 +4,9 @@ use super::goldens::golden;
 use crate::codec::chunks::Chunks;
 use crate::codec::{
     CodecError, Format, Limits, PngText, decode, encode_jpeg, encode_png, png_text, preview_jpeg,
-    probe, to_bytes,
+    probe,
 };
-use crate::value::Frame;
+use crate::pixels::Frame;
 
 /// Waves over every channel, some of them beyond 0..1.
 fn waves(width: usize, height: usize, channels: usize) -> Frame {
@@ -37,13 +37,13 @@ fn a_png_holds_the_truncated_samples_of_its_frame() {
         for channels in [3, 4] {
             let frame = waves(width, height, channels);
             let loaded = decode(&encode_png(&frame, &[]).unwrap(), &Limits::default()).unwrap();
-            let bytes = to_bytes(&frame);
+            let bytes = frame.to_bytes();
             let colors: Vec<u8> = bytes
                 .chunks(channels)
                 .flat_map(|pixel| &pixel[..3])
                 .copied()
                 .collect();
-            assert_eq!(to_bytes(loaded.image.first()), colors);
+            assert_eq!(loaded.image.first().to_bytes(), colors);
             let alpha: Vec<u8> = bytes
                 .chunks(channels)
                 .map(|pixel| 255 - pixel[channels - 1])
@@ -60,8 +60,8 @@ fn a_png_holds_the_truncated_samples_of_its_frame() {
         let grey = waves(width, height, 1);
         let loaded = decode(&encode_png(&grey, &[]).unwrap(), &Limits::default()).unwrap();
         assert_eq!(
-            to_bytes(loaded.image.first()),
-            to_bytes(&grey)
+            loaded.image.first().to_bytes(),
+            grey.to_bytes()
                 .iter()
                 .flat_map(|&v| [v; 3])
                 .collect::<Vec<u8>>()

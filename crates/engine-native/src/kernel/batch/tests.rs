@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::value::{Frame, ShapeError};
+use crate::pixels::{Frame, ShapeError};
 
 fn batch(values: &[f32]) -> Image {
     Image::new(

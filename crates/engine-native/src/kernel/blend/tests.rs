@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::value::Frame;
+use crate::pixels::Frame;
 
 fn blended(a: f32, b: f32, factor: f64, mode: BlendMode) -> f32 {
     let picture = |v| Image::single(Frame::filled(1, 1, 1, v));

@@ -5,8 +5,8 @@
 use super::{mirror, reflected};
 use crate::kernel::KernelError;
 use crate::kernel::frames::unwritten;
-use crate::kernel::rows::fill_bands;
-use crate::value::Frame;
+use crate::parallel::fill_bands;
+use crate::pixels::Frame;
 use crate::vector::widest;
 
 pub(super) fn convolve(

@@ -3,8 +3,8 @@
 use super::{mirror, reflected};
 use crate::kernel::KernelError;
 use crate::kernel::frames::unwritten;
-use crate::kernel::rows::fill_bands;
-use crate::value::Frame;
+use crate::parallel::fill_bands;
+use crate::pixels::Frame;
 use crate::vector::{multiply_add, widest};
 
 /// Samples of a row that are summed together, so that their sums stay in registers.

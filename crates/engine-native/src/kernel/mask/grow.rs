@@ -10,7 +10,7 @@ use crate::kernel::KernelError;
 use crate::kernel::extremes::{Extreme, Reach, greatest, least, square};
 use crate::kernel::frames::{each_mask, unwritten};
 use crate::kernel::rows::fill_rows;
-use crate::value::Frame;
+use crate::pixels::Frame;
 
 /// GrowMask: grows by `expand` pixels, or shrinks where it is negative; tapered corners make the growth a diamond.
 ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::value::Frame;
+use crate::pixels::Frame;
 
 fn grey(frames: usize) -> Image {
     let frame = Arc::new(Frame::filled(200, 301, 3, 0.5));

@@ -2,7 +2,7 @@
 
 use super::nearest::Nearest;
 use super::{BayerOrder, Rgb};
-use crate::kernel::rows::fill_bands;
+use crate::parallel::fill_bands;
 
 /// Each pixel takes its nearest colour.
 pub(super) fn nearest(pixels: &mut [Rgb], palette: &[Rgb]) {

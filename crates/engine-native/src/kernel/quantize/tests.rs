@@ -1,14 +1,14 @@
 //! Palettes by hand, the table against a search, and the bounds of every dither.
 
 use super::*;
-use crate::value::Frame;
+use crate::pixels::Frame;
 
 fn image(pixels: &[Rgb]) -> Image {
-    Image::single(point::from_bytes(1, pixels.len(), 3, pixels.as_flattened()))
+    Image::single(Frame::from_bytes(1, pixels.len(), 3, pixels.as_flattened()))
 }
 
 fn levels(image: &Image) -> Vec<u8> {
-    point::to_bytes(image.first())
+    image.first().to_bytes()
 }
 
 const DITHERS: [Dither; 6] = [
@@ -23,7 +23,7 @@ const DITHERS: [Dither; 6] = [
 fn noise(height: usize, width: usize) -> Image {
     let level = |i: u32| (i.wrapping_mul(2_654_435_761) >> 24) as u8;
     let bytes: Vec<u8> = (0..(height * width * 3) as u32).map(level).collect();
-    Image::single(point::from_bytes(height, width, 3, &bytes))
+    Image::single(Frame::from_bytes(height, width, 3, &bytes))
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The mean over the source pixels that a pixel of the result touches, each counted whole.
 
 use super::view::View;
-use crate::kernel::rows::fill_bands;
-use crate::value::{Frame, unwritten};
+use crate::parallel::fill_bands;
+use crate::pixels::{Frame, unwritten};
 
 /// From the first source position to the one after the last.
 type Window = (usize, usize);

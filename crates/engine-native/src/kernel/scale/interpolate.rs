@@ -6,8 +6,8 @@
 use super::position::{position, position_in_steps};
 use super::taps::{self, Taps};
 use super::view::View;
-use crate::kernel::rows::fill_bands;
-use crate::value::{Frame, unwritten};
+use crate::parallel::fill_bands;
+use crate::pixels::{Frame, unwritten};
 use crate::vector::{multiply_add, widest};
 
 /// Results whose sides add up to at most this are made by [`direct`].

@@ -4,9 +4,9 @@
 
 use super::view::View;
 use crate::kernel::KernelError;
-use crate::kernel::point;
-use crate::kernel::rows::{fill_bands, fill_rows};
-use crate::value::Frame;
+use crate::kernel::rows::fill_rows;
+use crate::parallel::fill_bands;
+use crate::pixels::{Frame, samples_to_bytes};
 use crate::vector::widest;
 
 const SUPPORT: f64 = 3.0;
@@ -58,14 +58,14 @@ pub(super) fn resize(view: View<'_>, width: usize, height: usize) -> Result<Fram
                 .for_each(unpremultiply);
         }
     }
-    Ok(point::from_bytes(height, width, channels, &bytes.data))
+    Ok(Frame::from_bytes(height, width, channels, &bytes.data))
 }
 
 fn quantized(view: View<'_>) -> Bytes {
     let (width, height, channels) = (view.width(), view.height(), view.channels());
     let mut data = vec![0; height * width * channels];
     fill_rows(&mut data, width * channels, |y, row| {
-        point::to_levels(view.row(y), row)
+        samples_to_bytes(view.row(y), row)
     });
     Bytes {
         width,

@@ -3,7 +3,7 @@
 use super::position::position_in_steps;
 use super::view::View;
 use crate::kernel::rows::fill_rows;
-use crate::value::{Frame, unwritten};
+use crate::pixels::{Frame, unwritten};
 
 pub(super) fn resize(view: View<'_>, width: usize, height: usize) -> Frame {
     let channels = view.channels();

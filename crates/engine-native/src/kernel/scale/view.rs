@@ -1,6 +1,6 @@
 //! A window of a frame: what a centre crop leaves, without copying it.
 
-use crate::value::Frame;
+use crate::pixels::Frame;
 
 /// Rows and columns of a frame that a resize may read.
 #[derive(Clone, Copy)]

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::kernel::{channel, point};
-use crate::value::{Frame, Image, Mask};
+use crate::kernel::channel;
+use crate::pixels::{Frame, Image, Mask};
 
 /// The directory of the recordings, or `None` with a line that says so: a lone clone does not have them.
 #[expect(
@@ -40,7 +40,7 @@ pub(super) fn load(path: &Path) -> (Image, Mask) {
         channels,
         samples,
     } = saved(path);
-    let image = Image::single(point::from_bytes(height, width, channels, &samples));
+    let image = Image::single(Frame::from_bytes(height, width, channels, &samples));
     if channels == 4 {
         return channel::split_alpha(image).expect("there are colours");
     }

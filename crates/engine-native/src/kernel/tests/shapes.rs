@@ -12,7 +12,7 @@ use crate::kernel::stitch::{self, Direction, SpacingColor, Stitch};
 use crate::kernel::transform::{self, Flip, Rotation};
 use crate::kernel::yuv::{self, Planes};
 use crate::kernel::{KernelError, blur, canny, noise, point};
-use crate::value::{Frame, Image, Mask};
+use crate::pixels::{Frame, Image, Mask};
 
 /// Heights and widths: single pixels, lines, and more than a cache line.
 const SIZES: [(usize, usize); 7] = [(1, 1), (1, 2), (2, 1), (1, 130), (130, 1), (3, 3), (17, 70)];
@@ -143,10 +143,7 @@ fn filters() {
                 whole(quantize::quantize(image.clone(), colors, dither));
             }
         }
-        assert_eq!(
-            point::to_bytes(image.first()).len(),
-            image.first().data().len()
-        );
+        assert_eq!(image.first().to_bytes().len(), image.first().data().len());
     }
 }
 

@@ -10,7 +10,7 @@ use crate::kernel::pad::{self, Margins};
 use crate::kernel::quantize::{self, BayerOrder, Dither};
 use crate::kernel::scale::{self, Crop, Method};
 use crate::kernel::{blur, channel, point, transform};
-use crate::value::{Frame, Image, Mask};
+use crate::pixels::{Frame, Image, Mask};
 
 /// The recorded vectors by name.
 struct Vectors(Value);
@@ -353,7 +353,8 @@ fn save_quantise() {
         .iter()
         .map(|&v| v as f32)
         .collect();
-    let levels: Vec<f64> = point::to_bytes(&Frame::new(1, samples.len(), 1, samples))
+    let levels: Vec<f64> = Frame::new(1, samples.len(), 1, samples)
+        .to_bytes()
         .into_iter()
         .map(f64::from)
         .collect();

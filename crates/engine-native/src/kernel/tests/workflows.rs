@@ -16,7 +16,7 @@ use crate::kernel::scale::{self, Crop, Method};
 use crate::kernel::transform::{self, Flip, Rotation};
 use crate::kernel::yuv::{self, Planes};
 use crate::kernel::{batch, blur, canny, noise, point, solid};
-use crate::value::{Frame, Image, Mask};
+use crate::pixels::{Frame, Image, Mask};
 
 #[derive(Clone)]
 enum Slot {
@@ -468,7 +468,7 @@ fn compare(name: &str, frame: &Frame, expected: &goldens::Saved, tolerance: Tole
         (expected.height, expected.width, expected.channels),
         "{name}"
     );
-    let got = point::to_bytes(frame);
+    let got = frame.to_bytes();
     let worst = got
         .iter()
         .zip(&expected.samples)

@@ -3,9 +3,14 @@
 //! A batch is a list of shared frames, so that taking, repeating and joining batches moves pointers and a node that owns the
 //! only reference to a frame may work in place. Values are stored sRGB values, 0..1 by convention and **not** clamped between nodes.
 
+mod levels;
+mod spare;
+
 use std::sync::Arc;
 
-use super::spare;
+pub(crate) use self::levels::samples_to_bytes;
+pub use self::spare::release_spare_memory;
+pub(crate) use self::spare::unwritten;
 
 /// One picture or mask: `height * width * channels` row-major floats, channels interleaved.
 ///
@@ -69,7 +74,7 @@ impl Frame {
     /// A frame of one value.
     #[must_use]
     pub fn filled(height: usize, width: usize, channels: usize, value: f32) -> Self {
-        let mut data = spare::unwritten(height * width * channels);
+        let mut data = unwritten(height * width * channels);
         data.fill(value);
         Self::new(height, width, channels, data)
     }
@@ -126,7 +131,7 @@ impl Frame {
 
 impl Clone for Frame {
     fn clone(&self) -> Self {
-        let mut data = spare::unwritten(self.data.len());
+        let mut data = unwritten(self.data.len());
         data.copy_from_slice(&self.data);
         Self { data, ..*self }
     }

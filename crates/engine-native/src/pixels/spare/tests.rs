@@ -59,7 +59,7 @@ fn what_nobody_asks_for_goes_after_a_while() {
 #[test]
 fn what_lay_in_a_frame_is_not_seen_by_the_next() {
     // Larger than what is not kept; whether this very piece comes back depends on what else runs, what is in it does not.
-    let frame = crate::value::Frame::filled(300, 300, 3, 0.25);
+    let frame = crate::pixels::Frame::filled(300, 300, 3, 0.25);
     drop(frame);
     let samples = unwritten(300 * 300 * 3);
     assert_eq!(samples.len(), 300 * 300 * 3);
@@ -71,7 +71,7 @@ fn what_lay_in_a_frame_is_not_seen_by_the_next() {
 #[test]
 fn a_dropped_frame_leaves_its_memory() {
     // A size that no other test makes, so that nobody else takes it.
-    let frame = crate::value::Frame::filled(61, 1009, 3, 0.25);
+    let frame = crate::pixels::Frame::filled(61, 1009, 3, 0.25);
     let address = frame.data().as_ptr();
     drop(frame);
     let samples = unwritten(61 * 1009 * 3);

@@ -1,18 +1,36 @@
-//! Between floats and 8-bit samples: `trunc(clip(255 v, 0, 255))` as every writer needs it, so 0.5 becomes 127, and `level / 255`
+//! Between floats and 8-bit levels: `trunc(clip(255 v, 0, 255))` as every writer needs it, so 0.5 becomes 127, and `level / 255`
 //! as every reader does.
 
-use crate::value::Frame;
+use super::{Frame, unwritten};
+use crate::parallel::fill_bands;
 use crate::vector::widest;
 
-/// Every sample of a frame as a byte, in the same order; NaN becomes 0.
-#[must_use]
-pub fn to_bytes(frame: &Frame) -> Vec<u8> {
-    let mut bytes = vec![0; frame.data().len()];
-    samples_to_bytes(frame.data(), &mut bytes);
-    bytes
+impl Frame {
+    /// Reads 8-bit samples: `level / 255`.
+    ///
+    /// # Panics
+    /// If `bytes` does not hold `height * width * channels` samples: that is a bug of the caller, never of its input.
+    #[must_use]
+    pub fn from_bytes(height: usize, width: usize, channels: usize, bytes: &[u8]) -> Self {
+        let mut data = unwritten(bytes.len());
+        fill_bands(&mut data, 1, |first, band| {
+            bytes_to_samples(&bytes[first..], band)
+        });
+        Self::new(height, width, channels, data)
+    }
+
+    /// Writes 8-bit samples: `trunc(clip(255 * v, 0, 255))`; not a number becomes 0.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.data().len()];
+        fill_bands(&mut bytes, 1, |first, band| {
+            samples_to_bytes(&self.data()[first..], band)
+        });
+        bytes
+    }
 }
 
-/// As [`to_bytes`], into a slice of the same length.
+/// [`Frame::to_bytes`] of a slice of the same length.
 pub(crate) fn samples_to_bytes(samples: &[f32], bytes: &mut [u8]) {
     widest(
         bytes,
@@ -24,7 +42,7 @@ pub(crate) fn samples_to_bytes(samples: &[f32], bytes: &mut [u8]) {
 }
 
 /// Samples that are 8-bit levels, `level / 255`.
-pub(crate) fn bytes_to_samples(bytes: &[u8], samples: &mut [f32]) {
+fn bytes_to_samples(bytes: &[u8], samples: &mut [f32]) {
     widest(
         samples,
         #[inline(always)]
@@ -87,7 +105,7 @@ mod tests {
         ];
         let frame = Frame::new(1, samples.len(), 1, samples.to_vec());
         assert_eq!(
-            to_bytes(&frame),
+            frame.to_bytes(),
             [0, 0, 0, 127, 254, 255, 255, 0, 255, 0, 1]
         );
     }
@@ -101,13 +119,20 @@ mod tests {
             .iter()
             .map(|v| (v * 255.0).clamp(0.0, 255.0) as u8)
             .collect();
-        assert_eq!(to_bytes(&Frame::new(1, samples.len(), 1, samples)), plain);
+        assert_eq!(Frame::new(1, samples.len(), 1, samples).to_bytes(), plain);
     }
 
     #[test]
     fn bytes_survive_the_way_to_floats_and_back() {
         let all: Vec<u8> = (0..=255).collect();
-        let floats = all.iter().map(|&v| f32::from(v) / 255.0).collect();
-        assert_eq!(to_bytes(&Frame::new(16, 16, 1, floats)), all);
+        let frame = Frame::from_bytes(16, 16, 1, &all);
+        assert!(
+            frame
+                .data()
+                .iter()
+                .zip(&all)
+                .all(|(&v, &level)| v == f32::from(level) / 255.0)
+        );
+        assert_eq!(frame.to_bytes(), all);
     }
 }
