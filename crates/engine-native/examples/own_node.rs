@@ -159,8 +159,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ended.map_err(|error| format!("the run failed: {error:?}"))?;
 
     let files = keeper.files.lock().map_err(|_| "a sink panicked")?;
-    let picture =
-        engine_native::codec::decode(&files[0], &engine_native::codec::Limits::default())?;
+    let picture = engine_native::images::codec::decode(
+        &files[0],
+        &engine_native::images::codec::Limits::default(),
+    )?;
     let (corner, centre) = (
         picture.image.first().data()[0],
         picture.image.first().row(32)[32 * 3],

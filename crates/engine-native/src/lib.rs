@@ -44,19 +44,17 @@
 //! nodes.push(std::sync::Arc::new(Gain));
 //! ```
 
-pub mod codec;
 pub mod define;
-pub mod kernel;
 pub mod nodes;
-pub mod pixels;
 pub mod value;
 
 mod engine;
 mod node;
-mod parallel;
 mod python_json;
 mod tools;
-mod vector;
+
+/// The pictures that values hold, so that a class of one's own needs no dependency besides this one.
+pub use images;
 
 pub use engine::{Downloads, EngineConfig, NativeEngine, Overdue};
 pub use node::{

@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 /// Writes a value with `", "` and `": "` between things, everything beyond ASCII escaped, floats as Python's `repr`, and keys in
 /// the order they have.
 #[must_use]
-pub fn python_json(value: &Value) -> String {
+pub(crate) fn python_json(value: &Value) -> String {
     let mut text = String::new();
     write_value(&mut text, value);
     text

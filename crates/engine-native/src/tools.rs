@@ -16,7 +16,7 @@ use workflow_core::{
     ImageTools, ImageToolsError, MadePicture, PictureChannel, PictureInfo, PreviewOptions,
 };
 
-use crate::codec::{self, CodecError, Limits};
+use images::codec::{self, CodecError, Limits};
 
 /// How much the tools may use.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ impl NativeTools {
         let most = self.pixels.bytes / files.len() as u64;
         let mut max_bytes = 0_u64;
         for file in &files {
-            let probe = codec::probe(file, &Limits::default())?;
+            let probe = codec::probe(file, &Limits::default()).map_err(refused)?;
             let pixels = probe.width as u64 * probe.height as u64;
             if pixels * LEAST_PIXEL_BYTES > most {
                 return Err(too_large(pixels * LEAST_PIXEL_BYTES, most));
@@ -143,7 +143,7 @@ impl ImageTools for NativeTools {
         let _for_file = self.files.take(picture.size_bytes).await?;
         let file = self.read(&picture).await?;
         // A header is read in no time, so it needs no thread.
-        let probe = codec::probe(&file, &Limits::default())?;
+        let probe = codec::probe(&file, &Limits::default()).map_err(refused)?;
         Ok(PictureInfo {
             media_type: probe.format.media_type(),
             // The limits of a side are far below what fits.
@@ -223,14 +223,14 @@ fn too_large(needed_bytes: u64, most_bytes: u64) -> ImageToolsError {
     ))
 }
 
-impl From<CodecError> for ImageToolsError {
-    fn from(error: CodecError) -> Self {
-        let text = error.to_string();
-        match error {
-            CodecError::TooLarge { .. } => Self::TooLarge(text),
-            CodecError::Unrecognized
-            | CodecError::Malformed { .. }
-            | CodecError::Unsupported(_) => Self::NotAPicture(text),
+/// What the caller of a tool is told of a codec's error.
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it away")]
+fn refused(error: CodecError) -> ImageToolsError {
+    let text = error.to_string();
+    match error {
+        CodecError::TooLarge { .. } => ImageToolsError::TooLarge(text),
+        CodecError::Unrecognized | CodecError::Malformed { .. } | CodecError::Unsupported(_) => {
+            ImageToolsError::NotAPicture(text)
         }
     }
 }

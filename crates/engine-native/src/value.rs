@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub use opaque::Opaque;
 
 use crate::FileInput;
-use crate::pixels::{Frame, Image, Mask};
+use images::{Frame, Image, Mask};
 
 /// One value.
 #[derive(Clone)]

@@ -1,10 +1,9 @@
-//! See `entries.rs`.
+//! See `entries/graph.rs`.
 
 #![no_main]
 
-#[path = "../entries.rs"]
-#[allow(dead_code, reason = "each target calls one of them")]
-mod entries;
+#[path = "../entries/graph.rs"]
+mod graph;
 
 use std::sync::LazyLock;
 
@@ -15,4 +14,4 @@ static CATALOG: LazyLock<NodeCatalog> = LazyLock::new(|| {
     NodeCatalog::new(nodes.iter().map(|node| node.definition()))
 });
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| entries::graph(bytes, &CATALOG));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| graph::graph(bytes, &CATALOG));

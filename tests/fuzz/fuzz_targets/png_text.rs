@@ -1,9 +1,9 @@
-//! See `entries.rs`.
+//! See `entries/picture.rs`.
 
 #![no_main]
 
-#[path = "../entries.rs"]
+#[path = "../entries/picture.rs"]
 #[allow(dead_code, reason = "each target calls one of them")]
-mod entries;
+mod picture;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| entries::png_text(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| picture::png_text(bytes));

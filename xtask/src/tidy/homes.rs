@@ -16,16 +16,21 @@ const HOMES: &[(&[&str], &[&str])] = &[
     ),
     (
         &[
-            "image",
-            "png",
-            "webp",
-            "libwebp-sys",
-            "gif",
-            "tiff",
             "fast_image_resize",
+            "fdeflate",
+            "gif",
+            "image",
+            "image-webp",
+            "jpeg-encoder",
+            "libwebp-sys",
+            "png",
+            "pulp",
+            "tiff",
+            "webp",
+            "weezl",
             "zune-jpeg",
         ],
-        &["engine-native"],
+        &["images"],
     ),
     (
         &["clap", "toml"],
@@ -163,10 +168,7 @@ mod tests {
     #[test]
     fn the_home_binds_tests_too() {
         let image = "[dev-dependencies]\nimage.workspace = true\n";
-        assert_eq!(
-            rules("it", image),
-            ["`image` has its home in engine-native"]
-        );
+        assert_eq!(rules("it", image), ["`image` has its home in images"]);
     }
 
     #[test]

@@ -65,6 +65,7 @@ pub const LAYERS: &[Layer] = &[
     ),
     layer("hyper-kit", Room::Plumbing, &[]),
     layer("identity", Room::Plumbing, &["accounts"]),
+    layer("images", Room::Plumbing, &[]),
     layer(
         "workflow-http",
         Room::Adapter,
@@ -97,7 +98,7 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "engine-native",
         Room::Adapter,
-        &["asset-store", "hyper-kit", "workflow-core"],
+        &["asset-store", "hyper-kit", "images", "workflow-core"],
     ),
     layer("providers", Room::Adapter, &["hyper-kit", "router-core"]),
     layer(

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine_native::codec::encode_png;
 use engine_native::define::{
     boolean_input, float_input, int_input, link, modern_combo, optional, string_input,
 };
-use engine_native::pixels::Image;
+use engine_native::images::Image;
+use engine_native::images::codec::encode_png;
 use engine_native::{Inputs, NodeContext, NodeError};
 use router_core::PictureEncoding;
 use serde_json::{Map, Number, Value, json};

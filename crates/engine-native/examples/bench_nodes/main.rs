@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use engine_native::codec::{self, Limits};
-use engine_native::pixels::{Frame, Image, Mask, release_spare_memory};
 use engine_native::{Inputs, Node, NodeContext, Slot, Value, nodes};
+use images::codec::{self, Limits};
+use images::{Frame, Image, Mask, release_spare_memory};
 use rayon::prelude::*;
 use serde_json::{Value as Json, json};
 

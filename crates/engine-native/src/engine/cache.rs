@@ -148,7 +148,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pixels::{Frame, Image};
+    use images::{Frame, Image};
 
     fn key(name: &str) -> Key {
         blake3::hash(name.as_bytes())

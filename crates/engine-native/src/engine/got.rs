@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 use workflow_core::NodeDefinition;
 
 use crate::Value;
-use crate::pixels::Frame;
+use images::Frame;
 
 /// The values of a call, by the place of their input.
 #[derive(Default)]
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::define::{link, modern};
-    use crate::pixels::{Image, Mask};
+    use images::{Image, Mask};
 
     fn told(values: &[Option<Vec<Value>>]) -> Json {
         let mut definition = modern("Test", "", "");

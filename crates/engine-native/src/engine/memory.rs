@@ -163,7 +163,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pixels::{Frame, Image};
+    use images::{Frame, Image};
 
     #[test]
     fn shared_frames_count_once_until_the_last_holder_is_gone() {

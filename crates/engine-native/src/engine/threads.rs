@@ -13,7 +13,7 @@ use std::time::Duration;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use workflow_core::{JobId, NodeId, Shares, Taken};
 
-use crate::parallel;
+use images::parallel;
 
 /// How long a call may go on after its run ended: far longer than any node of this crate works between two looks at whether
 /// to stop.

@@ -8,9 +8,9 @@ use serde_json::{Map, Value as Json};
 use workflow_core::{JobId, NodeId};
 
 use super::{NodeError, OutputFile};
-use crate::codec::{self, Limits};
-use crate::pixels::Frame;
 use crate::python_json::python_json;
+use images::Frame;
+use images::codec::{self, Limits};
 
 /// The run of a job, as one call of a node sees it.
 pub struct NodeContext {

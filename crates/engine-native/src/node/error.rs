@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::codec::CodecError;
-use crate::kernel::KernelError;
-use crate::pixels::ShapeError;
+use images::ShapeError;
+use images::codec::CodecError;
+use images::kernel::KernelError;
 
 /// What ends a node's call without a result; variants by what becomes of the run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,7 +9,7 @@ use workflow_core::{NodeDefinition, NodeId};
 
 use super::{Awaited, FileInput, NodeError};
 use crate::Value;
-use crate::pixels::{Image, Mask};
+use images::{Image, Mask};
 
 /// The inputs of one call.
 #[derive(Debug)]

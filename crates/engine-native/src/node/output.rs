@@ -6,7 +6,7 @@ use workflow_core::{OutputKind, OutputName};
 
 use super::Expansion;
 use crate::Value;
-use crate::pixels::{Image, Mask};
+use images::{Image, Mask};
 
 /// What a call gave.
 #[derive(Clone, Debug, Default)]

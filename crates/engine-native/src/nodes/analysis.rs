@@ -6,10 +6,10 @@ use workflow_core::NodeDefinition;
 use crate::define::{
     float_input, int_input, link, modern, modern_combo, named, named_output, output,
 };
-use crate::kernel::canny;
-use crate::kernel::morphology::{self, Morphology as Operation};
-use crate::kernel::yuv::{self, Planes};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::canny;
+use images::kernel::morphology::{self, Morphology as Operation};
+use images::kernel::yuv::{self, Planes};
 
 /// The edges of a picture.
 #[derive(Clone, Copy, Debug)]

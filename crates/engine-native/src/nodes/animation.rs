@@ -9,9 +9,9 @@ use crate::define::{
 use workflow_core::OutputKind;
 
 use super::save::Prefix;
-use crate::codec::{self, WebpOptions};
-use crate::pixels::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile};
+use images::Image;
+use images::codec::{self, WebpOptions};
 
 /// A batch into an animated WebP file.
 #[derive(Clone, Copy, Debug)]

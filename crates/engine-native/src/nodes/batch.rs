@@ -4,9 +4,9 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, int_input, link, list_output, modern, named, output};
-use crate::kernel::{batch, output_bytes};
-use crate::pixels::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Slot, Value};
+use images::Image;
+use images::kernel::{batch, output_bytes};
 
 /// Two batches in one.
 #[derive(Clone, Copy, Debug)]

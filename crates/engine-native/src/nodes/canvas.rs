@@ -7,11 +7,11 @@ use super::scale::method;
 use crate::define::{
     boolean_input, classic, int_input, link, listed_combo, named, optional, output,
 };
-use crate::kernel::output_bytes;
-use crate::kernel::pad::{self, Margins};
-use crate::kernel::stitch::{self, Direction, SpacingColor, Stitch};
-use crate::pixels::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::Image;
+use images::kernel::output_bytes;
+use images::kernel::pad::{self, Margins};
+use images::kernel::stitch::{self, Direction, SpacingColor, Stitch};
 
 /// Two pictures side by side.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, int_input, link, listed_combo, modern, named, output};
-use crate::kernel::channel::{self, Channel};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::channel::{self, Channel};
 
 /// A mask as a grey picture.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@ use workflow_core::NodeDefinition;
 use crate::define::{
     boolean_input, classic, int_input, link, modern, modern_combo, named, optional, output,
 };
-use crate::kernel::composite::{self, Placement, PorterDuffMode};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::composite::{self, Placement, PorterDuffMode};
 
 /// A picture put on another, where a mask says so.
 #[derive(Clone, Copy, Debug)]

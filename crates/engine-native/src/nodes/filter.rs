@@ -4,9 +4,9 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, float_input, int_input, link, modern, modern_combo, named, output};
-use crate::kernel::blend::{self, BlendMode};
-use crate::kernel::{blur, output_bytes, point};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::blend::{self, BlendMode};
+use images::kernel::{blur, output_bytes, point};
 
 /// A picture as its negative.
 #[derive(Clone, Copy, Debug)]

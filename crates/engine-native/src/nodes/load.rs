@@ -4,9 +4,9 @@ use bytes::Bytes;
 use serde_json::json;
 use workflow_core::{FileSource, NodeDefinition};
 
-use crate::codec::{self, Limits};
 use crate::define::{classic, experimental, file_input, listed_combo, named, output};
 use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::codec::{self, Limits};
 
 /// A picture and its mask, out of an upload.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{boolean_input, classic, float_input, int_input, link, listed_combo, output};
-use crate::kernel::mask::{self, MaskOperation};
-use crate::kernel::point;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::mask::{self, MaskOperation};
+use images::kernel::point;
 
 /// A mask as its negative.
 #[derive(Clone, Copy, Debug)]

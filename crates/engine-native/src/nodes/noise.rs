@@ -4,8 +4,8 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, float_input, int_input, link, output};
-use crate::kernel::noise;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::noise;
 
 /// A picture with noise, the same for the same seed.
 #[derive(Clone, Copy, Debug)]

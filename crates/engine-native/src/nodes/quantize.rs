@@ -4,8 +4,8 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{int_input, link, modern, modern_combo, output};
-use crate::kernel::quantize::{self, BayerOrder, Dither};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::quantize::{self, BayerOrder, Dither};
 
 /// A picture of at most so many colours.
 #[derive(Clone, Copy, Debug)]

@@ -8,12 +8,12 @@ use rayon::prelude::*;
 use serde_json::json;
 use workflow_core::{NodeDefinition, OutputKind, Socket};
 
-use crate::codec;
 use crate::define::{classic, input, link, metadata, named, string_input};
-use crate::kernel::channel;
-use crate::parallel::{spread, threads};
-use crate::pixels::{Frame, Image};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile};
+use images::codec;
+use images::kernel::channel;
+use images::parallel::{spread, threads};
+use images::{Frame, Image};
 pub(super) use prefix::Prefix;
 
 /// Pictures into PNG files.

@@ -6,10 +6,10 @@ use workflow_core::NodeDefinition;
 use crate::define::{
     classic, float_input, int_input, link, listed_combo, modern, modern_combo, named, output,
 };
-use crate::kernel::output_bytes;
-use crate::kernel::scale::{self, Crop, Method};
-use crate::pixels::Image;
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::Image;
+use images::kernel::output_bytes;
+use images::kernel::scale::{self, Crop, Method};
 
 /// A picture in a given size; a side of 0 follows the other.
 #[derive(Clone, Copy, Debug)]

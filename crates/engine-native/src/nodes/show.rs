@@ -6,10 +6,10 @@ use workflow_core::NodeDefinition;
 use crate::define::{classic, hidden, link, named, named_output};
 use workflow_core::{OutputKind, OutputName};
 
-use crate::codec;
-use crate::pixels::Frame;
 use crate::python_json::python_json;
 use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile, Value};
+use images::Frame;
+use images::codec;
 
 /// Any value as text.
 #[derive(Clone, Copy, Debug)]

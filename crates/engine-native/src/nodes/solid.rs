@@ -4,8 +4,8 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, float_input, int_input, output};
-use crate::kernel::{output_bytes, solid};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::{output_bytes, solid};
 
 /// A picture of one colour.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{classic, int_input, link, listed_combo, named, output};
-use crate::kernel::transform::{self, Flip, Rotation};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
+use images::kernel::transform::{self, Flip, Rotation};
 
 /// A rectangle of a picture.
 #[derive(Clone, Copy, Debug)]

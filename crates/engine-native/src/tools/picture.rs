@@ -2,7 +2,9 @@
 
 use workflow_core::{ImageToolsError, MadePicture, PictureChannel, PreviewFormat, PreviewOptions};
 
-use crate::codec::{self, Limits, Raster};
+use images::codec::{self, Limits, Raster};
+
+use super::refused;
 
 /// The quality of thumbnails: small, and good enough for their size.
 const THUMBNAIL_QUALITY: u8 = 80;
@@ -12,7 +14,7 @@ pub(super) fn thumbnail(
     side: u32,
     limits: &Limits,
 ) -> Result<MadePicture, ImageToolsError> {
-    let picture = codec::decode_first(file, limits)?;
+    let picture = codec::decode_first(file, limits).map_err(refused)?;
     jpeg(picture, side as usize, THUMBNAIL_QUALITY)
 }
 
@@ -21,13 +23,14 @@ pub(super) fn preview(
     options: PreviewOptions,
     limits: &Limits,
 ) -> Result<MadePicture, ImageToolsError> {
-    let picture = codec::decode_first(file, limits)?;
+    let picture = codec::decode_first(file, limits).map_err(refused)?;
     let quality = options.quality.clamp(1, 100);
     match options.format {
         PreviewFormat::Jpeg => jpeg(picture, usize::MAX, quality),
         PreviewFormat::Webp => {
             let with_alpha = picture.has_alpha() && !options.opaque;
-            let bytes = codec::raster_to_webp(&picture.colored(with_alpha), quality)?;
+            let bytes =
+                codec::raster_to_webp(&picture.colored(with_alpha), quality).map_err(refused)?;
             Ok(MadePicture {
                 media_type: "image/webp",
                 bytes: bytes.into(),
@@ -41,7 +44,7 @@ pub(super) fn channel(
     channel: PictureChannel,
     limits: &Limits,
 ) -> Result<MadePicture, ImageToolsError> {
-    let picture = codec::decode_first(file, limits)?;
+    let picture = codec::decode_first(file, limits).map_err(refused)?;
     match channel {
         PictureChannel::Rgb => png(&picture.colored(false), &[]),
         PictureChannel::Alpha => {
@@ -59,8 +62,8 @@ pub(super) fn mask(
     mask: &[u8],
     limits: &Limits,
 ) -> Result<MadePicture, ImageToolsError> {
-    let mask = codec::decode_first(mask, limits)?;
-    let picture = codec::decode_first(original, limits)?;
+    let mask = codec::decode_first(mask, limits).map_err(refused)?;
+    let picture = codec::decode_first(original, limits).map_err(refused)?;
     let (width, height) = (picture.width(), picture.height());
     if (width, height) != (mask.width(), mask.height()) {
         return Err(ImageToolsError::SizesDiffer {
@@ -82,7 +85,7 @@ pub(super) fn mask(
 }
 
 fn jpeg(picture: Raster, max_side: usize, quality: u8) -> Result<MadePicture, ImageToolsError> {
-    let bytes = codec::raster_to_jpeg(picture, max_side, quality)?;
+    let bytes = codec::raster_to_jpeg(picture, max_side, quality).map_err(refused)?;
     Ok(MadePicture {
         media_type: "image/jpeg",
         bytes: bytes.into(),
@@ -91,7 +94,7 @@ fn jpeg(picture: Raster, max_side: usize, quality: u8) -> Result<MadePicture, Im
 
 /// With the text chunks of `original`.
 fn png(picture: &Raster, original: &[u8]) -> Result<MadePicture, ImageToolsError> {
-    let bytes = codec::raster_to_png(picture, original)?;
+    let bytes = codec::raster_to_png(picture, original).map_err(refused)?;
     Ok(MadePicture {
         media_type: "image/png",
         bytes: bytes.into(),

@@ -11,7 +11,7 @@ use workflow_core::{
 };
 
 use super::{NativeTools, ToolsConfig};
-use crate::codec::{self, Limits, PngText, Raster};
+use images::codec::{self, Limits, PngText, Raster};
 
 struct Desk {
     blobs: MemoryBlobs,
@@ -109,7 +109,7 @@ async fn the_alpha_channel_comes_with_black_colours() {
 
 /// A committed picture; `png_4_8.png` is grey with alpha, which no encoder here writes.
 fn committed(name: &str) -> Vec<u8> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../images/testdata");
     std::fs::read(format!("{folder}/{name}")).expect("it is committed")
 }
 
@@ -132,7 +132,7 @@ async fn a_mask_s_alpha_takes_the_place_of_the_picture_s_and_texts_stay() {
     let desk = Desk::new(ROOMY);
     let texts = [("prompt", "{\"1\": {}}"), ("workflow", "Größe ☃")];
     let texts = texts.map(|(keyword, text)| (keyword.to_owned(), text.to_owned()));
-    let frame = crate::pixels::Frame::filled(2, 3, 4, 0.25);
+    let frame = images::Frame::filled(2, 3, 4, 0.25);
     let original = codec::encode_png(&frame, &texts).expect("a small picture is written");
     let colors = codec::decode_first(&original, &Limits::default()).expect("just written");
     let mask = small(4);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use asset_store::BlobStore;
-use engine_native::codec::png_text;
 use engine_native::define::{link, output};
 use engine_native::{EngineConfig, Value};
+use images::codec::png_text;
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
 

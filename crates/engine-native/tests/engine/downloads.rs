@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use engine_native::codec::encode_png;
-use engine_native::pixels::Frame;
 use engine_native::{Downloads, EngineConfig};
 use hyper_kit::Host;
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig};
+use images::Frame;
+use images::codec::encode_png;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -115,7 +115,7 @@ async fn a_picture_behind_an_address_loads_as_an_upload_does_and_anew_each_time(
     let uploaded = bench.run(&load("cat.png")).await.expect_success();
     for _ in 0..2 {
         let told = bench.run(&load(ADDRESS)).await.expect_success();
-        let pixels = |bytes| engine_native::codec::decode(bytes, &Default::default()).unwrap();
+        let pixels = |bytes| images::codec::decode(bytes, &Default::default()).unwrap();
         assert_eq!(pixels(&told.outputs[0].1), pixels(&uploaded.outputs[0].1));
     }
     assert_eq!(site.asked(), ["/cat.png?token=secret"; 2]);
@@ -148,7 +148,7 @@ async fn many_addresses_are_fetched_a_few_at_once() {
         .expect_success();
     let mut colors = Vec::new();
     for (_, png) in &told.outputs {
-        let decoded = engine_native::codec::decode(png, &Default::default()).unwrap();
+        let decoded = images::codec::decode(png, &Default::default()).unwrap();
         colors.push((decoded.image.first().data()[0] * 255.0).round() as u8);
     }
     colors.sort_unstable();

@@ -1,10 +1,9 @@
 //! Every recorded workflow, run as it was recorded, and what it saved compared with what was saved then.
 
 use std::collections::HashMap;
-use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use engine_native::codec::png_text;
+use images::codec::{Limits, decode_first, png_text};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use workflow_core::OutputKind;
@@ -214,21 +213,18 @@ fn tolerance(place: &str, index: &Json) -> Tolerance {
     }
 }
 
-/// The samples of a PNG as they are stored.
+/// The samples of a picture, with its columns, rows and channels.
 pub(crate) struct Picture {
-    pub(crate) shape: (u32, u32, png::ColorType),
+    pub(crate) shape: (usize, usize, usize),
     samples: Vec<u8>,
 }
 
 impl Picture {
     pub(crate) fn read(bytes: &[u8]) -> Self {
-        let mut reader = png::Decoder::new(Cursor::new(bytes)).read_info().unwrap();
-        let mut samples = vec![0; reader.output_buffer_size().unwrap()];
-        let info = reader.next_frame(&mut samples).unwrap();
-        samples.truncate(info.buffer_size());
+        let raster = decode_first(bytes, &Limits::default()).unwrap();
         Self {
-            shape: (info.width, info.height, info.color_type),
-            samples,
+            shape: (raster.width(), raster.height(), raster.channels()),
+            samples: raster.data().to_vec(),
         }
     }
 

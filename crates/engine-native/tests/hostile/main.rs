@@ -5,15 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get on is to stop")]
 
-mod bits;
-mod bmp;
-mod gif;
-mod ico;
-mod jpeg;
-mod mutants;
-mod png;
-mod tiff;
-mod webp;
+#[path = "../../../images/tests/hostile/corpus/mod.rs"]
+mod corpus;
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -21,7 +14,9 @@ use std::sync::{Arc, Mutex};
 use asset_store::{BlobHash, BlobStore, MemoryBlobs, Room};
 use async_trait::async_trait;
 use bytes::Bytes;
+// The corpus compresses its bombs with it.
 use engine_native::{EngineConfig, NativeEngine};
+use flate2 as _;
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -31,9 +26,6 @@ use workflow_core::{
     RunSink, Seat, Ticket, validate,
 };
 
-/// A file and what it is called when it does harm.
-type Hostile = (String, Vec<u8>);
-
 /// What a job may hold. Any bomb that gets past it shows in the process.
 const BUDGET_BYTES: u64 = 48 << 20;
 
@@ -42,26 +34,9 @@ const SLACK_BYTES: u64 = 24 << 20;
 
 const ID: &str = "01890000-0000-7000-8000-000000000001";
 
-fn corpus() -> Vec<Hostile> {
-    let mut corpus = Vec::new();
-    for family in [
-        png::hostile,
-        jpeg::hostile,
-        gif::hostile,
-        bmp::hostile,
-        tiff::hostile,
-        ico::hostile,
-        webp::hostile,
-        mutants::hostile,
-    ] {
-        corpus.extend(family());
-    }
-    corpus
-}
-
 #[tokio::test]
 async fn hostile_pictures_fail_their_own_job_within_its_memory() {
-    let corpus = corpus();
+    let corpus = corpus::all();
     assert!(corpus.len() >= 200, "only {} pictures", corpus.len());
     let (mut shown, mut failed, mut out_of_memory) = (0, 0, 0);
     for (name, bytes) in &corpus {

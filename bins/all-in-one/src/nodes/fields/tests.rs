@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use engine_native::Value as NodeValue;
 use engine_native::define::classic;
-use engine_native::pixels::{Frame, Image};
+use engine_native::images::{Frame, Image};
 use router_core::{
     ChargesOnPolicyRejection, Collected, Failure, Handle, Model, ModelDefinition, ModelForm,
     ModelId, Price, Provider, Submission, Submitted,

@@ -1,7 +1,7 @@
 //! PNG and APNG: sizes, every depth of every colour type, palettes, data that is too much or too little, frames out of place.
 
-use crate::Hostile;
-use crate::bits::{Xorshift, chunk, ihdr, join, zlib, zlib_zeros};
+use super::Hostile;
+use super::bits::{Xorshift, chunk, ihdr, join, zlib, zlib_zeros};
 
 pub(crate) fn hostile() -> Vec<Hostile> {
     let mut all = sizes();

@@ -1,7 +1,7 @@
 //! Windows bitmaps: every depth and compression, heights below nothing, runs that leave the picture.
 
-use crate::Hostile;
-use crate::bits::{Xorshift, join};
+use super::Hostile;
+use super::bits::{Xorshift, join};
 
 fn file(name: impl Into<String>, parts: &[&[u8]]) -> Hostile {
     (format!("bmp {}", name.into()), join(parts))

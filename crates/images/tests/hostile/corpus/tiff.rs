@@ -1,7 +1,7 @@
 //! TIFF: directories that lead to themselves, strips and tiles that are elsewhere, every compression over noise.
 
-use crate::Hostile;
-use crate::bits::{Xorshift, join, zlib_zeros};
+use super::Hostile;
+use super::bits::{Xorshift, join, zlib_zeros};
 
 /// One value of a directory: tag and number.
 type Entry = (u16, u32);

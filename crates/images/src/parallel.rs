@@ -17,12 +17,13 @@ thread_local! {
 }
 
 /// Has this thread spread its work over a pool from now on.
-pub(crate) fn use_pool(pool: Arc<ThreadPool>) {
+pub fn use_pool(pool: Arc<ThreadPool>) {
     POOL.set(Some(pool));
 }
 
 /// How many threads [`spread`] spreads work over.
-pub(crate) fn threads() -> usize {
+#[must_use]
+pub fn threads() -> usize {
     pool().map_or_else(rayon::current_num_threads, |pool| {
         pool.current_num_threads()
     })
@@ -30,7 +31,7 @@ pub(crate) fn threads() -> usize {
 
 /// Does work on this thread's pool, if it has one and is not in it; elsewhere right here. What the work does with `rayon` is
 /// spread over the pool.
-pub(crate) fn spread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+pub fn spread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     match pool() {
         Some(pool) => pool.install(work),
         None => work(),

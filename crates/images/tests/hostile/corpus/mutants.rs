@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use crate::Hostile;
-use crate::bits::Xorshift;
+use super::Hostile;
+use super::bits::Xorshift;
 
 pub(crate) fn hostile() -> Vec<Hostile> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../images/testdata");
     let mut names: Vec<_> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -1,7 +1,7 @@
 //! GIF: screens and frames that do not fit, codes without end, blocks cut short.
 
-use crate::Hostile;
-use crate::bits::{Xorshift, join};
+use super::Hostile;
+use super::bits::{Xorshift, join};
 
 fn file(name: impl Into<String>, parts: &[&[u8]]) -> Hostile {
     (format!("gif {}", name.into()), join(parts))

@@ -1,8 +1,8 @@
 //! Windows icons: directories that lie, and pictures inside that do.
 
-use crate::Hostile;
-use crate::bits::{chunk, ihdr, join, zlib_zeros};
-use crate::bmp::info;
+use super::Hostile;
+use super::bits::{chunk, ihdr, join, zlib_zeros};
+use super::bmp::info;
 
 fn file(name: &str, parts: &[&[u8]]) -> Hostile {
     (format!("ico {name}"), join(parts))

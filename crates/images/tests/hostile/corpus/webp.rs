@@ -1,7 +1,7 @@
 //! WebP: containers whose sizes lie, canvases without end, frames elsewhere, noise under every kind of picture.
 
-use crate::Hostile;
-use crate::bits::{Xorshift, join};
+use super::Hostile;
+use super::bits::{Xorshift, join};
 
 fn file(name: impl Into<String>, chunks: &[&[u8]]) -> Hostile {
     let body = chunks.concat();

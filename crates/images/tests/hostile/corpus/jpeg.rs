@@ -1,7 +1,7 @@
 //! JPEG: frames of any size and sampling, tables that make no sense, scans without end.
 
-use crate::Hostile;
-use crate::bits::{Xorshift, join};
+use super::Hostile;
+use super::bits::{Xorshift, join};
 
 fn file(name: impl Into<String>, segments: &[&[u8]]) -> Hostile {
     (

@@ -1,8 +1,7 @@
-//! What is fuzzed: any bytes at all are answered, within bounds. The fuzzer calls these, and so do the tests of
-//! engine-native, with bytes that they change themselves.
+//! Pictures that are fuzzed: any bytes at all are answered, within bounds. The fuzzer calls these, and so do the tests of
+//! images, with bytes that they change themselves.
 
-use engine_native::codec::{self, Channel, Limits};
-use workflow_core::{Graph, NodeCatalog, Plan, ResolvedFiles, validate};
+use images::codec::{self, Channel, Limits};
 
 /// Small enough that whatever gets past them shows.
 pub(crate) const LIMITS: Limits = Limits {
@@ -12,34 +11,6 @@ pub(crate) const LIMITS: Limits = Limits {
     max_frames: 16,
     max_bytes: 8 << 20,
 };
-
-/// A submitted graph: parsed, validated, planned. What is valid has a plan of all of it; what is not has errors.
-pub(crate) fn graph(bytes: &[u8], catalog: &NodeCatalog) {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return;
-    };
-    let Ok(graph) = serde_json::from_str(text)
-        .map_err(drop)
-        .and_then(|json| Graph::from_value(json).map_err(drop))
-    else {
-        return;
-    };
-    let validation = validate(&graph, catalog, &ResolvedFiles::new(), None);
-    match validation.graph {
-        Some(valid) => {
-            let plan = Plan::of(&valid);
-            assert!(
-                plan.order.len() <= valid.nodes.len(),
-                "a node is planned once"
-            );
-            assert!(!plan.order.is_empty(), "a valid graph has something to run");
-        }
-        None => assert!(
-            validation.invalid_outputs.is_empty() || !validation.errors.is_empty(),
-            "a refusal has a reason"
-        ),
-    }
-}
 
 /// A picture: read in every way there is, and what comes out is written again.
 pub(crate) fn picture(bytes: &[u8]) {
