@@ -3,6 +3,7 @@
 //!
 //! Knows no node, no job and no file: bytes go in, pictures come out, and the other way round. Start at [`codec::decode`] and
 //! [`codec::encode_png`], then at the families in [`kernel`].
+#![doc = include_str!("../README.md")]
 
 pub mod codec;
 pub mod kernel;
