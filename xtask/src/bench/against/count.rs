@@ -291,7 +291,15 @@ fn total(dump: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+    use tokio::process::ChildStdout;
+
     use super::*;
+    use crate::bench::against::statistics::{Estimate, Pair, Seen, Verdict};
+    use crate::bench::claim::Better;
 
     #[test]
     fn the_total_is_that_of_the_file() {
@@ -335,5 +343,108 @@ mod tests {
         drop(process.stdin.take());
         process.wait().await.expect("it ends");
         assert!(end_perf(perf).await.expect("a count") > 0.0);
+    }
+
+    /// A shell that turns a loop for each line that it reads, and says a line when it is ready and after each loop.
+    struct Loop {
+        folder: tempfile::TempDir,
+        shell: Child,
+        lines: Lines<BufReader<ChildStdout>>,
+    }
+
+    impl Loop {
+        async fn start(counter: Counter, turns: u32) -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let work = format!("n=0; while [ $n -lt {turns} ]; do n=$((n+1)); done");
+            let script = format!("echo .; while read line; do {work}; echo .; done");
+            let mut words = counter.under(folder.path());
+            words.extend(["sh".to_owned(), "-c".to_owned(), script]);
+            let mut shell = Command::new(&words[0])
+                .args(&words[1..])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .kill_on_drop(true)
+                .spawn()
+                .expect("a shell runs");
+            let stdout = shell.stdout.take().expect("standard output is piped");
+            let mut it = Self {
+                folder,
+                shell,
+                lines: BufReader::new(stdout).lines(),
+            };
+            it.said().await;
+            // What is done once is done before anything is counted.
+            it.turn().await;
+            it
+        }
+
+        async fn said(&mut self) {
+            let line = self.lines.next_line().await.expect("it can be read");
+            assert_eq!(line.as_deref(), Some("."));
+        }
+
+        async fn turn(&mut self) {
+            let stdin = self.shell.stdin.as_mut().expect("it is piped");
+            stdin.write_all(b"\n").await.expect("it reads");
+            self.said().await;
+        }
+
+        /// The instructions of one loop.
+        async fn count(&mut self, counter: Counter) -> f64 {
+            let pid = self.shell.id().expect("it runs");
+            let folder = self.folder.path().to_owned();
+            let count = counter.begin(pid, &folder).await.expect("a count");
+            self.turn().await;
+            count.end().await.expect("a count")
+        }
+    }
+
+    #[tokio::test]
+    async fn two_percent_more_work_is_seen_on_a_busy_machine() {
+        let counter = match Counter::find() {
+            Ok(counter) => counter,
+            Err(reason) => {
+                use std::io::Write;
+                let _ = writeln!(io::stderr(), "skipped: {reason}");
+                return;
+            }
+        };
+        // Another load on every processor, whose share differs from turn to turn.
+        let is_over = Arc::new(AtomicBool::new(false));
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let load = (0..processors).map(|_| {
+            let is_over = Arc::clone(&is_over);
+            std::thread::spawn(move || while !is_over.load(Ordering::Relaxed) {})
+        });
+        let load: Vec<_> = load.collect();
+        let mut loops = Vec::new();
+        for turns in [2_000, 2_040, 2_000] {
+            loops.push(Loop::start(counter, turns).await);
+        }
+        let (mut slower, mut same) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            let mut counts = Vec::new();
+            for one in &mut loops {
+                counts.push(one.count(counter).await);
+            }
+            let pair = |after: usize| Pair {
+                before: counts[0],
+                after: counts[after],
+            };
+            slower.push(pair(1));
+            same.push(pair(2));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for thread in load {
+            thread.join().expect("it only turns");
+        }
+        let slower = Estimate::of(&slower, Better::Lower).expect("there are pairs");
+        assert!((slower.ratio - 1.02).abs() < 0.002, "{slower:?}");
+        assert_eq!(slower.seen(), Seen::More, "{slower:?}");
+        assert_eq!(slower.verdict(0.03), Verdict::Same, "{slower:?}");
+        assert_eq!(slower.verdict(0.01), Verdict::Slower, "{slower:?}");
+        let same = Estimate::of(&same, Better::Lower).expect("there are pairs");
+        assert!((same.ratio - 1.0).abs() < 0.002, "{same:?}");
+        assert_eq!(same.verdict(0.01), Verdict::Same, "{same:?}");
     }
 }
