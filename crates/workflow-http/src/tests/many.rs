@@ -10,15 +10,20 @@ use super::harness::{Rig, Server, standing};
 /// More than are answered at once.
 const OUTPUTS: u32 = 300;
 
-/// A server of both APIs whose account has so many jobs that are over, of so many outputs each.
+/// A server of both APIs whose account has so many jobs that are over, with outputs beyond what is answered at once.
 async fn server(jobs: u32) -> Server {
+    server_of(jobs, OUTPUTS).await
+}
+
+/// The same, with so many outputs of each job.
+async fn server_of(jobs: u32, outputs: u32) -> Server {
     let rig = Rig::new();
     let older = rig.older();
     let server = rig.server(standing("local"), |service| service.v1 = Some(older));
     for _ in 0..jobs {
         server.submit().await;
         let job = rig.claim().await;
-        let job = rig.commit_many(&job, OUTPUTS).await;
+        let job = rig.commit_many(&job, outputs).await;
         let epoch = job.epoch;
         rig.apply(&job, JobEvent::Finished { epoch }).await;
     }
@@ -92,4 +97,39 @@ async fn an_answer_takes_room_while_it_is_sent() {
     let response = server.open(http::Method::GET, "/api/queue", &[], "").await;
     assert!(response.body().size_hint().exact().is_some());
     assert_eq!(used().0, 0);
+}
+
+#[tokio::test]
+async fn a_job_of_eight_thousand_outputs_is_sent_in_small_pieces() {
+    const MOST: u32 = 8_192;
+    let server = server_of(1, MOST).await;
+    let used = server.api.memory_counter();
+    let listed = server.get("/api/v2/jobs").await.json();
+    let id = listed["jobs"][0]["id"].as_str().expect("an id").to_owned();
+    for path in [
+        "/api/v2/jobs".to_owned(),
+        format!("/api/v2/jobs/{id}"),
+        "/api/history".to_owned(),
+        format!("/api/history/{id}"),
+        format!("/api/jobs/{id}"),
+    ] {
+        let response = server.open(http::Method::GET, &path, &[], "").await;
+        assert_eq!(response.status(), 200, "{path}");
+        let mut body = response.into_body();
+        let (mut text, mut counted) = (Vec::new(), 0);
+        while let Some(piece) = body.frame().await {
+            let piece = piece.expect("no error").into_data().expect("bytes");
+            assert!(piece.len() < 256 * 1024, "{path}: {}", piece.len());
+            text.extend_from_slice(&piece);
+            counted = counted.max(used().0);
+        }
+        drop(body);
+        let text = String::from_utf8(text).expect("text");
+        for place in [1, MOST] {
+            let name = format!("many_{place:05}_");
+            assert!(text.contains(&name), "{path} has no {name}");
+        }
+        assert!(counted > 0, "{path}: what is kept of it is counted");
+        assert_eq!(used().0, 0, "{path}");
+    }
 }
