@@ -4,6 +4,7 @@ mod buckets;
 mod bytes;
 mod catalog;
 mod clients;
+mod crowd;
 mod deadline;
 mod document;
 mod durability;
