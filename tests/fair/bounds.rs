@@ -117,6 +117,17 @@ pub(super) const CALLS: Bounds = Bounds {
     bytes: USUAL_BYTES + 256 * MIB,
 };
 
+/// Everything together. Threads: those that read files for streams without a window, and those that write files of uploads.
+/// Descriptors: the calls, a connection for each upload, socket and body, the files of streams and of uploads, and the other
+/// connections of the attacks. Memory: the pictures of the jobs, as for pictures alone, and half as much for bodies, trees,
+/// answers and calls.
+pub(super) const ALL: Bounds = Bounds {
+    limit: MANY,
+    threads: USUAL_THREADS + 64 + 32,
+    descriptors: USUAL_DESCRIPTORS + 1_152 + 300 + 200 + 50 + 64 + 32 + 50,
+    bytes: USUAL_BYTES + (768 + 384) * MIB,
+};
+
 impl Bounds {
     /// Compares the most that was used with what was used before.
     pub(super) fn hold(&self, before: &Usage, most: &Usage) {

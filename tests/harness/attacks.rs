@@ -92,6 +92,9 @@ trait Strike: Send + Sync {
     /// Statuses that the documents give to what is struck with, and after which a lane strikes again.
     fn answers(&self) -> &'static [u16];
 
+    /// Takes what it needs of the queue of the account, right before its lanes strike.
+    async fn occupy(&self) -> io::Result<()>;
+
     /// Strikes once, until the server has ended it.
     async fn strike(&self, lane: &Lane) -> io::Result<End>;
 }
@@ -107,17 +110,20 @@ pub struct Running {
 }
 
 impl Attack {
-    /// All of them.
+    /// All of them, in an order in which none keeps those after it from beginning.
     pub const ALL: &'static [Self] = &[
-        Self::History,
+        // The first two need a slot, which the long jobs of the others leave to nobody of the account.
         Self::Regex,
         Self::Pictures,
+        // It submits large jobs, which later compete with other large bodies.
+        Self::History,
         Self::ZeroWindow,
         Self::Json,
         Self::Bodies,
         Self::Uploads,
-        Self::Events,
+        // Sockets and streams of events have one bound together, and these would leave nothing to the sockets.
         Self::Sockets,
+        Self::Events,
         Self::Calls,
         // The last, since no job of the others would find a place in the queue any more.
         Self::Queue,
@@ -142,8 +148,8 @@ impl Attack {
     }
 
     /// Begins attacks, one after the other, and waits until every lane of each holds something of the server, was answered or
-    /// was refused. What they need is made before the first of them begins, since the server may refuse it to the account
-    /// afterwards.
+    /// was refused. Files and finished jobs are made before the first of them begins, since the server may refuse them to the
+    /// account afterwards; waiting jobs are made when the attack begins that needs them, since they leave no slot to the others.
     ///
     /// # Errors
     /// If one of them cannot be made ready, or does not get that far.
@@ -167,15 +173,16 @@ impl Attack {
             Self::Bodies => Arc::new(bodies::Bodies::new(target)),
             Self::History => Arc::new(history::History::prepare(target).await?),
             Self::Uploads => Arc::new(uploads::Uploads::new(target)),
-            Self::Events => Arc::new(events::Events::prepare(target).await?),
+            Self::Events => Arc::new(events::Events::new(target)),
             Self::Queue => Arc::new(queue::Queue::new(target)),
-            Self::Sockets => Arc::new(sockets::Sockets::prepare(target).await?),
+            Self::Sockets => Arc::new(sockets::Sockets::new(target)),
             Self::Pictures => Arc::new(pictures::Pictures::new(target)),
             Self::Calls => Arc::new(calls::Calls::new(target)),
         })
     }
 
     async fn begin(self, strike: Arc<dyn Strike>) -> io::Result<Running> {
+        strike.occupy().await?;
         let counts = watch::Sender::default();
         let mut running = Running {
             attack: self,
@@ -227,16 +234,16 @@ impl Running {
     pub fn has_struck(&self) -> bool {
         let counts = self.counts.borrow();
         match self.attack {
-            Attack::Regex | Attack::Json | Attack::History => {
+            Attack::Regex | Attack::Json | Attack::History | Attack::Pictures => {
                 counts.answered + counts.refused >= self.needed
             }
+            // Of the queue, each lane was refused a place.
+            Attack::Queue => counts.refused >= self.needed,
             Attack::ZeroWindow
             | Attack::Bodies
             | Attack::Uploads
             | Attack::Events
-            | Attack::Queue
             | Attack::Sockets
-            | Attack::Pictures
             | Attack::Calls => true,
         }
     }

@@ -50,6 +50,10 @@ impl Strike for Bodies {
         &[408, 413, 429, 503]
     }
 
+    async fn occupy(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     async fn strike(&self, lane: &Lane) -> io::Result<End> {
         let (path, bytes, key) = match lane.number {
             ..CALLS => (

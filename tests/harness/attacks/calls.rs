@@ -59,6 +59,10 @@ impl Strike for Calls {
         &[]
     }
 
+    async fn occupy(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     async fn strike(&self, lane: &Lane) -> io::Result<End> {
         let requests: Vec<Request> = (0..STREAMS)
             .map(|_| {

@@ -1,6 +1,7 @@
 //! More event streams than an account may have, all of one job that lasts.
 
 use std::io;
+use std::sync::OnceLock;
 
 use async_trait::async_trait;
 
@@ -17,18 +18,16 @@ const STREAMS: usize = 120;
 
 pub(super) struct Events {
     target: Target,
-    request: Request,
+    /// The events of the job, once it is submitted.
+    request: OnceLock<Request>,
 }
 
 impl Events {
-    pub(super) async fn prepare(target: &Target) -> io::Result<Self> {
-        let id = submit(target, &long()).await?;
-        let id = id.map_err(|refused| io::Error::other(format!("no job: {refused:?}")))?;
-        let request = Request::get(&format!("/api/v2/jobs/{id}/events"));
-        Ok(Self {
+    pub(super) fn new(target: &Target) -> Self {
+        Self {
             target: target.clone(),
-            request: owned(target, request),
-        })
+            request: OnceLock::new(),
+        }
     }
 }
 
@@ -46,14 +45,24 @@ impl Strike for Events {
         &[]
     }
 
+    async fn occupy(&self) -> io::Result<()> {
+        let id = submit(&self.target, &long()).await?;
+        let id = id.map_err(|refused| io::Error::other(format!("no job: {refused:?}")))?;
+        let request = Request::get(&format!("/api/v2/jobs/{id}/events"));
+        self.request.get_or_init(|| owned(&self.target, request));
+        Ok(())
+    }
+
     async fn strike(&self, lane: &Lane) -> io::Result<End> {
         // Every second connection reads nothing.
         let window = match lane.number % 2 {
             0 => OPEN_WINDOW,
             _ => 0,
         };
+        let request = self.request.get();
+        let request = request.ok_or_else(|| io::Error::other("no job was submitted"))?;
         let streams = Streams {
-            requests: std::slice::from_ref(&self.request),
+            requests: std::slice::from_ref(request),
             count: STREAMS,
             window,
             from_head: true,

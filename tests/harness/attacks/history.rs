@@ -37,13 +37,6 @@ impl History {
             let id = taken(submit(target, &large()).await?)?;
             follow_to_end(target, &id).await?;
         }
-        // The others wait behind these.
-        for _ in 0..target.job_slots {
-            taken(submit(target, &long()).await?)?;
-        }
-        for _ in 0..WAITING {
-            taken(submit(target, &large()).await?)?;
-        }
         let requests = PATHS.map(|path| owned(target, Request::get(path)));
         Ok(Self {
             target: target.clone(),
@@ -83,6 +76,17 @@ impl Strike for History {
     fn answers(&self) -> &'static [u16] {
         // There are as many such answers under way as there may be.
         &[200, 429, 503]
+    }
+
+    async fn occupy(&self) -> io::Result<()> {
+        // The large jobs wait behind these.
+        for _ in 0..self.target.job_slots {
+            taken(submit(&self.target, &long()).await?)?;
+        }
+        for _ in 0..WAITING {
+            taken(submit(&self.target, &large()).await?)?;
+        }
+        Ok(())
     }
 
     async fn strike(&self, lane: &Lane) -> io::Result<End> {

@@ -59,6 +59,10 @@ impl Strike for Json {
         &[400, 408, 413, 422, 429, 503]
     }
 
+    async fn occupy(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     async fn strike(&self, lane: &Lane) -> io::Result<End> {
         let (path, body) = match lane.number % 2 {
             0 => ("/api/v2/jobs", &self.v2),

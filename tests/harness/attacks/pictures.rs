@@ -64,6 +64,10 @@ impl Strike for Pictures {
         &[]
     }
 
+    async fn occupy(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     async fn strike(&self, lane: &Lane) -> io::Result<End> {
         let graph = match lane.number % 2 {
             0 => chain(),

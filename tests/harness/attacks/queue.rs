@@ -33,11 +33,19 @@ impl Strike for Queue {
         &[]
     }
 
-    async fn strike(&self, _lane: &Lane) -> io::Result<End> {
+    async fn occupy(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn strike(&self, lane: &Lane) -> io::Result<End> {
+        // Each job that was taken in holds a place until the end of the attack.
+        let mut places = Vec::new();
         loop {
-            if let Err(refused) = submit(&self.0, &long()).await? {
-                return Ok(End::Told(refused));
+            match submit(&self.0, &long()).await? {
+                Ok(_) => places.push(lane.hold()),
+                Err(refused) => return Ok(End::Told(refused)),
             }
+            lane.begun();
         }
     }
 }

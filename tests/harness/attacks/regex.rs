@@ -40,6 +40,10 @@ impl Strike for Regex {
         &[]
     }
 
+    async fn occupy(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     async fn strike(&self, lane: &Lane) -> io::Result<End> {
         let (pattern, letters) = PATTERNS[lane.number % PATTERNS.len()];
         // No two texts are the same, so that nothing was matched before.

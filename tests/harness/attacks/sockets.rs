@@ -16,10 +16,8 @@ const LANES: usize = 200;
 pub(super) struct Sockets(Target);
 
 impl Sockets {
-    pub(super) async fn prepare(target: &Target) -> io::Result<Self> {
-        // What they hear of. A queue that is full already has enough of it.
-        let _ = submit(target, &long()).await?;
-        Ok(Self(target.clone()))
+    pub(super) fn new(target: &Target) -> Self {
+        Self(target.clone())
     }
 }
 
@@ -35,6 +33,12 @@ impl Strike for Sockets {
 
     fn answers(&self) -> &'static [u16] {
         &[]
+    }
+
+    async fn occupy(&self) -> io::Result<()> {
+        // What they hear of. A queue that is full already has enough of it.
+        let _ = submit(&self.0, &long()).await?;
+        Ok(())
     }
 
     async fn strike(&self, lane: &Lane) -> io::Result<End> {

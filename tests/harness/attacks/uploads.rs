@@ -58,6 +58,10 @@ impl Strike for Uploads {
         &[408]
     }
 
+    async fn occupy(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     async fn strike(&self, lane: &Lane) -> io::Result<End> {
         let request =
             Request::new("POST", "/api/v2/assets").header("Content-Type", &Form::content_type());

@@ -65,6 +65,10 @@ impl Strike for ZeroWindow {
         &[]
     }
 
+    async fn occupy(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     async fn strike(&self, lane: &Lane) -> io::Result<End> {
         let request = match lane.number % 2 {
             0 => &self.link,
