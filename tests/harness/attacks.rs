@@ -3,7 +3,8 @@
 //!
 //! An attack has lanes that strike at the same time, again and again. Whatever the server cuts, a lane takes anew at once;
 //! a refusal that the documents name ends the lane, since the server has then set its bound. Anything else that comes back
-//! is a fault of the server, and [`Running::still`] says so. No lane waits for a clock, but for uploads, which trickle by one.
+//! is a fault of the server, and [`Running::still`] says so. No lane waits for a clock, but for uploads, which
+//! trickle by one, and for jobs whose events are refused, which are looked at once a second.
 
 mod bodies;
 mod calls;

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::interval;
 
 use super::Target;
 use super::lane::Lane;
@@ -12,6 +14,9 @@ use crate::{Connection, Request};
 
 /// Numbers the graphs, so that no result of one is the other's.
 static COUNT: AtomicU32 = AtomicU32::new(1);
+
+/// How often a job is looked at whose events are refused.
+const POLL: Duration = Duration::from_secs(1);
 
 /// Nodes of a long job, and the width of its pictures.
 const LONG_NODES: u32 = 60;
@@ -68,6 +73,10 @@ pub(super) async fn follow(
     let mut connection = Connection::over(connect(target).await?)?;
     connection.write(&request.bytes(target.server)).await?;
     let (status, _) = connection.head().await?;
+    if status == 429 {
+        // The account has all the streams that it may have.
+        return poll(target, lane, id, cancel_at.is_some()).await;
+    }
     if status != 200 {
         return Err(io::Error::other(format!(
             "{status} for the events of a job"
@@ -81,11 +90,41 @@ pub(super) async fn follow(
             lane.begun();
         }
         if cancel_at.is_some_and(|class| text.contains(class)) {
-            let cancel = Request::new("POST", &format!("/api/v2/jobs/{id}/cancel"));
-            ask(target, cancel).await?;
+            cancel(target, id).await?;
             cancel_at = None;
         }
     }
+    Ok(())
+}
+
+/// Looks at a job again and again until its end; it may be cancelled as soon as it runs.
+async fn poll(target: &Target, lane: &Lane, id: &str, mut cancels: bool) -> io::Result<()> {
+    let (mut hold, mut ticks) = (None, interval(POLL));
+    loop {
+        ticks.tick().await;
+        let answer = ask(target, Request::get(&format!("/api/v2/jobs/{id}"))).await?;
+        if answer.status != 200 {
+            let message = format!("{} for a job: {}", answer.status, answer.text());
+            return Err(io::Error::other(message));
+        }
+        let job: Value = serde_json::from_slice(&answer.body)?;
+        match job["status"].as_str() {
+            Some("running") => {
+                hold.get_or_insert_with(|| lane.hold());
+                lane.begun();
+                if std::mem::take(&mut cancels) {
+                    cancel(target, id).await?;
+                }
+            }
+            Some("succeeded" | "failed" | "canceled") => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+async fn cancel(target: &Target, id: &str) -> io::Result<()> {
+    let cancel = Request::new("POST", &format!("/api/v2/jobs/{id}/cancel"));
+    ask(target, cancel).await?;
     Ok(())
 }
 
