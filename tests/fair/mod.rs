@@ -2,7 +2,7 @@
 //! bounds. The real program, attacked over real sockets and looked at from outside.
 //!
 //! Each test begins an attack, does an ordinary client's work as another account while the attack holds, and then compares
-//! what the process uses with what it used before. The client's steps have a minute each, which is no promise of speed: how
+//! what the process uses with what it used before. The client's steps have three minutes each, which is no promise of speed: how
 //! long they take is measured by `cargo xtask bench fair`.
 
 mod bounds;

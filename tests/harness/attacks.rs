@@ -37,7 +37,7 @@ use tokio::time::timeout;
 use lane::{End, Lane};
 
 /// Far longer than an attack takes to begin on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What is attacked, and as whom.
 #[derive(Clone, Debug)]
