@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
+use installation::OpenError;
 use router_server::{RouterStack, RouterStackError};
 use secrecy::SecretString;
 use server_kit::admin::{AdminSocket, AdminSocketError};
 use server_kit::config::Access;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::{
-    Endpoints, Front, ListenError, Listening, MetricsListening, Place, Server, installation,
-    program,
+    Endpoints, Front, ListenError, Listening, MetricsListening, Place, Server, opening, program,
 };
-use store_local::OpenError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -25,6 +24,7 @@ use crate::config::Config;
 use crate::families::Families;
 use crate::models::{WorkflowKind, Workflows};
 use crate::nodes::{self, ResultsError};
+use crate::store::store_in;
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -86,19 +86,12 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
 
     let limits = &config.workflows.workflows;
-    let store = installation::open(
-        &server.data_dir,
-        config.tier(),
-        limits.reserve(),
-        server.fresh,
-    )
-    .await?;
-    let stack = Stack::over(store.clone(), limits, &mut metrics).await?;
-    let accounts = stack.accounts.clone();
+    let store = store_in(&server.data_dir);
+    let installation = opening::open(&*store, config.opening()).await?;
+    let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
     let base = program::base(server, listening.address());
     let router = RouterStack::open_with(
-        &store,
-        accounts,
+        &installation,
         &config.router,
         vec![Arc::new(WorkflowKind::new(Workflows::of(
             &stack,
@@ -152,7 +145,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             admin,
             ports: stack.admin(),
             identity,
-            store,
+            installation,
         },
         stack,
         development_token,

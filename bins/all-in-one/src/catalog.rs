@@ -14,6 +14,7 @@ use workflow_server::Stack;
 use crate::config::Config;
 use crate::local::{self, Local};
 use crate::models::{WorkflowKind, Workflows};
+use crate::store::store_in;
 
 /// How long the loops may take to end once the command has.
 const GRACE: Duration = Duration::from_secs(5);
@@ -25,13 +26,15 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) fn run(name: &str, arguments: &ArgMatches, config: &Config) -> Result<(), Failure> {
     let server = &config.workflows.server;
     if name != "catalog" {
-        return router_server::run(name, arguments, server, &config.router, Vec::new());
+        let store = store_in(&server.data_dir);
+        return router_server::run(name, arguments, &*store, &config.router, Vec::new());
     }
     let folder = local::temporary().map_err(|error| Failure::fault(&error))?;
+    let store = store_in(folder.path());
     let runtime = program::runtime()?;
     let opened = runtime.block_on(async {
         let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
-        let stack = Stack::open(folder.path(), &config.workflows.workflows, &mut metrics).await?;
+        let stack = Stack::open(&*store, &config.workflows.workflows, &mut metrics).await?;
         let running = stack.start();
         Ok((stack, running))
     });
@@ -39,7 +42,7 @@ pub(crate) fn run(name: &str, arguments: &ArgMatches, config: &Config) -> Result
         opened.map_err(|error: workflow_server::StackError| Failure::fault(&error))?;
     let base = format!("file://{}", folder.path().display());
     let kind = Arc::new(WorkflowKind::new(Workflows::of(&stack, base)));
-    let ended = router_server::run(name, arguments, server, &config.router, vec![kind]);
+    let ended = router_server::run(name, arguments, &*store, &config.router, vec![kind]);
     runtime.block_on(running.drain(GRACE));
     ended
 }

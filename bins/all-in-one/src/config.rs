@@ -1,6 +1,7 @@
 //! What the program is told: everything that the servers of workflows and of partner models are.
 
 use accounts::Tier;
+use installation::OpenOptions;
 use router_server::{ROUTER_KEYS, RouterSettings};
 use server_kit::config::{ConfigError, Key, Settings};
 
@@ -39,6 +40,15 @@ impl Config {
         Tier {
             router: self.router.limits.clone(),
             ..self.workflows.workflows.tier()
+        }
+    }
+
+    /// How the installation is opened.
+    pub(crate) fn opening(&self) -> OpenOptions {
+        OpenOptions {
+            tier: self.tier(),
+            reserve: self.workflows.workflows.reserve(),
+            fresh: self.workflows.server.fresh,
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod models;
 mod nodes;
 pub mod program;
 pub mod run;
+mod store;
 
 pub use app::{App, AssembleError, assemble};
 pub use config::{Config, KEYS};

@@ -11,8 +11,8 @@ use hyper_kit::ServerStats;
 use router_core::ModelId;
 use router_server::RouterStack;
 use server_kit::config::Access;
-use server_kit::installation;
 use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::opening;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use workflow_server::Stack;
@@ -21,6 +21,7 @@ use crate::app::AssembleError;
 use crate::config::Config;
 use crate::models::{WorkflowKind, Workflows};
 use crate::nodes;
+use crate::store::store_in;
 
 /// A directory for an installation that goes with the command; only its user may read it.
 ///
@@ -56,20 +57,14 @@ impl Local {
         let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
         // No request comes over HTTP; the router counts all the same.
         let requests = HttpMetrics::register(&mut metrics, Arc::new(ServerStats::default()));
-        let store = installation::open(
-            data_dir,
-            config.tier(),
-            limits.reserve(),
-            config.workflows.server.fresh,
-        )
-        .await?;
-        let stack = Stack::over(store.clone(), limits, &mut metrics).await?;
+        let store = store_in(data_dir);
+        let installation = opening::open(&*store, config.opening()).await?;
+        let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
         let base = format!("file://{}", data_dir.display());
         let kind = Arc::new(WorkflowKind::new(Workflows::of(&stack, base.clone())));
         let accounts = stack.accounts.clone();
         let router = RouterStack::open_with(
-            &store,
-            accounts.clone(),
+            &installation,
             &config.router,
             vec![kind],
             &mut metrics,

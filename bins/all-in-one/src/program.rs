@@ -1,18 +1,18 @@
 //! The commands: `serve`, `run`, `nodes list`, `config show`, those of operators, of catalogs and usage, and of the data directory.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use secrecy::ExposeSecret;
 use server_kit::admin;
 use server_kit::config::Settings;
-use server_kit::installation::{self, Keeps};
+use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
 use workflow_server::copies;
 
 use crate::app::{App, assemble};
 use crate::config::{Config, KEYS};
+use crate::store::store_in;
 use crate::{catalog, run};
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows and calls partner models: as a server with their APIs, or one graph from the command line.";
@@ -23,12 +23,11 @@ pub fn main() -> ExitCode {
     let matches = command().get_matches();
     program::finish(match matches.subcommand() {
         Some(("run", arguments)) => run::run(arguments),
-        Some(("backup", arguments)) => {
-            data_dir(&matches).and_then(|data_dir| copies::back_up(&data_dir, arguments))
-        }
-        Some(("check", _)) => data_dir(&matches).and_then(|data_dir| copies::check(&data_dir)),
-        Some(("rotate-link-keys", _)) => {
-            data_dir(&matches).and_then(|data_dir| copies::rotate_link_keys(&data_dir))
+        Some((name, arguments)) if copies::is_command(name) => {
+            configured(&matches).and_then(|(_, config)| {
+                let store = store_in(&config.workflows.server.data_dir);
+                copies::run(name, arguments, &*store, config.tier())
+            })
         }
         Some((name, _)) if admin::is_command(name) => operate(&matches),
         Some(("nodes", arguments)) => {
@@ -52,10 +51,8 @@ fn command() -> Command {
 
 fn operate(matches: &ArgMatches) -> Result<(), Failure> {
     let settings = program::settings(matches, KEYS)?;
-    admin::run(matches, settings, |settings| {
-        let tier = |settings: &mut Settings| Ok(Config::read(settings)?.tier());
-        installation::open_for_admin(settings, tier, Keeps::Assets)
-    })
+    let tier = |settings: &mut Settings| Ok(Config::read(settings)?.tier());
+    admin::run(matches, settings, Keeps::Assets, store_in, tier)
 }
 
 fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
@@ -67,7 +64,6 @@ fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
     program::start_log(&settings, &config.workflows.server.log);
-    store_local::arm_fault_points();
     program::serve(
         &program::runtime()?,
         assemble(&config),
@@ -75,10 +71,6 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
         async |app: App, asked| app.run(asked.cancelled_owned()).await,
         "jobs and calls that ran are taken up again at the next start",
     )
-}
-
-fn data_dir(matches: &ArgMatches) -> Result<PathBuf, Failure> {
-    configured(matches).map(|(_, config)| config.workflows.server.data_dir)
 }
 
 fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {

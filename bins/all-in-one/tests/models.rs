@@ -57,7 +57,7 @@ impl House {
         let mut settings = server_kit::config::Settings::gather(KEYS, &matches, Vec::new());
         let config = Config::read(settings.as_mut().expect("settings")).expect("a configuration");
         let mut metrics = Metrics::new("easel", "0");
-        let data = folder.path().join("data");
+        let data = store_local::LocalStore::at(&folder.path().join("data"));
         let stack = Stack::open(&data, &config.workflows, &mut metrics).await;
         let stack = stack.expect("an installation");
         let workflows = Workflows::of(&stack, BASE.to_owned());

@@ -7,23 +7,24 @@ use std::time::Duration;
 use accounts::AdminError;
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
+use installation::{Health, Installation, MinFree, OpenError, OpenOptions, ReserveOptions};
 use jiff::Timestamp;
 use router_http::RouterApi;
 use server_kit::admin::{AdminSocket, AdminSocketError};
-use server_kit::installation::{self, Keeps};
 use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::opening::{self, Keeps};
 use server_kit::sweeps::Sweeps;
 use server_kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
-use store_local::{MinFree, OpenError, ReserveOptions, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::stack::{Background, RouterStack, RouterStackError};
+use crate::store::store_in;
 
 /// A server that is ready to run.
 #[derive(Debug)]
 pub struct App {
-    store: Store,
+    installation: Installation,
     server: Server<RouterApi>,
     background: Background,
     welcome: Vec<(&'static str, String)>,
@@ -81,21 +82,28 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         min_free: MinFree::Bytes(0),
         ballast_bytes: ReserveOptions::BALLAST_BYTES,
     };
-    let (data_dir, tier) = (&config.server.data_dir, config.router.tier());
-    let store = installation::open(data_dir, tier, reserve, config.server.fresh).await?;
-    let accounts = Arc::new(store.accounts());
-    accounts::ensure_local(accounts.as_ref(), Timestamp::now()).await?;
+    let options = OpenOptions {
+        tier: config.router.tier(),
+        reserve,
+        fresh: config.server.fresh,
+    };
+    let store = store_in(&config.server.data_dir);
+    let installation = opening::open(&*store, options).await?;
+    accounts::ensure_local(&*installation.account_admin, Timestamp::now()).await?;
     let admin = AdminSocket::bind(&config.server.data_dir)?;
-    let identity = config.server.access.identity(accounts.clone())?;
-    let stack = RouterStack::open(&store, accounts, &config.router, &mut metrics, &requests);
+    let identity = config
+        .server
+        .access
+        .identity(installation.accounts.clone())?;
+    let stack = RouterStack::open(&installation, &config.router, &mut metrics, &requests);
     let stack = stack.await?;
-    let sweeps = Sweeps::register(Arc::new(store.records()), &mut metrics);
+    let sweeps = Sweeps::register(installation.assets.sweeps.clone(), &mut metrics);
     let front = Front {
         api: stack.api(&config.server, identity.clone())?,
         endpoints: Endpoints {
             mount_path: config.server.mount_path.clone(),
             host_names: config.server.host_names(),
-            probe: probe(&store, &listening.leave().leaving),
+            probe: probe(&installation.health, &listening.leave().leaving),
             home: Some(Home::new(ABOUT, PLACES, &config.server.mount_path)),
             metrics: Arc::new(metrics),
             notes: sweeps.notes(),
@@ -108,14 +116,14 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         metrics: metrics_listening,
         front,
         admin,
-        ports: installation::admin_ports(&store, Keeps::NoAssets),
+        ports: opening::admin_ports(&installation, Keeps::NoAssets),
         identity,
-        store: store.clone(),
+        installation: installation.clone(),
     };
     Ok(App {
         welcome: stack.welcome(),
         background: stack.start(sweeps).await?,
-        store,
+        installation,
         server,
         grace: config.server.drain_grace,
     })
@@ -136,8 +144,8 @@ impl App {
 
     /// The installation.
     #[must_use]
-    pub fn store(&self) -> &Store {
-        &self.store
+    pub fn installation(&self) -> &Installation {
+        &self.installation
     }
 
     /// What is said about partners at start.
@@ -158,14 +166,14 @@ impl App {
     }
 }
 
-fn probe(store: &Store, leaving: &CancellationToken) -> server_kit::Probe {
-    let (store, leaving) = (store.clone(), leaving.clone());
+fn probe(health: &Arc<dyn Health>, leaving: &CancellationToken) -> server_kit::Probe {
+    let (health, leaving) = (health.clone(), leaving.clone());
     Arc::new(move || {
-        let (store, leaving) = (store.clone(), leaving.clone());
+        let (health, leaving) = (health.clone(), leaving.clone());
         Box::pin(async move {
             let mut complaints = Vec::new();
-            if let Err(poisoned) = store.healthy() {
-                complaints.push(poisoned.to_string());
+            if let Err(unhealthy) = health.writable() {
+                complaints.push(unhealthy.to_string());
             }
             if leaving.is_cancelled() {
                 complaints.push("the server is shutting down".to_owned());

@@ -6,8 +6,8 @@ mod usage;
 use std::sync::Arc;
 
 use clap::{ArgMatches, Command};
+use installation::InstallationStore;
 use providers::Kind;
-use server_kit::config::ServerConfig;
 use server_kit::program::Failure;
 
 use crate::config::RouterSettings;
@@ -25,12 +25,12 @@ pub fn commands() -> [Command; 2] {
 pub fn run(
     name: &str,
     arguments: &ArgMatches,
-    server: &ServerConfig,
+    store: &dyn InstallationStore,
     router: &RouterSettings,
     kinds: Vec<Arc<dyn Kind>>,
 ) -> Result<(), Failure> {
     match name {
         "catalog" => catalog::run(arguments, router, kinds),
-        _ => usage::run(arguments, server),
+        _ => usage::run(arguments, store),
     }
 }

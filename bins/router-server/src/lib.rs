@@ -11,6 +11,7 @@ mod config;
 mod metrics;
 pub mod program;
 mod stack;
+mod store;
 mod timer;
 
 pub use app::{App, AssembleError, PLACES, assemble};

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command};
 use server_kit::admin;
 use server_kit::config::Settings;
-use server_kit::installation::{self, Keeps};
+use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
 
 use crate::app::{App, assemble};
 use crate::commands;
 use crate::config::{Config, KEYS, RouterSettings};
+use crate::store::store_in;
 
 const ABOUT: &str =
     "Calls partner models behind one API, with keys that pay once and limits that hold.";
@@ -25,7 +26,8 @@ pub fn main() -> ExitCode {
         Some((name, _)) if admin::is_command(name) => operate(&matches),
         Some(("serve", _)) | None => serve(&matches),
         Some((name, arguments)) => configured(&matches).and_then(|(_, config)| {
-            commands::run(name, arguments, &config.server, &config.router, Vec::new())
+            let store = store_in(&config.server.data_dir);
+            commands::run(name, arguments, &*store, &config.router, Vec::new())
         }),
     })
 }
@@ -39,10 +41,8 @@ fn command() -> Command {
 /// Carries out a command on accounts and keys.
 fn operate(matches: &ArgMatches) -> Result<(), Failure> {
     let settings = program::settings(matches, KEYS)?;
-    admin::run(matches, settings, |settings| {
-        let tier = |settings: &mut Settings| Ok(RouterSettings::read(settings)?.tier());
-        installation::open_for_admin(settings, tier, Keeps::NoAssets)
-    })
+    let tier = |settings: &mut Settings| Ok(RouterSettings::read(settings)?.tier());
+    admin::run(matches, settings, Keeps::NoAssets, store_in, tier)
 }
 
 fn show_config(matches: &ArgMatches) -> Result<(), Failure> {

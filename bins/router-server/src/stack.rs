@@ -1,14 +1,14 @@
 //! Everything behind the router's API, wired together: rows, catalog, router, and what keeps them going.
 //!
-//! It stands over a store that somebody else opened, so that another server can mount it beside its own.
+//! It stands over an installation that its caller opened, so that another server can mount it beside its own.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::Accounts;
 use futures_util::FutureExt;
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::Identity;
+use installation::{Installation, InstallationError};
 use jiff::Timestamp;
 use providers::{Kind, PartnerStatus};
 use router_core::{
@@ -19,7 +19,6 @@ use server_kit::config::ServerConfig;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::sweeps::{Passes, SweepName, Sweeps};
 use server_kit::threads::LargeWork;
-use store_local::{DatabaseError, Store};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -63,7 +62,7 @@ pub enum RouterStackError {
     Partners(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The database.
     #[error("the data directory cannot be read; if it is damaged, restore it from a backup")]
-    Store(#[from] DatabaseError),
+    Store(#[from] InstallationError),
     /// The record of calls.
     #[error("the record of calls cannot be read; if it is damaged, restore it from a backup")]
     Calls(#[from] CallsError),
@@ -79,18 +78,17 @@ pub struct Background {
 }
 
 impl RouterStack {
-    /// Loads the catalog and makes the router over the rows of `store`. Nothing runs yet.
+    /// Loads the catalog and makes the router over the rows of `installation`. Nothing runs yet.
     ///
     /// # Errors
     /// If the catalog is wrong, or the rows cannot be read.
     pub async fn open(
-        store: &Store,
-        accounts: Arc<dyn Accounts>,
+        installation: &Installation,
         settings: &RouterSettings,
         metrics: &mut Metrics,
         requests: &HttpMetrics,
     ) -> Result<Self, RouterStackError> {
-        Self::open_with(store, accounts, settings, Vec::new(), metrics, requests).await
+        Self::open_with(installation, settings, Vec::new(), metrics, requests).await
     }
 
     /// The same, with other kinds of partners among the folders of the catalog.
@@ -98,8 +96,7 @@ impl RouterStack {
     /// # Errors
     /// As [`RouterStack::open`].
     pub async fn open_with(
-        store: &Store,
-        accounts: Arc<dyn Accounts>,
+        installation: &Installation,
         settings: &RouterSettings,
         kinds: Vec<Arc<dyn Kind>>,
         metrics: &mut Metrics,
@@ -114,17 +111,18 @@ impl RouterStack {
         let models = offer.catalog.models().len();
         let switched_off = offer.switched_off.iter();
         let switched_off = switched_off.map(|off| off.model.id().to_string()).collect();
-        let calls: Arc<dyn Calls> = Arc::new(store.calls());
+        let calls = Arc::clone(&installation.calls.calls);
         let ports = RouterPorts {
             calls: Arc::clone(&calls),
-            accounts,
+            accounts: Arc::clone(&installation.accounts),
             timer: Arc::clone(&timer),
             threads: Arc::new(TokioThreads(LargeWork::new())),
         };
+        let secret = installation.keys.installation_secret().await?;
         let config = RouterConfig {
             deadline: settings.deadline,
             give_up_after: settings.give_up_after,
-            cursor_key: CursorKey::derived_from(&store.installation_secret().await?),
+            cursor_key: CursorKey::derived_from(&secret),
         };
         let executions = TaskTracker::new();
         Ok(Self {

@@ -142,9 +142,9 @@ impl House {
         let mut metrics = Metrics::new("easel-router", "0");
         let stats = Arc::new(ServerStats::default());
         let requests = HttpMetrics::register(&mut metrics, Arc::clone(&stats));
+        let installation = store.installation();
         let stack = RouterStack::open_with(
-            &store,
-            accounts.clone(),
+            &installation,
             &config.router,
             vec![Arc::new(BrokenKind)],
             &mut metrics,

@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
+use installation::OpenOptions;
 use server_kit::admin::{AdminSocket, AdminSocketError};
-use server_kit::installation;
 use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::opening;
 use server_kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
 use tokio_util::sync::CancellationToken;
 use workflow_http::{Observed, WorkflowApi, WorkflowConfig, WorkflowService};
 
 use crate::config::Config;
 use crate::stack::{Stack, StackError};
+use crate::store::store_in;
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -75,14 +77,14 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
     let (server, limits) = (&config.server, &config.workflows);
-    let store = installation::open(
-        &server.data_dir,
-        limits.tier(),
-        limits.reserve(),
-        server.fresh,
-    );
-    let store = store.await.map_err(StackError::from)?;
-    let stack = Stack::over(store.clone(), limits, &mut metrics).await?;
+    let options = OpenOptions {
+        fresh: server.fresh,
+        ..limits.opening()
+    };
+    let store = store_in(&server.data_dir);
+    let installation = opening::open(&*store, options).await;
+    let installation = installation.map_err(StackError::from)?;
+    let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
     let admin = AdminSocket::bind(&config.server.data_dir)?;
     let identity = config.server.access.identity(stack.accounts.clone())?;
     let front = Front {
@@ -105,7 +107,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         admin,
         ports: stack.admin(),
         identity,
-        store,
+        installation,
     };
     Ok(App {
         stack,

@@ -6,12 +6,12 @@ use std::time;
 
 use accounts::{RateWindow, Tier};
 use hyper_kit::Host;
+use installation::{MinFree, OpenOptions, ReserveOptions};
 use jiff::SignedDuration;
 use server_kit::config::{
     Auto, AutoSize, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, RateWindows,
     SERVER_KEYS, ServerConfig, Settings, Size, SizeBound,
 };
-use store_local::{MinFree, ReserveOptions};
 
 /// Everything that is configured, resolved.
 #[derive(Clone, Debug)]
@@ -255,6 +255,16 @@ impl WorkflowLimits {
         ReserveOptions {
             min_free: self.min_free_bytes.map_or(MinFree::Auto, MinFree::Bytes),
             ballast_bytes: self.ballast_bytes,
+        }
+    }
+
+    /// How an installation is opened for these limits, never anew where its rows are gone.
+    #[must_use]
+    pub fn opening(&self) -> OpenOptions {
+        OpenOptions {
+            tier: self.tier(),
+            reserve: self.reserve(),
+            fresh: false,
         }
     }
 

@@ -1,11 +1,12 @@
-//! The commands for the data directory itself: `backup`, while a server runs or not, `check` and `rotate-link-keys`, while
+//! The commands for an installation as a whole: `backup`, while a server runs or not, `check` and `rotate-link-keys`, while
 //! none does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use accounts::Tier;
 use clap::{Arg, ArgMatches, Command, value_parser};
+use installation::{Contents, InstallationStore, OpenOptions, ReserveOptions};
 use server_kit::program::{self, Failure};
-use store_local::{Contents, Store};
 
 /// Adds the commands to a program.
 #[must_use]
@@ -30,59 +31,79 @@ pub fn add_to(command: Command) -> Command {
         .subcommand(rotate)
 }
 
-/// Copies the data directory.
+/// Whether a subcommand is one of these.
+#[must_use]
+pub fn is_command(name: &str) -> bool {
+    ["backup", "check", "rotate-link-keys"].contains(&name)
+}
+
+/// Runs the command of this name. `tier` is what an account gets that is given nothing else.
 ///
 /// # Errors
-/// If it cannot be copied; an earlier backup in its place is then as it was.
-pub fn back_up(data_dir: &Path, arguments: &ArgMatches) -> Result<(), Failure> {
+/// If it fails. An earlier backup is then as it was.
+pub fn run(
+    name: &str,
+    arguments: &ArgMatches,
+    store: &dyn InstallationStore,
+    tier: Tier,
+) -> Result<(), Failure> {
+    program::runtime()?.block_on(async {
+        match name {
+            "backup" => back_up(store, arguments).await,
+            "check" => check(store).await,
+            _ => rotate_link_keys(store, tier).await,
+        }
+    })
+}
+
+async fn back_up(store: &dyn InstallationStore, arguments: &ArgMatches) -> Result<(), Failure> {
     let target: &PathBuf = arguments
         .get_one("target")
         .expect("the command requires it");
-    let made = store_local::back_up(data_dir, target);
+    let made = store.back_up(target).await;
     let made = made.map_err(|error| Failure::fault(&error))?;
     program::print(&format!(
         "{} is a backup of {}: {}, {} of them from an earlier one\n",
         target.display(),
-        data_dir.display(),
-        told(made),
+        store.location(),
+        described(made),
         made.kept,
     ));
     Ok(())
 }
 
-/// Looks over the data directory.
-///
-/// # Errors
-/// If it is in use, cannot be read, or is not sound.
-pub fn check(data_dir: &Path) -> Result<(), Failure> {
-    let inspected = store_local::inspect(data_dir);
+/// Fails if the installation is in use, cannot be read, or is not sound.
+async fn check(store: &dyn InstallationStore) -> Result<(), Failure> {
+    let inspected = store.inspect().await;
     let (met, faults) = inspected.map_err(|error| Failure::fault(&error))?;
-    let path = data_dir.display();
+    let place = store.location();
     if faults.is_empty() {
-        program::print(&format!("{path} is sound: {}\n", told(met)));
+        program::print(&format!("{place} is sound: {}\n", described(met)));
         return Ok(());
     }
     Err(Failure {
         exit_code: 1,
         message: format!(
-            "{path} is damaged; restore what is named here from a backup:\n{}",
+            "{place} is damaged; restore what is named here from a backup:\n{}",
             faults.join("\n")
         ),
     })
 }
 
-/// Makes a new key that signs links.
-///
-/// # Errors
-/// If the data directory is in use or cannot be written.
-pub fn rotate_link_keys(data_dir: &Path) -> Result<(), Failure> {
-    let store = Store::open(data_dir).map_err(|error| Failure::fault(&error))?;
-    let rotated = program::runtime()?.block_on(store.rotate_link_keys());
+async fn rotate_link_keys(store: &dyn InstallationStore, tier: Tier) -> Result<(), Failure> {
+    let options = OpenOptions {
+        tier,
+        reserve: ReserveOptions::NONE,
+        fresh: false,
+    };
+    let opened = store.open(options).await;
+    let opened = opened.map_err(|error| Failure::fault(&error))?;
+    let rotated = opened.keys.rotate_link_keys().await;
     rotated.map_err(|error| Failure::fault(&error))?;
     program::print("links are signed by a new key from the next start on\n");
     Ok(())
 }
 
-fn told(contents: Contents) -> String {
+fn described(contents: Contents) -> String {
     format!("{} files of {} bytes", contents.blobs, contents.bytes)
 }

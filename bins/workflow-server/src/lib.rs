@@ -14,6 +14,7 @@ mod maintenance;
 mod metrics;
 mod scrub;
 mod stack;
+mod store;
 mod timer;
 
 pub use app::{App, AssembleError, PLACES, api, assemble, home, probe};

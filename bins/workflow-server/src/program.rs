@@ -2,17 +2,17 @@
 //! directory.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
 use server_kit::admin;
 use server_kit::config::Settings;
-use server_kit::installation::{self, Keeps};
+use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
 
 use crate::app::{App, assemble};
 use crate::config::{Config, KEYS, WorkflowLimits};
+use crate::store::store_in;
 use crate::{copies, nodes};
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
@@ -25,12 +25,11 @@ pub fn main() -> ExitCode {
     let command = copies::add_to(command.subcommands(admin::commands(true)));
     let matches = command.get_matches();
     program::finish(match matches.subcommand() {
-        Some(("backup", arguments)) => {
-            data_dir(&matches).and_then(|data_dir| copies::back_up(&data_dir, arguments))
-        }
-        Some(("check", _)) => data_dir(&matches).and_then(|data_dir| copies::check(&data_dir)),
-        Some(("rotate-link-keys", _)) => {
-            data_dir(&matches).and_then(|data_dir| copies::rotate_link_keys(&data_dir))
+        Some((name, arguments)) if copies::is_command(name) => {
+            configured(&matches).and_then(|(_, config)| {
+                let store = store_in(&config.server.data_dir);
+                copies::run(name, arguments, &*store, config.workflows.tier())
+            })
         }
         Some(("nodes", arguments)) => {
             nodes::list(arguments, &nodes::of_engine());
@@ -45,10 +44,8 @@ pub fn main() -> ExitCode {
 /// Carries out a command on accounts, keys or assets.
 fn operate(matches: &ArgMatches) -> Result<(), Failure> {
     let settings = program::settings(matches, KEYS)?;
-    admin::run(matches, settings, |settings| {
-        let tier = |settings: &mut Settings| Ok(WorkflowLimits::read(settings)?.tier());
-        installation::open_for_admin(settings, tier, Keeps::Assets)
-    })
+    let tier = |settings: &mut Settings| Ok(WorkflowLimits::read(settings)?.tier());
+    admin::run(matches, settings, Keeps::Assets, store_in, tier)
 }
 
 /// Prints the configuration that the flags, the environment and the file make.
@@ -62,7 +59,6 @@ fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
     program::start_log(&settings, &config.server.log);
-    store_local::arm_fault_points();
     program::serve(
         &program::runtime()?,
         assemble(&config),
@@ -70,10 +66,6 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
         async |app, asked| app.run(asked.cancelled_owned()).await,
         "jobs that ran are taken up again at the next start",
     )
-}
-
-fn data_dir(matches: &ArgMatches) -> Result<PathBuf, Failure> {
-    configured(matches).map(|(_, config)| config.server.data_dir)
 }
 
 fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {

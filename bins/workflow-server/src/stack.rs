@@ -3,7 +3,7 @@
 //! The same stack serves over HTTP and runs a single graph from a command line.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use accounts::{AccountId, Accounts, AdminError, Standing};
@@ -12,16 +12,15 @@ use engine_native::{Downloads, EngineConfig, NativeEngine, NativeTools, ToolsCon
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
 use hyper_kit::{SocketLimits, Sockets};
 use identity::Sessions;
+use installation::{Installation, InstallationError, InstallationStore, OpenError};
 use server_kit::admin::AdminPorts;
-use server_kit::installation::{self, Keeps};
 use server_kit::metrics::Metrics;
+use server_kit::opening::{self, Keeps};
 use server_kit::scrub::BlobHealth;
 use server_kit::sweeps::Sweeps;
 use server_kit::threads::LargeWork;
-use store_local::{DatabaseError, OpenError, Store};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use v1_compat::UserFilesBounds;
 use workflow_core::{
     Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker,
     WorkerConfig, WorkerId,
@@ -57,7 +56,7 @@ pub struct Stack {
     pub link_keys: Arc<LinkKeys>,
     /// The clock.
     pub timer: Arc<dyn Timer>,
-    store: Store,
+    installation: Installation,
     sweeps: Sweeps,
     health: BlobHealth,
     ports: JobPorts,
@@ -77,7 +76,7 @@ pub enum StackError {
     #[error(
         "the keys in the data directory cannot be read; if it is damaged, restore it from a backup"
     )]
-    LinkKeys(#[source] DatabaseError),
+    LinkKeys(#[source] InstallationError),
     /// Its first account.
     #[error("the account `local` cannot be made in the data directory")]
     Accounts(#[source] AdminError),
@@ -95,39 +94,40 @@ pub enum StackError {
 }
 
 impl Stack {
-    /// Opens the installation in `data_dir`, creating it where it is missing. Nothing runs yet.
+    /// Opens the installation of a store, creating it where it is missing. Nothing runs yet.
     ///
     /// # Errors
-    /// If the directory or the engine cannot be had.
+    /// If the installation cannot be opened, or the engine cannot be started.
     pub async fn open(
-        data_dir: &Path,
+        store: &dyn InstallationStore,
         limits: &WorkflowLimits,
         metrics: &mut Metrics,
     ) -> Result<Self, StackError> {
-        let store = installation::open(data_dir, limits.tier(), limits.reserve(), false).await?;
-        Self::over(store, limits, metrics).await
+        let installation = opening::open(store, limits.opening()).await?;
+        Self::over(installation, limits, metrics).await
     }
 
-    /// As [`Stack::open`], over a store that is open already.
+    /// As [`Stack::open`], over an installation that is open already.
     ///
     /// # Errors
     /// If the store cannot be read, or the engine cannot be had.
     pub async fn over(
-        store: Store,
+        installation: Installation,
         limits: &WorkflowLimits,
         metrics: &mut Metrics,
     ) -> Result<Self, StackError> {
         let timer = TokioTimer;
-        let accounts = store.accounts();
-        let local = accounts::ensure_local(&accounts, timer.now()).await;
+        let local = accounts::ensure_local(&*installation.account_admin, timer.now()).await;
         local.map_err(StackError::Accounts)?;
-        let link_keys = store.link_keys().await.map_err(StackError::LinkKeys)?;
+        let link_keys = installation.keys.link_keys().await;
+        let link_keys = link_keys.map_err(StackError::LinkKeys)?;
         let retention = Retention {
             uploads: limits.upload_retention,
             grace: limits.sweep_grace,
         };
-        let blobs = Arc::new(store.blobs());
-        let assets = Assets::new(blobs.clone(), Arc::new(store.records()), retention);
+        let blobs = installation.assets.blobs.clone();
+        let records = installation.assets.records.clone();
+        let assets = Assets::new(blobs.clone(), records, retention);
         let engine_config = EngineConfig {
             threads: limits.threads as usize,
             cache_bytes: limits.cache_bytes,
@@ -143,13 +143,12 @@ impl Stack {
         let native = NativeEngine::new(blobs, engine_config).map_err(StackError::Engine)?;
         let engine: Arc<dyn Engine> = Arc::new(native.clone());
 
-        let sweeps = Sweeps::register(Arc::new(store.records()), metrics);
+        let sweeps = Sweeps::register(installation.assets.sweeps.clone(), metrics);
         let health = BlobHealth::register(sweeps.notes(), metrics);
         let metrics = JobMetrics::register(metrics);
-        let rows = Arc::new(store.jobs());
         let ports = JobPorts {
-            store: rows.clone(),
-            queue: rows,
+            store: installation.jobs.store.clone(),
+            queue: installation.jobs.queue.clone(),
             feed: Arc::new(CountingFeed::new(Arc::new(Hub::new()), metrics.clone())),
             engine: engine.clone(),
             secrets: Secrets::default(),
@@ -167,8 +166,8 @@ impl Stack {
             image_tools: Arc::new(image_tools),
             link_keys: Arc::new(link_keys),
             timer: Arc::new(timer),
-            accounts: Arc::new(accounts),
-            store,
+            accounts: installation.accounts.clone(),
+            installation,
             sweeps,
             health,
             ports,
@@ -200,14 +199,14 @@ impl Stack {
         let maintenance = Maintenance {
             jobs: self.jobs.clone(),
             assets: self.assets.clone(),
-            released: Arc::new(self.store.records()),
+            released: self.installation.assets.released.clone(),
             sweeps: self.sweeps.clone(),
             timer: self.timer.clone(),
             interval: self.limits.sweep_interval,
         };
         let scrub = Scrub {
             blobs: self.assets.blobs().clone(),
-            states: Arc::new(self.store.records()),
+            states: self.installation.assets.scrub.clone(),
             health: self.health.clone(),
             timer: self.timer.clone(),
             interval: self.limits.scrub_interval,
@@ -230,7 +229,7 @@ impl Stack {
     /// What the commands of operators work on.
     #[must_use]
     pub fn admin(&self) -> AdminPorts {
-        installation::admin_ports(&self.store, Keeps::Assets)
+        opening::admin_ports(&self.installation, Keeps::Assets)
     }
 
     /// Whether its sweeps may delete.
@@ -249,8 +248,8 @@ impl Stack {
     #[must_use]
     pub fn v1(&self, web_root: Option<PathBuf>) -> V1Service {
         V1Service {
-            user_files: Arc::new(self.store.user_files(UserFilesBounds::DEFAULT)),
-            file_names: Arc::new(self.store.records()),
+            user_files: self.installation.user_files.clone(),
+            file_names: self.installation.assets.file_names.clone(),
             image_tools: Arc::clone(&self.image_tools),
             sockets: self.sockets.clone(),
             sessions: Sessions::default(),
@@ -263,16 +262,17 @@ impl Stack {
     /// Why jobs cannot be taken in or run now; nothing when they can. Brings what metrics show of the queue up to date.
     pub async fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
-        if let Err(poisoned) = self.store.healthy() {
-            complaints.push(poisoned.to_string());
+        let health = &self.installation.health;
+        if let Err(unhealthy) = health.writable() {
+            complaints.push(unhealthy.to_string());
         }
         self.metrics.show_requests();
         self.health
             .show_damaged(self.assets.blobs().damaged().len());
-        if let Some(bytes) = self.store.free_bytes() {
+        if let Some(bytes) = health.free_bytes() {
             self.metrics.set_free(bytes);
         }
-        if let Err(no_room) = self.store.room() {
+        if let Err(no_room) = health.room() {
             complaints.push(no_room.to_string());
         }
         match self.ports.queue.depth().await {

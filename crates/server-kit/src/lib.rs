@@ -5,12 +5,12 @@
 
 pub mod admin;
 pub mod config;
-pub mod installation;
 pub mod keys;
 pub mod listing;
 pub mod logging;
 pub mod machine;
 pub mod metrics;
+pub mod opening;
 pub mod program;
 pub mod scrub;
 pub mod signals;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use hyper_kit::Application;
 use identity::Identity;
-use store_local::Store;
+use installation::Installation;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminPorts, AdminSocket};
@@ -27,7 +27,7 @@ pub struct Server<A> {
     /// Tells whose requests they are.
     pub identity: Identity,
     /// What is looked through for damage while it serves.
-    pub store: Store,
+    pub installation: Installation,
 }
 
 impl<A: Application> Server<A> {
@@ -53,7 +53,7 @@ impl<A: Application> Server<A> {
     ) {
         let drain = self.listening.leave().drain;
         let keys = crate::keys::keep_fresh(self.identity, drain.clone());
-        let checks = crate::installation::keep_checking(self.store, drain.clone());
+        let checks = crate::opening::keep_checking(self.installation.health, drain.clone());
         let background = background(drain);
         let ended = CancellationToken::new();
         let metrics = self.metrics.map(|metrics| {

@@ -11,22 +11,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use asset_store::BlobHash;
+use installation::Contents;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::calls::{Contents as Logged, bring_in, read_log};
 use crate::columns::Hash;
 use crate::directory::{Directory, DirectoryError, sync_directory};
-
-/// What a backup consists of, or what a look over a directory met.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// Blobs that rows name.
-    pub blobs: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Those of them that an earlier backup had already.
-    pub kept: u64,
-}
 
 /// A backup was not made.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,14 @@
 
 use std::io;
 
+#[cfg(feature = "failpoints")]
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rusqlite::ffi;
+
+/// Whether the process has armed its fault points.
+#[cfg(feature = "failpoints")]
+static ARMED: AtomicBool = AtomicBool::new(false);
 
 /// `full` for a full disk, anything else for a broken one.
 fn is_full(kind: Option<&str>) -> bool {
@@ -40,10 +47,10 @@ pub(crate) fn sqlite(kind: Option<String>) -> rusqlite::Error {
 
 /// Lets the process die at the fault points that the variable `FAILPOINTS` arms, wherever they are and whatever would catch
 /// a panic there: nothing is unwound, flushed or answered. Does nothing without that variable, nor in a program that is built
-/// without fault points.
-pub fn arm_fault_points() {
+/// without fault points, nor when it is called again.
+pub(crate) fn arm() {
     #[cfg(feature = "failpoints")]
-    if std::env::var_os("FAILPOINTS").is_some() {
+    if std::env::var_os("FAILPOINTS").is_some() && !ARMED.swap(true, Ordering::Relaxed) {
         // For as long as the process lives.
         std::mem::forget(fail::FailScenario::setup());
         std::panic::set_hook(Box::new(|_| std::process::abort()));

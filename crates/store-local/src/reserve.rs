@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use installation::ReserveOptions;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 
@@ -20,24 +21,6 @@ use crate::directory::{Directory, private};
 /// A disk with this much more than is needed is not asked again for [`GOOD_FOR`]: nothing fills it up meanwhile.
 const PLENTY_BYTES: u64 = 1 << 30;
 const GOOD_FOR: Duration = Duration::from_millis(100);
-
-/// How much of the disk is kept free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MinFree {
-    /// 1 GiB or a twentieth of the disk, whichever is more.
-    Auto,
-    /// This many bytes.
-    Bytes(u64),
-}
-
-/// What is kept back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReserveOptions {
-    /// Below it no upload is taken.
-    pub min_free: MinFree,
-    /// Bytes of the file that is given up for the ends of jobs. With less than this free besides, nothing may grow.
-    pub ballast_bytes: u64,
-}
 
 /// Too little of the disk is free.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -73,29 +56,6 @@ struct Inner {
 struct Disk {
     free_bytes: u64,
     total_bytes: u64,
-}
-
-impl ReserveOptions {
-    /// Nothing is kept back; what another process kept stays as it is.
-    pub const NONE: Self = Self {
-        min_free: MinFree::Bytes(0),
-        ballast_bytes: 0,
-    };
-
-    /// 16 MiB: room for the ends of some thousand jobs.
-    pub const BALLAST_BYTES: u64 = 16 << 20;
-}
-
-impl MinFree {
-    const LEAST: u64 = 1 << 30;
-    const PART: u64 = 20;
-
-    fn bytes(self, total_bytes: u64) -> u64 {
-        match self {
-            Self::Auto => Self::LEAST.max(total_bytes / Self::PART),
-            Self::Bytes(bytes) => bytes,
-        }
-    }
 }
 
 impl Reserve {

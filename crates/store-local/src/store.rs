@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use accounts::Tier;
 use asset_store::LinkKeys;
+use installation::ReserveOptions;
 use v1_compat::UserFilesBounds;
 
 use crate::accounts::SqliteAccounts;
@@ -17,7 +18,7 @@ use crate::health::{Health, Poisoned};
 use crate::installation_id::{self, WrongRows};
 use crate::jobs::SqliteJobs;
 use crate::records::SqliteRecords;
-use crate::reserve::{NoRoom, Reserve, ReserveOptions};
+use crate::reserve::{NoRoom, Reserve};
 use crate::user_files::SqliteUserFiles;
 use crate::{accounts as account_rows, calls, jobs, link_keys};
 

@@ -7,12 +7,11 @@ use std::io::{self, BufWriter, Write};
 use accounts::AccountId;
 use clap::{Arg, ArgMatches, Command, ValueEnum, builder::PossibleValue, value_parser};
 use futures_util::StreamExt;
+use installation::InstallationStore;
 use jiff::Timestamp;
 use router_core::{Bucket, ModelTotal, Usage, UsageQuery, UsageRow};
 use serde_json::{Value, json};
-use server_kit::config::ServerConfig;
 use server_kit::program::{self, Failure};
-use store_local::SqliteUsage;
 
 /// The form of an export.
 #[derive(Clone, Copy, Debug)]
@@ -81,16 +80,17 @@ pub(super) fn command() -> Command {
 }
 
 /// Runs one of them.
-pub(super) fn run(arguments: &ArgMatches, server: &ServerConfig) -> Result<(), Failure> {
+pub(super) fn run(arguments: &ArgMatches, store: &dyn InstallationStore) -> Result<(), Failure> {
     let Some((name, arguments)) = arguments.subcommand() else {
         return Ok(());
     };
     let query = query(arguments)?;
-    let usage = SqliteUsage::open(&server.data_dir).map_err(|error| Failure::fault(&error))?;
     program::runtime()?.block_on(async {
+        let usage = store.usage().await;
+        let usage = usage.map_err(|error| Failure::fault(&error))?;
         if name == "export" {
             let format = *arguments.get_one("format").expect("it has a default");
-            export(&usage, query, format).await
+            export(&*usage, query, format).await
         } else {
             let totals = usage.totals(&query).await;
             program::print(&totals_text(

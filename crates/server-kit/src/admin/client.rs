@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 use super::wire::{Answer, Problem, Reply, Request};
@@ -15,11 +16,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Opens the installation.
+pub(super) type Opening = BoxFuture<'static, Result<AdminPorts, Unopened>>;
+
 /// One command's way to the installation.
 pub(super) struct Client<'a> {
     pub(super) data_dir: PathBuf,
     /// Opens the installation by itself.
-    pub(super) open: &'a mut dyn FnMut() -> Result<AdminPorts, Unopened>,
+    pub(super) open: &'a mut dyn FnMut() -> Opening,
     /// What was opened.
     pub(super) ports: Option<AdminPorts>,
 }
@@ -41,7 +45,7 @@ impl Client<'_> {
             if let Some(reply) = asked.map_err(|error| unreachable(&error))? {
                 return Ok(told(reply));
             }
-            match (self.open)() {
+            match (self.open)().await {
                 Ok(ports) => {
                     // As a server would find it at its start.
                     let local = accounts::ensure_local(&*ports.admin, Timestamp::now()).await;

@@ -3,10 +3,12 @@
 //! Standard output has what was asked for and nothing else: a new key stands there alone, so that it can be caught. Lists
 //! are tables, or with `--json` the bodies of the wire.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use accounts::{MintedKey, Scopes};
+use accounts::{MintedKey, Scopes, Tier};
 use clap::{Arg, ArgMatches, Command};
+use installation::InstallationStore;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use uuid::Uuid;
@@ -14,9 +16,10 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::wire::{AccountBody, Answer, Problem, Request};
-use super::{AdminPorts, Unopened, show, token};
-use crate::config::{Duration, Settings, Value};
+use super::{Unopened, show, token};
+use crate::config::{ConfigError, Duration, Settings, Value};
 use crate::listing::{self, json_flag};
+use crate::opening::{self, Keeps};
 use crate::program::{self, Failure};
 
 /// How often another key is tried where one of its id is there already.
@@ -40,19 +43,24 @@ pub fn is_command(name: &str) -> bool {
         .any(|command| command.get_name() == name)
 }
 
-/// Carries out a subcommand. `open` opens the installation where no server has it.
+/// Carries out a subcommand. Where no server has the installation, it is opened: `store` is where it is, and `tier` reads what
+/// an account gets that is given nothing else.
 ///
 /// # Errors
 /// With exit code 2 for what can be corrected on the command line, and 1 for everything else.
 pub fn run(
     matches: &ArgMatches,
     mut settings: Settings,
-    open: impl Fn(&mut Settings) -> Result<AdminPorts, Unopened>,
+    keeps: Keeps,
+    store: impl FnOnce(&Path) -> Arc<dyn InstallationStore>,
+    tier: impl Fn(&mut Settings) -> Result<Tier, ConfigError>,
 ) -> Result<(), Failure> {
     let data_dir: PathBuf = settings.read("data_dir")?;
+    let store = store(&data_dir);
+    let runtime = program::runtime()?;
     let words = words(matches);
     let creates = matches!(words.0.as_slice(), ["account", "add"]);
-    if !creates && !data_dir.join("main.db").exists() {
+    if !creates && !runtime.block_on(store.exists()) {
         let message = format!(
             "there is no installation in {}; name its directory with --data-dir, or add the first account with `account add`",
             data_dir.display()
@@ -68,11 +76,17 @@ pub fn run(
     };
     let mut client = Client {
         data_dir,
-        open: &mut || open(&mut settings),
+        open: &mut || {
+            let (tier, store) = (tier(&mut settings), store.clone());
+            Box::pin(async move {
+                let tier = tier.map_err(|error| Unopened::Failed(error.into()))?;
+                opening::open_for_admin(&*store, tier, keeps).await
+            })
+        },
         ports: None,
     };
     let (words, arguments) = words;
-    program::runtime()?.block_on(async {
+    runtime.block_on(async {
         match signing {
             Some(config) => token::issue(&mut client, arguments, &config).await,
             None => perform(&words, arguments, &mut client).await,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use accounts::{AccountId, KeyHash, MemoryAccounts};
 use asset_store::MemoryRecords;
+use futures_util::FutureExt;
 use jiff::Timestamp;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::client::Client;
+use super::client::{Client, Opening};
 use super::wire::{Answer, Problem, Reply, Request};
 use super::*;
 
@@ -193,10 +194,7 @@ async fn what_is_no_request_is_refused_and_harms_nobody() {
     server.ask(add("acme")).await.expect("it still answers");
 }
 
-fn client<'a>(
-    data_dir: &Path,
-    open: &'a mut dyn FnMut() -> Result<AdminPorts, Unopened>,
-) -> Client<'a> {
+fn client<'a>(data_dir: &Path, open: &'a mut dyn FnMut() -> Opening) -> Client<'a> {
     Client {
         data_dir: data_dir.to_owned(),
         open,
@@ -210,7 +208,8 @@ async fn without_a_server_the_installation_is_opened_once() {
     let (store, mut opened) = (Arc::new(MemoryAccounts::new()), 0);
     let mut open = || {
         opened += 1;
-        Ok(ports(&store))
+        let opened = Ok(ports(&store));
+        async move { opened }.boxed()
     };
     let mut client = client(root.path(), &mut open);
     client
@@ -239,10 +238,11 @@ async fn a_server_that_only_begins_is_waited_for() {
     let mut open = || {
         // It has the installation already, and listens a moment later.
         fs::rename(&hidden, &named).expect("it has another name");
-        Err(Unopened::InUse(Failure {
+        let failure = Failure {
             exit_code: 1,
             message: "in use".to_owned(),
-        }))
+        };
+        async move { Err(Unopened::InUse(failure)) }.boxed()
     };
     let mut client = client(server.root.path(), &mut open);
     client

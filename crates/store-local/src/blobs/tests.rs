@@ -8,10 +8,10 @@ use asset_store::contract::{self, TestClock};
 use asset_store::read_all;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use installation::ReserveOptions;
 use tempfile::TempDir;
 
 use super::*;
-use crate::reserve::ReserveOptions;
 
 /// Blobs in a directory of their own, taken like that of a store.
 fn blobs_in(path: &Path, clock: Clock) -> FileBlobs {

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use installation::ReserveOptions;
 use rusqlite::StatementStatus;
 use tempfile::TempDir;
 use tokio::task::unconstrained;
 
 use super::*;
 use crate::clock::Clock;
-use crate::reserve::ReserveOptions;
 
 fn directory() -> (TempDir, Arc<Directory>) {
     let root = tempfile::tempdir().expect("a temporary directory");

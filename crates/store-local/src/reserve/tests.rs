@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
+use installation::MinFree;
 use tempfile::TempDir;
 
 use super::*;

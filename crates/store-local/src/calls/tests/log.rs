@@ -219,7 +219,7 @@ fn apart() -> (TempDir, Connection, CallLog) {
 /// The log of a directory whose database this is.
 fn log_of(root: &Path, rows: &Connection) -> CallLog {
     let directory = Directory::take(root).expect("nobody has it");
-    let reserve = Reserve::open(&directory, crate::ReserveOptions::NONE);
+    let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
     let log = CallLog::open(root, Health::default(), reserve).expect("a disk");
     log.take_up(rows, root).expect("rows");
     log
@@ -490,7 +490,7 @@ fn a_log_that_cannot_be_read_is_an_error_and_stays() {
     rows.execute("INSERT INTO call_log (entries) VALUES (x'ff00')", [])
         .expect("a row");
     let directory = Directory::take(root.path()).expect("nobody has it");
-    let reserve = Reserve::open(&directory, crate::ReserveOptions::NONE);
+    let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
     let log = CallLog::open(root.path(), Health::default(), reserve).expect("a disk");
     let refused = log.take_up(&rows, root.path());
     refused.expect_err("it is no entry");

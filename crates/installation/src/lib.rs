@@ -1,0 +1,28 @@
+//! One installation as programs see it: the ports over its rows and blobs, its signing keys, its health, its backups.
+//!
+//! A store implements [`InstallationStore`]; a program names a store on the one line that chooses it, and works with the
+//! [`Installation`] that opening it gives. The features `router`, `workflow` and `v1` add the ports of those families. Knows no
+//! file, database or server. Start at [`Installation`].
+
+mod health;
+mod installation;
+mod keys;
+mod memory;
+mod reserve;
+mod store;
+
+pub mod contract;
+
+pub use asset_store::BoxError;
+pub use health::{Health, Unhealthy};
+#[cfg(feature = "router")]
+pub use installation::CallRows;
+#[cfg(feature = "workflow")]
+pub use installation::JobRows;
+pub use installation::{AssetRows, Installation};
+pub use keys::SigningKeys;
+pub use memory::MemoryStore;
+pub use reserve::{MinFree, ReserveOptions};
+pub use store::{
+    Contents, CopyError, InstallationError, InstallationStore, OpenError, OpenOptions,
+};
