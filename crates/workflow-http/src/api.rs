@@ -28,7 +28,7 @@ use crate::streams::Streams;
 use crate::uploads::Uploads;
 use crate::v1::V1Service;
 use crate::v2::errors::ApiError;
-use crate::{WorkflowService, address, signed, v1, v2};
+use crate::{WorkflowService, address, v1, v2};
 
 /// The id of a request, made here and never taken from the caller.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
@@ -95,10 +95,10 @@ pub fn routes(service: WorkflowService) -> Result<WorkflowApi, RouteError> {
         (method.clone(), *pattern, Route { pattern, target })
     });
     let signed = Route {
-        pattern: signed::PATTERN,
+        pattern: asset_http::PATTERN,
         target: Target::Signed,
     };
-    let table = table.chain([(Method::GET, signed::PATTERN, signed)]);
+    let table = table.chain([(Method::GET, asset_http::PATTERN, signed)]);
     let older = service.v1.iter().flat_map(|_| v1::routes());
     let table = table.chain(older.map(|(method, pattern, operation)| {
         let target = Target::V1(operation);
@@ -255,7 +255,8 @@ impl WorkflowApi {
             Target::Signed => {
                 let params = params.ok_or(ApiError::BadLink)?;
                 let (assets, keys) = (&service.assets, &service.link_keys);
-                return signed::serve(assets, keys, head, &params, context.now).await;
+                let answer = asset_http::serve_link(assets, keys, head, &params, context.now).await;
+                return Ok(answer?);
             }
         };
         let Some(scope) = operation.scope() else {

@@ -7,12 +7,10 @@
 mod access;
 mod address;
 mod api;
-mod content;
 mod links;
 mod memory;
 mod pieces;
 mod service;
-mod signed;
 mod streams;
 mod uploads;
 mod v1;

@@ -67,6 +67,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
         &["http", "http-body", "http-body-util"],
         &[
             "all-in-one",
+            "asset-http",
             "hyper-kit",
             "identity",
             "providers",

@@ -15,7 +15,7 @@ const TABLE: &str = "xtask/src/tidy/layers.rs";
 pub enum Room {
     /// Decides; knows neither clock, file, socket nor wire.
     Domain,
-    /// Plumbing without a word of the domain, open to every adapter.
+    /// What adapters share: plumbing, credentials, the bytes of assets. It has no route of a family and no port.
     Plumbing,
     /// Does what the domain decided, against the world.
     Adapter,
@@ -77,11 +77,13 @@ pub const LAYERS: &[Layer] = &[
     layer("hyper-kit", Room::Plumbing, &[]),
     layer("identity", Room::Plumbing, &["accounts"]),
     layer("images", Room::Plumbing, &[]),
+    layer("asset-http", Room::Plumbing, &["asset-store", "hyper-kit"]),
     layer(
         "workflow-http",
         Room::Adapter,
         &[
             "accounts",
+            "asset-http",
             "asset-store",
             "hyper-kit",
             "identity",
@@ -368,8 +370,9 @@ mod tests {
                 let below = below.unwrap_or_else(|| panic!("{} stands above {used}", layer.name));
                 let fits = match layer.room {
                     Room::Domain => below.room == Room::Domain,
-                    Room::Plumbing => below.room == Room::Domain,
-                    Room::Adapter => matches!(below.room, Room::Domain | Room::Plumbing),
+                    Room::Plumbing | Room::Adapter => {
+                        matches!(below.room, Room::Domain | Room::Plumbing)
+                    }
                     Room::Binary | Room::Tool => true,
                 };
                 assert!(

@@ -28,7 +28,7 @@ fn every_route_is_documented_and_nothing_else() {
         .iter()
         .map(|(method, path, _)| format!("{method} {path}"))
         .collect();
-    routes.insert(format!("GET {}", crate::signed::PATTERN));
+    routes.insert(format!("GET {}", asset_http::PATTERN));
     let heads: Vec<String> = routes
         .iter()
         .filter_map(|route| route.strip_prefix("GET "))

@@ -4,6 +4,7 @@
 //! to read by anybody; the chain behind a fault of the service goes to the log, once, here.
 
 use accounts::{AccountsError, Scope};
+use asset_http::DAMAGED;
 use asset_store::AssetsError;
 use http::header::{ALLOW, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -16,7 +17,6 @@ use v1_compat::{InvalidView, PromptProblem, PromptRefusal, UserFilesError, valid
 use workflow_core::{GraphError, ImageToolsError, JobsError, Reference};
 
 use super::reply;
-use crate::content::DAMAGED;
 use crate::memory::IntakeError;
 use crate::uploads::TooManyUploads;
 use crate::v2::errors::chain;

@@ -1,6 +1,7 @@
 //! Assets: records by id and by hash, and the bytes behind them. Uploads are next door.
 
 use accounts::AccountId;
+use asset_http::{ContentError, Representation};
 use asset_store::{Asset, AssetId, AssetsError, BlobHash, Created, FilePath, Upload};
 use http::{Response, StatusCode};
 use hyper_kit::{Body, media};
@@ -13,7 +14,6 @@ use super::errors::ApiError;
 use super::wire::AssetBody;
 use super::{idempotency, reply};
 use crate::api::Call;
-use crate::content::{self, Representation};
 use crate::memory::Parsed;
 
 /// Seconds that an upload may be asked to be kept: a minute to a week.
@@ -129,7 +129,17 @@ pub(crate) async fn content(call: &Call<'_>) -> Result<Response<Body>, ApiError>
         content_type: &asset.content_type,
         file_name: asset.file_path.as_ref().map_or(&hex, FilePath::name),
     };
-    content::serve(&call.service.assets, call.head, &shown).await
+    Ok(asset_http::serve(&call.service.assets, call.head, &shown).await?)
+}
+
+impl From<ContentError> for ApiError {
+    fn from(error: ContentError) -> Self {
+        match error {
+            ContentError::BadLink => Self::BadLink,
+            ContentError::Unsatisfiable(content_range) => Self::Unsatisfiable(content_range),
+            ContentError::Assets(error) => Self::Assets(error),
+        }
+    }
 }
 
 /// The answer to a creation: 201, or 200 where nothing new came of it.

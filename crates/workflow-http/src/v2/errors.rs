@@ -3,6 +3,7 @@
 //! What goes out is safe to read by anybody; the chain behind a fault of the service goes to the log, once, here.
 
 use accounts::{AccountsError, Scope};
+use asset_http::DAMAGED;
 use asset_store::AssetsError;
 use http::header::{ALLOW, CONTENT_RANGE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -16,7 +17,6 @@ use workflow_core::{GraphError, JobStatus, JobsError};
 
 use super::problems;
 use super::wire::ErrorEnvelope;
-use crate::content::DAMAGED;
 use crate::memory::IntakeError;
 use crate::uploads::TooManyUploads;
 

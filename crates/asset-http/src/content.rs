@@ -16,32 +16,36 @@ use hyper_kit::etag::{ETag, not_modified};
 use hyper_kit::range::{ByteRange, content_range, requested_range, unsatisfied_range};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::v2::errors::{ApiError, chain};
+use crate::error::ContentError;
 
 /// What is sent for bytes of no known type.
 const UNKNOWN_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Why bytes are not sent that changed in the store, in every family.
-pub(crate) const DAMAGED: &str = "the stored bytes of this file are damaged; upload the file again, or submit the job again that made it";
+pub const DAMAGED: &str = "the stored bytes of this file are damaged; upload the file again, or submit the job again that made it";
 
 /// Bytes to be sent.
 #[derive(Debug)]
-pub(crate) struct Representation<'a> {
-    pub(crate) hash: BlobHash,
-    pub(crate) size_bytes: u64,
-    pub(crate) content_type: &'a str,
-    pub(crate) file_name: &'a str,
+pub struct Representation<'a> {
+    /// The blob.
+    pub hash: BlobHash,
+    /// How many.
+    pub size_bytes: u64,
+    /// Their media type, as a client said it.
+    pub content_type: &'a str,
+    /// The name under which a browser saves them.
+    pub file_name: &'a str,
 }
 
 /// Answers a GET or HEAD of some bytes.
 ///
 /// # Errors
-/// [`ApiError::Unsatisfiable`], and what opening the blob fails with.
-pub(crate) async fn serve(
+/// [`ContentError::Unsatisfiable`], and what opening the blob fails with.
+pub async fn serve(
     assets: &Assets,
     request: &Parts,
     shown: &Representation<'_>,
-) -> Result<Response<Body>, ApiError> {
+) -> Result<Response<Body>, ContentError> {
     let tag = ETag::strong(&shown.hash.to_hex()).expect("hexadecimal digits may stand in a tag");
     let mut response = Response::new(Body::empty());
     describe(response.headers_mut(), shown, &tag);
@@ -62,7 +66,9 @@ pub(crate) async fn serve(
             response.headers_mut().insert(CONTENT_RANGE, value);
             range
         }
-        ByteRange::Unsatisfiable => return Err(ApiError::Unsatisfiable(unsatisfied_range(length))),
+        ByteRange::Unsatisfiable => {
+            return Err(ContentError::Unsatisfiable(unsatisfied_range(length)));
+        }
     };
     let sent_bytes = range.end - range.start;
     response
@@ -81,6 +87,13 @@ pub(crate) async fn serve(
         *response.body_mut() = Body::stream(bytes);
     }
     Ok(response)
+}
+
+/// An error and all that caused it, on one line: not every format of the log follows causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 fn describe(headers: &mut HeaderMap, shown: &Representation<'_>, tag: &ETag) {

@@ -1,6 +1,7 @@
-//! Signed links: bytes for whoever holds the link, without any other credential.
+//! Signed links: bytes for the bearer of a link, without any other credential.
 //!
-//! The link is the whole authority. It is checked before anything is looked up, and says no more than that it is over.
+//! The link is the whole authority. It is checked before anything is looked up, and the refusal says no more than that it does
+//! not count.
 
 use asset_store::{Assets, LinkKeys};
 use http::Response;
@@ -9,25 +10,25 @@ use hyper_kit::{Body, Params};
 use jiff::Timestamp;
 
 use crate::content::{self, Representation};
-use crate::v2::errors::ApiError;
+use crate::error::ContentError;
 
 /// The route, outside every API: links survive a change of the API that made them.
-pub(crate) const PATTERN: &str = "/signed/{token}/{name}";
+pub const PATTERN: &str = "/signed/{token}/{name}";
 
 /// Answers a GET or HEAD of a signed link.
 ///
 /// # Errors
-/// [`ApiError::BadLink`] for whatever was not signed here or is over; [`ApiError::Assets`] if the bytes are gone.
-pub(crate) async fn serve(
+/// [`ContentError::BadLink`] for whatever was not signed here or is over; [`ContentError::Assets`] if the bytes are gone.
+pub async fn serve_link(
     assets: &Assets,
     keys: &LinkKeys,
     request: &Parts,
     params: &Params,
     now: Timestamp,
-) -> Result<Response<Body>, ApiError> {
+) -> Result<Response<Body>, ContentError> {
     let link = keys
         .verify(&params["token"], &params["name"], now)
-        .map_err(|_| ApiError::BadLink)?;
+        .map_err(|_| ContentError::BadLink)?;
     let shown = Representation {
         hash: link.hash,
         size_bytes: link.size_bytes,
