@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use accounts::{AccountId, Cause};
+use asset_store::BlobHash;
 use async_trait::async_trait;
 use bytes::Bytes;
 use foldhash::HashMap;
@@ -26,10 +27,11 @@ use router_core::{
 use rusqlite::Connection;
 
 use crate::accounts::{Shelf, bill_ahead};
+use crate::columns::Hash;
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
 use event::{Accepted, Dispatched, Ended, Event};
-use replays::MOST_BYTES;
+use replays::{Kept, MOST_BYTES};
 
 pub(crate) use log::{CallLog, Contents, Fold, Syncer, bring_in, read_log};
 pub(crate) use replays::Replays;
@@ -52,10 +54,10 @@ pub(crate) struct Keyed(Arc<Mutex<HashMap<GenerationId, Timestamp>>>);
 /// Where the bytes of an outcome go.
 #[derive(Debug)]
 enum Keeping {
-    /// They are there, or are not kept.
-    Done(Replay),
+    /// They are there, with this hash, or are not kept.
+    Done(Replay, Option<BlobHash>),
     /// With others, in the transaction that ends the generation; the key expires then.
-    Shared(Bytes, Timestamp),
+    Shared(Bytes, BlobHash, Timestamp),
 }
 
 /// Makes the claims void that the process before did not dispatch, and answers which generations that run have a key.
@@ -123,6 +125,13 @@ impl SqliteCalls {
                 None => None,
             },
         };
+        if !is_as_kept(body.as_ref(), &stored) {
+            tracing::error!(
+                generation = %id.0,
+                "a result that a key answers again is damaged or gone; its key is refused; restore its file below `replays` from a backup"
+            );
+            return Ok(Claimed::NotReplayable(id));
+        }
         let outcome = body.and_then(|body| stored.with_body(body));
         Ok(outcome.map_or(Claimed::NotReplayable(id), |outcome| {
             Claimed::Replay(id, outcome)
@@ -137,17 +146,18 @@ impl SqliteCalls {
         expires_at: Option<Timestamp>,
     ) -> Result<Keeping, CallsError> {
         let Some(body) = body_of(ending) else {
-            return Ok(Keeping::Done(Replay::NoBody));
+            return Ok(Keeping::Done(Replay::NoBody, None));
         };
         let body = body.clone();
         let Some(expires_at) = expires_at.filter(|_| body.len() <= REPLAY_CAP_BYTES) else {
-            return Ok(Keeping::Done(Replay::NotKept));
+            return Ok(Keeping::Done(Replay::NotKept, None));
         };
+        let hash = BlobHash::of(&body);
         if body.len() <= MOST_BYTES {
-            return Ok(Keeping::Shared(body, expires_at));
+            return Ok(Keeping::Shared(body, hash, expires_at));
         }
         self.replays.put(id, body).await.map_err(failed)?;
-        Ok(Keeping::Done(Replay::InFile))
+        Ok(Keeping::Done(Replay::InFile, Some(hash)))
     }
 }
 
@@ -237,15 +247,17 @@ impl Calls for SqliteCalls {
         self.write(Some(account), how, move |rows| {
             catching_up(rows)?;
             let of = (generation, &owner);
-            let (replay, place) = match keeping {
-                Keeping::Done(replay) => (replay, None),
-                Keeping::Shared(body, expires_at) => {
+            let (replay, place, hash) = match keeping {
+                Keeping::Done(replay, hash) => (replay, None, hash),
+                Keeping::Shared(body, hash, expires_at) => {
                     let place = replays.append(expires_at, &body)?;
-                    (Replay::Shared, Some(place))
+                    (Replay::Shared, Some(place), Some(hash))
                 }
             };
+            let hash = hash.map(Hash);
+            let kept = Kept { place, hash };
             let ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
-            let ended = (&ended, place);
+            let ended = (&ended, kept);
             let settled = rows::settle(rows, &accounts, of, &ending, ended, now)?;
             rows.after_commit(move || {
                 keyed.entries().remove(&generation);
@@ -345,6 +357,15 @@ impl SqliteCalls {
 }
 
 /// The bytes that an ending has to tell, if it has any.
+/// Whether a result is there with the bytes that it had, as far as its row tells.
+fn is_as_kept(body: Option<&Bytes>, stored: &StoredOutcome) -> bool {
+    match (stored.replay, body, stored.hash) {
+        (Replay::NoBody | Replay::NotKept, _, _) | (_, Some(_), None) => true,
+        (_, Some(body), Some(Hash(hash))) => BlobHash::of(body) == hash,
+        (Replay::InFile | Replay::Shared, None, _) => false,
+    }
+}
+
 fn body_of(ending: &Ending) -> Option<&Bytes> {
     let answer = match ending {
         Ending::Kept { outcome, .. } => outcome.answer()?,

@@ -145,7 +145,14 @@ pub(super) fn open(
         return Err(BlobError::Damaged(hash));
     }
     let path = shelves.path(&hash);
-    let file = open_at(&path, 0)?;
+    let file = open_at(&path, 0).inspect_err(|error| {
+        if matches!(error, BlobError::Absent) {
+            tracing::error!(
+                %hash,
+                "the file of a blob is missing; upload its bytes again, or restore its file from a backup"
+            );
+        }
+    })?;
     let size_bytes = file.metadata().map_err(failed)?.len();
     let blob = Blob { hash, size_bytes };
     if range.start > range.end {

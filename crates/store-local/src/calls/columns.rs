@@ -7,7 +7,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use serde::{Deserialize, Serialize};
 
 use super::replays::Place;
-use crate::columns::unreadable;
+use crate::columns::{Hash, unreadable};
 
 /// Where the bytes of an outcome are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,8 @@ pub(super) struct StoredOutcome {
     pub(super) replay: Replay,
     /// Where a shared one lies.
     pub(super) place: Option<Place>,
+    /// What the bytes of its file hash to.
+    pub(super) hash: Option<Hash>,
 }
 
 /// A column that names no bucket.
@@ -111,6 +113,7 @@ impl StoredOutcome {
             content_type: row.get("content_type")?,
             replay: row.get("replay")?,
             place: place(row)?,
+            hash: row.get("replay_hash")?,
         }))
     }
 

@@ -53,6 +53,9 @@ const MOST_CARRIED: usize = 256;
 /// and this long, in microseconds: what has not ended by then may run for minutes, and is to be seen in its row.
 const CARRIED_FOR_US: i64 = 1_000_000;
 
+/// The epoch of a first start.
+const FIRST_EPOCH: u64 = 2;
+
 /// How long after a failure it is tried again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -163,6 +166,10 @@ impl CallLog {
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
         let place = bring_in(rows, &contents)?;
         let mut state = self.state();
+        // A first start that was cut off may have left one of them so, and nothing in it.
+        if state.frames.is_short() && place.epoch > FIRST_EPOCH {
+            fold::tell_damage();
+        }
         state.frames.begin(place.epoch);
         state.rows_epoch = place.epoch;
         Ok(())

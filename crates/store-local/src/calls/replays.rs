@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use crate::blobs::TemporaryFile;
 use crate::clock::Clock;
+use crate::columns::Hash;
 use crate::database::DatabaseError;
 use crate::directory::{self, Directory};
 use crate::health::Health;
@@ -31,6 +32,15 @@ pub(super) use hours::{MOST_BYTES, Place};
 
 /// A younger file may belong to a row that is just being written.
 const SETTLED_AFTER: Duration = Duration::from_secs(3600);
+
+/// What a row tells of a result that is kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kept {
+    /// Where it lies if it shares a file.
+    pub(super) place: Option<Place>,
+    /// What its bytes hash to.
+    pub(super) hash: Option<Hash>,
+}
 
 /// The files of a data directory. Clones share them.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Replay, StoredOutcome};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
-use super::replays::Place;
+use super::replays::Kept;
 use crate::accounts::{self, Shelf};
 use crate::columns::{Id, Micros, parse};
 use crate::database::{Insert, Transaction, Values};
@@ -68,7 +68,7 @@ pub(super) fn claim(
     let known = rows
         .prepare_cached(
             "SELECT k.fingerprint, k.generation, k.dispatched, k.expires_at, g.outcome, g.bucket, g.code, g.message,
-                g.content_type, g.replay, g.replay_hour, g.replay_offset, g.replay_length
+                g.content_type, g.replay, g.replay_hour, g.replay_offset, g.replay_length, g.replay_hash
              FROM call_keys k LEFT JOIN generations g ON g.id = k.generation
              WHERE k.account = ?1 AND k.key = ?2",
         )?
@@ -193,17 +193,13 @@ pub(super) fn accept(rows: &Connection, accepted: &Accepted<'_>) -> rusqlite::Re
     Ok(())
 }
 
-/// Writes down how a generation ends, and where its result lies if that is a small one; whether it had not ended before.
-pub(super) fn end(
-    rows: &Connection,
-    ended: &Ended<'_>,
-    place: Option<Place>,
-) -> rusqlite::Result<bool> {
+/// Writes down how a generation ends, and what is kept of its result; whether it had not ended before.
+pub(super) fn end(rows: &Connection, ended: &Ended<'_>, kept: Kept) -> rusqlite::Result<bool> {
     let changed = rows
         .prepare_cached(
             "UPDATE generations SET settled_at = ?1, charge_cents = ?2, bucket = ?3, outcome = ?4, code = ?5, message = ?6,
                 content_type = ?7, replay = ?8, task_id = coalesce(?9, task_id), handle = NULL, replay_hour = ?12,
-                replay_offset = ?13, replay_length = ?14
+                replay_offset = ?13, replay_length = ?14, replay_hash = ?15
              WHERE id = ?10 AND account = ?11 AND settled_at IS NULL",
         )?
         .execute(params![
@@ -218,9 +214,10 @@ pub(super) fn end(
             ended.task_id,
             Id(ended.id),
             ended.account,
-            place.map(|place| place.hour),
-            place.map(|place| place.offset),
-            place.map(|place| place.length),
+            kept.place.map(|place| place.hour),
+            kept.place.map(|place| place.offset),
+            kept.place.map(|place| place.length),
+            kept.hash,
         ])?;
     Ok(changed > 0)
 }
@@ -231,10 +228,10 @@ pub(super) fn settle(
     shelf: &Shelf,
     (id, account): (GenerationId, &AccountId),
     ending: &Ending,
-    (ended, place): (&Ended<'_>, Option<Place>),
+    (ended, kept): (&Ended<'_>, Kept),
     now: Timestamp,
 ) -> rusqlite::Result<Settled> {
-    let has_ended = end(rows, ended, place)?;
+    let has_ended = end(rows, ended, kept)?;
     let frees = if has_ended {
         matches!(ending, Ending::Released(_))
     } else {

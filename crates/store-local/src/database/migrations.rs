@@ -47,6 +47,7 @@ const AGGREGATES: &[(&str, &[&str])] = &[
             include_str!("../../migrations/calls/0004.sql"),
             include_str!("../../migrations/calls/0005.sql"),
             include_str!("../../migrations/calls/0006.sql"),
+            include_str!("../../migrations/calls/0007.sql"),
         ],
     ),
     (

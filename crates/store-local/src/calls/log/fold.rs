@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use uuid::Uuid;
 
 use super::super::event::{self, Dispatched, Ended, Event, Life};
+use super::super::replays::Kept;
 use super::super::rows;
 use super::CARRIED_FOR_US;
 use super::frames::{self, Contents, Place};
@@ -34,6 +35,9 @@ pub(crate) fn bring_in(rows: &Connection, contents: &Contents) -> rusqlite::Resu
             offset: row.get::<_, i64>(1)?.cast_unsigned(),
         })
     })?;
+    if frames::is_damaged(contents, from) {
+        tell_damage();
+    }
     entries.extend(frames::entries(contents, from));
     let carried = fold(rows, &entries, 0)?;
     let next = Place {
@@ -43,6 +47,13 @@ pub(crate) fn bring_in(rows: &Connection, contents: &Contents) -> rusqlite::Resu
     };
     place(rows, &carried, next)?;
     Ok(next)
+}
+
+/// Tells the operator that entries may be lost.
+pub(super) fn tell_damage() {
+    tracing::error!(
+        "a file calls-0.log or calls-1.log is damaged: calls without a key that ended within the last quarter of a second before the server stopped may be missing from usage and ledger"
+    );
 }
 
 /// Brings entries into the rows. Generations among them that began a moment ago and have not ended are left if they are at most
@@ -78,7 +89,7 @@ pub(super) fn fold(
             },
             Event::Ended(ended) => match places.get(&ended.id) {
                 Some(place) => lives[*place].ended = Some(ended),
-                None if rows::end(rows, &ended, None)? => bills.extend(ended.bill()),
+                None if rows::end(rows, &ended, Kept::default())? => bills.extend(ended.bill()),
                 None => {}
             },
             Event::Recorded(recorded) => records.push(recorded),

@@ -18,6 +18,7 @@ pub(super) const HEAD_BYTES: usize = 16;
 
 /// The room of a file from its beginning. It becomes longer if rows cannot be written for long.
 const FILE_BYTES: usize = 1 << 20;
+const FILE_LENGTH: u64 = FILE_BYTES as u64;
 
 /// What the system keeps of a file at least.
 const PAGE_BYTES: usize = 4096;
@@ -44,12 +45,22 @@ pub(super) struct Frames {
     end: Place,
     /// Which of them have something that may not be on the disk.
     unsynced: [bool; 2],
+    /// Whether one of them was missing or too short beside the other.
+    is_short: bool,
 }
 
 impl Frames {
     /// Opens the files, making them where they are missing. [`Frames::begin`] has to follow.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let paths = paths(directory);
+        let lengths = paths
+            .each_ref()
+            .map(|path| path.metadata().map(|file| file.len()));
+        // Both are missing in a backup, and in what a version without them left.
+        let is_short = lengths.iter().any(Result::is_ok)
+            && lengths
+                .iter()
+                .any(|length| !matches!(length, Ok(FILE_LENGTH..)));
         for path in paths.iter().filter(|path| !path.exists()) {
             let mut file = create_private(path)?;
             // Page by page: a piece that is written at once may be kept as one, and each small frame in it pays for its size.
@@ -64,7 +75,13 @@ impl Frames {
             files: [open(&paths[0])?, open(&paths[1])?],
             end: Place::default(),
             unsynced: [false; 2],
+            is_short,
         })
+    }
+
+    /// Whether a file was found missing or too short, which it never is by itself after the first start.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// Writes from the beginning of an epoch on.
@@ -139,6 +156,35 @@ pub(super) fn entries(contents: &Contents, from: Place) -> Vec<u8> {
         }
     }
     found
+}
+
+/// Whether frames are missing that were there: those up to the place, or some between others. What a power cut took from the end
+/// is not seen.
+pub(super) fn is_damaged(contents: &Contents, from: Place) -> bool {
+    let whole = |epoch: u64| {
+        let file = &contents[turn_of(epoch)];
+        let mut rest = &file[..];
+        while let Some((_, behind)) = frame(epoch, rest) {
+            rest = behind;
+        }
+        (file.len() - rest.len(), has_frame(epoch, rest))
+    };
+    let (bytes, is_cut) = whole(from.epoch);
+    let (_, is_next_cut) = whole(from.epoch + 1);
+    (bytes as u64) < from.offset || is_cut || is_next_cut
+}
+
+/// Whether a frame of this epoch begins anywhere in these bytes.
+fn has_frame(epoch: u64, bytes: &[u8]) -> bool {
+    // Most of a file is empty.
+    let pages = (0..bytes.len()).step_by(PAGE_BYTES);
+    let used = pages.filter(|&start| {
+        let page = &bytes[start..bytes.len().min(start + PAGE_BYTES)];
+        *page != [0; PAGE_BYTES][..page.len()]
+    });
+    // A frame that begins in the page before has most of its head in this one, so a page is looked through with what follows.
+    used.flat_map(|start| start.saturating_sub(HEAD_BYTES)..bytes.len().min(start + PAGE_BYTES))
+        .any(|at| frame(epoch, &bytes[at..]).is_some_and(|(entries, _)| !entries.is_empty()))
 }
 
 /// The entries of the frame that begins here, and what is behind it; `None` if none does.
@@ -264,6 +310,50 @@ mod tests {
         for length in 0..second {
             let contents = [whole[0][..length].to_vec(), Vec::new()];
             assert_eq!(entries(&contents, Place::default()), b"", "{length}");
+        }
+    }
+
+    #[test]
+    fn damage_is_told_and_what_another_epoch_or_a_power_cut_left_is_none() {
+        let (root, mut frames) = fresh(2);
+        assert!(!is_damaged(
+            &read(root.path()).expect("a disk"),
+            frames.end()
+        ));
+        append(&mut frames, b"one");
+        let second = frames.end();
+        append(&mut frames, b"two");
+        let third = frames.end();
+        append(&mut frames, b"three");
+        let whole = read(root.path()).expect("a disk");
+        for from in [
+            Place {
+                epoch: 2,
+                offset: 0,
+            },
+            second,
+            third,
+            frames.end(),
+        ] {
+            assert!(!is_damaged(&whole, from));
+            let next = Place {
+                epoch: 4,
+                offset: 0,
+            };
+            assert!(!is_damaged(&whole, next), "an epoch that has not begun");
+        }
+        let third = usize::try_from(third.offset).expect("a small file");
+        for broken in 0..third {
+            let mut contents = whole.clone();
+            contents[0][broken] ^= 1;
+            assert!(is_damaged(&contents, second), "byte {broken}");
+            contents[0][third..].fill(0);
+            // Of the last frame nobody knows that it was there.
+            let is_told = broken < usize::try_from(second.offset).expect("a small file");
+            assert_eq!(is_damaged(&contents, second), is_told, "byte {broken}");
+        }
+        for gone in [Vec::new(), vec![0; FILE_BYTES]] {
+            assert!(is_damaged(&[gone, Vec::new()], second));
         }
     }
 
