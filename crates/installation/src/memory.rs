@@ -155,6 +155,8 @@ impl Health for AlwaysHealthy {
     async fn check(&self) -> Result<Vec<String>, InstallationError> {
         Ok(Vec::new())
     }
+
+    async fn write_back(&self) {}
 }
 
 #[cfg(test)]

@@ -70,22 +70,21 @@ pub async fn open_for_admin(
 /// Looks through the rows for damage at once and then every day, until `stop` fires. The store logs what it finds, and writes
 /// nothing from then on.
 pub async fn keep_checking(health: Arc<dyn Health>, stop: CancellationToken) {
-    loop {
-        let checked = tokio::select! {
-            checked = health.check() => checked,
-            () = stop.cancelled() => return,
-        };
-        if let Err(error) = checked {
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(
-                error,
-                "the rows could not be looked through for damage; trying again tomorrow"
-            );
-        }
+    while stop.run_until_cancelled(check(&*health)).await.is_some() {
         tokio::select! {
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
             () = stop.cancelled() => return,
         }
+    }
+}
+
+async fn check(health: &dyn Health) {
+    if let Err(error) = health.check().await {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(
+            error,
+            "the rows could not be looked through for damage; trying again tomorrow"
+        );
     }
 }
 

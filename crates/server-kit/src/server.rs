@@ -26,7 +26,7 @@ pub struct Server<A> {
     pub ports: AdminPorts,
     /// Tells whose requests they are.
     pub identity: Identity,
-    /// What is looked through for damage while it serves.
+    /// What is looked through for damage while it serves, and written back at the end.
     pub installation: Installation,
 }
 
@@ -53,7 +53,7 @@ impl<A: Application> Server<A> {
     ) {
         let drain = self.listening.leave().drain;
         let keys = crate::keys::keep_fresh(self.identity, drain.clone());
-        let checks = crate::opening::keep_checking(self.installation.health, drain.clone());
+        let checks = crate::opening::keep_checking(self.installation.health.clone(), drain.clone());
         let background = background(drain);
         let ended = CancellationToken::new();
         let metrics = self.metrics.map(|metrics| {
@@ -74,6 +74,7 @@ impl<A: Application> Server<A> {
             drained
         };
         let (drained, (), ()) = tokio::join!(leaving, commands, metrics);
+        self.installation.health.write_back().await;
         tracing::info!(cut_connections = drained.cut, "stopped");
     }
 }

@@ -16,6 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::calls::{Contents as Logged, bring_in, read_log};
 use crate::columns::Hash;
+use crate::database::{keep_log_on_close, number_copy};
 use crate::directory::{Directory, DirectoryError, sync_directory};
 
 /// A backup was not made.
@@ -122,6 +123,8 @@ pub fn inspect(path: &Path) -> Result<(Contents, Vec<String>), InspectError> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NOFOLLOW,
     )
     .map_err(InspectError::Rows)?;
+    // Looking changes nothing, least of all what is damaged.
+    keep_log_on_close(&rows, true).map_err(InspectError::Rows)?;
     let mut faults = complaints(&rows).map_err(InspectError::Rows)?;
     let mut contents = Contents::default();
     let journaled = journaled(&rows).map_err(InspectError::Rows)?;
@@ -162,6 +165,7 @@ fn copy_rows(
         bring_in(&transaction, logged)?;
         transaction.commit()?;
     }
+    number_copy(&copy)?;
     Ok((hashes(&copy)?, journaled(&copy)?))
 }
 

@@ -5,6 +5,7 @@
 mod bulk;
 mod committer;
 mod connection;
+mod continuity;
 mod damage;
 mod migrations;
 mod operation;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use accounts::AccountId;
 use rusqlite::{Connection, ErrorCode};
+use tokio::task;
 
 use crate::OpenError;
 use crate::blobs::Journal;
@@ -26,10 +28,13 @@ use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
 use committer::Committer;
+use damage::Wanted;
 use operation::Need;
 use writer::{Writer, Written};
 
 pub(crate) use bulk::{Insert, Values};
+pub(crate) use connection::keep_log_on_close;
+pub(crate) use continuity::{expect_whole, number_copy};
 pub use migrations::MigrationError;
 pub(crate) use operation::{Durability, Write};
 pub(crate) use pace::{CROWD, IN_PLACE, gathering};
@@ -69,7 +74,7 @@ struct Inner {
     reserve: Reserve,
     log: CallLog,
     /// After the connections, so that they are closed before the directory is given up.
-    _directory: Arc<Directory>,
+    directory: Arc<Directory>,
 }
 
 impl Database {
@@ -88,9 +93,12 @@ impl Database {
         let sound = damage::check_small(&connection, &path, &health).map_err(failed)?;
         migrations::run(&mut connection)?;
         let transaction = connection.transaction().map_err(failed)?;
+        let number = continuity::number_log(&transaction).map_err(failed)?;
         let done = first(&transaction).map_err(failed)?;
         if sound {
             transaction.commit().map_err(failed)?;
+            directory.note_number(number);
+            connection::keep_log_on_close(&connection, false).map_err(failed)?;
         } else {
             // Damage spreads with every write; what can still be read stays readable.
             transaction.rollback().map_err(failed)?;
@@ -102,6 +110,7 @@ impl Database {
             reserve.clone(),
             journal,
             (log.clone(), replays),
+            Arc::clone(&directory),
         );
         let writer = Writer::start(committer.map_err(failed)?);
         let database = Self(Arc::new(Inner {
@@ -111,7 +120,7 @@ impl Database {
             health,
             reserve,
             log,
-            _directory: directory,
+            directory,
         }));
         Ok((database, done))
     }
@@ -167,9 +176,14 @@ impl Database {
         self.0.readers.read(query).await
     }
 
-    /// Looks through the whole database for damage. If there is any, nothing is written from then on.
+    /// Looks through the whole database for damage, until the caller stops waiting. If there is any, nothing is written from then
+    /// on.
     pub(crate) async fn check(&self) -> Result<Vec<String>, DatabaseError> {
-        let found = self.read(damage::quick_check).await?;
+        let wanted = Wanted::default();
+        let (directory, is_over) = (Arc::clone(&self.0.directory), wanted.is_over());
+        let checking = task::spawn_blocking(move || damage::check_whole(&directory, is_over));
+        let found = checking.await.map_err(|_| DatabaseError::Abandoned)??;
+        drop(wanted);
         damage::report(&found, &self.0.health);
         Ok(found)
     }
@@ -186,6 +200,15 @@ impl Database {
         if let Err(error) = folded {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "the newest calls are not among those that are read");
+        }
+    }
+
+    /// Writes the logs back, so that the file of the rows alone has everything. Writes may follow.
+    pub(crate) async fn write_back(&self) {
+        let database = self.clone();
+        let written = task::spawn_blocking(move || database.0.writer.write_back());
+        if written.await.is_err() {
+            tracing::warn!("the log was not written back at the end; the next start does it");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The layout of a data directory, and the lock that gives it to one process.
 //!
 //! ```text
-//! DIR/lock         held while a process has the directory
+//! DIR/lock         held while a process has the directory; tells how far the rows were, and since which start of the machine
 //! DIR/installation the id of the installation, which the rows tell too
 //! DIR/main.db      rows
 //! DIR/calls-N.log  what happened to calls and is in no row yet, in two files that take turns
@@ -12,9 +12,11 @@
 //! ```
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
 
 /// Nobody but the user of the server has business in the directory: it holds other people's pictures and signing keys.
 const MODE: u32 = 0o700;
@@ -33,7 +35,18 @@ const DATABASE: &str = "main.db";
 pub(crate) struct Directory {
     path: PathBuf,
     /// The lock goes with the file: the system releases it however the process ends.
-    _lock: File,
+    lock: File,
+    /// What the process before left in it.
+    left: Option<Mark>,
+}
+
+/// What is in the file of the lock.
+#[derive(Debug)]
+struct Mark {
+    /// The newest number of a log of the rows.
+    number: i32,
+    /// The start of the machine that it was written after.
+    boot: String,
 }
 
 /// The directory cannot be used.
@@ -62,6 +75,12 @@ pub enum DirectoryError {
         /// Its mode.
         mode: u32,
     },
+    /// This user may not read and write something in it.
+    #[error(
+        "{} cannot be read and written by this user; run `chmod -R u+rwX` on the data directory as its owner",
+        .0.display()
+    )]
+    Closed(PathBuf),
     /// It cannot be created or opened.
     #[error(
         "the data directory {} cannot be used; check that it can be created and written by this user",
@@ -86,9 +105,11 @@ impl Directory {
         create_durably(path).map_err(failed)?;
         // SQLite refuses to follow links inside the directory; the way to it may well lead over one.
         let path = fs::canonicalize(path).map_err(failed)?;
-        let lock = private()
+        expect_open(&path)?;
+        let mut lock = private()
             .create(true)
             .truncate(false)
+            .read(true)
             .write(true)
             .open(path.join("lock"))
             .map_err(failed)?;
@@ -101,7 +122,31 @@ impl Directory {
             create_durably(&path.join(part)).map_err(failed)?;
         }
         close_to_others(&path)?;
-        Ok(Self { path, _lock: lock })
+        let mut text = Vec::new();
+        lock.read_to_end(&mut text).map_err(failed)?;
+        let left = Mark::read(&text);
+        Ok(Self { path, lock, left })
+    }
+
+    /// Whether the process before ran since the machine was started; `false` if nobody knows.
+    pub(crate) fn is_of_this_boot(&self) -> bool {
+        let left = self.left.as_ref().map(|mark| mark.boot.as_str());
+        left.is_some() && left == boot().as_deref()
+    }
+
+    /// The newest number of a log of the rows that the processes before used.
+    pub(crate) fn newest_number(&self) -> Option<i32> {
+        self.left.as_ref().map(|mark| mark.number)
+    }
+
+    /// Notes the number of the log that is used now. It is not made durable: an earlier one is right, too.
+    pub(crate) fn note_number(&self, number: i32) {
+        let boot = boot().unwrap_or_default();
+        // Of the same length always, so that it is written over in one piece.
+        let text = format!("{number:>11} {boot:>36}\n");
+        if let Err(error) = self.lock.write_all_at(text.as_bytes(), 0) {
+            tracing::debug!(%error, "the number of the log was not noted");
+        }
     }
 
     /// The database of a directory that another process may have.
@@ -155,6 +200,50 @@ impl Directory {
     pub(crate) fn sync(&self) -> io::Result<()> {
         sync_directory(&self.path)
     }
+}
+
+impl Mark {
+    /// `None` for what no server wrote.
+    fn read(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
+        let (number, boot) = text.trim_start().split_once(' ')?;
+        Some(Self {
+            number: number.parse().ok()?,
+            boot: boot.trim_start().to_owned(),
+        })
+    }
+}
+
+/// What tells one start of the machine from another, where the system does.
+fn boot() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}
+
+/// Refuses a directory in which something cannot be read or written, before anything is changed: found later, it would be told
+/// as damage, or fail a client's request.
+fn expect_open(path: &Path) -> Result<(), DirectoryError> {
+    let closed = |path: &Path| DirectoryError::Closed(path.to_owned());
+    let mut folders = vec![path.to_owned()];
+    for name in ["blobs", "replays", "replays/hours", "tmp"] {
+        folders.extend(Some(path.join(name)).filter(|folder| folder.is_dir()));
+    }
+    for folder in folders {
+        let all = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        access(&folder, all).map_err(|_| closed(&folder))?;
+        // Blobs and large results never change, so it is enough that they can be read.
+        if folder.ends_with("blobs") || folder.ends_with("replays") {
+            continue;
+        }
+        for entry in fs::read_dir(&folder).map_err(|_| closed(&folder))? {
+            let file = entry.map_err(|_| closed(&folder))?.path();
+            if file.is_file() {
+                let both = Access::READ_OK | Access::WRITE_OK;
+                access(&file, both).map_err(|_| closed(&file))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Creates a directory and those above it that are missing; each is in its parent for good when this returns.

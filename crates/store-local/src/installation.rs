@@ -145,7 +145,11 @@ impl Health for Store {
     }
 
     async fn check(&self) -> Result<Vec<String>, InstallationError> {
-        self.quick_check().await.map_err(unavailable)
+        self.look_through().await.map_err(unavailable)
+    }
+
+    async fn write_back(&self) {
+        Self::write_back(self).await;
     }
 }
 

@@ -34,6 +34,34 @@ pub enum WrongRows {
         .0.display()
     )]
     Exchanged(PathBuf),
+    /// The log of the rows is not what it was when the process before ended.
+    #[error(
+        "main.db-wal in {} is damaged: {found} of {expected} pages of rows are left that are not in main.db yet; put back the file that was there, or, if it is lost, delete main.db-shm there to go on with the rows that are left",
+        path.display()
+    )]
+    LogDamaged {
+        /// The directory.
+        path: PathBuf,
+        /// How many frames are whole,
+        found: u32,
+        /// and how many there were.
+        expected: u32,
+    },
+    /// The log of the rows continues another file than the one beside it.
+    #[error(
+        "main.db-wal in {} belongs to another main.db than the one beside it, as when one of the two was restored; put back the one that was there, or, if main.db is right without it, move main.db-wal and main.db-shm away",
+        .0.display()
+    )]
+    LogOfAnother(PathBuf),
+    /// The files of the rows cannot be read.
+    #[error("the rows in {} cannot be read; check that this user may read and write main.db and the files beside it", path.display())]
+    Unreadable {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The file with the id cannot be read or written.
     #[error("the file {FILE} in {} cannot be read or written; check that this user may do both", path.display())]
     Io {

@@ -12,7 +12,7 @@ use crate::accounts::SqliteAccounts;
 use crate::blobs::{FileBlobs, Journal, journal};
 use crate::calls::{CallLog, Replays, SqliteCalls};
 use crate::clock::Clock;
-use crate::database::{Database, DatabaseError, Durability, MigrationError};
+use crate::database::{Database, DatabaseError, Durability, MigrationError, expect_whole};
 use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
 use crate::installation_id::{self, WrongRows};
@@ -98,6 +98,8 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Self, OpenError> {
         let directory = Arc::new(Directory::take(path)?);
+        // First: whatever SQLite opens, it makes the index of the log anew.
+        expect_whole(&directory)?;
         installation_id::expect_rows(&directory, options.fresh)?;
         directory.create_database()?;
         let health = Health::default();
@@ -254,12 +256,18 @@ impl Store {
         self.reserve.for_uploads()
     }
 
-    /// Looks through the database for damage; answers what was found, nothing when it is sound. If it is damaged, that is
-    /// logged and nothing is written any more. A small database is looked through when it is opened, too.
+    /// Writes the logs of the rows back, so that `main.db` alone has everything that was committed: the last thing that a server
+    /// does with it. Handles that outlive the server keep the database from being closed, which would do the same.
+    pub async fn write_back(&self) {
+        self.database.write_back().await;
+    }
+
+    /// Looks through the database for damage, and stops when the caller stops waiting; answers what was found, nothing when it
+    /// is sound. If it is damaged, that is logged and nothing is written any more.
     ///
     /// # Errors
     /// If the database cannot be read.
-    pub async fn quick_check(&self) -> Result<Vec<String>, DatabaseError> {
+    pub async fn look_through(&self) -> Result<Vec<String>, DatabaseError> {
         self.database.check().await
     }
 }

@@ -9,9 +9,10 @@ use rusqlite::Connection;
 
 use super::operation::{Durability, Need, Operation, Undo, Write};
 use super::transaction::{Effects, Transaction};
-use super::{DatabaseError, is_full};
+use super::{DatabaseError, continuity, is_full};
 use crate::blobs::Journal;
 use crate::calls::{CallLog, Fold, Replays};
+use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
 
@@ -35,6 +36,20 @@ pub(super) struct Committer {
     wait: Duration,
     /// Pages in the log, as SQLite told after the latest commit.
     log_pages: Arc<AtomicI32>,
+    /// The number of the log, where it has none yet.
+    numbering: Numbering,
+    /// Tells the next process the number. After the connection, which is closed before the directory is given up.
+    directory: Arc<Directory>,
+}
+
+/// Whether the log has its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Numbering {
+    Done,
+    /// The next transaction may be the first of a log.
+    Due,
+    /// The open transaction gives it this one.
+    Open(i32),
 }
 
 /// An operation of a group.
@@ -50,6 +65,7 @@ impl Committer {
         reserve: Reserve,
         journal: Journal,
         (log, replays): (CallLog, Replays),
+        directory: Arc<Directory>,
     ) -> rusqlite::Result<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let told = Arc::clone(&log_pages);
@@ -67,6 +83,8 @@ impl Committer {
             durability: Durability::Now,
             wait: Duration::ZERO,
             log_pages,
+            numbering: Numbering::Done,
+            directory,
         })
     }
 
@@ -116,6 +134,11 @@ impl Committer {
             self.fold(Fold::All);
         }
         self.end_journal();
+        // Into a database that is damaged nothing is written, whatever it is.
+        if self.health.check().is_err() {
+            return;
+        }
+        self.numbering = Numbering::Due;
         if let Err(error) = self.write_back("TRUNCATE") {
             tracing::warn!(%error, "the log was not written back at the end; the next start does it");
         }
@@ -161,7 +184,9 @@ impl Committer {
                 Some(what) => Ok(self.log.fold(&self.connection, what)?),
                 None => Ok(()),
             })
+            .and_then(|()| self.number_log())
             .and_then(|()| self.finish());
+        self.end_numbering(done.is_ok());
         match &done {
             Ok(()) => self.log.committed(self.durability),
             Err(_) => self.log.rolled_back(),
@@ -225,6 +250,26 @@ impl Committer {
         Ok(())
     }
 
+    /// Gives the log its number if this transaction may be its first.
+    fn number_log(&mut self) -> Result<(), DatabaseError> {
+        if self.numbering == Numbering::Due {
+            self.numbering = Numbering::Open(continuity::number_log(&self.connection)?);
+        }
+        Ok(())
+    }
+
+    fn end_numbering(&mut self, committed: bool) {
+        if let Numbering::Open(number) = self.numbering {
+            self.numbering = match committed {
+                true => Numbering::Done,
+                false => Numbering::Due,
+            };
+            if committed {
+                self.directory.note_number(number);
+            }
+        }
+    }
+
     fn finish(&mut self) -> Result<(), DatabaseError> {
         let begun = Instant::now();
         self.replays.sync()?;
@@ -258,8 +303,9 @@ impl Committer {
     }
 
     /// Writes the log back; a reader in the way only puts it off.
-    fn checkpoint(&self) {
+    fn checkpoint(&mut self) {
         fail::fail_point!("database-checkpoint");
+        self.numbering = Numbering::Due;
         if let Err(error) = self.write_back("PASSIVE")
             && !is_full(&error)
         {

@@ -41,6 +41,12 @@ pub(super) fn open_writing(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// Whether closing the last connection leaves the log as it is, in place of writing it back and removing it.
+pub(crate) fn keep_log_on_close(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps)?;
+    Ok(())
+}
+
 /// Opens a connection that only reads. The database must be there.
 pub(super) fn open_reading(path: &Path) -> rusqlite::Result<Connection> {
     open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, READER_CACHE_KIB)
@@ -50,6 +56,9 @@ fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> rusqlite::Result<Conne
     // A connection is used by one thread at a time, so SQLite need not lock it.
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags)?;
+    // Before anything that may fail: a start that does leaves the log as it was. Written back into a damaged database it would be
+    // lost with it.
+    keep_log_on_close(&connection, true)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Otherwise a statement with a bound limit, and many another one, is compiled again whenever its values change, which takes

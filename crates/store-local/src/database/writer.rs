@@ -168,6 +168,13 @@ impl Writer {
         }
     }
 
+    /// Leaves nothing for the next start to bring in or look through, as far as it is committed now. Waits for the disk.
+    pub(super) fn write_back(&self) {
+        if let Ok(mut committer) = self.shared.committer.lock() {
+            committer.end();
+        }
+    }
+
     /// What commits, if nobody else wants it and it need not wait for the disk.
     fn idle(&self, how: Write) -> Option<MutexGuard<'_, Committer>> {
         let shared = &self.shared;

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 
 use super::*;
 
+mod damage;
+
 #[test]
 fn an_open_directory_is_refused_until_every_handle_is_gone() {
     let root = tempfile::tempdir().expect("a temporary directory");
@@ -70,7 +72,7 @@ async fn a_sound_database_shows_no_damage_and_a_damaged_one_does() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let store = Store::open(root.path()).expect("a fresh store");
     store.healthy().expect("nothing failed");
-    let found = store.quick_check().await.expect("an answer");
+    let found = store.look_through().await.expect("an answer");
     assert_eq!(found, Vec::<String>::new());
     drop(store);
 
@@ -90,7 +92,7 @@ async fn a_sound_database_shows_no_damage_and_a_damaged_one_does() {
     let store = Store::open(root.path()).expect("what is readable stays readable");
     let refused = store.healthy().expect_err("it looked at the start");
     assert!(refused.to_string().contains("backup"), "{refused}");
-    let found = store.quick_check().await.expect("an answer");
+    let found = store.look_through().await.expect("an answer");
     assert!(!found.is_empty());
 }
 
