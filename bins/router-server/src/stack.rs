@@ -287,25 +287,29 @@ impl Sweep {
     async fn run(self, stop: CancellationToken) {
         let mut passes = Passes::of(SweepName::Calls);
         loop {
+            // At once: the clock of a server that runs for seconds is remembered, too.
+            let admitted = self.sweeps.admit(&mut passes, self.timer.now()).await;
+            if admitted.is_some() {
+                self.pass().await;
+            }
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.timer.sleep(SWEEP_INTERVAL) => {}
             }
-            let admitted = self.sweeps.admit(&mut passes, self.timer.now()).await;
-            if admitted.is_none() {
-                continue;
+        }
+    }
+
+    async fn pass(&self) {
+        // A panic in a store is a bug that must not end the sweeping.
+        let swept = std::panic::AssertUnwindSafe(self.once()).catch_unwind();
+        match swept.await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(rows)) => tracing::debug!(rows, "old calls were forgotten"),
+            Ok(Err(error)) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, "old calls could not be forgotten; trying again");
             }
-            // A panic in a store is a bug that must not end the sweeping.
-            let swept = std::panic::AssertUnwindSafe(self.once()).catch_unwind();
-            match swept.await {
-                Ok(Ok(0)) => {}
-                Ok(Ok(rows)) => tracing::debug!(rows, "old calls were forgotten"),
-                Ok(Err(error)) => {
-                    let error: &dyn std::error::Error = &error;
-                    tracing::warn!(error, "old calls could not be forgotten; trying again");
-                }
-                Err(_) => tracing::error!("forgetting old calls panicked; trying again"),
-            }
+            Err(_) => tracing::error!("forgetting old calls panicked; trying again"),
         }
     }
 
