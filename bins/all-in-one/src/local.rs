@@ -1,11 +1,11 @@
 //! Both stacks over one directory, without a server: what a single graph runs in, and what its classes of nodes come from.
 
-use std::fs::Permissions;
+use std::fs::{self, File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper_kit::ServerStats;
 use router_core::ModelId;
@@ -23,14 +23,65 @@ use crate::models::{WorkflowKind, Workflows};
 use crate::nodes;
 use crate::store::store_in;
 
-/// A directory for an installation that goes with the command; only its user may read it.
+/// What the names of temporary installations begin with.
+const PREFIX: &str = "easel-run-";
+
+/// A younger folder may belong to a command that has not locked it yet.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60);
+
+/// A directory for an installation that goes with the command; only its user may read it. Those that killed commands of the same
+/// user left are removed.
 ///
 /// # Errors
 /// If the system has no place for it.
 pub(crate) fn temporary() -> io::Result<TempDir> {
-    tempfile::Builder::new()
+    let folder = tempfile::Builder::new()
+        .prefix(PREFIX)
         .permissions(Permissions::from_mode(0o700))
-        .tempdir()
+        .tempdir()?;
+    if let Some(parent) = folder.path().parent()
+        && let Err(error) = remove_abandoned(parent, folder.path())
+    {
+        tracing::warn!(%error, "folders of killed commands were not removed");
+    }
+    Ok(folder)
+}
+
+fn remove_abandoned(parent: &Path, own: &Path) -> io::Result<()> {
+    let user = fs::metadata(own)?.uid();
+    for entry in fs::read_dir(parent)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) || entry.path() == own {
+            continue;
+        }
+        // One that goes just now is no failure.
+        match remove_if_abandoned(&entry.path(), user) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Removes a folder of this user that no process holds.
+fn remove_if_abandoned(folder: &Path, user: u32) -> io::Result<()> {
+    // Not through links, which anybody may put into a folder for temporary files.
+    let metadata = fs::symlink_metadata(folder)?;
+    let age = SystemTime::now().duration_since(metadata.modified()?);
+    let is_young = age.map_or(true, |age| age < ABANDONED_AFTER);
+    if !metadata.is_dir() || metadata.uid() != user || is_young {
+        return Ok(());
+    }
+    let lock = match File::open(folder.join("lock")) {
+        Ok(lock) => Some(lock),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let is_held = |lock: &File| matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
+    match lock.as_ref().is_some_and(is_held) {
+        true => Ok(()),
+        false => fs::remove_dir_all(folder),
+    }
 }
 
 /// Both stacks, open; nothing runs yet.
