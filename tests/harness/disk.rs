@@ -50,11 +50,23 @@ impl Disk {
         &self,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Server> {
+        Server::start_as(self.command(), &self.inside("data"), arguments).await
+    }
+
+    /// A command that becomes the program and sees the disk.
+    #[must_use]
+    pub fn command(&self) -> Command {
         let mut command = Command::new("nsenter");
         command
             .args(["--mount", "--target", &self.keeper_id().to_string()])
             .arg(process::binary());
-        Server::start_as(command, &self.mount.path().join("data"), arguments).await
+        command
+    }
+
+    /// A path on the disk, for those who see it.
+    #[must_use]
+    pub fn inside(&self, inside: &str) -> PathBuf {
+        self.mount.path().join(inside)
     }
 
     /// A path on the disk, for those who do not see it.

@@ -1,7 +1,9 @@
 //! What whole-system tests stand on: servers in this process and in their own, simulated
 //! partners, plain sockets, forms, recorded cases.
 
+pub mod acknowledged;
 pub mod attacks;
+pub mod data_directory;
 pub mod disk;
 pub mod goldens;
 pub mod http;
@@ -15,6 +17,8 @@ pub mod random;
 pub mod socket;
 pub mod usage;
 
+pub use acknowledged::{Acknowledged, Fact, Holder};
+pub use data_directory::DataDirectory;
 pub use disk::Disk;
 pub use goldens::{goldens, root};
 pub use http::{Answer, Connection, Request};
