@@ -18,7 +18,7 @@ mod wire;
 pub use desk::{Outcome, Plan};
 pub use fault::Fault;
 pub use partner::Partner;
-pub use wire::{Recorded, Reply, Step};
+pub use wire::{Incoming, Recorded, Reply, Step, read};
 
 use std::collections::BTreeMap;
 use std::io;

@@ -159,20 +159,38 @@ impl Connection {
     /// As [`Connection::send`].
     pub async fn head(&mut self) -> io::Result<(u16, Framing)> {
         loop {
-            let length = loop {
-                if let Some(length) = head_length(self.unused()) {
-                    break length;
-                }
-                if self.unused().len() > MOST_HEAD_BYTES {
-                    return Err(malformed("its head does not end"));
-                }
-                self.read_more().await?;
-            };
+            let length = self.whole_head().await?;
             let head = parse_head(&self.unused()[..length])?;
             self.used += length;
             if head.0 != 100 {
                 return Ok(head);
             }
+        }
+    }
+
+    /// The value of a header of the answer that comes next, which is read after this; none of an interim answer.
+    ///
+    /// # Errors
+    /// As [`Connection::send`].
+    pub async fn peek_header(&mut self, name: &str) -> io::Result<Option<String>> {
+        let length = self.whole_head().await?;
+        let head = std::str::from_utf8(&self.unused()[..length]);
+        let head = head.map_err(|_| malformed("its head is no text"))?;
+        let mut fields = head.lines().filter_map(|line| line.split_once(':'));
+        let field = fields.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        Ok(field.map(|(_, value)| value.trim().to_owned()))
+    }
+
+    /// Reads until the next head is there; how long it is.
+    async fn whole_head(&mut self) -> io::Result<usize> {
+        loop {
+            if let Some(length) = head_length(self.unused()) {
+                return Ok(length);
+            }
+            if self.unused().len() > MOST_HEAD_BYTES {
+                return Err(malformed("its head does not end"));
+            }
+            self.read_more().await?;
         }
     }
 

@@ -68,12 +68,28 @@ pub struct Reply {
 }
 
 /// What was read from a connection.
-pub(super) struct Incoming {
-    pub(super) method: String,
-    pub(super) target: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
-    pub(super) raw: Vec<u8>,
+#[derive(Debug)]
+pub struct Incoming {
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// The headers in the order they came, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, freed of chunks.
+    pub body: Vec<u8>,
+    /// Head and body as they were on the wire.
+    pub raw: Vec<u8>,
+}
+
+// === impl Incoming ===
+
+impl Incoming {
+    /// The first header of a name.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
 }
 
 // === impl Recorded ===
@@ -154,7 +170,8 @@ impl Reply {
     }
 
     /// Status line and headers, with the length announced.
-    pub(super) fn head(&self) -> String {
+    #[must_use]
+    pub fn head(&self) -> String {
         let mut head = self.start();
         if self.status != 204 {
             head.push_str(&format!("content-length: {}\r\n", self.body.len()));
@@ -176,7 +193,10 @@ impl Reply {
 // === reading ===
 
 /// Reads the next request of a connection; `None` at its end.
-pub(super) async fn read<R>(from: &mut R) -> io::Result<Option<Incoming>>
+///
+/// # Errors
+/// If the connection ends in the middle of one, or what comes is none.
+pub async fn read<R>(from: &mut R) -> io::Result<Option<Incoming>>
 where
     R: AsyncBufRead + Unpin,
 {
