@@ -5,14 +5,20 @@
 //! over the same directory, and everything that the oracle knows is asked for. Lanes run beside each other, each with
 //! directories of its own: an *installation* lives for some cycles, is then checked whole, and the next one begins empty.
 
+mod calls;
 mod check;
 mod client;
 mod database;
 mod installation;
+mod money;
+mod operator;
 mod oracle;
+mod partner;
 mod points;
 mod schedule;
 mod tally;
+mod v1;
+mod witness;
 
 use std::fs;
 use std::io::{self, Write};
@@ -27,6 +33,7 @@ use self::database::Sqlite;
 use self::installation::Installation;
 use self::schedule::Place;
 use self::tally::Tally;
+use self::witness::Fault;
 use crate::server::{self, Profile};
 
 /// How long to go on, and where to begin.
@@ -59,6 +66,9 @@ pub struct Options {
     /// A start that takes so many seconds counts as broken: two are promised of a release on a machine of its own.
     #[arg(long, default_value_t = 2)]
     longest_start: u64,
+    /// Bring this fault about in each installation: the campaign passes if the oracle reports it everywhere.
+    #[arg(long)]
+    witness: Option<Fault>,
 }
 
 /// The feature of the server that compiles fault points in.
@@ -83,6 +93,7 @@ struct Campaign {
     sqlite: Option<Sqlite>,
     /// What a start must not take.
     longest_start: Duration,
+    witness: Option<Fault>,
 }
 
 /// Runs a campaign and writes its summary; returns whether no invariant was broken.
@@ -123,6 +134,7 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
         points_alone: options.point.is_some(),
         sqlite: Sqlite::find(),
         longest_start: Duration::from_secs(options.longest_start),
+        witness: options.witness,
     });
     writeln!(out, "{}", campaign.opening())?;
     let places = match &options.replay {
@@ -141,7 +153,13 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
         }
     })?;
     writeln!(out, "{}", tally.summary(campaign.seed))?;
-    Ok(tally.is_clean())
+    let Some(fault) = campaign.witness else {
+        return Ok(tally.is_clean());
+    };
+    let is_reported = tally.has_everywhere(fault.kind(), places.len());
+    let outcome = if is_reported { "reported" } else { "MISSED" };
+    writeln!(out, "crash: the fault {fault:?} was {outcome}")?;
+    Ok(is_reported)
 }
 
 /// Runs the lanes beside each other, the installations of each one after the other.
@@ -160,7 +178,8 @@ async fn lanes(
         let (campaign, tell) = (Arc::clone(campaign), tell.clone());
         lanes.spawn(async move {
             for (place, cycles) in own {
-                let ended = Installation::new(Arc::clone(&campaign), place)?
+                let ended = Installation::new(Arc::clone(&campaign), place)
+                    .await?
                     .run(cycles)
                     .await?;
                 if tell.send((place, ended)).await.is_err() {

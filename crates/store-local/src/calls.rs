@@ -167,6 +167,7 @@ impl Calls for SqliteCalls {
         let keyed = self.keyed.clone();
         let (account, how) = (claim.account.clone(), Durability::Lazy.sure().quick());
         let claimed = self.write(Some(&account), how, move |rows| {
+            fail::fail_point!("call-claim");
             let claimed = rows::claim(rows, &claim, now)?;
             if matches!(claimed, rows::Claim::Fresh { .. }) {
                 rows.after_commit(move || {
@@ -192,14 +193,18 @@ impl Calls for SqliteCalls {
             let begun = Event::Dispatched(Dispatched::of(&generation));
             let begun = self.log.begin(generation.id, &generation.account, &begun);
             begun.map_err(unavailable)?;
-            return self.log_durably().await;
+            self.log_durably().await?;
+        } else {
+            let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
+            let begun = self.write(Some(&account), how, move |rows| {
+                rows::begin(rows, &Dispatched::of(&generation))?;
+                fail::fail_point!("call-dispatch");
+                rows::dispatch_key(rows, generation.id)
+            });
+            begun.await?;
         }
-        let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
-        self.write(Some(&account), how, move |rows| {
-            rows::begin(rows, &Dispatched::of(&generation))?;
-            rows::dispatch_key(rows, generation.id)
-        })
-        .await
+        fail::fail_point!("call-dispatched");
+        Ok(())
     }
 
     async fn accepted(
@@ -210,18 +215,24 @@ impl Calls for SqliteCalls {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CallsError> {
+        fail::fail_point!("call-accept");
         let accepted = Accepted::of(generation, handle, poll_after, task_id, now);
         if self.log.note(generation, &Event::Accepted(accepted)) {
-            return self.log_durably().await;
+            self.log_durably().await?;
+        } else {
+            let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
+            let catching_up = self.catching_up(generation);
+            let how = Durability::Now.end().sure().quick();
+            let accepted = self.write(None, how, move |rows| {
+                catching_up(rows)?;
+                let task_id = task_id.as_deref();
+                let accepted = Accepted::of(generation, &handle, poll_after, task_id, now);
+                rows::accept(rows, &accepted)
+            });
+            accepted.await?;
         }
-        let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
-        let catching_up = self.catching_up(generation);
-        self.write(None, Durability::Now.end().sure().quick(), move |rows| {
-            catching_up(rows)?;
-            let accepted = Accepted::of(generation, &handle, poll_after, task_id.as_deref(), now);
-            rows::accept(rows, &accepted)
-        })
-        .await
+        fail::fail_point!("call-accepted");
+        Ok(())
     }
 
     async fn settle(
@@ -232,10 +243,12 @@ impl Calls for SqliteCalls {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
+        fail::fail_point!("call-settle");
         let expires_at = self.keyed.expires_at(generation);
         if expires_at.is_none()
             && let Some(settled) = self.end_in_log((generation, account), &ending, task_id, now)?
         {
+            fail::fail_point!("call-settled");
             return Ok(settled);
         }
         let keeping = self.keep(generation, &ending, expires_at).await?;
@@ -244,7 +257,7 @@ impl Calls for SqliteCalls {
         let (owner, task_id) = (account.clone(), task_id.map(str::to_owned));
         let catching_up = self.catching_up(generation);
         let how = Durability::Now.end().sure().quick();
-        self.write(Some(account), how, move |rows| {
+        let settled = self.write(Some(account), how, move |rows| {
             catching_up(rows)?;
             let of = (generation, &owner);
             let (replay, place, hash) = match keeping {
@@ -263,8 +276,10 @@ impl Calls for SqliteCalls {
                 keyed.entries().remove(&generation);
             });
             Ok(settled)
-        })
-        .await
+        });
+        let settled = settled.await?;
+        fail::fail_point!("call-settled");
+        Ok(settled)
     }
 
     fn record(&self, call: CallRecord) {

@@ -2,6 +2,9 @@
 //!
 //! An error of these functions is the connection's: the server went away while it was asked.
 
+mod calls;
+mod v1;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
@@ -41,6 +44,8 @@ impl Check<'_> {
         let all = self.keys();
         keys.extend((0..OLDER).filter_map(|_| random.pick(&all).cloned()));
         self.sent(&keys).await?;
+        self.calls(Some(random)).await?;
+        self.v1(Some(random)).await?;
         let checked = |key: &String| !keys.contains(key);
         self.oracle.lock().unchecked.retain(checked);
         Ok(())
@@ -50,6 +55,8 @@ impl Check<'_> {
     pub(super) async fn everything(&mut self, records: &[(String, String)]) -> io::Result<()> {
         let keys = self.keys().into_iter().collect();
         self.sent(&keys).await?;
+        self.calls(None).await?;
+        self.v1(None).await?;
         self.ends().await?;
         self.output_bytes().await?;
         self.list().await?;
@@ -195,7 +202,10 @@ impl Check<'_> {
                 }
             };
             for job in page["jobs"].as_array().into_iter().flatten() {
-                let key = job["metadata"]["key"].as_str().unwrap_or_default();
+                // Prompts have none.
+                let Some(key) = job["metadata"]["key"].as_str() else {
+                    continue;
+                };
                 if !seen.insert(key.to_owned()) {
                     let what = format!(
                         "the list shows key {key} twice, the second time as {}",

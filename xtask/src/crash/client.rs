@@ -1,5 +1,11 @@
 //! One client of a cycle: does what its random numbers say until the server is gone.
 
+mod calls;
+mod v1;
+
+pub(super) use calls::send_call;
+pub(super) use v1::target;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +34,7 @@ pub(super) struct Client {
 }
 
 /// Most changes that a client makes in a cycle; then it only looks, so that installations stay small enough to be checked.
-const MOST_CHANGES: u64 = 12;
+const MOST_CHANGES: u64 = 18;
 /// The longest pause between two requests.
 const LONGEST_PAUSE_US: u64 = 4_000;
 /// The life of the uploads that ask for a short one: the shortest that the API grants.
@@ -76,12 +82,22 @@ impl Client {
         let key = format!("{}-{number}", self.prefix);
         match self.random.below(100) {
             _ if number >= MOST_CHANGES => self.look(connection).await,
-            0..50 => self.submit(connection, &key).await,
-            50..75 => self.upload(connection, &key).await,
-            75..83 => self.cancel(connection).await,
-            83..90 => self.delete(connection).await,
+            0..23 => self.submit(connection, &key).await,
+            23..38 => self.upload(connection, &key).await,
+            38..44 => self.cancel(connection).await,
+            44..50 => self.delete(connection).await,
+            50..74 if self.makes_calls() => self.call(connection, &key).await,
+            50..74 => self.submit(connection, &key).await,
+            74..79 => self.replay(connection).await,
+            79..85 => self.prompt(connection).await,
+            85..92 => self.save(connection).await,
+            92..95 => self.remove(connection).await,
             _ => self.look(connection).await,
         }
+    }
+
+    fn makes_calls(&self) -> bool {
+        self.oracle.lock().calls.is_some()
     }
 
     async fn submit(

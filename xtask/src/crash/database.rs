@@ -57,6 +57,50 @@ impl Sqlite {
         Ok(())
     }
 
+    /// The ledger of an account, while a server may have the database: the generation of an entry in hexadecimal digits, or
+    /// `None` for a grant, and its amount.
+    pub(super) fn ledger(
+        &self,
+        data_dir: &Path,
+        account: &str,
+    ) -> io::Result<Vec<(Option<String>, i64)>> {
+        let statement = format!(
+            "SELECT iif(why = 2, lower(hex(cause)), ''), amount_cents FROM ledger WHERE account = '{account}';"
+        );
+        let output = Command::new(PROGRAM)
+            .arg("-readonly")
+            .arg(data_dir.join(FILES[0]))
+            .arg(statement)
+            .output()?;
+        if !output.status.success() {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            return Err(io::Error::other(format!(
+                "the ledger is not read: {complaint}"
+            )));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let entry = |line: &str| {
+            let (cause, amount) = line.split_once('|')?;
+            let generation = Some(cause.to_owned()).filter(|cause| !cause.is_empty());
+            Some((generation, amount.parse().ok()?))
+        };
+        Ok(text.lines().filter_map(entry).collect())
+    }
+
+    /// Takes the newest bill out of the ledger of a database that nobody has, as no program may; whether there was one.
+    pub(super) fn lose_bill(&self, data_dir: &Path) -> io::Result<bool> {
+        let statements = "DROP TRIGGER ledger_keeps_every_entry;
+            DELETE FROM ledger WHERE why = 2 AND seq = (SELECT max(seq) FROM ledger WHERE why = 2);
+            SELECT changes();
+            CREATE TRIGGER ledger_keeps_every_entry BEFORE DELETE ON ledger
+            BEGIN SELECT RAISE(ABORT, 'an entry of the ledger does not go'); END;";
+        let output = Command::new(PROGRAM)
+            .arg(data_dir.join(FILES[0]))
+            .arg(statements)
+            .output()?;
+        Ok(output.status.success() && output.stdout.starts_with(b"1"))
+    }
+
     /// The id and the hash of every record of a file, in hexadecimal digits.
     pub(super) fn records(&self, data_dir: &Path) -> io::Result<Vec<(String, String)>> {
         let lines = ask(

@@ -11,11 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Campaign;
+use super::calls::Calls;
 use super::check::Check;
 use super::client::{Client, Shared, UPLOAD_LIFE};
 use super::database::Depth;
+use super::operator::Operator;
 use super::oracle::Oracle;
-use super::points::{SWEEP, armed};
+use super::partner::Partner;
+use super::points::{SWEEP, armed, is_of_calls};
 use super::schedule::{End, Place, end};
 use super::tally::{Found, Kind, Tally, Violation};
 use crate::random::Random;
@@ -27,6 +30,9 @@ pub(super) struct Installation {
     place: Place,
     folder: TempDir,
     oracle: Shared,
+    partner: Partner,
+    /// Whether the fault of a witness was brought about.
+    is_broken: bool,
     tally: Tally,
 }
 
@@ -49,10 +55,12 @@ mod part {
 
 impl Installation {
     /// An empty one.
-    pub(super) fn new(campaign: Arc<Campaign>, place: Place) -> io::Result<Self> {
+    pub(super) async fn new(campaign: Arc<Campaign>, place: Place) -> io::Result<Self> {
         let prefix = format!("seed-{}-installation-{place}-", campaign.seed);
         let folder = TempDir::with_prefix_in(prefix, &campaign.folder)?;
         let journal = BufWriter::new(File::create(folder.path().join("oracle.jsonl"))?);
+        let partner = Partner::start().await?;
+        partner.write_catalog(&folder.path().join("catalog"))?;
         Ok(Self {
             oracle: Shared::new(Oracle::new(
                 place.is_short_lived().then_some(JOB_LIFE),
@@ -61,6 +69,8 @@ impl Installation {
             campaign,
             place,
             folder,
+            partner,
+            is_broken: false,
             tally: Tally::default(),
         })
     }
@@ -69,6 +79,17 @@ impl Installation {
     pub(super) async fn run(mut self, cycles: u64) -> io::Result<Tally> {
         for cycle in 0..cycles {
             let mut violations = Vec::new();
+            // The first start is one over an empty directory.
+            if cycle == 1 {
+                let key = self.operator().add_buyer().await?;
+                let calls = Calls::new(self.partner.book.clone(), key);
+                self.oracle.lock().calls = Some(calls);
+            }
+            if let Some(fault) = self.campaign.witness.filter(|_| !self.is_broken) {
+                let sqlite = self.campaign.sqlite.as_ref();
+                let oracle = self.oracle.lock();
+                self.is_broken = fault.inject(oracle.calls.as_ref(), sqlite, &self.data_dir())?;
+            }
             self.cycle(cycle, &mut violations).await?;
             self.tally.cycles += 1;
             if violations.is_empty() && cycle + 1 == cycles {
@@ -89,6 +110,7 @@ impl Installation {
         match how {
             End::KillAtStart(after) => {
                 start_and_kill(&self.launch(None), after).await?;
+                self.restarted();
                 self.tally.kills_at_start += 1;
             }
             End::Kill(after) => {
@@ -125,6 +147,7 @@ impl Installation {
         violations: &mut Vec<Violation>,
     ) -> io::Result<bool> {
         // It may end at any moment from here on, so a failing start or connection is what was asked for.
+        self.restarted();
         let Ok(mut server) = Server::start(&self.launch(Some(armed))).await else {
             return Ok(true);
         };
@@ -144,6 +167,7 @@ impl Installation {
         armed: Option<&str>,
         violations: &mut Vec<Violation>,
     ) -> io::Result<Option<Server>> {
+        self.restarted();
         match Server::start(&self.launch(armed)).await {
             Ok(server) => {
                 self.tally.slowest_start = self.tally.slowest_start.max(server.start_time);
@@ -173,7 +197,11 @@ impl Installation {
             violations,
             outputs: 0,
         };
-        check.recent(&mut random).await
+        check.recent(&mut random).await?;
+        let sqlite = self.campaign.sqlite.as_ref();
+        let counted = check.money(&self.operator(), sqlite).await?;
+        self.tally.money_checks += u64::from(counted.is_some());
+        Ok(())
     }
 
     /// Sets the clients to work.
@@ -206,7 +234,15 @@ impl Installation {
             violations,
             outputs: 0,
         };
-        let asked = check.everything(&records).await;
+        let mut asked = check.everything(&records).await;
+        if asked.is_ok() {
+            let sqlite = self.campaign.sqlite.as_ref();
+            let money = check.money(&self.operator(), sqlite).await;
+            asked = money.map(|counted| {
+                self.tally.money_checks += u64::from(counted.is_some());
+                self.tally.money = counted.unwrap_or_default();
+            });
+        }
         self.tally.checked_outputs += check.outputs;
         if let Err(error) = asked {
             violations.push(went_away(&error));
@@ -241,17 +277,39 @@ impl Installation {
     }
 
     fn count(&mut self) {
-        let (jobs, uploads, deletions) = self.oracle.lock().acknowledged();
+        let oracle = self.oracle.lock();
+        let (jobs, uploads, deletions) = oracle.acknowledged();
+        self.tally.acknowledged_calls = oracle.calls.as_ref().map_or(0, Calls::acknowledged);
+        self.tally.dispatches = self.partner.book.lock().len() as u64;
+        self.tally.acknowledged_prompts = oracle.v1.prompts.len() as u64;
+        self.tally.user_files = oracle.v1.files.len() as u64;
         self.tally.acknowledged_jobs = jobs;
         self.tally.acknowledged_uploads = uploads;
         self.tally.acknowledged_deletions = deletions;
     }
 
-    /// The points that can be reached here: only where something expires there is something to sweep.
+    /// The server is about to be started.
+    fn restarted(&self) {
+        if let Some(calls) = &mut self.oracle.lock().calls {
+            calls.restarted();
+        }
+    }
+
+    fn operator(&self) -> Operator {
+        Operator {
+            program: self.campaign.program.clone(),
+            data_dir: self.data_dir(),
+        }
+    }
+
+    /// The points that can be reached here: only where something expires there is something to sweep, and only where somebody
+    /// pays are there calls.
     fn points(&self) -> Vec<&'static str> {
         let points = self.campaign.points.iter().copied();
+        let has_calls = self.oracle.lock().calls.is_some();
         points
             .filter(|point| self.place.is_short_lived() || !SWEEP.contains(point))
+            .filter(|point| has_calls || !is_of_calls(point))
             .collect()
     }
 
@@ -268,6 +326,15 @@ impl Installation {
     fn launch(&self, armed: Option<&str>) -> Launch {
         let arguments = ["--sweep-interval", "50ms", "--log-level", "info"];
         let mut arguments = arguments.map(str::to_owned).to_vec();
+        arguments.extend([
+            "--catalog".to_owned(),
+            self.folder.path().join("catalog").display().to_string(),
+            "--plain-partners".to_owned(),
+            self.partner.address.to_string(),
+            // What a start recovers takes room beside what clients send.
+            "--concurrent-calls".to_owned(),
+            "100".to_owned(),
+        ]);
         if self.place.is_short_lived() {
             for (name, life) in [
                 ("--job-retention", JOB_LIFE),

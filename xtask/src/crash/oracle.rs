@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::calls::Calls;
 use super::tally::{Kind, Violation};
+use super::v1::V1;
 use crate::random::Random;
 
 /// Everything that was sent and acknowledged in one installation.
@@ -28,6 +30,10 @@ pub(super) struct Oracle {
     keys: BTreeMap<String, String>,
     /// How long the installation keeps jobs, where it is short.
     short_life: Option<Duration>,
+    /// Calls of models, once there is an account that pays for them.
+    pub(super) calls: Option<Calls>,
+    /// Prompts and user files.
+    pub(super) v1: V1,
     journal: Box<dyn Write + Send>,
 }
 
@@ -124,6 +130,8 @@ impl Oracle {
             known: BTreeMap::new(),
             unchecked: BTreeSet::new(),
             keys: BTreeMap::new(),
+            calls: None,
+            v1: V1::default(),
             journal,
         }
     }
@@ -184,8 +192,13 @@ impl Oracle {
     /// Whether the time of the job of `key` may be over.
     pub(super) fn job_may_be_gone(&self, key: &str) -> bool {
         let sent = self.submissions.get(key).map(|submission| submission.sent);
-        sent.zip(self.short_life)
-            .is_some_and(|(sent, life)| Instant::now() >= sent + life)
+        sent.is_some_and(|sent| self.may_be_gone_since(sent))
+    }
+
+    /// Whether the time of a job that was sent then may be over.
+    pub(super) fn may_be_gone_since(&self, sent: Instant) -> bool {
+        self.short_life
+            .is_some_and(|life| Instant::now() >= sent + life)
     }
 
     /// Whether jobs, and with them their outputs, may be gone at all.

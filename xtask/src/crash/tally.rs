@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::money::Counted;
 use super::schedule::Place;
 
 /// The kinds of broken invariants.
@@ -21,6 +22,8 @@ pub(super) enum Kind {
     Shrunk,
     /// A job does not end.
     Endless,
+    /// The ledger, the reports and the partner do not agree.
+    Money,
     /// The database is damaged.
     Damaged,
     /// The server does not start, or starts slowly.
@@ -59,6 +62,15 @@ pub(super) struct Tally {
     pub(super) acknowledged_jobs: u64,
     pub(super) acknowledged_uploads: u64,
     pub(super) acknowledged_deletions: u64,
+    pub(super) acknowledged_calls: u64,
+    /// Submissions that partners have read.
+    pub(super) dispatches: u64,
+    pub(super) acknowledged_prompts: u64,
+    pub(super) user_files: u64,
+    /// How often the reports of money were compared.
+    pub(super) money_checks: u64,
+    /// What they said at the end of each installation.
+    pub(super) money: Counted,
     pub(super) checked_outputs: u64,
     pub(super) database_checks: u64,
     pub(super) slowest_start: Duration,
@@ -105,6 +117,14 @@ impl Tally {
         self.acknowledged_jobs += other.acknowledged_jobs;
         self.acknowledged_uploads += other.acknowledged_uploads;
         self.acknowledged_deletions += other.acknowledged_deletions;
+        self.acknowledged_calls += other.acknowledged_calls;
+        self.dispatches += other.dispatches;
+        self.acknowledged_prompts += other.acknowledged_prompts;
+        self.user_files += other.user_files;
+        self.money_checks += other.money_checks;
+        self.money.billed_cents += other.money.billed_cents;
+        self.money.unknown += other.money.unknown;
+        self.money.unknown_cents += other.money.unknown_cents;
         self.checked_outputs += other.checked_outputs;
         self.database_checks += other.database_checks;
         self.slowest_start = self.slowest_start.max(other.slowest_start);
@@ -113,6 +133,16 @@ impl Tally {
 
     pub(super) fn is_clean(&self) -> bool {
         self.violations.is_empty()
+    }
+
+    /// Whether that many installations have violations of this kind.
+    pub(super) fn has_everywhere(&self, kind: Kind, installations: usize) -> bool {
+        let same = self.violations.iter();
+        let same = same.filter(|found| found.violation.kind == kind);
+        let mut places: Vec<String> = same.map(|found| found.place.to_string()).collect();
+        places.sort_unstable();
+        places.dedup();
+        places.len() == installations
     }
 
     fn count(&self, kind: Kind) -> usize {
@@ -132,12 +162,13 @@ impl Tally {
 
     /// The whole result in one line.
     pub(super) fn summary(&self, seed: u64) -> String {
-        let (lost, duplicated, partial) = (
+        let (lost, duplicated, partial, money) = (
             self.count(Kind::Lost),
             self.count(Kind::Duplicated),
             self.count(Kind::Partial),
+            self.count(Kind::Money),
         );
-        let other = self.violations.len() - lost - duplicated - partial;
+        let other = self.violations.len() - lost - duplicated - partial - money;
         let points: Vec<String> = self
             .points
             .iter()
@@ -145,7 +176,9 @@ impl Tally {
             .collect();
         format!(
             "crash: seed={seed} cycles={} kills={} kills_at_start={} points=[{}] acked_jobs={} acked_uploads={} acked_deletions={} \
-             checked_outputs={} database_checks={} slowest_start_ms={} lost={lost} duplicated={duplicated} partial={partial} other={other}",
+             acked_calls={} dispatches={} money_checks={} billed_cents={} unknown_outcomes={} unknown_cents={} acked_prompts={} user_files={} \
+             checked_outputs={} database_checks={} slowest_start_ms={} \
+             lost={lost} duplicated={duplicated} partial={partial} money={money} other={other}",
             self.cycles,
             self.kills,
             self.kills_at_start,
@@ -153,6 +186,14 @@ impl Tally {
             self.acknowledged_jobs,
             self.acknowledged_uploads,
             self.acknowledged_deletions,
+            self.acknowledged_calls,
+            self.dispatches,
+            self.money_checks,
+            self.money.billed_cents,
+            self.money.unknown,
+            self.money.unknown_cents,
+            self.acknowledged_prompts,
+            self.user_files,
             self.checked_outputs,
             self.database_checks,
             self.slowest_start.as_millis(),
@@ -190,11 +231,13 @@ mod tests {
         assert!(whole.is_clean());
         whole.add(&installation(&[Kind::Lost, Kind::Endless]));
         assert!(!whole.is_clean());
+        assert!(whole.has_everywhere(Kind::Lost, 1) && !whole.has_everywhere(Kind::Lost, 2));
+        assert!(!whole.has_everywhere(Kind::Money, 1));
         let summary = whole.summary(7);
         for part in [
             "seed=7 cycles=20 ",
             "[blob-sync 2/4]",
-            "lost=1 duplicated=0 partial=0 other=1",
+            "lost=1 duplicated=0 partial=0 money=0 other=1",
         ] {
             assert!(summary.contains(part), "{summary}");
         }

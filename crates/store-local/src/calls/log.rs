@@ -165,6 +165,7 @@ impl CallLog {
         let contents = read_log(directory);
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
         let place = bring_in(rows, &contents)?;
+        fail::fail_point!("call-recover");
         let mut state = self.state();
         // A first start that was cut off may have left one of them so, and nothing in it.
         if state.frames.is_short() && place.epoch > FIRST_EPOCH {
@@ -289,6 +290,7 @@ impl CallLog {
         let folded = fold::fold(rows, &entries, most_carried);
         let placed =
             folded.and_then(|carried| fold::place(rows, &carried, place).map(|()| carried));
+        fail::fail_point!("call-flush");
         let mut state = self.state();
         match placed {
             Ok(carried) => state.take_on(carried, place),
@@ -307,6 +309,7 @@ impl CallLog {
         let Some(folding) = state.folding.take() else {
             return;
         };
+        fail::fail_point!("call-flushed");
         state.carried = folding.carried;
         if durability == Durability::Now {
             state.rows_epoch = folding.epoch;

@@ -165,6 +165,7 @@ impl Inner {
             self.durable(file.sync())?;
             file.place(&path, self.clock.now().into())?;
         }
+        fail::fail_point!("replay-placed");
         // A folder that cannot be opened, for want of descriptors, says nothing about the disk.
         let shelf = fs::File::open(shelf)?;
         self.durable(shelf.sync_all())
