@@ -118,6 +118,10 @@ impl Directory {
             Err(TryLockError::WouldBlock) => return Err(DirectoryError::InUse(path)),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
+        if !path.join(DATABASE).exists() {
+            // An earlier process may have been killed between the creation of a directory and its sync.
+            sync_ancestors(&path).map_err(failed)?;
+        }
         for part in ["blobs", "replays", "tmp"] {
             create_durably(&path.join(part)).map_err(failed)?;
         }
@@ -246,7 +250,8 @@ fn expect_open(path: &Path) -> Result<(), DirectoryError> {
     Ok(())
 }
 
-/// Creates a directory and those above it that are missing; each is in its parent for good when this returns.
+/// Creates a directory and those above it that are missing. The entry of each one that it creates is durable when this
+/// returns; the entry of one that was there is not synced.
 pub(crate) fn create_durably(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(MODE).create(path) {
         Ok(()) => {}
@@ -260,6 +265,14 @@ pub(crate) fn create_durably(path: &Path) -> io::Result<()> {
     }
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     sync_directory(parent.unwrap_or(Path::new(".")))
+}
+
+/// Creates a directory unless it is there; its entry is not synced.
+pub(crate) fn create(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created,
+    }
 }
 
 /// Options for a file that nobody but the user of the server may read.
@@ -317,6 +330,18 @@ pub(crate) fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 /// Makes the entries of a directory durable.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// Makes the entries durable that lead to a directory. A parent that this user may not read is passed over: this user created
+/// nothing in it.
+fn sync_ancestors(path: &Path) -> io::Result<()> {
+    for parent in path.ancestors().skip(1) {
+        match sync_directory(parent) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

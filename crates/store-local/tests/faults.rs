@@ -290,14 +290,22 @@ async fn full_disk_at(points: &[&str], result: Bytes) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_row_names_a_result_that_did_not_reach_the_disk() {
+    lost_at("replay-sync", Bytes::from_static(b"{}")).await;
+    // One that has a file of its own, in a folder that a killed process made and did not sync.
+    lost_at("replay-folder-sync", Bytes::from(vec![b' '; 100_000])).await;
+}
+
+/// Ends a generation with this result while a sync fails at this point.
+async fn lost_at(point: &str, result: Bytes) {
     let scenario = FailScenario::setup();
     let (root, store) = store();
+    std::fs::create_dir(root.path().join("replays/01")).expect("it is not there");
     let (calls, claim) = dispatched(&store).await;
     let now = Timestamp::from_second(1_790_000_001).expect("in range");
     let ending = Ending::Kept {
         outcome: Outcome::Answered(Answer {
             content_type: "application/json".to_owned(),
-            body: Bytes::from_static(b"{}"),
+            body: result,
         }),
         charge_cents: 5,
     };
@@ -306,10 +314,13 @@ async fn no_row_names_a_result_that_did_not_reach_the_disk() {
         let settled = calls.settle(claim.generation, &claim.account, ending, None, now);
         settled.await
     };
-    fault("replay-sync", "return(broken)");
+    fault(point, "return(broken)");
     let lost = settle(&calls).await;
-    assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
-    fail::remove("replay-sync");
+    assert!(
+        matches!(lost, Err(CallsError::Unavailable(_))),
+        "{point}: {lost:?}"
+    );
+    fail::remove(point);
     // Whether the disk has it nobody knows, so nothing is written any more.
     store.healthy().expect_err("the disk failed");
     settle(&calls).await.expect_err("the disk failed");

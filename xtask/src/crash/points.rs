@@ -44,6 +44,7 @@ pub(super) const POINTS: &[&str] = &[
     "job-progress",
     "job-take-up",
     "replay-append",
+    "replay-folder-sync",
     "replay-placed",
     "replay-sync",
 ];

@@ -8,9 +8,9 @@ mod hours;
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,6 +54,8 @@ struct Inner {
     clock: Clock,
     /// The folder that is walked next.
     next: AtomicU8,
+    /// By the last byte of an id: whether this process made the name of the folder durable.
+    durable_folders: [AtomicBool; 256],
     hours: Hours,
     /// After everything that touches it.
     _directory: Arc<Directory>,
@@ -67,6 +69,7 @@ impl Replays {
             health,
             clock,
             next: AtomicU8::new(0),
+            durable_folders: [const { AtomicBool::new(false) }; 256],
             hours: Hours::new(directory.replays().join("hours")),
             _directory: directory,
         }))
@@ -155,8 +158,7 @@ impl Inner {
 
     fn put(&self, id: GenerationId, body: Bytes) -> io::Result<()> {
         self.health.check().map_err(io::Error::other)?;
-        let shelf = self.shelf(id.0.as_bytes()[15]);
-        directory::create_durably(&shelf)?;
+        let shelf = self.make_folder(id.0.as_bytes()[15])?;
         let path = self.path(id);
         // What is there was written for a row that was refused then; the end of a generation does not change.
         if !path.try_exists()? {
@@ -169,6 +171,19 @@ impl Inner {
         // A folder that cannot be opened, for want of descriptors, says nothing about the disk.
         let shelf = fs::File::open(shelf)?;
         self.durable(shelf.sync_all())
+    }
+
+    /// Makes the folder of a last byte where it is missing; its name is durable when this returns. A folder that is there may
+    /// have been made by another thread, or by a process that was killed, before its name was synced.
+    fn make_folder(&self, byte: u8) -> io::Result<PathBuf> {
+        let folder = self.shelf(byte);
+        let is_durable = &self.durable_folders[usize::from(byte)];
+        if !is_durable.load(Ordering::Acquire) {
+            directory::create(&folder)?;
+            self.durable(sync_names(&self.folder))?;
+            is_durable.store(true, Ordering::Release);
+        }
+        Ok(folder)
     }
 
     /// What a failed sync means for the store.
@@ -208,6 +223,12 @@ impl Inner {
         }
         Ok(old)
     }
+}
+
+/// Makes the names of the folders durable.
+fn sync_names(folder: &Path) -> io::Result<()> {
+    fail::fail_point!("replay-folder-sync", |kind| Err(crate::faults::io(kind)));
+    directory::sync_directory(folder)
 }
 
 /// A failure of a file as one of the transaction that names it.

@@ -8,13 +8,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::directory::{create_durably, private, sync_directory};
+use crate::directory::{self, private, sync_directory};
 
 /// Results up to this size share a file. Larger ones are few, and nobody else's commit is to wait for them.
 pub(in crate::calls) const MOST_BYTES: usize = 64 * 1024;
@@ -87,7 +87,9 @@ impl Hours {
     }
 
     fn open_hour(&self, end: i64) -> io::Result<Hour> {
-        create_durably(&self.folder)?;
+        directory::create(&self.folder)?;
+        // Also if it was there: an earlier process may have been killed between its creation and the sync.
+        sync_directory(self.folder.parent().unwrap_or(Path::new(".")))?;
         let path = self.folder.join(end.to_string());
         let file = private()
             .create(true)
