@@ -27,8 +27,8 @@ pub(super) enum Depth {
 }
 
 const PROGRAM: &str = "sqlite3";
-/// The database and its log; the third file beside them is made anew from the log.
-const FILES: [&str; 2] = ["main.db", "main.db-wal"];
+/// The database, its log, and the journal that it has before it has a log; the index of the log is made anew from it.
+const FILES: [&str; 3] = ["main.db", "main.db-wal", "main.db-journal"];
 
 impl Sqlite {
     /// The program, if it is installed.
@@ -117,7 +117,7 @@ impl Sqlite {
 
 /// The answers to statements, line by line.
 fn ask(data_dir: &Path, statements: &str) -> io::Result<Vec<String>> {
-    let copy = tempfile::tempdir_in(data_dir.parent().unwrap_or(data_dir))?;
+    let copy = tempfile::tempdir()?;
     for name in FILES {
         match fs::copy(data_dir.join(name), copy.path().join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
