@@ -52,6 +52,15 @@ pub fn several(color: u64, count: u64) -> String {
     format!(r#"{{"workflow":{{{}}}}}"#, nodes.join(","))
 }
 
+/// The body of a submission with `count` pictures of noise, each of about 48 KiB: as large as one that the store keeps with its
+/// rows, and no two alike.
+#[must_use]
+pub fn noise(seed: u64, count: u64) -> String {
+    format!(
+        r#"{{"workflow":{{"1":{{"class_type":"EmptyImage","inputs":{{"width":128,"height":128,"batch_size":{count},"color":8421504}}}},"2":{{"class_type":"ImageAddNoise","inputs":{{"image":["1",0],"seed":{seed},"strength":1.0}}}},"3":{{"class_type":"SaveImage","inputs":{{"images":["2",0],"filename_prefix":"noise"}}}}}}}}"#
+    )
+}
+
 /// A body with the label `key` on its job.
 #[must_use]
 pub fn labelled(body: &str, key: &str) -> String {
@@ -106,7 +115,14 @@ mod tests {
 
     #[test]
     fn every_body_is_json_with_a_workflow() {
-        let bodies = [solid(7), several(7, 3), invert("a"), scale("a"), busy(3)];
+        let bodies = [
+            solid(7),
+            several(7, 3),
+            noise(7, 3),
+            invert("a"),
+            scale("a"),
+            busy(3),
+        ];
         for body in bodies {
             let body: Value = serde_json::from_str(&body).expect("json");
             let nodes = body["workflow"].as_object().expect("a graph");

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use super::oracle::{Content, Deletion, Moment, Oracle, Upload, hash_of};
 use super::tally::{Kind, Violation};
 use crate::form;
-use crate::graphs::{invert, labelled, several, solid};
+use crate::graphs::{invert, labelled, noise, several, solid};
 use crate::http::{Answer, Connection, post_json, request};
 use crate::random::Random;
 
@@ -41,6 +41,8 @@ const LONGEST_PAUSE_US: u64 = 4_000;
 const SHORT_LIFE_S: u64 = 60;
 /// How long installations of a short life keep uploads that ask for nothing.
 pub(super) const UPLOAD_LIFE: Duration = Duration::from_secs(3);
+/// Pictures of a job that makes noise: some dozen such jobs fill what the store keeps of pictures with its rows.
+const NOISES: u64 = 12;
 /// How recent a job is that is looked at or cancelled.
 const RECENT: usize = 16;
 
@@ -112,11 +114,12 @@ impl Client {
         Ok(submission_answered(&self.oracle, key, &answer, asked))
     }
 
-    /// A small graph, one with many outputs, or one over an output of an earlier job.
+    /// A small graph, one with many outputs, one with large ones, or one over an output of an earlier job.
     fn graph(&mut self) -> String {
         let color = self.random.next();
-        match self.random.below(4) {
+        match self.random.below(5) {
             0 => several(color % 1_000_000, 6),
+            4 => noise(color % 1_000_000, NOISES),
             1 => {
                 let oracle = self.oracle.lock();
                 if oracle.is_short_lived() {
