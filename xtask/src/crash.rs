@@ -9,6 +9,7 @@ mod calls;
 mod check;
 mod client;
 mod database;
+pub(crate) mod disk;
 mod installation;
 mod money;
 mod operator;
@@ -30,6 +31,7 @@ use clap::Args;
 use tokio::task::JoinSet;
 
 use self::database::Sqlite;
+use self::disk::{Disks, Folders};
 use self::installation::Installation;
 use self::schedule::Place;
 use self::tally::Tally;
@@ -42,6 +44,16 @@ pub struct Options {
     /// How often the server is killed, over all lanes.
     #[arg(long, default_value_t = 200)]
     cycles: u64,
+    /// Kill at this fault point alone.
+    #[arg(long)]
+    point: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What every campaign can be told, whatever ends the server.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
     /// Decides what is sent and when the server dies; taken from the clock unless given.
     #[arg(long)]
     seed: Option<u64>,
@@ -51,9 +63,6 @@ pub struct Options {
     /// Run this installation alone, as `LANE.NUMBER`.
     #[arg(long)]
     replay: Option<String>,
-    /// Kill at this fault point alone.
-    #[arg(long)]
-    point: Option<String>,
     /// Use this program instead of building one.
     #[arg(long)]
     program: Option<PathBuf>,
@@ -91,6 +100,8 @@ struct Campaign {
     /// Whether to kill at fault points alone.
     points_alone: bool,
     sqlite: Option<Sqlite>,
+    /// What installations lie on.
+    disks: Arc<dyn Disks>,
     /// What a start must not take.
     longest_start: Duration,
     witness: Option<Fault>,
@@ -101,6 +112,34 @@ struct Campaign {
 /// # Errors
 /// When the server cannot be built, or the campaign's own files cannot be written.
 pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<bool> {
+    let plan = Plan {
+        cycles: options.cycles,
+        point: options.point.as_deref(),
+        disks: Arc::new(Folders),
+    };
+    campaign(root, plan, options.common, out)
+}
+
+/// What a campaign is about.
+pub(crate) struct Plan<'a> {
+    /// How often the server dies.
+    pub(crate) cycles: u64,
+    /// The only fault point that it dies at, if there shall be one.
+    pub(crate) point: Option<&'a str>,
+    /// What installations lie on.
+    pub(crate) disks: Arc<dyn Disks>,
+}
+
+/// Runs a campaign and writes its summary; returns whether no invariant was broken.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn campaign(
+    root: &Path,
+    plan: Plan<'_>,
+    options: Common,
+    out: &mut dyn Write,
+) -> io::Result<bool> {
     let features: &[&str] = if server::has_feature(root, FEATURE)? {
         &[FEATURE]
     } else {
@@ -130,16 +169,17 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
         program,
         folder,
         seed: options.seed.unwrap_or_else(seed_from_clock),
-        points: chosen_points(armed, options.point.as_deref())?,
-        points_alone: options.point.is_some(),
+        points: chosen_points(armed, plan.point)?,
+        points_alone: plan.point.is_some(),
         sqlite: Sqlite::find(),
+        disks: plan.disks,
         longest_start: Duration::from_secs(options.longest_start),
         witness: options.witness,
     });
     writeln!(out, "{}", campaign.opening())?;
     let places = match &options.replay {
         Some(place) => vec![(Place::parse(place)?, CYCLES_EACH)],
-        None => places(options.cycles, options.lanes),
+        None => places(plan.cycles, options.lanes),
     };
     let runtime = tokio::runtime::Runtime::new()?;
     // Dropping the lanes kills their servers; installations that broke nothing are removed with them.

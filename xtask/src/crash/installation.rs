@@ -15,11 +15,12 @@ use super::calls::Calls;
 use super::check::Check;
 use super::client::{Client, Shared, UPLOAD_LIFE};
 use super::database::Depth;
+use super::disk::Disk;
 use super::operator::Operator;
 use super::oracle::Oracle;
 use super::partner::Partner;
 use super::points::{SWEEP, armed, is_of_calls};
-use super::schedule::{End, Place, end};
+use super::schedule::{End, Place, end, end_by_disk};
 use super::tally::{Found, Kind, Tally, Violation};
 use crate::random::Random;
 use crate::server::{Launch, Server, start_and_kill};
@@ -28,6 +29,8 @@ use crate::server::{Launch, Server, start_and_kill};
 pub(super) struct Installation {
     campaign: Arc<Campaign>,
     place: Place,
+    /// Before its folder, which it may be mounted in.
+    disk: Box<dyn Disk>,
     folder: TempDir,
     oracle: Shared,
     partner: Partner,
@@ -44,6 +47,8 @@ const JOB_LIFE: Duration = Duration::from_secs(2);
 const BLOB_LIFE: Duration = Duration::from_secs(5);
 /// How long a process with an armed fault point may live without reaching it.
 const POINT_WAIT: Duration = Duration::from_millis(800);
+/// How long a process that was asked to stop may take.
+const STOP_WAIT: Duration = Duration::from_secs(10);
 
 /// What the random numbers of a cycle are for.
 mod part {
@@ -51,6 +56,8 @@ mod part {
     pub(super) const CHECK: u64 = 1;
     /// And one more for each client.
     pub(super) const CLIENTS: u64 = 2;
+    pub(super) const DISK_ARMED: u64 = 100;
+    pub(super) const DISK: u64 = 101;
 }
 
 impl Installation {
@@ -58,6 +65,7 @@ impl Installation {
     pub(super) async fn new(campaign: Arc<Campaign>, place: Place) -> io::Result<Self> {
         let prefix = format!("seed-{}-installation-{place}-", campaign.seed);
         let folder = TempDir::with_prefix_in(prefix, &campaign.folder)?;
+        let disk = campaign.disks.make(folder.path())?;
         let journal = BufWriter::new(File::create(folder.path().join("oracle.jsonl"))?);
         let partner = Partner::start().await?;
         partner.write_catalog(&folder.path().join("catalog"))?;
@@ -68,6 +76,7 @@ impl Installation {
             )),
             campaign,
             place,
+            disk,
             folder,
             partner,
             is_broken: false,
@@ -106,8 +115,12 @@ impl Installation {
     async fn cycle(&mut self, cycle: u64, violations: &mut Vec<Violation>) -> io::Result<()> {
         let mut random = self.random(cycle, part::END);
         let points = self.points();
-        let how = end(&mut random, &points, self.campaign.points_alone);
+        let how = match self.disk.arm(self.random(cycle, part::DISK_ARMED)) {
+            true => end_by_disk(&mut random),
+            false => end(&mut random, &points, self.campaign.points_alone),
+        };
         match how {
+            End::Disk(after) => self.until_disk(cycle, after, violations).await?,
             End::KillAtStart(after) => {
                 start_and_kill(&self.launch(None), after).await?;
                 self.restarted();
@@ -136,7 +149,30 @@ impl Installation {
                 point.1 += u64::from(reached);
             }
         }
+        self.disk.died(self.random(cycle, part::DISK))?;
         self.database_check(Depth::Quick, violations)
+    }
+
+    /// Lets a process start, be checked, work and stop, whose disk may end it at any moment.
+    async fn until_disk(
+        &mut self,
+        cycle: u64,
+        after: Duration,
+        violations: &mut Vec<Violation>,
+    ) -> io::Result<()> {
+        // A failing start or connection is what was asked for.
+        let Ok(server) = Server::start(&self.launch(None)).await else {
+            return Ok(());
+        };
+        if self.recent_check(&server, cycle, violations).await.is_err() {
+            return server.kill().await;
+        }
+        let work = self.work(&server, cycle);
+        tokio::time::sleep(after).await;
+        // It ends with an error where the disk ends it, and is killed where it does not stop.
+        let _ = timeout(STOP_WAIT, server.terminate()).await;
+        violations.extend(work.join_all().await.into_iter().flatten());
+        Ok(())
     }
 
     /// Lets a process with an armed point start, be checked and work; returns whether it ended there.
@@ -263,6 +299,8 @@ impl Installation {
 
     fn failed(mut self, cycle: u64, violations: Vec<Violation>) -> io::Result<Tally> {
         self.count();
+        self.disk.keep(self.folder.path())?;
+        drop(self.disk);
         let kept = self.folder.keep();
         let found = violations.into_iter().map(|violation| Found {
             seed: self.campaign.seed,
@@ -318,7 +356,7 @@ impl Installation {
     }
 
     fn data_dir(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.disk.data_dir()
     }
 
     /// Sweeps all the time, so that kills meet sweeps, and half of the installations keep nothing for long, so that sweeps

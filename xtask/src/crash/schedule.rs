@@ -30,6 +30,9 @@ pub(super) enum End {
         /// Hits that pass.
         passing: u64,
     },
+    /// The disk ends the process at one of its operations. If it has not done so this long after the process was ready and
+    /// checked, the process is asked to stop, so that the disk ends it while it does.
+    Disk(Duration),
 }
 
 /// Longest time from the first request to a kill: the work of a cycle is about over by then.
@@ -69,6 +72,11 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.lane, self.installation)
     }
+}
+
+/// How a cycle ends that the disk shall end.
+pub(super) fn end_by_disk(random: &mut Random) -> End {
+    End::Disk(Duration::from_micros(random.below(LONGEST_LIFE_US)))
 }
 
 /// How a cycle ends: half at a fault point if there are any, one in twenty while it starts, the others at any instant.
