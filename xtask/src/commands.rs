@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Subcommand;
 
 use crate::bench::{self, engine, fair, router, v2};
-use crate::{ci, crash, repository_root, tidy};
+use crate::{ci, crash, power, repository_root, tidy};
 
 /// One command with its options.
 #[derive(Debug, Subcommand)]
@@ -19,6 +19,8 @@ pub enum Command {
     Bench(Bench),
     /// Kill the real binary again and again and check that nothing acknowledged is lost.
     Crash(crash::Options),
+    /// The same on a disk that loses what was not synced.
+    Power(power::Options),
     /// A process of clients, started by a bench; takes its plan from standard input.
     #[command(hide = true)]
     BenchClient,
@@ -63,6 +65,7 @@ impl Command {
             Self::Bench(Bench::Router(options)) => router::run(repository_root(), &options, out),
             Self::Bench(Bench::Fair(options)) => fair::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
+            Self::Power(options) => power::run(repository_root(), options, out),
             Self::BenchClient => bench::client::main(out),
             Self::BenchFairRole => fair::roles::main(out),
             Self::BenchPartner => router::partner::main(out),

@@ -13,6 +13,7 @@ pub mod finding;
 pub mod form;
 pub mod graphs;
 pub mod http;
+pub mod power;
 pub mod random;
 pub mod server;
 pub mod source;
