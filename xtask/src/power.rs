@@ -84,6 +84,7 @@ const MOST_DOUBLINGS: u64 = 13;
 pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<bool> {
     mount::with_own_mounts()?;
     expect_syncfs()?;
+    mount::own_boots()?;
     let counts = Arc::default();
     let plan = Plan {
         cycles: options.cuts + options.cuts.div_ceil(ONE_IS_A_KILL - 1),
@@ -108,6 +109,10 @@ impl seam::Disks for VolatileDisks {
     fn make(&self, folder: &Path) -> io::Result<Box<dyn seam::Disk>> {
         let made = VolatileDisk::new(folder, self.broken, Arc::clone(&self.counts))?;
         Ok(Box::new(made))
+    }
+
+    fn keep_everything(&self) -> bool {
+        false
     }
 }
 
@@ -154,6 +159,7 @@ impl seam::Disk for VolatileDisk {
             lock(&self.disk).killed();
             writeln!(self.log, "kill: the power stays on")?;
         } else {
+            mount::begin_boot(random.next())?;
             let found = lock(&self.disk).cut(Fate::of(random));
             writeln!(self.log, "{found}")?;
         }

@@ -13,6 +13,10 @@ pub(crate) trait Disks: Debug + Send + Sync {
     /// # Errors
     /// When it cannot be made.
     fn make(&self, folder: &Path) -> io::Result<Box<dyn Disk>>;
+
+    /// Whether the end of a process takes nothing from them. Where it does, models are not called: the end of a call without a
+    /// key may go with the power, which the oracle of calls does not know.
+    fn keep_everything(&self) -> bool;
 }
 
 /// The disk of an installation.
@@ -46,6 +50,10 @@ struct Folder(PathBuf);
 impl Disks for Folders {
     fn make(&self, folder: &Path) -> io::Result<Box<dyn Disk>> {
         Ok(Box::new(Folder(folder.join("data"))))
+    }
+
+    fn keep_everything(&self) -> bool {
+        true
     }
 }
 

@@ -89,7 +89,7 @@ impl Installation {
         for cycle in 0..cycles {
             let mut violations = Vec::new();
             // The first start is one over an empty directory.
-            if cycle == 1 {
+            if cycle == 1 && self.campaign.disks.keep_everything() {
                 let key = self.operator().add_buyer().await?;
                 let calls = Calls::new(self.partner.book.clone(), key);
                 self.oracle.lock().calls = Some(calls);
@@ -161,6 +161,7 @@ impl Installation {
         violations: &mut Vec<Violation>,
     ) -> io::Result<()> {
         // A failing start or connection is what was asked for.
+        self.restarted();
         let Ok(server) = Server::start(&self.launch(None)).await else {
             return Ok(());
         };

@@ -25,6 +25,8 @@ pub(super) struct Mount {
 const DEVICE: &str = "/dev/fuse";
 /// Says that this process has mounts of its own.
 const OWN_MOUNTS: &str = "XTASK_POWER_OWN_MOUNTS";
+/// Where the kernel says which start of the machine it is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Bytes of the file that stands for a block device.
 const BLOCK_DEVICE_BYTES: u64 = 4096;
 /// A process that was killed is gone by then, and its files are closed.
@@ -50,6 +52,33 @@ pub(super) fn with_own_mounts() -> io::Result<()> {
         error.kind(),
         format!("`unshare` cannot be started: {error}"),
     ))
+}
+
+/// Lets every program in this namespace read an id of the machine's start that [`begin_boot`] changes.
+///
+/// # Errors
+/// When it cannot be mounted.
+pub(super) fn own_boots() -> io::Result<()> {
+    let file = tempfile::NamedTempFile::new()?;
+    let mut mount = Command::new("mount");
+    mount.args([
+        OsStr::new("--bind"),
+        file.path().as_os_str(),
+        OsStr::new(BOOT_ID),
+    ]);
+    run(mount)?;
+    begin_boot(0)
+}
+
+/// The machine starts again, as far as its programs can tell: after a power cut it does.
+///
+/// # Errors
+/// When the id cannot be written.
+pub(super) fn begin_boot(number: u64) -> io::Result<()> {
+    fs::write(
+        BOOT_ID,
+        format!("00000000-0000-4000-8000-{:012x}\n", number >> 16),
+    )
 }
 
 impl Mount {
