@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use accounts::Accounts;
 use it::partners::{Fault, Outcome, Partner, Plan, Step};
-use router_core::Calls;
+use router_core::Usage;
 use store_local::Store;
 
 use super::*;

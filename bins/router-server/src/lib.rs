@@ -8,6 +8,7 @@ mod caller;
 mod catalog;
 mod commands;
 mod config;
+mod leases;
 mod metrics;
 pub mod program;
 mod stack;

@@ -59,7 +59,7 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
         assemble(&config),
         |app| welcome(&config, app),
         async |app: App, asked| app.run(asked.cancelled_owned()).await,
-        "calls that run at partners are taken up again at the next start",
+        "calls that run at partners are recovered at the next start",
     )
 }
 

@@ -12,7 +12,8 @@ use installation::{Installation, InstallationError};
 use jiff::Timestamp;
 use providers::{Kind, PartnerStatus};
 use router_core::{
-    Calls, CallsError, CursorKey, LiveCatalog, Router, RouterConfig, RouterPorts, Timer,
+    CallRetention, CallsError, CursorKey, LiveCatalog, OwnerId, Router, RouterConfig, RouterPorts,
+    Timer,
 };
 use router_http::{Observed, RouterApi, RouterHttpConfig, RouterService};
 use server_kit::config::ServerConfig;
@@ -22,10 +23,12 @@ use server_kit::threads::LargeWork;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
 use crate::caller::Caller;
 use crate::catalog::{CatalogFaults, CatalogSource, PartnerError};
 use crate::config::RouterSettings;
+use crate::leases::LeaseKeeper;
 use crate::metrics::RouterMetrics;
 use crate::timer::{TokioThreads, TokioTimer};
 
@@ -41,7 +44,7 @@ pub struct RouterStack {
     pub router: Router,
     /// Executions at work.
     executions: TaskTracker,
-    calls: Arc<dyn Calls>,
+    retention: Arc<dyn CallRetention>,
     timer: Arc<dyn Timer>,
     source: CatalogSource,
     partners: Vec<PartnerStatus>,
@@ -68,7 +71,7 @@ pub enum RouterStackError {
     Calls(#[from] CallsError),
 }
 
-/// What keeps a router going. Dropping it cuts everything off; what was accepted is taken up at the next start.
+/// What keeps a router going. Dropping it cuts everything off; what was accepted is recovered at the next start.
 #[derive(Debug)]
 pub struct Background {
     router: Router,
@@ -111,9 +114,8 @@ impl RouterStack {
         let models = offer.catalog.models().len();
         let switched_off = offer.switched_off.iter();
         let switched_off = switched_off.map(|off| off.model.id().to_string()).collect();
-        let calls = Arc::clone(&installation.calls.calls);
         let ports = RouterPorts {
-            calls: Arc::clone(&calls),
+            calls: Arc::clone(&installation.calls.calls),
             accounts: Arc::clone(&installation.accounts),
             timer: Arc::clone(&timer),
             threads: Arc::new(TokioThreads(LargeWork::new())),
@@ -123,13 +125,15 @@ impl RouterStack {
             deadline: settings.deadline,
             give_up_after: settings.give_up_after,
             cursor_key: CursorKey::derived_from(&secret),
+            owner: OwnerId(Uuid::new_v4()),
+            lease: RouterConfig::LEASE,
         };
         let executions = TaskTracker::new();
         Ok(Self {
             router: Router::new(ports, LiveCatalog::new(offer.catalog), config),
             metrics: RouterMetrics::register(metrics, requests.clone(), executions.clone()),
             executions,
-            calls,
+            retention: Arc::clone(&installation.calls.retention),
             timer,
             source,
             partners: offer.partners,
@@ -180,30 +184,29 @@ impl RouterStack {
         Ok(api)
     }
 
-    /// Takes up what was running when the program stopped last, and starts what keeps the router going: to be called before
+    /// Recovers what was running when the program stopped last, and starts what keeps the router going: to be called before
     /// the first request.
     ///
     /// # Errors
     /// If the rows cannot be read.
     pub async fn start(self, sweeps: Sweeps) -> Result<Background, RouterStackError> {
         let stop = CancellationToken::new();
-        let taken_up = self.router.take_up().await?;
-        if !taken_up.is_empty() {
-            let calls = taken_up.len();
-            tracing::info!(calls, "calls that run at partners are taken up again");
-        }
-        for execution in taken_up {
-            self.executions.spawn(execution);
-        }
+        let leases = LeaseKeeper {
+            router: self.router.clone(),
+            executions: self.executions.clone(),
+            timer: Arc::clone(&self.timer),
+        };
+        leases.recover().await?;
         let sweep = Sweep {
-            calls: self.calls,
+            retention: self.retention,
             timer: self.timer,
-            retention: self.settings.call_retention,
+            keep_for: self.settings.call_retention,
             sweeps,
         };
         let keepers = vec![
             tokio::spawn(self.source.keep_fresh(self.router.clone(), stop.clone())),
             tokio::spawn(sweep.run(stop.clone())),
+            tokio::spawn(leases.run(stop.clone())),
         ];
         Ok(Background {
             router: self.router,
@@ -252,7 +255,7 @@ impl RouterStack {
 
 impl Background {
     /// Lets executions end within `grace`, and joins what kept the router going. What is not over by then was accepted by
-    /// its partner, and is taken up at the next start; who waits for it is answered, for which connections have a moment more.
+    /// its partner, and is recovered at the next start; who waits for it is answered, for which connections have a moment more.
     pub async fn drain(self, grace: Duration) {
         self.executions.close();
         if tokio::time::timeout(grace, self.executions.wait())
@@ -262,7 +265,7 @@ impl Background {
             let calls = self.executions.len();
             tracing::info!(
                 calls,
-                "calls still run at partners; they are taken up at the next start"
+                "calls still run at partners; they are recovered at the next start"
             );
             self.router.dismiss_callers();
         }
@@ -272,14 +275,21 @@ impl Background {
                 tracing::error!("a loop panicked");
             }
         }
+        if let Err(error) = self.router.hand_over().await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                error,
+                "the leases of calls could not be given back; they lapse by themselves"
+            );
+        }
     }
 }
 
 /// Forgets what is past its time.
 struct Sweep {
-    calls: Arc<dyn Calls>,
+    retention: Arc<dyn CallRetention>,
     timer: Arc<dyn Timer>,
-    retention: jiff::SignedDuration,
+    keep_for: jiff::SignedDuration,
     sweeps: Sweeps,
 }
 
@@ -315,10 +325,10 @@ impl Sweep {
 
     async fn once(&self) -> Result<usize, CallsError> {
         let now: Timestamp = self.timer.now();
-        let keep_from = now.checked_sub(self.retention).unwrap_or(Timestamp::MIN);
+        let keep_from = now.checked_sub(self.keep_for).unwrap_or(Timestamp::MIN);
         let mut rows = 0;
         loop {
-            let went = self.calls.expire(now, keep_from, SWEEP_STEP).await?;
+            let went = self.retention.expire(now, keep_from, SWEEP_STEP).await?;
             rows += went;
             if went < SWEEP_STEP {
                 return Ok(rows);

@@ -154,7 +154,7 @@ impl House {
         let identity = config.server.access.identity(accounts).expect("a token");
         let api = stack.api(&config.server, identity).expect("an API");
         let sweeps = Sweeps::register(Arc::new(store.records()), &mut metrics);
-        let background = stack.start(sweeps).await.expect("nothing to take up");
+        let background = stack.start(sweeps).await.expect("nothing to recover");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel();

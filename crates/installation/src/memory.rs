@@ -67,6 +67,7 @@ impl MemoryStore {
             #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
+                retention: calls.clone(),
                 usage: calls,
             },
             #[cfg(feature = "v1")]

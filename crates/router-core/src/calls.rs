@@ -6,8 +6,9 @@ use accounts::{AccountId, Fingerprint};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use crate::lease::lapses_at;
 use crate::usage::CallRecord;
-use crate::{Bucket, GenerationId, Handle, ModelId, Outcome};
+use crate::{Bucket, GenerationId, Handle, Lease, ModelId, Outcome, OwnerId};
 
 /// Digest of an idempotency key: the only form in which it is ever at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +27,44 @@ pub struct KeyClaim {
     pub generation: GenerationId,
     /// When a key that is claimed now is forgotten; a later claim does not extend it.
     pub expires_at: Timestamp,
+    /// How long the claim stands if the generation is not dispatched: after that the next claim takes the key.
+    pub lasts: Duration,
+}
+
+/// A key that was claimed before, as a store remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownKey {
+    /// The request that claimed it.
+    pub fingerprint: Fingerprint,
+    /// When it is forgotten.
+    pub expires_at: Timestamp,
+    /// How far its generation is.
+    pub stage: KeyStage,
+}
+
+/// How far the generation of a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyStage {
+    /// It was not dispatched yet, and the claim stands until then.
+    Claimed {
+        /// [`KeyClaim::stands_until`] of the claim.
+        until: Timestamp,
+    },
+    /// It runs.
+    Running,
+    /// It has ended.
+    Ended,
+}
+
+/// What a known key tells a request that claims it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyTells {
+    /// The claim takes it.
+    Free,
+    /// It stands for another request.
+    Conflict,
+    /// It stands for this request; its stage tells the rest.
+    Same,
 }
 
 /// What a key stands for.
@@ -43,6 +82,15 @@ pub enum Claimed {
     NotReplayable(GenerationId),
     /// It stands for another request.
     Conflict,
+}
+
+/// Whether a generation was dispatched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dispatched {
+    /// It is on disk and its owner's.
+    Begun,
+    /// The claim of its key lapsed and another request has the key; nothing was written.
+    ClaimLost,
 }
 
 /// A piece of work that is about to be dispatched.
@@ -81,7 +129,7 @@ pub enum Ending {
 pub enum Settled {
     /// It did.
     Now,
-    /// The generation had ended before, or is unknown; nothing changed.
+    /// It did not, and nothing changed: another process owns the generation, or it had ended before, or is unknown.
     Before,
 }
 
@@ -119,37 +167,113 @@ pub enum CallsError {
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl KeyClaim {
+    /// Until when the claim stands if its generation is not dispatched.
+    #[must_use]
+    pub fn stands_until(&self, now: Timestamp) -> Timestamp {
+        lapses_at(now, self.lasts)
+    }
+}
+
+impl KnownKey {
+    /// What it tells a request: the rule of every store. A key is free again once it expired, unless its generation runs, and
+    /// once the claim lapsed, unless its generation was dispatched.
+    #[must_use]
+    pub fn tells(&self, fingerprint: &Fingerprint, now: Timestamp) -> KeyTells {
+        let is_free = match self.stage {
+            KeyStage::Claimed { until } => until <= now || self.expires_at <= now,
+            KeyStage::Running => false,
+            KeyStage::Ended => self.expires_at <= now,
+        };
+        if is_free {
+            KeyTells::Free
+        } else if self.fingerprint == *fingerprint {
+            KeyTells::Same
+        } else {
+            KeyTells::Conflict
+        }
+    }
+}
+
+impl Ending {
+    /// The bucket of the row; `None` for a result.
+    #[must_use]
+    pub fn bucket(&self) -> Option<Bucket> {
+        match self {
+            Self::Released(bucket) => Some(*bucket),
+            Self::Kept { outcome, .. } => outcome.bucket(),
+        }
+    }
+
+    /// What is billed.
+    #[must_use]
+    pub fn charge_cents(&self) -> u64 {
+        match self {
+            Self::Released(_) => 0,
+            Self::Kept { charge_cents, .. } => *charge_cents,
+        }
+    }
+
+    /// Whether it frees the key of a generation. `was_dispatched` tells whether there is a row of it, `counts` whether this
+    /// ending is the one that ended it.
+    #[must_use]
+    pub fn frees_key(&self, was_dispatched: bool, counts: bool) -> bool {
+        match (counts, self) {
+            (true, Self::Released(_)) => true,
+            (true, Self::Kept { .. }) => false,
+            // An ending of what was never dispatched gives the claim back.
+            (false, _) => !was_dispatched,
+        }
+    }
+}
+
 /// Keys, generations and calls.
 ///
-/// **Contract.** Every method but `record` is one transaction, and runs to its end even if the caller stops waiting. `dispatch`
-/// and `accepted` are on disk when they return, and so is `settle` of a generation with a key; without one, no crash of the
-/// process undoes it, and a power cut within a moment leaves a generation whose outcome is unknown. A claim or a record may be
-/// lost by a crash, and a lost claim was never dispatched. `settle` bills the account with what ends the generation, and ends the
-/// hold on its credits, so that bills and rows never disagree and nothing is billed twice. A key past its expiry is absent,
-/// unless its generation still runs. Claims that were not dispatched are void when the store is opened again.
+/// **Contract.** It holds for any number of processes over one store. Every method but `record` is one transaction, and runs to
+/// its end even if the caller stops waiting. `dispatch` and `accepted` are on disk when they return, and so is `settle` of a
+/// generation with a key; without one, no crash of the process undoes it, and a power cut within a moment leaves a generation
+/// whose outcome is unknown. A claim or a record may be lost by a crash, and a lost claim was never dispatched.
+///
+/// A generation that runs has one owner, from `dispatch` on, under a lease. Only its owner notes its acceptance and settles it.
+/// Once the lease lapsed `take_over` hands it to one process and to no other; until then the owner may renew it, and after that
+/// the owner before changes nothing any more. A store that knows an owner to be gone answers its generations as lapsed at once:
+/// if one process at a time can have the store, those of the process before. A lease need not outlive the process that holds it.
+///
+/// `settle` bills the account with what ends the generation, and ends the hold on its credits, so that bills and rows never
+/// disagree and nothing is billed twice. After an error nothing was settled: a store that does not know whether its commit
+/// counted finds out before it answers. A key past its expiry is absent, unless its generation still runs. What a known key
+/// answers is [`KnownKey::tells`]; claims that were not dispatched may be void when the store is opened again.
 #[async_trait]
 pub trait Calls: Send + Sync + 'static {
     /// Takes a key if it is free, or tells what it stands for.
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError>;
 
-    /// Writes down that a generation is about to be dispatched, once for its id. The key claimed for it, if any, is its from now on.
-    async fn dispatch(&self, generation: Generation) -> Result<(), CallsError>;
+    /// Writes down that a generation is about to be dispatched, once for its id, and makes it the owner's from its
+    /// `dispatched_at` on. `key` is the key that was claimed for it, which is its from now on.
+    async fn dispatch(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Result<Dispatched, CallsError>;
 
-    /// Writes down that the partner works on it: how to collect it, the polling interval, and the partner's name of it.
+    /// Writes down that the partner works on it: how to collect it, the polling interval, and the partner's name of it. By
+    /// another than the owner it changes nothing.
     async fn accepted(
         &self,
-        generation: GenerationId,
+        of: (GenerationId, OwnerId),
         handle: &Handle,
         poll_after: Duration,
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CallsError>;
 
-    /// Ends a generation of an account, once; later endings change nothing. An ending of what was claimed and never dispatched only
-    /// frees the key. A body over the replay cap is not kept, and its key answers [`Claimed::NotReplayable`].
+    /// Ends a generation of an account, once, for its owner; other endings change nothing. An ending of what was claimed and
+    /// never dispatched only frees the key. A body over the replay cap is not kept, and its key answers
+    /// [`Claimed::NotReplayable`].
     async fn settle(
         &self,
-        generation: GenerationId,
+        of: (GenerationId, OwnerId),
         account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
@@ -160,9 +284,30 @@ pub trait Calls: Send + Sync + 'static {
     /// changes nothing.
     fn record(&self, call: CallRecord);
 
-    /// Every generation that was dispatched and has not ended, oldest first: to be asked once, at start.
-    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError>;
+    /// Renews the leases of generations. Answers those that the owner does not own: another process took them over, or they
+    /// have ended.
+    async fn renew(
+        &self,
+        generations: &[GenerationId],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<GenerationId>, CallsError>;
 
+    /// Takes over at most `limit` generations whose leases have lapsed, those dispatched first before others: they are the
+    /// owner's from now on.
+    async fn take_over(
+        &self,
+        lease: Lease,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Unfinished>, CallsError>;
+}
+
+/// Forgets what is past its time.
+///
+/// **Contract.** One transaction for each call; any number of processes may do it at the same time.
+#[async_trait]
+pub trait CallRetention: Send + Sync + 'static {
     /// Forgets at most `limit` of each: keys that expired with what they replay, and generations and calls settled before
     /// `keep_from`. Answers how many rows went.
     async fn expire(

@@ -2,6 +2,7 @@
 
 mod generations;
 mod keys;
+mod ownership;
 mod usage;
 
 use std::pin::Pin;
@@ -14,8 +15,9 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Answer, Bucket, CallRecord, Calls, Claimed, Ending, Generation, GenerationId, Handle, KeyClaim,
-    KeyDigest, ModelId, Outcome, RequestId, Settled, Usage,
+    Answer, Bucket, CallRecord, CallRetention, Calls, Claimed, Dispatched, Ending, Generation,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, ModelId, Outcome, OwnerId, RequestId,
+    Settled, Unfinished, Usage,
 };
 
 /// A fresh store: its faces, and the accounts that it bills.
@@ -23,6 +25,8 @@ use crate::{
 pub struct Stores {
     /// What writes.
     pub calls: Arc<dyn Calls>,
+    /// What forgets.
+    pub retention: Arc<dyn CallRetention>,
     /// What reads.
     pub usage: Arc<dyn Usage>,
     /// Who is billed.
@@ -39,9 +43,30 @@ type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Panics
 /// If the store breaks a rule.
 pub async fn calls(fresh: impl Fn() -> Stores) {
-    let rules: [&[Rule]; 3] = [&keys::RULES, &generations::RULES, &usage::RULES];
+    let rules: [&[Rule]; 4] = [
+        &keys::RULES,
+        &generations::RULES,
+        &ownership::RULES,
+        &usage::RULES,
+    ];
     for rule in rules.into_iter().flatten() {
         rule(fresh()).await;
+    }
+}
+
+/// How long the leases and claims of the suites last.
+const LASTS: Duration = Duration::from_secs(30);
+
+/// The owner of what the suites dispatch, where a rule names no other.
+const FIRST: OwnerId = OwnerId(Uuid::from_u128(1));
+
+/// Another one.
+const SECOND: OwnerId = OwnerId(Uuid::from_u128(2));
+
+fn lease(owner: OwnerId) -> Lease {
+    Lease {
+        owner,
+        lasts: LASTS,
     }
 }
 
@@ -71,6 +96,7 @@ fn claim(key: u8, n: u128) -> KeyClaim {
         fingerprint: Fingerprint([1; 32]),
         generation: id(n),
         expires_at: at(24 * 3600),
+        lasts: LASTS,
     }
 }
 
@@ -129,15 +155,46 @@ impl Stores {
     }
 
     async fn dispatch(&self, n: u128, hold_cents: u64) {
-        let dispatched = self.calls.dispatch(generation(n, hold_cents)).await;
-        dispatched.expect("the store answers");
+        let begun = self.dispatch_by(FIRST, None, generation(n, hold_cents));
+        assert_eq!(begun.await, Dispatched::Begun);
+    }
+
+    /// Dispatches what a key was claimed for.
+    async fn dispatch_keyed(&self, key: u8, n: u128, hold_cents: u64) {
+        let begun = self.dispatch_by(FIRST, Some(key), generation(n, hold_cents));
+        assert_eq!(begun.await, Dispatched::Begun);
+    }
+
+    async fn dispatch_by(
+        &self,
+        owner: OwnerId,
+        key: Option<u8>,
+        generation: Generation,
+    ) -> Dispatched {
+        let key = key.map(|key| KeyDigest([key; 32]));
+        let dispatched = self.calls.dispatch(generation, key, lease(owner)).await;
+        dispatched.expect("the store answers")
+    }
+
+    async fn renew(&self, owner: OwnerId, ids: &[GenerationId], now: i64) -> Vec<GenerationId> {
+        let lost = self.calls.renew(ids, lease(owner), at(now)).await;
+        lost.expect("the store answers")
+    }
+
+    async fn take_over(&self, owner: OwnerId, limit: usize, now: i64) -> Vec<Unfinished> {
+        let taken = self.calls.take_over(lease(owner), limit, at(now)).await;
+        taken.expect("the store answers")
     }
 
     async fn accepted(&self, n: u128, handle: &'static [u8]) {
+        self.accepted_by(FIRST, n, handle).await;
+    }
+
+    async fn accepted_by(&self, owner: OwnerId, n: u128, handle: &'static [u8]) {
         let handle = Handle(Bytes::from_static(handle));
         let poll_after = Duration::from_millis(1500);
         self.calls
-            .accepted(id(n), &handle, poll_after, Some("task"), at(50))
+            .accepted((id(n), owner), &handle, poll_after, Some("task"), at(50))
             .await
             .expect("the store answers");
     }
@@ -147,9 +204,13 @@ impl Stores {
     }
 
     async fn settle_of(&self, name: &str, n: u128, ending: Ending) -> Settled {
+        self.settle_by(FIRST, name, n, ending).await
+    }
+
+    async fn settle_by(&self, owner: OwnerId, name: &str, n: u128, ending: Ending) -> Settled {
         let settled = self
             .calls
-            .settle(id(n), &account(name), ending, None, at(60))
+            .settle((id(n), owner), &account(name), ending, None, at(60))
             .await;
         settled.expect("the store answers")
     }

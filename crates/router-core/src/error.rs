@@ -132,6 +132,12 @@ pub enum RouterError {
         /// Set if a retry with the same key picks the work up.
         retry_after: Option<Duration>,
     },
+    /// Another process took the call over while this one was away: how it ends is that one's to say. 503.
+    #[error("{}", taken_over(*.retry_after))]
+    TakenOver {
+        /// Set if a retry with the same key gets what the other process makes of it.
+        retry_after: Option<Duration>,
+    },
     /// The router itself failed. 500.
     #[error("the router failed to handle the request")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -185,7 +191,19 @@ impl RouterError {
             }
             | Self::SwitchedOff
             | Self::Stopping { .. }
+            | Self::TakenOver { .. }
             | Self::Unavailable(_) => Bucket::ServiceUnavailable,
+        }
+    }
+}
+
+fn taken_over(retry_after: Option<Duration>) -> &'static str {
+    match retry_after {
+        Some(_) => {
+            "another server has taken the call over; retry with the same Idempotency-Key to get the result"
+        }
+        None => {
+            "another server has taken the call over, and it goes on without its caller; send calls with an Idempotency-Key to get their results"
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The model router: models and their catalog, calls that pay once, and limits that hold.
 //!
 //! Decides everything about a call to a partner's model and does nothing itself: no clock, no socket, no row, no task.
-//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`Usage`]); time and ids are arguments. What is forwarded is
+//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`Usage`], [`CallRetention`]); time and ids are arguments. What is forwarded is
 //! never touched: bodies are the bytes that came. Wire formats live above. Start at [`Router`] for what a caller may ask, at
 //! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
 
@@ -17,6 +17,7 @@ mod error;
 mod form;
 mod id;
 mod json;
+mod lease;
 mod limit;
 mod memory;
 mod model;
@@ -35,8 +36,8 @@ pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use bucket::{Bucket, KeyAfter};
 pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, Waiter};
 pub use calls::{
-    Acceptance, Calls, CallsError, Claimed, Ending, Generation, KeyClaim, KeyDigest, Settled,
-    Unfinished,
+    Acceptance, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
+    KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey, Settled, Unfinished,
 };
 pub use catalog::{Catalog, CatalogFollower, DuplicateModel, LiveCatalog, Page, Withheld};
 pub use cursor::{CursorKey, InvalidCursor};
@@ -44,6 +45,7 @@ pub use error::{RouterError, Violation, ViolationStep};
 pub use form::{ModelForm, PictureEncoding, ReturnKind, Returns};
 pub use id::{GenerationId, InvalidModelId, ModelId, RequestId};
 pub use json::read_leniently;
+pub use lease::{Lease, OwnerId, Ownership, Ownerships};
 pub use memory::MemoryCalls;
 pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition, Polling};
 pub use price::{Charge, Price};

@@ -2,7 +2,7 @@
 
 mod usage;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, btree_map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Acceptance, Bucket, CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId,
-    Handle, KeyClaim, KeyDigest, Outcome, REPLAY_CAP_BYTES, RequestId, Settled, Unfinished,
+    Acceptance, Bucket, CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending,
+    Generation, GenerationId, Handle, KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey, Lease,
+    Outcome, OwnerId, Ownerships, REPLAY_CAP_BYTES, RequestId, Settled, Unfinished,
 };
 
 /// Forgets everything with the process.
@@ -25,6 +26,7 @@ pub struct MemoryCalls {
 struct Rows {
     keys: HashMap<(AccountId, KeyDigest), Key>,
     generations: BTreeMap<GenerationId, Row>,
+    owned: Ownerships,
     calls: BTreeMap<(Timestamp, RequestId), CallRecord>,
 }
 
@@ -32,6 +34,8 @@ struct Key {
     fingerprint: Fingerprint,
     generation: GenerationId,
     expires_at: Timestamp,
+    /// Until when the claim stands if the generation is not dispatched.
+    until: Timestamp,
 }
 
 struct Row {
@@ -65,50 +69,64 @@ impl MemoryCalls {
 }
 
 impl Rows {
-    fn runs(&self, id: GenerationId) -> bool {
-        self.generations
-            .get(&id)
-            .is_some_and(|row| row.end.is_none())
+    fn known(&self, key: &Key) -> KnownKey {
+        let stage = match self.generations.get(&key.generation) {
+            None => KeyStage::Claimed { until: key.until },
+            Some(Row { end: None, .. }) => KeyStage::Running,
+            Some(Row { end: Some(_), .. }) => KeyStage::Ended,
+        };
+        KnownKey {
+            fingerprint: key.fingerprint,
+            expires_at: key.expires_at,
+            stage,
+        }
     }
 
-    /// Ends a generation of an account; what is to be billed, if the ending counts.
+    /// Ends a generation of an account for its owner; whether the ending counts.
     fn end(
         &mut self,
-        (id, account): (GenerationId, &AccountId),
+        (id, owner): (GenerationId, OwnerId),
+        account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
         now: Timestamp,
-    ) -> Option<u64> {
-        let row = self
-            .generations
-            .get_mut(&id)
-            .filter(|row| row.end.is_none() && row.generation.account == *account);
-        let was_released = matches!(ending, Ending::Released(_));
-        let (bucket, charge_cents, outcome) = match ending {
-            Ending::Released(bucket) => (Some(bucket), 0, None),
-            Ending::Kept {
-                outcome,
-                charge_cents,
-            } => (outcome.bucket(), charge_cents, Some(outcome)),
-        };
-        let ended = row.map(|row| {
+    ) -> bool {
+        let is_owner = self.owned.is_of(id, owner);
+        let row = self.generations.get_mut(&id);
+        let was_dispatched = row.is_some();
+        let row = row.filter(|row| is_owner && row.generation.account == *account);
+        let counts = row.is_some();
+        if ending.frees_key(was_dispatched, counts) {
+            self.keys.retain(|_, key| key.generation != id);
+        }
+        if let Some(row) = row {
             row.task_id = task_id.map(str::to_owned).or(row.task_id.take());
+            let (bucket, charge_cents) = (ending.bucket(), ending.charge_cents());
+            let outcome = match ending {
+                Ending::Released(_) => None,
+                Ending::Kept { outcome, .. } => Some(outcome),
+            };
             row.end = Some(End {
                 at: now,
                 bucket,
                 charge_cents,
                 outcome: outcome.filter(|outcome| outcome.stored_bytes() <= REPLAY_CAP_BYTES),
             });
-            charge_cents
-        });
-        let frees = match &ended {
-            Some(_) => was_released,
-            None => !self.generations.contains_key(&id),
-        };
-        if frees {
-            self.keys.retain(|_, key| key.generation != id);
+            self.owned.end(id);
         }
-        ended
+        counts
+    }
+
+    fn unfinished(&self) -> Vec<Unfinished> {
+        let running = self.generations.values().filter(|row| row.end.is_none());
+        let mut unfinished: Vec<Unfinished> = running
+            .map(|row| Unfinished {
+                generation: row.generation.clone(),
+                accepted: row.accepted.clone(),
+            })
+            .collect();
+        unfinished.sort_by_key(|one| (one.generation.dispatched_at, one.generation.id));
+        unfinished
     }
 }
 
@@ -116,23 +134,24 @@ impl Rows {
 impl Calls for MemoryCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
         let mut rows = self.rows();
+        let until = claim.stands_until(now);
         let place = (claim.account, claim.key);
-        let known = rows
-            .keys
-            .get(&place)
-            .filter(|key| now < key.expires_at || rows.runs(key.generation));
-        let Some(known) = known else {
-            let key = Key {
-                fingerprint: claim.fingerprint,
-                generation: claim.generation,
-                expires_at: claim.expires_at,
-            };
-            rows.keys.insert(place, key);
-            return Ok(Claimed::Fresh);
+        let known = rows.keys.get(&place);
+        let tells = known.map(|key| rows.known(key).tells(&claim.fingerprint, now));
+        let known = match (known, tells) {
+            (None, _) | (Some(_), None | Some(KeyTells::Free)) => {
+                let key = Key {
+                    fingerprint: claim.fingerprint,
+                    generation: claim.generation,
+                    expires_at: claim.expires_at,
+                    until,
+                };
+                rows.keys.insert(place, key);
+                return Ok(Claimed::Fresh);
+            }
+            (Some(_), Some(KeyTells::Conflict)) => return Ok(Claimed::Conflict),
+            (Some(known), Some(KeyTells::Same)) => known,
         };
-        if known.fingerprint != claim.fingerprint {
-            return Ok(Claimed::Conflict);
-        }
         let id = known.generation;
         let Some(row) = rows.generations.get(&id) else {
             return Ok(Claimed::InFlight);
@@ -147,31 +166,44 @@ impl Calls for MemoryCalls {
         })
     }
 
-    async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
-        let row = Row {
-            generation,
-            accepted: None,
-            task_id: None,
-            end: None,
-        };
-        self.rows()
-            .generations
-            .entry(row.generation.id)
-            .or_insert(row);
-        Ok(())
+    async fn dispatch(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Result<Dispatched, CallsError> {
+        let rows = &mut *self.rows();
+        let (id, now) = (generation.id, generation.dispatched_at);
+        if let Some(key) = key {
+            let known = rows.keys.get(&(generation.account.clone(), key));
+            if known.is_none_or(|known| known.generation != id) {
+                return Ok(Dispatched::ClaimLost);
+            }
+        }
+        if let btree_map::Entry::Vacant(place) = rows.generations.entry(id) {
+            place.insert(Row {
+                generation,
+                accepted: None,
+                task_id: None,
+                end: None,
+            });
+            rows.owned.begin(id, lease, now);
+        }
+        Ok(Dispatched::Begun)
     }
 
     async fn accepted(
         &self,
-        generation: GenerationId,
+        (generation, owner): (GenerationId, OwnerId),
         handle: &Handle,
         poll_after: Duration,
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CallsError> {
-        let mut rows = self.rows();
+        let rows = &mut *self.rows();
+        let is_owner = rows.owned.is_of(generation, owner);
         let row = rows.generations.get_mut(&generation);
-        if let Some(row) = row.filter(|row| row.end.is_none()) {
+        if let Some(row) = row.filter(|_| is_owner) {
             row.accepted = Some(Acceptance {
                 handle: handle.clone(),
                 poll_after,
@@ -184,19 +216,18 @@ impl Calls for MemoryCalls {
 
     async fn settle(
         &self,
-        generation: GenerationId,
+        of: (GenerationId, OwnerId),
         account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
-        let was_kept = matches!(ending, Ending::Kept { .. });
-        let of = (generation, account);
-        let Some(charge) = self.rows().end(of, ending, task_id, now) else {
+        let (was_kept, charge) = (matches!(ending, Ending::Kept { .. }), ending.charge_cents());
+        if !self.rows().end(of, account, ending, task_id, now) {
             return Ok(Settled::Before);
-        };
+        }
         if was_kept {
-            let cause = Cause::Generation(generation.0);
+            let cause = Cause::Generation(of.0.0);
             let charge = u32::try_from(charge).unwrap_or(u32::MAX);
             let billed = if charge > 0 {
                 self.accounts
@@ -216,19 +247,30 @@ impl Calls for MemoryCalls {
         self.rows().calls.entry(place).or_insert(call);
     }
 
-    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
-        let rows = self.rows();
-        let running = rows.generations.values().filter(|row| row.end.is_none());
-        let mut unfinished: Vec<Unfinished> = running
-            .map(|row| Unfinished {
-                generation: row.generation.clone(),
-                accepted: row.accepted.clone(),
-            })
-            .collect();
-        unfinished.sort_by_key(|one| (one.generation.dispatched_at, one.generation.id));
-        Ok(unfinished)
+    async fn renew(
+        &self,
+        generations: &[GenerationId],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<GenerationId>, CallsError> {
+        Ok(self.rows().owned.renew(lease, generations, now))
     }
 
+    async fn take_over(
+        &self,
+        lease: Lease,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Unfinished>, CallsError> {
+        let rows = &mut *self.rows();
+        let unfinished = rows.unfinished().into_iter();
+        let taken = unfinished.filter(|one| rows.owned.take(one.generation.id, lease, now));
+        Ok(taken.take(limit).collect())
+    }
+}
+
+#[async_trait]
+impl CallRetention for MemoryCalls {
     async fn expire(
         &self,
         now: Timestamp,
@@ -287,6 +329,7 @@ mod tests {
             let calls = Arc::new(MemoryCalls::new(accounts.clone()));
             Stores {
                 calls: calls.clone(),
+                retention: calls.clone(),
                 usage: calls,
                 accounts: accounts.clone(),
                 admin: accounts,

@@ -10,7 +10,8 @@ use crate::admission::{Admission, Load};
 use crate::call::running::Registry;
 use crate::catalog::is_visible;
 use crate::{
-    Calls, CursorKey, LiveCatalog, Model, ModelId, RouterError, Threads, Timer, Withheld, limit,
+    Calls, CursorKey, Lease, LiveCatalog, Model, ModelId, OwnerId, RouterError, Threads, Timer,
+    Withheld, limit,
 };
 
 /// The model router. Clones are the same one.
@@ -39,6 +40,16 @@ pub struct RouterConfig {
     pub give_up_after: Duration,
     /// What page cursors are made with.
     pub cursor_key: CursorKey,
+    /// This router among those over the same store: an id that no other start ever has.
+    pub owner: OwnerId,
+    /// How long what it runs is its own if it does not renew it; [`Router::renew`] is to be called several times in it.
+    pub lease: Duration,
+}
+
+impl RouterConfig {
+    /// 30 seconds: the default of [`RouterConfig::lease`]. A process that pauses for less loses nothing, and what a dead one
+    /// leaves waits no longer.
+    pub const LEASE: Duration = Duration::from_secs(30);
 }
 
 pub(crate) struct Inner {
@@ -108,7 +119,7 @@ impl Router {
     }
 
     /// Answers every caller that waits for a partner, because the router is about to stop: 503, and with a key when to retry.
-    /// What runs goes on, and is taken up at the next start.
+    /// What runs goes on, and is recovered at the next start.
     pub fn dismiss_callers(&self) {
         let running = self.0.running.dismiss();
         if running > 0 {
@@ -174,6 +185,14 @@ impl Router {
 }
 
 impl Inner {
+    /// What this router asks for of what it runs.
+    pub(crate) fn lease(&self) -> Lease {
+        Lease {
+            owner: self.config.owner,
+            lasts: self.config.lease,
+        }
+    }
+
     /// The checks that every request passes first, in their order: rate window, switch, scope.
     pub(crate) fn enter(
         &self,

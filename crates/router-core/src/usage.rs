@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use jiff::Timestamp;
 
-use crate::{Bucket, CallsError, GenerationId, KeyDigest, ModelId, RequestId};
+use crate::{Bucket, CallsError, GenerationId, KeyDigest, ModelId, RequestId, Unfinished};
 
 /// One HTTP request to run a model, replays and pick-ups included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,4 +158,7 @@ pub trait Usage: Send + Sync + 'static {
     /// Every call, oldest first, then what stands for calls that are not on record, by generation; read in bounded pieces while
     /// the stream is polled.
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>>;
+
+    /// What runs now: every generation that was dispatched and has not ended, oldest first.
+    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError>;
 }

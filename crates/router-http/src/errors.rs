@@ -90,12 +90,14 @@ impl ApiError {
         respond(told)
     }
 
-    /// Whether the operator wants it so.
+    /// Whether the operator wants it so, or the log has it already.
     fn is_meant(&self) -> bool {
         let wanted = |error: &RouterError| {
             matches!(
                 error,
-                RouterError::Stopping { .. } | RouterError::SwitchedOff
+                RouterError::Stopping { .. }
+                    | RouterError::TakenOver { .. }
+                    | RouterError::SwitchedOff
             )
         };
         matches!(self, Self::Router(error) if wanted(error))
@@ -245,7 +247,7 @@ fn of_router(error: &RouterError) -> Told {
         RouterError::Deadline { retry_after } => {
             plain(StatusCode::GATEWAY_TIMEOUT).retried(*retry_after)
         }
-        RouterError::Stopping { retry_after } => {
+        RouterError::Stopping { retry_after } | RouterError::TakenOver { retry_after } => {
             plain(StatusCode::SERVICE_UNAVAILABLE).retried(*retry_after)
         }
         RouterError::Internal(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),

@@ -6,23 +6,25 @@
 
 mod columns;
 mod event;
+mod keyed;
 mod log;
+mod owned;
 mod replays;
 mod rows;
 mod usage;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use accounts::{AccountId, Cause};
 use asset_store::BlobHash;
 use async_trait::async_trait;
 use bytes::Bytes;
-use foldhash::HashMap;
+use foldhash::HashSet;
 use jiff::Timestamp;
 use router_core::{
-    CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId, Handle, KeyClaim,
-    REPLAY_CAP_BYTES, Settled, Unfinished,
+    CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, OwnerId, REPLAY_CAP_BYTES, Settled,
+    Unfinished,
 };
 use rusqlite::Connection;
 
@@ -30,10 +32,12 @@ use crate::accounts::{Shelf, bill_ahead};
 use crate::columns::Hash;
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
-use event::{Accepted, Dispatched, Ended, Event};
+use event::{Accepted, Ended, Event};
 use replays::{Kept, MOST_BYTES};
 
+pub(crate) use keyed::Keyed;
 pub(crate) use log::{CallLog, Contents, Fold, Syncer, bring_in, read_log};
+pub(crate) use owned::Owned;
 pub(crate) use replays::Replays;
 pub use usage::SqliteUsage;
 
@@ -43,13 +47,16 @@ pub struct SqliteCalls {
     database: Database,
     replays: Replays,
     accounts: Shelf,
-    keyed: Keyed,
+    under_way: UnderWay,
     log: CallLog,
 }
 
-/// The generations under way that have a key, and whose results are therefore to be kept until it expires.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Keyed(Arc<Mutex<HashMap<GenerationId, Timestamp>>>);
+/// What is known in memory of the generations under way.
+#[derive(Clone, Debug)]
+pub(crate) struct UnderWay {
+    pub(crate) keyed: Keyed,
+    pub(crate) owned: Owned,
+}
 
 /// Where the bytes of an outcome go.
 #[derive(Debug)]
@@ -60,23 +67,13 @@ enum Keeping {
     Shared(Bytes, BlobHash, Timestamp),
 }
 
-/// Makes the claims void that the process before did not dispatch, and answers which generations that run have a key.
-pub(crate) fn take_up(rows: &Connection) -> rusqlite::Result<Keyed> {
+/// Makes the claims void that the process before did not dispatch, and answers what it left running.
+pub(crate) fn recover(rows: &Connection) -> rusqlite::Result<UnderWay> {
     rows::void_undispatched(rows)?;
-    let keyed = rows::unfinished_with_keys(rows)?;
-    Ok(Keyed(Arc::new(Mutex::new(keyed))))
-}
-
-impl Keyed {
-    fn entries(&self) -> MutexGuard<'_, HashMap<GenerationId, Timestamp>> {
-        // Every change is one insert or remove.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// When the key of a generation expires, if it has one.
-    fn expires_at(&self, generation: GenerationId) -> Option<Timestamp> {
-        self.entries().get(&generation).copied()
-    }
+    Ok(UnderWay {
+        keyed: Keyed::of(rows::unfinished_with_keys(rows)?),
+        owned: Owned::orphans(rows::unfinished_ids(rows)?),
+    })
 }
 
 impl SqliteCalls {
@@ -84,14 +81,14 @@ impl SqliteCalls {
         database: Database,
         replays: Replays,
         accounts: Shelf,
-        keyed: Keyed,
+        under_way: UnderWay,
         log: CallLog,
     ) -> Self {
         Self {
             database,
             replays,
             accounts,
-            keyed,
+            under_way,
             log,
         }
     }
@@ -164,20 +161,18 @@ impl SqliteCalls {
 #[async_trait]
 impl Calls for SqliteCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
-        let keyed = self.keyed.clone();
+        let keyed = self.under_way.keyed.clone();
         let (account, how) = (claim.account.clone(), Durability::Lazy.sure().quick());
         let claimed = self.write(Some(&account), how, move |rows| {
             fail::fail_point!("call-claim");
-            let claimed = rows::claim(rows, &claim, now)?;
-            if matches!(claimed, rows::Claim::Fresh { .. }) {
-                rows.after_commit(move || {
-                    keyed.entries().insert(claim.generation, claim.expires_at);
-                });
+            let claimed = rows::claim(rows, &claim, now, |id| keyed.claimed_until(id))?;
+            if let rows::Claim::Fresh { before, .. } = claimed {
+                rows.after_commit(move || keyed.claimed(&claim, now, before));
             }
             Ok(claimed)
         });
         match claimed.await? {
-            rows::Claim::Fresh { expired } => {
+            rows::Claim::Fresh { expired, .. } => {
                 self.replays.forget(expired.into_iter().collect()).await;
                 Ok(Claimed::Fresh)
             }
@@ -188,28 +183,42 @@ impl Calls for SqliteCalls {
         }
     }
 
-    async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
-        if self.keyed.expires_at(generation.id).is_none() {
-            let begun = Event::Dispatched(Dispatched::of(&generation));
-            let begun = self.log.begin(generation.id, &generation.account, &begun);
+    async fn dispatch(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Result<Dispatched, CallsError> {
+        let owned = self.under_way.owned.clone();
+        let (id, now) = (generation.id, generation.dispatched_at);
+        let Some(key) = key else {
+            let begun = Event::Dispatched(event::Dispatched::of(&generation));
+            let begun = self.log.begin(id, &generation.account, &begun);
             begun.map_err(unavailable)?;
+            owned.lock().begin(id, lease, now);
             self.log_durably().await?;
-        } else {
-            let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
-            let begun = self.write(Some(&account), how, move |rows| {
-                rows::begin(rows, &Dispatched::of(&generation))?;
-                fail::fail_point!("call-dispatch");
-                rows::dispatch_key(rows, generation.id)
-            });
-            begun.await?;
-        }
+            fail::fail_point!("call-dispatched");
+            return Ok(Dispatched::Begun);
+        };
+        let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
+        let dispatched = self.write(Some(&account), how, move |rows| {
+            // Whoever claimed the key meanwhile because this took too long runs in its place.
+            if !rows::dispatch_key(rows, &generation, key)? {
+                return Ok(Dispatched::ClaimLost);
+            }
+            rows::begin(rows, &event::Dispatched::of(&generation))?;
+            fail::fail_point!("call-dispatch");
+            rows.after_commit(move || owned.lock().begin(id, lease, now));
+            Ok(Dispatched::Begun)
+        });
+        let dispatched = dispatched.await?;
         fail::fail_point!("call-dispatched");
-        Ok(())
+        Ok(dispatched)
     }
 
     async fn accepted(
         &self,
-        generation: GenerationId,
+        (generation, owner): (GenerationId, OwnerId),
         handle: &Handle,
         poll_after: Duration,
         task_id: Option<&str>,
@@ -217,16 +226,26 @@ impl Calls for SqliteCalls {
     ) -> Result<(), CallsError> {
         fail::fail_point!("call-accept");
         let accepted = Accepted::of(generation, handle, poll_after, task_id, now);
-        if self.log.note(generation, &Event::Accepted(accepted)) {
+        let is_noted = {
+            let owned = self.under_way.owned.lock();
+            if !owned.is_of(generation, owner) {
+                return Ok(());
+            }
+            self.log.note(generation, &Event::Accepted(accepted))
+        };
+        if is_noted {
             self.log_durably().await?;
         } else {
             let (handle, task_id) = (handle.clone(), task_id.map(str::to_owned));
+            let owned = self.under_way.owned.clone();
             let catching_up = self.catching_up(generation);
-            let how = Durability::Now.end().sure().quick();
-            let accepted = self.write(None, how, move |rows| {
+            let accepted = self.write(None, Durability::Now.end().sure().quick(), move |rows| {
                 catching_up(rows)?;
-                let task_id = task_id.as_deref();
-                let accepted = Accepted::of(generation, &handle, poll_after, task_id, now);
+                if !owned.lock().is_of(generation, owner) {
+                    return Ok(());
+                }
+                let accepted =
+                    Accepted::of(generation, &handle, poll_after, task_id.as_deref(), now);
                 rows::accept(rows, &accepted)
             });
             accepted.await?;
@@ -237,29 +256,39 @@ impl Calls for SqliteCalls {
 
     async fn settle(
         &self,
-        generation: GenerationId,
+        (generation, owner): (GenerationId, OwnerId),
         account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
         fail::fail_point!("call-settle");
-        let expires_at = self.keyed.expires_at(generation);
+        let of = (generation, owner);
+        let UnderWay { keyed, owned } = self.under_way.clone();
+        let expires_at = keyed.expires_at(generation);
         if expires_at.is_none()
-            && let Some(settled) = self.end_in_log((generation, account), &ending, task_id, now)?
+            && let Some(settled) = self.end_in_log(of, account, &ending, task_id, now)?
         {
             fail::fail_point!("call-settled");
             return Ok(settled);
         }
-        let keeping = self.keep(generation, &ending, expires_at).await?;
-        let (keyed, accounts) = (self.keyed.clone(), self.accounts.clone());
-        let replays = self.replays.clone();
-        let (owner, task_id) = (account.clone(), task_id.map(str::to_owned));
+        // The file of a result is its owner's to write. The transaction below decides.
+        let is_owner = owned.lock().is_of(generation, owner);
+        let keeping = match is_owner {
+            true => self.keep(generation, &ending, expires_at).await?,
+            false => Keeping::Done(Replay::NotKept, None),
+        };
+        let (accounts, replays) = (self.accounts.clone(), self.replays.clone());
+        let (payer, task_id) = (account.clone(), task_id.map(str::to_owned));
         let catching_up = self.catching_up(generation);
         let how = Durability::Now.end().sure().quick();
         let settled = self.write(Some(account), how, move |rows| {
             catching_up(rows)?;
-            let of = (generation, &owner);
+            let of = (generation, &payer);
+            if !owned.lock().is_of(generation, owner) {
+                rows::free_undispatched(rows, generation, &ending)?;
+                return Ok(Settled::Before);
+            }
             let (replay, place, hash) = match keeping {
                 Keeping::Done(replay, hash) => (replay, None, hash),
                 Keeping::Shared(body, hash, expires_at) => {
@@ -272,9 +301,12 @@ impl Calls for SqliteCalls {
             let ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
             let ended = (&ended, kept);
             let settled = rows::settle(rows, &accounts, of, &ending, ended, now)?;
-            rows.after_commit(move || {
-                keyed.entries().remove(&generation);
-            });
+            if settled == Settled::Now {
+                rows.after_commit(move || {
+                    keyed.end(generation);
+                    owned.lock().end(generation);
+                });
+            }
             Ok(settled)
         });
         let settled = settled.await?;
@@ -287,10 +319,49 @@ impl Calls for SqliteCalls {
         self.tell();
     }
 
-    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
-        self.read(rows::unfinished).await
+    async fn renew(
+        &self,
+        generations: &[GenerationId],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<GenerationId>, CallsError> {
+        Ok(self.under_way.owned.lock().renew(lease, generations, now))
     }
 
+    async fn take_over(
+        &self,
+        lease: Lease,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Unfinished>, CallsError> {
+        let owned = self.under_way.owned.clone();
+        if owned.lock().lapsed(now).is_empty() {
+            return Ok(Vec::new());
+        }
+        let log = self.log.clone();
+        // On the thread that writes, since no end and no acceptance comes between the look and the taking there.
+        self.write(None, Durability::Lazy.end(), move |rows| {
+            log.fold(rows, Fold::All)?;
+            let unfinished = rows::unfinished(rows)?.into_iter();
+            let ids = unfinished.map(|one| one.generation.id);
+            // One that ended in the log since it was brought in is not owned any more.
+            let taken = ids.filter(|id| owned.lock().take(*id, lease, now));
+            let taken: HashSet<GenerationId> = taken.take(limit).collect();
+            if taken.is_empty() {
+                return Ok(Vec::new());
+            }
+            // The owner before may have noted an acceptance until it lost them, and none since.
+            log.fold(rows, Fold::All)?;
+            let mut unfinished = rows::unfinished(rows)?;
+            unfinished.retain(|one| taken.contains(&one.generation.id));
+            Ok(unfinished)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl CallRetention for SqliteCalls {
     async fn expire(
         &self,
         now: Timestamp,
@@ -326,7 +397,8 @@ impl SqliteCalls {
     /// Ends a generation and bills it, if it runs in the log; otherwise its row tells.
     fn end_in_log(
         &self,
-        (id, account): (GenerationId, &AccountId),
+        (id, owner): (GenerationId, OwnerId),
+        account: &AccountId,
         ending: &Ending,
         task_id: Option<&str>,
         now: Timestamp,
@@ -335,9 +407,15 @@ impl SqliteCalls {
         let mut ended = Ended::of((id, account), ending, replay, task_id, now);
         ended.is_billed = self.accounts.knows(account);
         let cents = ended.charge_cents;
+        let mut owned = self.under_way.owned.lock();
+        if !owned.is_of(id, owner) {
+            return Ok(self.log.runs(id).then_some(Settled::Before));
+        }
         let settled = self.log.end(id, account, &Event::Ended(ended));
         let settled = settled.map_err(unavailable)?;
         if settled == Some(Settled::Now) {
+            owned.end(id);
+            drop(owned);
             self.tell();
             bill_ahead(&self.accounts, account, Cause::Generation(id.0), cents);
         }
@@ -350,7 +428,7 @@ impl SqliteCalls {
         generation: GenerationId,
     ) -> impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + use<> {
         let log = self.log.clone();
-        let may_be_in_log = self.keyed.expires_at(generation).is_none();
+        let may_be_in_log = self.under_way.keyed.expires_at(generation).is_none();
         move |rows| match may_be_in_log {
             true => log.fold(rows, Fold::All),
             false => Ok(()),

@@ -108,6 +108,7 @@ impl Store {
             },
             calls: CallRows {
                 calls: calls.clone(),
+                retention: calls.clone(),
                 usage: calls,
             },
             user_files: Arc::new(self.user_files(UserFilesBounds::DEFAULT)),

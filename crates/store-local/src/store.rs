@@ -120,13 +120,13 @@ impl Store {
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
             // Before anybody reads what it brings into the rows.
-            log.take_up(rows, directory.path())?;
+            log.recover(rows, directory.path())?;
             let shelf = account_rows::load(rows, options.tier)?;
-            let keyed = calls::take_up(rows)?;
+            let under_way = calls::recover(rows)?;
             Ok((
                 jobs::take_up(rows, now)?,
                 shelf,
-                keyed,
+                under_way,
                 journal::load(rows)?,
                 installation_id::of_rows(rows)?,
             ))
@@ -139,8 +139,8 @@ impl Store {
             (log.clone(), replays.clone()),
             first,
         )?;
-        let (database, (board, shelf, keyed, (newest, journaled), id)) = opened;
-        let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), keyed, log);
+        let (database, (board, shelf, under_way, (newest, journaled), id)) = opened;
+        let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), under_way, log);
         let accounts = SqliteAccounts::new(database.clone(), shelf);
         let jobs = SqliteJobs::new(database.clone(), board);
         let blobs = FileBlobs::open(

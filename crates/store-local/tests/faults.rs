@@ -10,8 +10,9 @@ use bytes::Bytes;
 use fail::FailScenario;
 use jiff::{SignedDuration, Timestamp};
 use router_core::{
-    Answer, Bucket, CallRecord, Calls, CallsError, Claimed, Ending, Generation, GenerationId,
-    Handle, KeyClaim, KeyDigest, Outcome, RequestId, Settled, Usage, UsageQuery,
+    Answer, Bucket, CallRecord, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, Outcome, OwnerId, RequestId, Settled, Usage,
+    UsageQuery,
 };
 use store_local::{FileBlobs, SqliteCalls, SqliteRecords, Store};
 use tempfile::TempDir;
@@ -202,6 +203,14 @@ async fn a_full_disk_refuses_records_and_heals() {
     scenario.teardown();
 }
 
+/// What every generation of these tests is held under.
+fn lease() -> Lease {
+    Lease {
+        owner: OwnerId(Uuid::from_u128(1)),
+        lasts: std::time::Duration::from_secs(30),
+    }
+}
+
 /// A generation under way whose key is claimed.
 async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
     let now = Timestamp::from_second(1_790_000_000).expect("in range");
@@ -215,6 +224,7 @@ async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
         fingerprint: Fingerprint([1; 32]),
         generation: id,
         expires_at: now + SignedDuration::from_hours(24),
+        lasts: lease().lasts,
     };
     let calls = store.calls();
     let claimed = calls.claim(claim.clone(), now).await;
@@ -227,7 +237,9 @@ async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
         received_at: now,
         dispatched_at: now,
     };
-    calls.dispatch(generation).await.expect("an answer");
+    let key = Some(claim.key);
+    let dispatched = calls.dispatch(generation, key, lease()).await;
+    assert_eq!(dispatched.expect("an answer"), Dispatched::Begun);
     (calls, claim)
 }
 
@@ -263,7 +275,13 @@ async fn full_disk_at(points: &[&str], result: Bytes) {
             charge_cents: 5,
         };
         calls
-            .settle(claim.generation, &claim.account, ending, None, now)
+            .settle(
+                (claim.generation, lease().owner),
+                &claim.account,
+                ending,
+                None,
+                now,
+            )
             .await
     };
     for point in points {
@@ -311,7 +329,13 @@ async fn lost_at(point: &str, result: Bytes) {
     };
     let settle = async |calls: &SqliteCalls| {
         let ending = ending.clone();
-        let settled = calls.settle(claim.generation, &claim.account, ending, None, now);
+        let settled = calls.settle(
+            (claim.generation, lease().owner),
+            &claim.account,
+            ending,
+            None,
+            now,
+        );
         settled.await
     };
     fault(point, "return(broken)");
@@ -329,6 +353,8 @@ async fn lost_at(point: &str, result: Bytes) {
     let calls = store.calls();
     let unfinished = calls.unfinished().await.expect("an answer");
     assert_eq!(unfinished.len(), 1);
+    let taken = calls.take_over(lease(), 1, now).await.expect("an answer");
+    assert_eq!(taken, unfinished);
     assert_eq!(settle(&calls).await.expect("an answer"), Settled::Now);
     scenario.teardown();
 }
@@ -348,15 +374,21 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
         dispatched_at: now,
     };
     fault("call-log-write", "return(full)");
-    let refused = calls.dispatch(generation.clone()).await;
+    let refused = calls.dispatch(generation.clone(), None, lease()).await;
     assert!(matches!(refused, Err(CallsError::Full(_))), "{refused:?}");
     fail::remove("call-log-write");
-    let dispatched = calls.dispatch(generation.clone()).await;
+    let dispatched = calls.dispatch(generation.clone(), None, lease()).await;
     dispatched.expect("there is room again");
     let settle = async || {
         let ending = Ending::Released(Bucket::ServiceUnavailable);
         calls
-            .settle(generation.id, &claim.account, ending, None, now)
+            .settle(
+                (generation.id, lease().owner),
+                &claim.account,
+                ending,
+                None,
+                now,
+            )
             .await
     };
     fault("call-log-write", "return(full)");
@@ -399,18 +431,21 @@ async fn nothing_begins_that_did_not_reach_the_disk() {
             received_at: claim.expires_at,
             dispatched_at: claim.expires_at,
         };
-        calls.dispatch(generation(2)).await.expect("a disk");
+        calls
+            .dispatch(generation(2), None, lease())
+            .await
+            .expect("a disk");
         fault(point, "return(broken)");
-        let lost = calls.dispatch(generation(3)).await;
+        let lost = calls.dispatch(generation(3), None, lease()).await;
         assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
         fail::remove(point);
         // Whether the disk has it nobody knows, so nothing is written any more.
         store.healthy().expect_err("the disk failed");
-        let lost = calls.dispatch(generation(4)).await;
+        let lost = calls.dispatch(generation(4), None, lease()).await;
         assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
         let ending = Ending::Released(Bucket::ServiceUnavailable);
         let settled = calls.settle(
-            generation(2).id,
+            (generation(2).id, lease().owner),
             &claim.account,
             ending,
             None,
@@ -447,11 +482,11 @@ async fn a_sync_that_failed_is_made_again_for_whoever_waits_for_the_same_bytes()
     };
     fault("call-log-sync", "return(full)");
     for _ in 0..2 {
-        let refused = calls.dispatch(generation.clone()).await;
+        let refused = calls.dispatch(generation.clone(), None, lease()).await;
         assert!(matches!(refused, Err(CallsError::Full(_))), "{refused:?}");
     }
     fail::remove("call-log-sync");
-    let begun = calls.dispatch(generation).await;
+    let begun = calls.dispatch(generation, None, lease()).await;
     begun.expect("there is room again");
     scenario.teardown();
 }
@@ -465,13 +500,25 @@ async fn a_crash_before_the_end_is_written_finds_the_generation_running() {
     let now = Timestamp::from_second(1_790_000_001).expect("in range");
     let second = std::time::Duration::from_secs(1);
     calls
-        .accepted(claim.generation, &handle, second, Some("task"), now)
+        .accepted(
+            (claim.generation, lease().owner),
+            &handle,
+            second,
+            Some("task"),
+            now,
+        )
         .await
         .expect("an answer");
     fault("database-commit", "return(broken)");
     let ending = Ending::Released(Bucket::ServiceUnavailable);
     let lost = calls
-        .settle(claim.generation, &claim.account, ending, None, now)
+        .settle(
+            (claim.generation, lease().owner),
+            &claim.account,
+            ending,
+            None,
+            now,
+        )
         .await;
     assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
     fail::remove("database-commit");

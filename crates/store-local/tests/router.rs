@@ -12,10 +12,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use router_core::{
-    Answer, Bucket, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection, Collected,
-    CursorKey, Done, Failure, Handle, LiveCatalog, Model, ModelDefinition, Price, Provider,
+    Answer, Bucket, CallHead, Catalog, Charge, ChargesOnPolicyRejection, Collected, CursorKey,
+    Done, Failure, Handle, LiveCatalog, Model, ModelDefinition, OwnerId, Price, Provider,
     RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted, Threads,
-    Timer,
+    Timer, Usage,
 };
 use serde_json::Value;
 use store_local::Store;
@@ -125,6 +125,8 @@ impl Process {
             deadline: Duration::from_secs(600),
             give_up_after: Duration::from_secs(3600),
             cursor_key: CursorKey::derived_from(b"secret"),
+            owner: OwnerId(Uuid::new_v4()),
+            lease: RouterConfig::LEASE,
         };
         let catalog = LiveCatalog::new(Catalog::new(vec![model]).expect("one id"));
         let router = Router::new(ports, catalog, config);
@@ -212,7 +214,7 @@ async fn a_retry_after_a_crash_picks_up_the_same_task_and_is_billed_once() {
     let copy = before.crash(&root);
 
     let after = Process::start(copy.path(), &partner);
-    let executions = after.router.take_up().await.expect("an answer");
+    let executions = after.router.recover().await.expect("an answer");
     assert_eq!(executions.len(), 1);
     partner.is_done.store(true, Ordering::Relaxed);
     for execution in executions {
@@ -250,7 +252,7 @@ async fn a_crash_before_the_partner_answered_consumes_the_key_without_a_bill() {
     let copy = before.crash(&root);
 
     let after = Process::start(copy.path(), &partner);
-    let executions = after.router.take_up().await.expect("an answer");
+    let executions = after.router.recover().await.expect("an answer");
     assert!(executions.is_empty());
     partner.accepts.store(true, Ordering::Relaxed);
     partner.is_done.store(true, Ordering::Relaxed);

@@ -114,6 +114,7 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         // What was dispatched goes on. A job that waits when the server stops is run again by the next one.
         RouterError::Deadline { .. }
         | RouterError::Stopping { .. }
+        | RouterError::TakenOver { .. }
         | RouterError::NoRoom { .. } => Some(Duration::ZERO),
         RouterError::TooManyCalls { limit } if *limit > 0 => Some(Duration::ZERO),
         // A call that is dearer than the whole cap is refused when nothing else runs.

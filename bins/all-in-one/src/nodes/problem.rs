@@ -48,6 +48,7 @@ pub(super) fn of(error: &RouterError, caller: &Standing) -> NodeError {
         ),
         RouterError::SwitchedOff
         | RouterError::Stopping { .. }
+        | RouterError::TakenOver { .. }
         | RouterError::InFlight { .. }
         | RouterError::Disconnected
         | RouterError::Deadline { .. }

@@ -59,11 +59,22 @@ pub(super) fn run(
 
 /// Asks the partner and settles what comes of it. From here on nothing stops it.
 async fn carry_out(router: &Inner, dispatch: Dispatch, body: Bytes) {
-    let verdict = AssertUnwindSafe(work(router, &dispatch, body))
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|_| Verdict::broken());
+    let working = AssertUnwindSafe(work(router, &dispatch, body)).catch_unwind();
+    let verdict = while_owned(&dispatch, working).await;
+    let verdict = verdict.map(|worked| worked.unwrap_or_else(|_| Verdict::broken()));
     finish(router, dispatch, verdict).boxed().await;
+}
+
+/// Does the work on a generation for as long as it is this router's; `None` if another process took it over.
+pub(super) async fn while_owned<T>(
+    dispatch: &Dispatch,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = dispatch.registered.running.lost() => None,
+        worked = work => Some(worked),
+    }
 }
 
 impl Dispatch {
@@ -109,14 +120,14 @@ async fn note_accepted(
     task_id: Option<&str>,
 ) {
     let id = dispatch.generation.id;
-    let calls = &router.ports.calls;
+    let (calls, owner) = (&router.ports.calls, router.config.owner);
     let Acceptance {
         handle,
         poll_after,
         at,
     } = accepted;
     let noted = insist(router, id, || {
-        calls.accepted(id, handle, *poll_after, task_id, *at)
+        calls.accepted((id, owner), handle, *poll_after, task_id, *at)
     });
     if noted.await.is_ok() {
         let interval = polling_interval(&dispatch.model, accepted);
@@ -132,7 +143,7 @@ pub(super) fn polling_interval(model: &Model, accepted: &Acceptance) -> Duration
 
 /// Polls accepted work to its end.
 ///
-/// It is given up so long after it was accepted, not after it was last taken up: what passed before a restart is told by the
+/// It is given up so long after it was accepted, not after it was last recovered: what passed before a restart is told by the
 /// wall clock, the rest by the timer, so that a clock that is set while it runs ends nothing.
 pub(super) async fn collect(
     router: &Inner,
@@ -169,52 +180,63 @@ pub(super) async fn collect(
     })
 }
 
-/// Settles a generation, gives its room back and replies to whoever waits for it.
-pub(super) async fn finish(router: &Inner, dispatch: Dispatch, verdict: Verdict) {
+/// Settles a generation, gives its room back and replies to the waiter. A generation that another process owns is settled there:
+/// its hold stays, and the waiter gets no result that was not billed.
+pub(super) async fn finish(router: &Inner, dispatch: Dispatch, verdict: Option<Verdict>) {
     let Dispatch {
         generation,
         permit,
         registered,
         ..
     } = dispatch;
-    let ending = verdict.ending();
-    if matches!(ending, Ending::Released(_)) {
-        release_hold(router, &generation.account, generation.id).await;
-    }
-    let settled = settle(
-        router,
-        generation.id,
-        &generation.account,
-        ending,
-        verdict.task_id(),
-    );
-    let settled = settled.await;
+    let (id, account) = (generation.id, &generation.account);
+    let result = match verdict {
+        None => None,
+        Some(verdict) => {
+            registered.running.settles();
+            let ending = verdict.ending();
+            let was_released = matches!(ending, Ending::Released(_));
+            match settle(router, id, account, ending, verdict.task_id()).await {
+                Ok(Settled::Now) => {
+                    if was_released {
+                        release_hold(router, account, id).await;
+                    }
+                    Some(verdict.result())
+                }
+                Ok(Settled::Before) => None,
+                Err(error) => Some(Err(error)),
+            }
+        }
+    };
     // The room is free before the caller hears of the end, so that its next call finds it.
     drop(permit);
+    let result = result.unwrap_or_else(|| {
+        tracing::warn!(generation.id = %id, "another process owns a generation that ran here");
+        let retry_after = Some(registered.running.retry_later());
+        Err(RouterError::TakenOver { retry_after })
+    });
     registered.end(Reply {
-        result: settled.and_then(|()| verdict.result()),
-        generation: Some(generation.id),
+        result,
+        generation: Some(id),
         replayed: false,
     });
 }
 
-/// Writes the end of a generation down: nobody may be told before. What cannot be written is taken up at the next start.
+/// Writes the end of a generation down: nobody may be told before. What cannot be written is recovered when its lease lapses.
 pub(super) async fn settle(
     router: &Inner,
     id: GenerationId,
     account: &AccountId,
     ending: Ending,
     task_id: Option<&str>,
-) -> Result<(), RouterError> {
+) -> Result<Settled, RouterError> {
     let now = router.ports.timer.now();
-    let calls = &router.ports.calls;
+    let (calls, of) = (&router.ports.calls, (id, router.config.owner));
     let settled = insist(router, id, || {
-        calls.settle(id, account, ending.clone(), task_id, now)
+        calls.settle(of, account, ending.clone(), task_id, now)
     });
-    match settled.await {
-        Ok(Settled::Now | Settled::Before) => Ok(()),
-        Err(error) => Err(RouterError::Internal(Box::new(error))),
-    }
+    let settled = settled.await;
+    settled.map_err(|error| RouterError::Internal(Box::new(error)))
 }
 
 /// Writes again and again, with growing pauses, while the store refuses.

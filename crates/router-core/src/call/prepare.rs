@@ -19,8 +19,8 @@ use super::verdict::told;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
-    Bucket, CallsError, Claimed, Ending, Generation, GenerationId, KeyClaim, KeyDigest, Model,
-    ModelId, Outcome, RouterError, body,
+    Bucket, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, KeyClaim, KeyDigest,
+    Model, ModelId, Outcome, RouterError, body,
 };
 
 /// How long a key is kept from its first call on.
@@ -31,6 +31,9 @@ const LARGE_BYTES: usize = 256 * 1024;
 
 /// When to ask again for a key whose call has not been dispatched yet.
 pub(super) const IN_FLIGHT_RETRY: Duration = Duration::from_secs(1);
+
+/// How often a retry looks whether the process that runs its generation has settled it.
+const ELSEWHERE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What is to be carried out.
 pub(super) struct Order {
@@ -128,27 +131,33 @@ async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start
         fingerprint: fingerprint.await?,
         generation: order.generation,
         expires_at: order.received_at + KEY_LIFETIME,
+        lasts: router.config.lease,
     };
-    let claimed = router.ports.calls.claim(claim, order.received_at);
-    match claimed.await.map_err(unavailable)? {
-        Claimed::Fresh => Ok(Start::Fresh),
-        Claimed::InFlight => Err(RouterError::InFlight {
-            retry_after: IN_FLIGHT_RETRY,
-        }),
-        Claimed::PickUp(generation) => {
-            // It may have ended since it was looked up; then its key answers when it is asked again.
-            let running = router
-                .running
-                .get(generation)
-                .ok_or(RouterError::InFlight {
+    let timer = &router.ports.timer;
+    let mut pause = Duration::ZERO;
+    loop {
+        let claimed = router.ports.calls.claim(claim.clone(), timer.now());
+        let generation = match claimed.await.map_err(unavailable)? {
+            Claimed::Fresh => return Ok(Start::Fresh),
+            Claimed::InFlight => {
+                return Err(RouterError::InFlight {
                     retry_after: IN_FLIGHT_RETRY,
-                })?;
+                });
+            }
+            Claimed::PickUp(generation) => generation,
+            Claimed::Replay(generation, outcome) => return Ok(Start::Replay(generation, outcome)),
+            Claimed::NotReplayable(_) => return Err(RouterError::NotReplayable),
+            Claimed::Conflict => return Err(RouterError::KeyConflict),
+        };
+        if let Some(running) = router.running.get(generation) {
             let _ = attempt.follow(generation, &running);
-            Ok(Start::Follow(running, generation))
+            return Ok(Start::Follow(running, generation));
         }
-        Claimed::Replay(generation, outcome) => Ok(Start::Replay(generation, outcome)),
-        Claimed::NotReplayable(_) => Err(RouterError::NotReplayable),
-        Claimed::Conflict => Err(RouterError::KeyConflict),
+        // It ended here since it was looked up, which the next look tells at once, or another process runs it. Then its key
+        // answers when that one has settled it, or when this one took it over.
+        timer.sleep(pause).await;
+        pause = ELSEWHERE_PAUSE;
+        still_wanted(attempt)?;
     }
 }
 
@@ -187,8 +196,17 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
         received_at: order.received_at,
         dispatched_at: router.ports.timer.now(),
     };
-    let dispatched = router.ports.calls.dispatch(generation.clone());
-    dispatched.await.map_err(unavailable)?;
+    let (calls, lease) = (&router.ports.calls, router.lease());
+    let dispatched = calls.dispatch(generation.clone(), order.key, lease);
+    match dispatched.await.map_err(unavailable)? {
+        Dispatched::Begun => {}
+        // Preparing took so long that a retry has the key now.
+        Dispatched::ClaimLost => {
+            return Err(RouterError::InFlight {
+                retry_after: IN_FLIGHT_RETRY,
+            });
+        }
+    }
     attempt
         .follow(order.generation, &registered.running)
         .map_err(left)?;
@@ -260,7 +278,7 @@ async fn give_back(router: &Inner, order: &Order, error: &RouterError) {
     );
     if order.key.is_some() || has_row {
         let ending = Ending::Released(error.bucket());
-        // A failure is logged there, and the claim is void at the next start.
+        // A failure is logged there, and the claim is void when its time is over.
         let account = &order.caller.account;
         let _ = settle(router, order.generation, account, ending, None).await;
     }

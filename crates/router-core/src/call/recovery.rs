@@ -1,7 +1,11 @@
-//! What was running when the router stopped last.
+//! What another router left, or this one: generations whose leases have lapsed.
+//!
+//! It is one path for a start after a crash, for a start after a drain, and for a router among others that notices the death of
+//! one of them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 
@@ -9,44 +13,94 @@ use super::Execution;
 use super::execution::{self, Dispatch};
 use super::verdict::Verdict;
 use crate::router::Inner;
-use crate::{Acceptance, CallsError, Generation, Router, Unfinished};
+use crate::{Acceptance, CallsError, Generation, Lease, Router, Unfinished};
+
+/// Most generations that are taken over at once.
+const BATCH: usize = 1_024;
 
 impl Router {
-    /// Takes up what was dispatched and had not ended: to be called once, before the first request. What the partner is
-    /// known to have accepted is given as executions to be spawned, which a retry with its key can pick up; everything else
-    /// ends with an unknown outcome, is not billed, and consumes its key.
+    /// Takes over what was dispatched and has not ended, if its lease has lapsed: to be called before the first request, and
+    /// then again and again. What the partner is known to have accepted is given as executions to be spawned, which a retry
+    /// with its key can pick up; everything else ends with an unknown outcome, is not billed, and consumes its key.
     ///
     /// # Errors
     /// If the rows cannot be read.
-    pub async fn take_up(&self) -> Result<Vec<Execution>, CallsError> {
+    pub async fn recover(&self) -> Result<Vec<Execution>, CallsError> {
+        let router = &self.0;
         let mut executions = Vec::new();
-        for unfinished in self.0.ports.calls.unfinished().await? {
-            match self.0.resumable(&unfinished) {
-                Some((dispatch, accepted)) => {
-                    let router = Arc::clone(&self.0);
-                    let hold = u32::try_from(dispatch.generation.hold_cents).unwrap_or(u32::MAX);
-                    let cause = execution::cause(dispatch.generation.id);
-                    // Holds ended with the process that made them; what runs commits again, whatever there is.
-                    let account = &dispatch.generation.account;
-                    if let Err(error) = router.ports.accounts.reserve(account, cause, hold).await {
-                        tracing::warn!(generation.id = %dispatch.generation.id, error = &error as &dyn std::error::Error, "no credits are held for a generation that is taken up");
-                    }
-                    executions.push(resume(router, dispatch, accepted));
-                }
-                None => {
-                    tracing::warn!(generation.id = %unfinished.generation.id, "a generation ends with an unknown outcome");
-                    let ending = Verdict::unknown().ending();
-                    let Generation { id, account, .. } = unfinished.generation;
-                    // A failure is logged there; the next start tries again.
-                    let _ = execution::settle(&self.0, id, &account, ending, None).await;
-                }
+        loop {
+            let now = router.ports.timer.now();
+            let taken = router.ports.calls.take_over(router.lease(), BATCH, now);
+            let taken = taken.await?;
+            let is_last = taken.len() < BATCH;
+            for unfinished in taken {
+                executions.extend(router.recover(unfinished).await);
+            }
+            if is_last {
+                return Ok(executions);
             }
         }
-        Ok(executions)
+    }
+
+    /// Gives the leases of what runs here back, because this router is about to stop: whoever recovers next goes on with it at
+    /// once.
+    ///
+    /// # Errors
+    /// If the rows cannot be written; then the leases lapse by themselves.
+    pub async fn hand_over(&self) -> Result<(), CallsError> {
+        let lease = Lease {
+            lasts: Duration::ZERO,
+            ..self.0.lease()
+        };
+        self.0.renew(lease).await
+    }
+
+    /// Renews the leases of what runs here: to be called several times in the time of a lease. What another process took over
+    /// meanwhile is given up.
+    ///
+    /// # Errors
+    /// If the rows cannot be written.
+    pub async fn renew(&self) -> Result<(), CallsError> {
+        self.0.renew(self.0.lease()).await
     }
 }
 
 impl Inner {
+    async fn renew(&self, lease: Lease) -> Result<(), CallsError> {
+        let running = self.running.dispatched();
+        if running.is_empty() {
+            return Ok(());
+        }
+        let now = self.ports.timer.now();
+        for id in self.ports.calls.renew(&running, lease, now).await? {
+            self.running.lose(id);
+        }
+        Ok(())
+    }
+
+    /// Goes on with a generation that was taken over, or ends it.
+    async fn recover(self: &Arc<Self>, unfinished: Unfinished) -> Option<Execution> {
+        let Generation { id, account, .. } = &unfinished.generation;
+        if self.running.get(*id).is_some() {
+            // It runs here and its lease was renewed too late, but before anybody else asked.
+            return None;
+        }
+        if let Some((dispatch, accepted)) = self.resumable(&unfinished) {
+            let hold = u32::try_from(dispatch.generation.hold_cents).unwrap_or(u32::MAX);
+            // Holds ended with the process that made them; what runs commits again, whatever there is.
+            let cause = execution::cause(*id);
+            if let Err(error) = self.ports.accounts.reserve(account, cause, hold).await {
+                tracing::warn!(generation.id = %id, error = &error as &dyn std::error::Error, "no credits are held for a generation that is recovered");
+            }
+            return Some(resume(Arc::clone(self), dispatch, accepted));
+        }
+        tracing::warn!(generation.id = %id, "a generation ends with an unknown outcome");
+        let ending = Verdict::unknown().ending();
+        // A failure is logged there; it is tried again when the lease has lapsed.
+        let _ = execution::settle(self, *id, account, ending, None).await;
+        None
+    }
+
     /// What it takes to go on, if the partner accepted and the model is still there.
     fn resumable(&self, unfinished: &Unfinished) -> Option<(Dispatch, Acceptance)> {
         let accepted = unfinished.accepted.clone()?;
@@ -71,12 +125,14 @@ impl Inner {
 
 fn resume(router: Arc<Inner>, dispatch: Dispatch, accepted: Acceptance) -> Execution {
     Box::pin(async move {
-        let collected = execution::collect(&router, &dispatch, &accepted);
+        let collecting = execution::collect(&router, &dispatch, &accepted);
+        let collecting = AssertUnwindSafe(collecting).catch_unwind();
         let held_cents = dispatch.generation.hold_cents;
-        let verdict = match AssertUnwindSafe(collected).catch_unwind().await {
+        let verdict = execution::while_owned(&dispatch, collecting).await;
+        let verdict = verdict.map(|collected| match collected {
             Ok(ended) => Verdict::of(ended, held_cents),
             Err(_) => Verdict::broken(),
-        };
+        });
         execution::finish(&router, dispatch, verdict).await;
     })
 }

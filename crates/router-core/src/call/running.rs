@@ -1,10 +1,10 @@
-//! The generations that run in this process, and who waits for each.
+//! The generations that run in this process, who waits for each, and whether they are still this process' own.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::{Answer, GenerationId, RouterError, Written};
 
@@ -27,6 +27,8 @@ pub(crate) struct Running {
     state: Mutex<State>,
     /// Told by the provider once the whole request is out.
     pub(crate) written: Written,
+    /// Rung once if another process owns it now.
+    lost: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +38,8 @@ struct State {
     waiter: Option<oneshot::Sender<Reply>>,
     /// The polling interval, once the partner has accepted.
     polling: Option<Duration>,
+    /// Whether its end is being written, which tells by itself whether it was lost.
+    is_settling: bool,
     over: bool,
 }
 
@@ -98,9 +102,26 @@ impl Running {
         self.state().polling.or_else(synchronous)
     }
 
+    /// Its end is about to be written.
+    pub(crate) fn settles(&self) {
+        self.state().is_settling = true;
+    }
+
+    /// Another process owns it now: its execution stops, unless it is writing the end and hears of it there.
+    fn lose(&self) {
+        if !self.state().is_settling {
+            self.lost.notify_one();
+        }
+    }
+
+    /// Completes when another process owns it.
+    pub(crate) async fn lost(&self) {
+        self.lost.notified().await;
+    }
+
     /// Sends whoever waits away, because the router stops; the work goes on.
     fn dismiss(&self) {
-        let retry_after = self.retry_after().unwrap_or(SYNCHRONOUS_RETRY);
+        let retry_after = self.retry_later();
         let waiter = self.state().waiter.take();
         if let Some(waiter) = waiter {
             let error = RouterError::Stopping {
@@ -126,6 +147,11 @@ impl Running {
             // Who left meanwhile finds the outcome behind its key.
             let _ = waiter.send(reply);
         }
+    }
+
+    /// When a retry may ask that gets the outcome from somewhere else.
+    pub(crate) fn retry_later(&self) -> Duration {
+        self.retry_after().unwrap_or(SYNCHRONOUS_RETRY)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -154,6 +180,20 @@ impl Registry {
         let running: Vec<Arc<Running>> = self.entries().values().cloned().collect();
         running.iter().for_each(|running| running.dismiss());
         running.len()
+    }
+
+    /// Those that were dispatched.
+    pub(crate) fn dispatched(&self) -> Vec<GenerationId> {
+        let entries = self.entries();
+        let begun = entries.iter().filter(|(_, one)| one.state().begun);
+        begun.map(|(id, _)| *id).collect()
+    }
+
+    /// Another process owns this one now.
+    pub(crate) fn lose(&self, id: GenerationId) {
+        if let Some(running) = self.get(id) {
+            running.lose();
+        }
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<GenerationId, Arc<Running>>> {

@@ -4,4 +4,5 @@ mod checks;
 mod detached;
 mod harness;
 mod keys;
+mod replicas;
 mod restart;

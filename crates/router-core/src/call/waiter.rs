@@ -154,7 +154,8 @@ impl Waiter {
             }
         };
         let mut reply = replied.unwrap_or_else(stopped);
-        if let Err(RouterError::Stopping { retry_after }) = &mut reply.result
+        if let Err(RouterError::Stopping { retry_after } | RouterError::TakenOver { retry_after }) =
+            &mut reply.result
             && !waiter.has_key()
         {
             *retry_after = None;

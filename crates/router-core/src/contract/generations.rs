@@ -1,4 +1,4 @@
-//! What is billed once, and what is taken up after a restart.
+//! What is billed once, and what is found unfinished.
 
 use futures_util::future::join_all;
 
@@ -21,7 +21,7 @@ pub(super) const RULES: [Rule; 7] = [
 async fn a_generation_is_settled_and_billed_once(stores: Stores) {
     stores.open_account().await;
     stores.claim(claim(1, 1), 0).await;
-    stores.dispatch(1, 7).await;
+    stores.dispatch_keyed(1, 1, 7).await;
     stores.hold(1, 7).await;
     assert_eq!(stores.settle(1, answered(b"{}", 5)).await, Settled::Now);
     assert_eq!(
@@ -51,7 +51,7 @@ async fn of_settlements_at_once_one_counts(stores: Stores) {
 async fn a_generation_is_settled_for_its_own_account_alone(stores: Stores) {
     stores.open_account().await;
     stores.claim(claim(1, 1), 0).await;
-    stores.dispatch(1, 7).await;
+    stores.dispatch_keyed(1, 1, 7).await;
     for ending in [answered(b"{}", 5), Ending::Released(Bucket::ProviderError)] {
         let settled = stores.settle_of("else", 1, ending).await;
         assert_eq!(settled, Settled::Before);
@@ -117,7 +117,7 @@ async fn the_unfinished_are_those_that_were_dispatched_and_not_settled(stores: S
         message: String::new(),
     };
     stores.settle(2, kept(failed, 0)).await;
-    let unfinished = stores.calls.unfinished().await.expect("the store answers");
+    let unfinished = stores.usage.unfinished().await.expect("the store answers");
     let handle = Handle(Bytes::from_static(b"\x00handle\xff"));
     let expected = [
         Unfinished {

@@ -46,7 +46,7 @@ async fn another_request_is_a_conflict(stores: Stores) {
     };
     assert_eq!(stores.claim(other(), 1).await, Claimed::Conflict);
     stores.open_account().await;
-    stores.dispatch(1, 0).await;
+    stores.dispatch_keyed(1, 1, 0).await;
     assert_eq!(stores.claim(other(), 1).await, Claimed::Conflict);
     stores.settle(1, answered(b"{}", 0)).await;
     assert_eq!(stores.claim(other(), 1).await, Claimed::Conflict);
@@ -64,7 +64,7 @@ async fn a_key_is_scoped_to_its_account(stores: Stores) {
 async fn a_dispatched_key_can_be_picked_up(stores: Stores) {
     stores.open_account().await;
     stores.claim(claim(1, 1), 0).await;
-    stores.dispatch(1, 5).await;
+    stores.dispatch_keyed(1, 1, 5).await;
     assert_eq!(stores.claim(claim(1, 2), 1).await, Claimed::PickUp(id(1)));
     stores.accepted(1, b"handle").await;
     assert_eq!(stores.claim(claim(1, 3), 1).await, Claimed::PickUp(id(1)));
@@ -106,7 +106,7 @@ async fn every_outcome_replays_as_it_was(stores: Stores) {
     for (n, outcome) in (1..).zip(outcomes) {
         let key = u8::try_from(n).expect("few");
         stores.claim(claim(key, n), 0).await;
-        stores.dispatch(n, 0).await;
+        stores.dispatch_keyed(key, n, 0).await;
         stores.settle(n, kept(outcome.clone(), 0)).await;
         for _ in 0..2 {
             let again = stores.claim(claim(key, 1000 + n), 1).await;
@@ -121,7 +121,7 @@ async fn a_released_key_runs_afresh(stores: Stores) {
     for n in [1, 2] {
         stores.claim(claim(1, n), 0).await;
         if n == 2 {
-            stores.dispatch(n, 0).await;
+            stores.dispatch_keyed(1, n, 0).await;
         }
         stores
             .settle(n, Ending::Released(Bucket::ServiceUnavailable))
@@ -145,7 +145,7 @@ async fn a_result_over_the_cap_is_not_replayable(stores: Stores) {
         let key = u8::try_from(n).expect("few");
         let outcome = Outcome::Answered(answer(vec![b' '; bytes].into()));
         stores.claim(claim(key, n), 0).await;
-        stores.dispatch(n, 0).await;
+        stores.dispatch_keyed(key, n, 0).await;
         stores.settle(n, kept(outcome.clone(), 0)).await;
         let expected = if n == 1 {
             Claimed::Replay(id(n), outcome)
@@ -163,7 +163,7 @@ async fn a_result_over_the_cap_is_not_replayable(stores: Stores) {
 async fn a_key_is_kept_24_hours_from_its_first_call(stores: Stores) {
     stores.open_account().await;
     stores.claim(claim(1, 1), 0).await;
-    stores.dispatch(1, 0).await;
+    stores.dispatch_keyed(1, 1, 0).await;
     stores.settle(1, answered(b"{}", 0)).await;
     // A retry that would expire later does not extend it.
     let retry = || KeyClaim {
@@ -174,7 +174,7 @@ async fn a_key_is_kept_24_hours_from_its_first_call(stores: Stores) {
     assert!(matches!(replayed, Claimed::Replay(..)), "{replayed:?}");
     assert_eq!(stores.claim(retry(), 24 * 3600).await, Claimed::Fresh);
     // The new claim is of a new generation.
-    stores.dispatch(2, 0).await;
+    stores.dispatch_keyed(1, 2, 0).await;
     let picked_up = stores.claim(claim(1, 3), 24 * 3600 + 1).await;
     assert_eq!(picked_up, Claimed::PickUp(id(2)));
 }
@@ -182,13 +182,13 @@ async fn a_key_is_kept_24_hours_from_its_first_call(stores: Stores) {
 async fn a_key_whose_generation_runs_does_not_expire(stores: Stores) {
     stores.open_account().await;
     stores.claim(claim(1, 1), 0).await;
-    stores.dispatch(1, 0).await;
+    stores.dispatch_keyed(1, 1, 0).await;
     let late = 30 * 3600;
     assert_eq!(
         stores.claim(claim(1, 2), late).await,
         Claimed::PickUp(id(1))
     );
-    let gone = stores.calls.expire(at(late), at(0), 100).await;
+    let gone = stores.retention.expire(at(late), at(0), 100).await;
     assert_eq!(gone.expect("the store answers"), 0);
     assert_eq!(
         stores.claim(claim(1, 2), late).await,

@@ -231,13 +231,13 @@ async fn what_is_over_is_forgotten_in_bounded_steps(stores: Stores) {
     for n in 1..=5_u128 {
         let key = u8::try_from(n).expect("few");
         stores.claim(claim(key, n), 0).await;
-        stores.dispatch(n, 0).await;
+        stores.dispatch_keyed(key, n, 0).await;
         stores.settle(n, answered(b"{\"result\":1}", 0)).await;
         stores.record(record(n, 0));
     }
     stores.claim(claim(9, 9), 0).await;
     let expire = async |now, keep_from, limit| {
-        let gone = stores.calls.expire(at(now), at(keep_from), limit).await;
+        let gone = stores.retention.expire(at(now), at(keep_from), limit).await;
         gone.expect("the store answers")
     };
     let day = 24 * 3600;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::{MemoryCalls, Row, Rows};
 use crate::{
     CallRecord, CallsError, Generation, GenerationId, GenerationUsage, ModelId, ModelTotal,
-    RequestId, Usage, UsageCursor, UsageQuery, UsageRow,
+    RequestId, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
 };
 
 #[async_trait]
@@ -70,6 +70,10 @@ impl Usage for MemoryCalls {
         });
         let all: Vec<_> = calls.chain(others).map(Ok).collect();
         stream::iter(all).boxed()
+    }
+
+    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
+        Ok(self.rows().unfinished())
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::catalog::tests::{Idle, model};
-use crate::{Bucket, Catalog, CursorKey, MemoryCalls};
+use crate::{Bucket, Catalog, CursorKey, MemoryCalls, OwnerId};
 
 #[async_trait]
 impl Timer for Idle {
@@ -43,6 +43,8 @@ fn router(models: usize) -> Router {
         deadline: Duration::from_secs(600),
         give_up_after: Duration::from_secs(3600),
         cursor_key: CursorKey::derived_from(b"secret"),
+        owner: OwnerId(uuid::Uuid::from_u128(1)),
+        lease: RouterConfig::LEASE,
     };
     let ids = (0..models).map(|n| format!("a/m{n:03}"));
     Router::new(ports, LiveCatalog::new(catalog(ids)), config)

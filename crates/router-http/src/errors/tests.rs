@@ -116,6 +116,10 @@ fn samples() -> Vec<ApiError> {
         RouterError::Stopping {
             retry_after: Some(second),
         },
+        RouterError::TakenOver { retry_after: None },
+        RouterError::TakenOver {
+            retry_after: Some(second),
+        },
         RouterError::Internal("a path".into()),
         RouterError::Unavailable("a path".into()),
         no_room(NoUnits::Key),

@@ -221,14 +221,10 @@ impl<'a> Ended<'a> {
         task_id: Option<&'a str>,
         now: Timestamp,
     ) -> Self {
-        let charge_cents = match ending {
-            Ending::Released(_) => 0,
-            Ending::Kept { charge_cents, .. } => *charge_cents,
-        };
         Self {
             id: id.0,
             account: account.as_str(),
-            charge_cents: cents(charge_cents),
+            charge_cents: cents(ending.charge_cents()),
             is_billed: false,
             outcome: OutcomeColumns::of(ending),
             replay,

@@ -131,7 +131,7 @@ struct Folding {
 }
 
 impl CallLog {
-    /// Opens the files. [`CallLog::take_up`] has to follow before anything is noted.
+    /// Opens the files. [`CallLog::recover`] has to follow before anything is noted.
     pub(crate) fn open(directory: &Path, health: Health, reserve: Reserve) -> io::Result<Self> {
         let state = State {
             frames: Frames::open(directory)?,
@@ -161,7 +161,7 @@ impl CallLog {
 
     /// Brings what the process before left into the rows: the first thing that is done with them. The files are written over once
     /// this is committed.
-    pub(crate) fn take_up(&self, rows: &Connection, directory: &Path) -> rusqlite::Result<()> {
+    pub(crate) fn recover(&self, rows: &Connection, directory: &Path) -> rusqlite::Result<()> {
         let contents = read_log(directory);
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
         let place = bring_in(rows, &contents)?;
@@ -234,6 +234,11 @@ impl CallLog {
             self.note_in(&mut state, event);
         }
         is_running
+    }
+
+    /// Whether a generation was dispatched through the log and has not ended.
+    pub(super) fn runs(&self, id: GenerationId) -> bool {
+        self.state().running.contains_key(&id)
     }
 
     /// Notes the end of a generation, if it runs: then, whether it ends now, which it does once. It is in the file when this

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use ::accounts::{AccountId, Cause, Fingerprint};
 use bytes::Bytes;
-use foldhash::{HashMap, HashSet};
+use foldhash::HashSet;
 use jiff::Timestamp;
 use router_core::{
-    Acceptance, Ending, Generation, GenerationId, Handle, KeyClaim, Settled, Unfinished,
+    Acceptance, Ending, Generation, GenerationId, Handle, KeyClaim, KeyDigest, KeyStage, KeyTells,
+    KnownKey, Settled, Unfinished,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -24,7 +25,10 @@ pub(super) enum Claim {
     Fresh {
         /// The generation of the key that expired before, if its result has a file of its own.
         expired: Option<GenerationId>,
+        /// The generation that the key was claimed for before and that was not dispatched in its time.
+        before: Option<GenerationId>,
     },
+    /// Whether it stands is told by the time of its claim.
     InFlight,
     Running(GenerationId),
     Settled(GenerationId, StoredOutcome),
@@ -47,7 +51,7 @@ pub(super) fn void_undispatched(rows: &Connection) -> rusqlite::Result<()> {
 /// The generations that run and have a key, and when it expires.
 pub(super) fn unfinished_with_keys(
     rows: &Connection,
-) -> rusqlite::Result<HashMap<GenerationId, Timestamp>> {
+) -> rusqlite::Result<Vec<(GenerationId, Timestamp)>> {
     let mut statement = rows.prepare(
         "SELECT g.id, k.expires_at FROM generations g JOIN call_keys k ON k.generation = g.id
          WHERE g.settled_at IS NULL",
@@ -59,11 +63,19 @@ pub(super) fn unfinished_with_keys(
     keyed.collect()
 }
 
-/// Takes a key if it is free, or tells what it stands for.
+/// The generations that run.
+pub(super) fn unfinished_ids(rows: &Connection) -> rusqlite::Result<Vec<GenerationId>> {
+    let mut statement = rows.prepare("SELECT id FROM generations WHERE settled_at IS NULL")?;
+    let found = statement.query_map([], |row| id(row, "id"))?;
+    found.collect()
+}
+
+/// Takes a key if it is free, or tells what it stands for; `claimed_until` tells how long a claim stands that was not dispatched.
 pub(super) fn claim(
     rows: &Connection,
     claim: &KeyClaim,
     now: Timestamp,
+    claimed_until: impl FnOnce(GenerationId) -> Timestamp,
 ) -> rusqlite::Result<Claim> {
     let known = rows
         .prepare_cached(
@@ -74,16 +86,28 @@ pub(super) fn claim(
         )?
         .query_row(params![claim.account.as_str(), claim.key.0], key)
         .optional()?;
-    let mut expired = None;
-    if let Some((fingerprint, expires_at, known)) = known {
-        if now < expires_at || matches!(known, Claim::Running(_)) {
-            let is_same = fingerprint == claim.fingerprint;
-            return Ok(if is_same { known } else { Claim::Conflict });
-        }
-        if let Claim::Settled(id, _) = known
-            && forget_replay(rows, id)?
-        {
-            expired = Some(id);
+    let (mut expired, mut before) = (None, None);
+    if let Some((fingerprint, expires_at, generation, known)) = known {
+        let stage = match known {
+            Claim::Running(_) => KeyStage::Running,
+            Claim::Settled(..) => KeyStage::Ended,
+            Claim::InFlight | Claim::Fresh { .. } | Claim::Conflict => KeyStage::Claimed {
+                until: claimed_until(generation),
+            },
+        };
+        let key = KnownKey {
+            fingerprint,
+            expires_at,
+            stage,
+        };
+        match key.tells(&claim.fingerprint, now) {
+            KeyTells::Same => return Ok(known),
+            KeyTells::Conflict => return Ok(Claim::Conflict),
+            KeyTells::Free => match known {
+                Claim::Settled(id, _) => expired = forget_replay(rows, id)?.then_some(id),
+                Claim::InFlight => before = Some(generation),
+                Claim::Running(_) | Claim::Fresh { .. } | Claim::Conflict => {}
+            },
         }
     }
     rows.prepare_cached(
@@ -97,10 +121,10 @@ pub(super) fn claim(
         Id(claim.generation.0),
         Micros(claim.expires_at),
     ])?;
-    Ok(Claim::Fresh { expired })
+    Ok(Claim::Fresh { expired, before })
 }
 
-fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, Claim)> {
+fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, GenerationId, Claim)> {
     let generation = id(row, "generation")?;
     let Micros(expires_at) = row.get("expires_at")?;
     let claim = if !row.get::<_, bool>("dispatched")? {
@@ -111,7 +135,8 @@ fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, Claim)> {
             None => Claim::Running(generation),
         }
     };
-    Ok((Fingerprint(row.get("fingerprint")?), expires_at, claim))
+    let fingerprint = Fingerprint(row.get("fingerprint")?);
+    Ok((fingerprint, expires_at, generation, claim))
 }
 
 /// Writes down that a generation is about to be dispatched, in one statement.
@@ -170,11 +195,18 @@ pub(super) fn insert<'i>(
     INSERT.all(rows, lives, values, inserted)
 }
 
-/// Writes down that the key of a generation is dispatched with it.
-pub(super) fn dispatch_key(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
-    rows.prepare_cached("UPDATE call_keys SET dispatched = 1 WHERE generation = ?1")?
-        .execute([Id(id.0)])?;
-    Ok(())
+/// Writes down that the key that was claimed for a generation is dispatched with it; false if the key is another one's.
+pub(super) fn dispatch_key(
+    rows: &Connection,
+    generation: &Generation,
+    KeyDigest(key): KeyDigest,
+) -> rusqlite::Result<bool> {
+    let changed = rows
+        .prepare_cached(
+            "UPDATE call_keys SET dispatched = 1 WHERE account = ?1 AND key = ?2 AND generation = ?3",
+        )?
+        .execute(params![generation.account.as_str(), key, Id(generation.id.0)])?;
+    Ok(changed > 0)
 }
 
 /// Writes down that the partner works on a generation.
@@ -231,24 +263,36 @@ pub(super) fn settle(
     (ended, kept): (&Ended<'_>, Kept),
     now: Timestamp,
 ) -> rusqlite::Result<Settled> {
-    let has_ended = end(rows, ended, kept)?;
-    let frees = if has_ended {
-        matches!(ending, Ending::Released(_))
-    } else {
-        !is_dispatched(rows, id)?
-    };
-    if frees {
-        rows.prepare_cached("DELETE FROM call_keys WHERE generation = ?1")?
-            .execute([Id(id.0)])?;
-    }
-    if !has_ended {
+    if !end(rows, ended, kept)? {
+        free_undispatched(rows, id, ending)?;
         return Ok(Settled::Before);
+    }
+    if ending.frees_key(true, true) {
+        free_key(rows, id)?;
     }
     if let Ending::Kept { charge_cents, .. } = ending {
         let cause = Cause::Generation(id.0);
         accounts::bill(rows, shelf, account, cause, *charge_cents, now)?;
     }
     Ok(Settled::Now)
+}
+
+/// Frees the key of a generation that an ending did not end, if it never was dispatched.
+pub(super) fn free_undispatched(
+    rows: &Connection,
+    id: GenerationId,
+    ending: &Ending,
+) -> rusqlite::Result<()> {
+    if ending.frees_key(is_dispatched(rows, id)?, false) {
+        free_key(rows, id)?;
+    }
+    Ok(())
+}
+
+fn free_key(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
+    rows.prepare_cached("DELETE FROM call_keys WHERE generation = ?1")?
+        .execute([Id(id.0)])?;
+    Ok(())
 }
 
 fn is_dispatched(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> {

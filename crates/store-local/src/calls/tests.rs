@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use ::accounts::{Account, AccountAdmin, AccountId, Accounts, Fingerprint};
 use jiff::SignedDuration;
 use router_core::contract::{self, Stores};
-use router_core::{Answer, Bucket, KeyDigest, ModelId, Outcome};
+use router_core::{Answer, Bucket, ModelId, Outcome, Usage};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -52,6 +52,7 @@ fn claim(n: u128) -> KeyClaim {
         fingerprint: Fingerprint([1; 32]),
         generation: id(n),
         expires_at: at(24 * 3600),
+        lasts: Duration::from_secs(30),
     }
 }
 
@@ -65,6 +66,21 @@ fn generation(n: u128) -> Generation {
         received_at: at(0),
         dispatched_at: at(0),
     }
+}
+
+/// The one owner of what a test dispatches, before a restart and after it.
+const OWNER: OwnerId = OwnerId(Uuid::from_u128(1));
+
+fn lease() -> Lease {
+    Lease {
+        owner: OWNER,
+        lasts: Duration::from_secs(30),
+    }
+}
+
+/// The key of [`claim`].
+fn key() -> Option<KeyDigest> {
+    Some(claim(0).key)
 }
 
 fn answered(body: &'static [u8]) -> Outcome {
@@ -90,11 +106,11 @@ async fn complete(store: &Store, n: u128, body: &'static [u8]) {
         .expect("the store answers");
     assert_eq!(claimed, Claimed::Fresh);
     calls
-        .dispatch(generation(n))
+        .dispatch(generation(n), key(), lease())
         .await
         .expect("the store answers");
     let settled = calls
-        .settle(id(n), &acme(), ending(body), None, at(1))
+        .settle((id(n), OWNER), &acme(), ending(body), None, at(1))
         .await;
     assert_eq!(settled.expect("the store answers"), Settled::Now);
 }
@@ -121,6 +137,7 @@ async fn calls_in_rows_keep_the_contract() {
         let accounts = Arc::new(store.accounts());
         Stores {
             calls: calls.clone(),
+            retention: calls.clone(),
             usage: calls,
             accounts: accounts.clone(),
             admin: accounts,
@@ -140,7 +157,7 @@ async fn what_a_key_answers_outlives_the_process_and_is_billed_once() {
     assert_eq!(again.expect("the store answers"), expected);
     let settled = store
         .calls()
-        .settle(id(1), &acme(), ending(b"{}"), None, at(61))
+        .settle((id(1), OWNER), &acme(), ending(b"{}"), None, at(61))
         .await;
     assert_eq!(settled.expect("the store answers"), Settled::Before);
     let credits = store.accounts().credits(&acme()).await;
@@ -167,7 +184,7 @@ async fn a_generation_that_is_taken_up_still_keeps_its_result_for_its_key() {
         .await
         .expect("the store answers");
     calls
-        .dispatch(generation(1))
+        .dispatch(generation(1), key(), lease())
         .await
         .expect("the store answers");
     drop((calls, store));
@@ -180,8 +197,11 @@ async fn a_generation_that_is_taken_up_still_keeps_its_result_for_its_key() {
     assert_eq!(running, Claimed::PickUp(id(1)));
     let unfinished = calls.unfinished().await.expect("the store answers");
     assert_eq!(unfinished.len(), 1);
+    // The process before is gone, so nothing keeps it from being taken over at once.
+    let taken = calls.take_over(lease(), 10, at(1)).await;
+    assert_eq!(taken.expect("the store answers"), unfinished);
     calls
-        .settle(id(1), &acme(), ending(b"{}"), None, at(2))
+        .settle((id(1), OWNER), &acme(), ending(b"{}"), None, at(2))
         .await
         .expect("the store answers");
     let again = calls
@@ -196,11 +216,11 @@ async fn only_results_with_a_key_have_a_file() {
     let (root, store) = fresh().await;
     let calls = store.calls();
     calls
-        .dispatch(generation(1))
+        .dispatch(generation(1), None, lease())
         .await
         .expect("the store answers");
     calls
-        .settle(id(1), &acme(), ending(b"{}"), None, at(1))
+        .settle((id(1), OWNER), &acme(), ending(b"{}"), None, at(1))
         .await
         .expect("the store answers");
     assert_eq!(files(root.path()), 0);
@@ -221,9 +241,12 @@ async fn small_results_share_a_file_until_the_last_of_their_keys_expired() {
         ..claim(2)
     };
     calls.claim(other.clone(), at(0)).await.expect("it is free");
-    calls.dispatch(generation(2)).await.expect("it is written");
+    calls
+        .dispatch(generation(2), Some(KeyDigest([2; 32])), lease())
+        .await
+        .expect("it is written");
     let account = acme();
-    let settled = calls.settle(id(2), &account, ending(b"[2]"), None, at(1));
+    let settled = calls.settle((id(2), OWNER), &account, ending(b"[2]"), None, at(1));
     settled.await.expect("it is written");
     assert_eq!(files(root.path()), 1);
     drop((calls, store));
@@ -269,12 +292,12 @@ async fn an_expired_key_takes_its_file_with_it() {
         .expect("the store answers");
     store
         .calls()
-        .dispatch(generation(2))
+        .dispatch(generation(2), key(), lease())
         .await
         .expect("the store answers");
     store
         .calls()
-        .settle(id(2), &acme(), ending(&LARGE), None, at(day))
+        .settle((id(2), OWNER), &acme(), ending(&LARGE), None, at(day))
         .await
         .expect("the store answers");
     assert_eq!(files(root.path()), 1);
@@ -362,7 +385,7 @@ async fn an_unknown_outcome_is_settled_without_a_bill() {
     let (_root, store) = fresh().await;
     let calls = store.calls();
     calls
-        .dispatch(generation(1))
+        .dispatch(generation(1), None, lease())
         .await
         .expect("the store answers");
     let unknown = Ending::Kept {
@@ -373,7 +396,7 @@ async fn an_unknown_outcome_is_settled_without_a_bill() {
         charge_cents: 0,
     };
     calls
-        .settle(id(1), &acme(), unknown, None, at(1))
+        .settle((id(1), OWNER), &acme(), unknown, None, at(1))
         .await
         .expect("the store answers");
     let entries = store.accounts().entries(&acme(), None, 10).await;

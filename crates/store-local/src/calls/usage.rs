@@ -10,14 +10,14 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use jiff::Timestamp;
 use router_core::{
-    CallRecord, CallsError, GenerationId, GenerationUsage, KeyDigest, ModelTotal, RequestId, Usage,
-    UsageCursor, UsageQuery, UsageRow,
+    CallRecord, CallsError, GenerationId, GenerationUsage, KeyDigest, ModelTotal, RequestId,
+    Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
 };
 use rusqlite::{Connection, Row, named_params};
 use uuid::Uuid;
 
 use super::columns::bucket;
-use super::{SqliteCalls, unavailable};
+use super::{SqliteCalls, rows, unavailable};
 use crate::OpenError;
 use crate::columns::{Id, Micros, parse};
 use crate::database::Readers;
@@ -107,6 +107,11 @@ impl Usage for SqliteCalls {
         };
         stream::once(exported).flatten().boxed()
     }
+
+    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
+        self.database.catch_up().await;
+        self.usage().unfinished().await
+    }
 }
 
 #[async_trait]
@@ -140,6 +145,10 @@ impl Usage for SqliteUsage {
             Ok(next.map(|row| (row, export)))
         })
         .boxed()
+    }
+
+    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
+        self.read(rows::unfinished).await
     }
 }
 

@@ -13,8 +13,9 @@ use tokio::sync::Semaphore;
 
 use super::harness::*;
 use crate::{
-    Bucket, CallRecord, Calls, CallsError, Claimed, Collected, Ending, Generation, GenerationId,
-    Handle, KeyClaim, MemoryCalls, RouterError, Settled, Submitted, Unfinished,
+    Bucket, CallRecord, Calls, CallsError, Claimed, Collected, Dispatched, Ending, Generation,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, MemoryCalls, OwnerId, RouterError, Settled,
+    Submitted, Unfinished, Usage,
 };
 
 fn deadline(result: Result<crate::Answer, RouterError>) -> Option<Duration> {
@@ -292,29 +293,34 @@ impl Calls for Reluctant {
         self.rows.claim(claim, now).await
     }
 
-    async fn dispatch(&self, generation: Generation) -> Result<(), CallsError> {
-        self.rows.dispatch(generation).await?;
+    async fn dispatch(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Result<Dispatched, CallsError> {
+        let dispatched = self.rows.dispatch(generation, key, lease).await?;
         let let_in = self.dispatches.acquire().await;
         let_in.expect("it is never closed").forget();
-        Ok(())
+        Ok(dispatched)
     }
 
     async fn accepted(
         &self,
-        generation: GenerationId,
+        of: (GenerationId, OwnerId),
         handle: &Handle,
         poll_after: Duration,
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CallsError> {
         self.rows
-            .accepted(generation, handle, poll_after, task_id, now)
+            .accepted(of, handle, poll_after, task_id, now)
             .await
     }
 
     async fn settle(
         &self,
-        generation: GenerationId,
+        of: (GenerationId, OwnerId),
         account: &AccountId,
         ending: Ending,
         task_id: Option<&str>,
@@ -324,26 +330,29 @@ impl Calls for Reluctant {
             self.refusals.fetch_sub(1, Ordering::Relaxed);
             return Err(CallsError::Busy);
         }
-        self.rows
-            .settle(generation, account, ending, task_id, now)
-            .await
+        self.rows.settle(of, account, ending, task_id, now).await
     }
 
     fn record(&self, call: CallRecord) {
         self.rows.record(call);
     }
 
-    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
-        self.rows.unfinished().await
+    async fn renew(
+        &self,
+        generations: &[GenerationId],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<GenerationId>, CallsError> {
+        self.rows.renew(generations, lease, now).await
     }
 
-    async fn expire(
+    async fn take_over(
         &self,
-        now: Timestamp,
-        keep_from: Timestamp,
+        lease: Lease,
         limit: usize,
-    ) -> Result<usize, CallsError> {
-        self.rows.expire(now, keep_from, limit).await
+        now: Timestamp,
+    ) -> Result<Vec<Unfinished>, CallsError> {
+        self.rows.take_over(lease, limit, now).await
     }
 }
 

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::{
     Answer, Answered, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection, Collected,
     CursorKey, Done, Execution, Failure, Handle, LiveCatalog, MemoryCalls, Model, ModelDefinition,
-    Polling, Price, Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts,
+    OwnerId, Polling, Price, Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts,
     Submission, Submitted, Threads, Timer, Usage, UsageQuery, UsageRow, Waiter,
 };
 
@@ -242,12 +242,30 @@ impl House {
         Self::with(calls.clone(), calls, accounts)
     }
 
-    /// The same with other rows in between.
+    /// Another router over the same rows, at the same time.
+    pub(super) fn beside(&self) -> Self {
+        let calls = self.calls.clone();
+        let clock = Arc::clone(&self.clock);
+        Self::at(clock, calls.clone(), calls, self.accounts.clone())
+    }
+
+    /// A router with other rows in between.
     pub(super) fn with(
         port: Arc<dyn Calls>,
         calls: Arc<MemoryCalls>,
         accounts: Arc<MemoryAccounts>,
     ) -> Self {
+        Self::at(Arc::default(), port, calls, accounts)
+    }
+
+    fn at(
+        clock: Arc<Clock>,
+        port: Arc<dyn Calls>,
+        calls: Arc<MemoryCalls>,
+        accounts: Arc<MemoryAccounts>,
+    ) -> Self {
+        static OWNERS: AtomicUsize = AtomicUsize::new(1);
+        let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
         let (ask, asked) = mpsc::channel(64);
         let puppet = Arc::new(Puppet {
             asked: ask,
@@ -266,7 +284,6 @@ impl House {
         });
         let model = Arc::new(model.expect("a valid schema"));
         let catalog = Catalog::new(vec![model]).expect("one id");
-        let clock = Arc::new(Clock::default());
         let aside = Arc::new(Aside::default());
         let ports = RouterPorts {
             calls: port,
@@ -279,6 +296,8 @@ impl House {
             // The model has its own.
             give_up_after: Duration::from_secs(60),
             cursor_key: CursorKey::derived_from(b"secret"),
+            owner: OwnerId(Uuid::from_u128(owner as u128)),
+            lease: RouterConfig::LEASE,
         };
         Self {
             router: Router::new(ports, LiveCatalog::new(catalog), config),
@@ -288,7 +307,7 @@ impl House {
             accounts,
             puppet,
             asked: AsyncMutex::new(asked),
-            next_request: AtomicUsize::new(1),
+            next_request: AtomicUsize::new(owner * 1_000),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::harness::*;
-use crate::{Bucket, Calls, Collected, Outcome, RouterError};
+use crate::{Bucket, Collected, Outcome, RouterConfig, RouterError, Usage};
 
 /// A router that was stopped: what it had running is dropped, the rows stay.
 async fn stopped(house: House, running: UnderWay) -> House {
@@ -21,7 +21,11 @@ async fn stopped(house: House, running: UnderWay) -> House {
     );
     let released = accounts::Accounts::release(&*house.accounts, &acme(), cause).await;
     released.expect("memory answers");
-    House::over(house.calls.clone(), house.accounts.clone())
+    let house = House::over(house.calls.clone(), house.accounts.clone());
+    // What it had is its own until then.
+    assert!(house.router.recover().await.expect("memory").is_empty());
+    house.clock.advance(RouterConfig::LEASE);
+    house
 }
 
 #[tokio::test]
@@ -37,7 +41,7 @@ async fn what_the_partner_accepted_is_picked_up_by_a_retry() {
         tokio::task::yield_now().await;
     }
     let house = Arc::new(stopped(house, first).await);
-    let executions = house.router.take_up().await.expect("memory answers");
+    let executions = house.router.recover().await.expect("memory answers");
     assert_eq!(executions.len(), 1);
     assert_eq!(house.balance().await, (1_000, 10), "it is held again");
     assert_eq!(house.router.load(&house.caller().await).committed_cents, 10);
@@ -82,7 +86,7 @@ async fn what_the_partner_may_have_got_ends_with_an_unknown_outcome() {
     assert!(
         house
             .router
-            .take_up()
+            .recover()
             .await
             .expect("memory answers")
             .is_empty()
@@ -114,7 +118,7 @@ async fn work_is_given_up_so_long_after_it_was_accepted_however_often_the_router
     let house = stopped(house, first).await;
     // Of its hour, ten minutes are left.
     house.clock.advance(Duration::from_secs(3_000));
-    let mut executions = house.router.take_up().await.expect("memory answers");
+    let mut executions = house.router.recover().await.expect("memory answers");
     let execution = tokio::spawn(executions.remove(0));
     let looks = async {
         house.clock.somebody_sleeps().await;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ::accounts::LedgerEntry;
 use futures_util::future::join_all;
-use router_core::{CallRecord, RequestId, Usage, UsageQuery};
+use router_core::{CallRecord, RequestId, UsageQuery};
 
 use super::*;
 use crate::directory::Directory;
@@ -27,13 +27,13 @@ fn record(n: u128) -> CallRecord {
 }
 
 async fn dispatch(calls: &SqliteCalls, n: u128) {
-    let dispatched = calls.dispatch(generation(n)).await;
-    dispatched.expect("the store answers");
+    let dispatched = calls.dispatch(generation(n), None, lease()).await;
+    assert_eq!(dispatched.expect("the store answers"), Dispatched::Begun);
 }
 
 async fn settle(calls: &SqliteCalls, n: u128) -> Settled {
     let account = acme();
-    let settled = calls.settle(id(n), &account, ending(b"{}"), None, at(1));
+    let settled = calls.settle((id(n), OWNER), &account, ending(b"{}"), None, at(1));
     settled.await.expect("the store answers")
 }
 
@@ -70,7 +70,7 @@ async fn after_a_crash_everything_that_was_answered_is_in_the_rows() {
     dispatch(&calls, 2).await;
     let handle = Handle(Bytes::from_static(b"task"));
     let second = Duration::from_secs(1);
-    let accepted = calls.accepted(id(2), &handle, second, Some("task"), at(1));
+    let accepted = calls.accepted((id(2), OWNER), &handle, second, Some("task"), at(1));
     accepted.await.expect("the store answers");
     dispatch(&calls, 3).await;
     assert_eq!(settle(&calls, 1).await, Settled::Now);
@@ -89,6 +89,8 @@ async fn after_a_crash_everything_that_was_answered_is_in_the_rows() {
         at: at(1),
     };
     assert_eq!(running, [(id(2), Some(accepted)), (id(3), None)]);
+    let taken = calls.take_over(lease(), 10, at(1)).await;
+    assert_eq!(taken.expect("the store answers"), unfinished);
     let credits = store.accounts().credits(&acme()).await;
     assert_eq!(credits.expect("the store answers").balance_cents, -5);
     assert_eq!(bills(&store).await.len(), 1);
@@ -182,7 +184,7 @@ async fn another_account_ends_nothing() {
     let calls = store.calls();
     dispatch(&calls, 1).await;
     let other = "other".parse().expect("a valid name");
-    let settled = calls.settle(id(1), &other, ending(b"{}"), None, at(1));
+    let settled = calls.settle((id(1), OWNER), &other, ending(b"{}"), None, at(1));
     assert_eq!(settled.await.expect("an answer"), Settled::Before);
     assert_eq!(settle(&calls, 1).await, Settled::Now);
 }
@@ -221,7 +223,7 @@ fn log_of(root: &Path, rows: &Connection) -> CallLog {
     let directory = Directory::take(root).expect("nobody has it");
     let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
     let log = CallLog::open(root, Health::default(), reserve).expect("a disk");
-    log.take_up(rows, root).expect("rows");
+    log.recover(rows, root).expect("rows");
     log
 }
 
@@ -230,7 +232,7 @@ fn begin(log: &CallLog, n: u128) {
     let begun = log.begin(
         id(n),
         &acme(),
-        &Event::Dispatched(Dispatched::of(&generation)),
+        &Event::Dispatched(event::Dispatched::of(&generation)),
     );
     begun.expect("there is room");
 }
@@ -473,7 +475,7 @@ fn so_much_waits_for_rows_that_cannot_be_written_and_no_more() {
     let refused = log.begin(
         id(2),
         &acme(),
-        &Event::Dispatched(Dispatched::of(&generation)),
+        &Event::Dispatched(event::Dispatched::of(&generation)),
     );
     assert!(matches!(refused, Err(DatabaseError::Busy)), "{refused:?}");
     assert_eq!(end(&log, 1), Some(Settled::Now), "an end finds room");
@@ -492,7 +494,7 @@ fn a_log_that_cannot_be_read_is_an_error_and_stays() {
     let directory = Directory::take(root.path()).expect("nobody has it");
     let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
     let log = CallLog::open(root.path(), Health::default(), reserve).expect("a disk");
-    let refused = log.take_up(&rows, root.path());
+    let refused = log.recover(&rows, root.path());
     refused.expect_err("it is no entry");
     assert_eq!(count(&rows, "call_log"), 1);
 }

@@ -1,10 +1,10 @@
 //! Random histories: rows answer whatever they are asked as the twin in memory does, also after a restart.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ::accounts::{Cause, MemoryAccounts};
 use proptest::prelude::*;
-use router_core::{CallRecord, MemoryCalls, RequestId, Usage, UsageQuery};
+use router_core::{CallRecord, MemoryCalls, RequestId, UsageQuery};
 
 use super::*;
 
@@ -21,6 +21,17 @@ enum Step {
         generation: u8,
         charge_cents: u64,
     },
+    /// Another owner takes over what has lapsed.
+    TakeOver {
+        most: usize,
+    },
+    /// An owner renews what it has of these.
+    Renew {
+        is_other: bool,
+        generations: [u8; 3],
+    },
+    /// The other owner ends a generation.
+    OtherKeeps(u8),
     Fail(u8),
     Release(u8),
     Record(u8),
@@ -46,6 +57,10 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(generation, charge_cents)| Step::Keep { generation, charge_cents }),
         2 => generation.clone().prop_map(Step::Fail),
         2 => generation.clone().prop_map(Step::Release),
+        3 => (0..3_usize).prop_map(|most| Step::TakeOver { most }),
+        3 => (any::<bool>(), prop::array::uniform3(generation.clone()))
+            .prop_map(|(is_other, generations)| Step::Renew { is_other, generations }),
+        3 => generation.clone().prop_map(Step::OtherKeeps),
         2 => generation.prop_map(Step::Record),
         2 => (0..60_i64).prop_map(|keep_hours| Step::Expire { keep_hours }),
         2 => (1..20_i64).prop_map(|hours| Step::Wait { hours }),
@@ -55,8 +70,26 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a step answers, in words.
-async fn take(calls: &dyn Calls, number: u8, step: &Step, hour: i64) -> String {
+/// The owner that takes over.
+const OTHER: OwnerId = OwnerId(Uuid::from_u128(2));
+
+/// Leases and claims last longer than most waits of a history.
+const LASTS: Duration = Duration::from_secs(10 * 3600);
+
+fn lease_of(owner: OwnerId) -> Lease {
+    Lease {
+        owner,
+        lasts: LASTS,
+    }
+}
+
+/// What a step answers, in words. `keys` has the keys of the steps that claimed one.
+async fn take(
+    calls: &(impl Calls + CallRetention),
+    keys: &HashMap<u8, u8>,
+    (number, step): (u8, &Step),
+    hour: i64,
+) -> String {
     let now = at(hour * 3600);
     let text = |answer: &dyn std::fmt::Debug| format!("{answer:?}");
     match *step {
@@ -67,6 +100,7 @@ async fn take(calls: &dyn Calls, number: u8, step: &Step, hour: i64) -> String {
                 fingerprint: Fingerprint([fingerprint; 32]),
                 generation: id(number.into()),
                 expires_at: now + SignedDuration::from_hours(24),
+                lasts: LASTS,
             };
             text(&calls.claim(claim, now).await.expect("an answer"))
         }
@@ -77,12 +111,20 @@ async fn take(calls: &dyn Calls, number: u8, step: &Step, hour: i64) -> String {
                 dispatched_at: now,
                 ..generation(n.into())
             };
-            text(&calls.dispatch(generation).await.expect("an answer"))
+            let key = keys.get(&n).map(|key| KeyDigest([*key; 32]));
+            let dispatched = calls.dispatch(generation, key, lease_of(OWNER)).await;
+            text(&dispatched.expect("an answer"))
         }
         Step::Accepted(n) => {
             let handle = Handle(Bytes::copy_from_slice(&[number]));
             let poll_after = Duration::from_millis(number.into());
-            let accepted = calls.accepted(id(n.into()), &handle, poll_after, Some("task"), now);
+            let accepted = calls.accepted(
+                (id(n.into()), OWNER),
+                &handle,
+                poll_after,
+                Some("task"),
+                now,
+            );
             text(&accepted.await.expect("an answer"))
         }
         Step::Keep {
@@ -97,7 +139,7 @@ async fn take(calls: &dyn Calls, number: u8, step: &Step, hour: i64) -> String {
                 charge_cents,
             };
             let settled = calls
-                .settle(id(generation.into()), &acme(), ending, None, now)
+                .settle((id(generation.into()), OWNER), &acme(), ending, None, now)
                 .await;
             text(&settled.expect("an answer"))
         }
@@ -110,14 +152,33 @@ async fn take(calls: &dyn Calls, number: u8, step: &Step, hour: i64) -> String {
                 charge_cents: 0,
             };
             let settled = calls
-                .settle(id(n.into()), &acme(), ending, Some("name"), now)
+                .settle((id(n.into()), OWNER), &acme(), ending, Some("name"), now)
                 .await;
             text(&settled.expect("an answer"))
         }
         Step::Release(n) => {
             let ending = Ending::Released(Bucket::ServiceUnavailable);
-            let settled = calls.settle(id(n.into()), &acme(), ending, None, now).await;
+            let of = (id(n.into()), OWNER);
+            let settled = calls.settle(of, &acme(), ending, None, now).await;
             text(&settled.expect("an answer"))
+        }
+        Step::OtherKeeps(n) => {
+            let (of, ending) = ((id(n.into()), OTHER), ending(b"the other"));
+            let settled = calls.settle(of, &acme(), ending, None, now).await;
+            text(&settled.expect("an answer"))
+        }
+        Step::TakeOver { most } => {
+            let taken = calls.take_over(lease_of(OTHER), most, now).await;
+            text(&taken.expect("an answer"))
+        }
+        Step::Renew {
+            is_other,
+            generations,
+        } => {
+            let owner = if is_other { OTHER } else { OWNER };
+            let ids = generations.map(|n| id(n.into()));
+            let lost = calls.renew(&ids, lease_of(owner), now).await;
+            text(&lost.expect("an answer"))
         }
         Step::Record(n) => {
             let record = CallRecord {
@@ -177,6 +238,7 @@ proptest! {
             // The claims that a restart makes void.
             let mut undispatched: Vec<u8> = Vec::new();
             let mut dispatched: HashSet<u8> = HashSet::default();
+            let mut keys: HashMap<u8, u8> = HashMap::new();
             for (number, step) in (0..).zip(&steps) {
                 match step {
                     Step::Wait { hours } => hour += hours,
@@ -184,8 +246,10 @@ proptest! {
                         if matches!(step, Step::Crash) {
                             // Records may be lost, but for those that a later commit took along.
                             let last = generation(1_000 + u128::from(number));
-                            store.calls().dispatch(last.clone()).await.expect("an answer");
-                            memory.dispatch(last).await.expect("an answer");
+                            let lease = lease_of(OWNER);
+                            let begun = store.calls().dispatch(last.clone(), None, lease).await;
+                            begun.expect("an answer");
+                            memory.dispatch(last, None, lease).await.expect("an answer");
                             let crashed = log::crash(root.path());
                             drop(store);
                             root = crashed;
@@ -195,11 +259,27 @@ proptest! {
                         store = open(root.path(), 0);
                         for n in undispatched.drain(..) {
                             let released = Ending::Released(Bucket::InternalError);
-                            let void = memory.settle(id(n.into()), &acme(), released, None, at(0)).await;
+                            let of = (id(n.into()), OWNER);
+                            let void = memory.settle(of, &acme(), released, None, at(0)).await;
                             void.expect("an answer");
                         }
+                        // Whoever owned something is gone, and a router of the new process takes it over.
+                        let all: Vec<_> = memory.unfinished().await.expect("an answer");
+                        let all: Vec<_> = all.iter().map(|one| one.generation.id).collect();
+                        for owner in [OWNER, OTHER] {
+                            let lasts = Duration::ZERO;
+                            let over = memory.renew(&all, Lease { owner, lasts }, at(0)).await;
+                            over.expect("an answer");
+                        }
+                        let now = at(hour * 3600);
+                        let rows = store.calls().take_over(lease_of(OWNER), 1_000, now).await;
+                        let twin = memory.take_over(lease_of(OWNER), 1_000, now).await;
+                        assert_eq!(rows.expect("an answer"), twin.expect("an answer"));
                     }
-                    Step::Claim { .. } => undispatched.push(number),
+                    Step::Claim { key, .. } => {
+                        undispatched.push(number);
+                        keys.insert(number, *key);
+                    }
                     // An id is dispatched once.
                     Step::Dispatch(n) if !dispatched.insert(*n) => continue,
                     Step::Dispatch(n) if *n < number => undispatched.retain(|claimed| claimed != n),
@@ -208,12 +288,15 @@ proptest! {
                     | Step::Keep { .. }
                     | Step::Fail(_)
                     | Step::Release(_)
+                    | Step::OtherKeeps(_)
+                    | Step::TakeOver { .. }
+                    | Step::Renew { .. }
                     | Step::Record(_)
                     | Step::Look
                     | Step::Expire { .. } => {}
                 }
-                let rows = take(&store.calls(), number, step, hour).await;
-                let twin = take(&memory, number, step, hour).await;
+                let rows = take(&store.calls(), &keys, (number, step), hour).await;
+                let twin = take(&memory, &keys, (number, step), hour).await;
                 assert_eq!(rows, twin, "step {number}: {step:?}");
                 if !matches!(step, Step::Look | Step::Reopen | Step::Crash) {
                     continue;

@@ -1,0 +1,28 @@
+//! Whose the generations are that run.
+//!
+//! In memory alone: one process at a time has the directory. What it finds at its start was its predecessor's, which the lock
+//! of the directory shows to be gone, so everything has lapsed then; and what it hands to its routers ends with it. So a lease
+//! costs no row, no entry of the log and no wait for the disk.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use router_core::{GenerationId, Ownerships};
+
+/// The owners of a data directory's generations. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Owned(Arc<Mutex<Ownerships>>);
+
+impl Owned {
+    /// What the process before left.
+    pub(super) fn orphans(generations: impl IntoIterator<Item = GenerationId>) -> Self {
+        let mut owned = Ownerships::default();
+        generations.into_iter().for_each(|id| owned.orphan(id));
+        Self(Arc::new(Mutex::new(owned)))
+    }
+
+    /// Looks at them and changes them. Held while the log writes an end, so that nobody takes over what ends.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Ownerships> {
+        // Every change is one insert or remove.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
