@@ -46,7 +46,7 @@ impl Caller {
             content_type: None,
             keys: &[key.as_bytes()],
         };
-        let opened = self.router.open(caller, head, self.clock.now())?;
+        let opened = self.router.open(caller, head, self.clock.now()).await?;
         if body.len() > self.body_bytes {
             let error = RouterError::TooLarge {
                 limit_bytes: self.body_bytes as u64,

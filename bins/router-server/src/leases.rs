@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use router_core::{CallsError, Router, RouterConfig, Timer};
+use router_core::{CallsError, RenewError, Router, RouterConfig, Timer};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -57,11 +57,11 @@ impl LeaseKeeper {
         }
     }
 
-    async fn once(&self) -> Result<(), CallsError> {
+    async fn once(&self) -> Result<(), RenewError> {
         self.router.renew().await?;
         if self.executions.is_closed() {
             return Ok(());
         }
-        self.recover().await
+        Ok(self.recover().await?)
     }
 }

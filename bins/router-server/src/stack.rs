@@ -116,6 +116,7 @@ impl RouterStack {
         let switched_off = switched_off.map(|off| off.model.id().to_string()).collect();
         let ports = RouterPorts {
             calls: Arc::clone(&installation.calls.calls),
+            quota: Arc::clone(&installation.calls.quota),
             accounts: Arc::clone(&installation.accounts),
             timer: Arc::clone(&timer),
             threads: Arc::new(TokioThreads(LargeWork::new())),

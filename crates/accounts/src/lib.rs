@@ -36,4 +36,4 @@ pub use roster::Roster;
 pub use scope::{InvalidScope, Scope, Scopes};
 pub use standing::Standing;
 pub use tier::{InvalidRateWindow, Limits, RateWindow, RouterLimits, Tier};
-pub use windows::{UsedUp, Windows};
+pub use windows::{UsedUp, WindowCount, WindowCounts, Windows};

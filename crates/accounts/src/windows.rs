@@ -1,7 +1,8 @@
-//! Quotas by time window: so many requests of an account in each span of time. Counted per process.
+//! Quotas by time window: so many requests of an account in each span of time.
 //!
 //! The windows of a span follow each other without a gap from the beginning of time, so the end of one is the same for
-//! everybody and every replica.
+//! everybody and every replica. [`WindowCounts`] decides for one account, and a store remembers; [`Windows`] remembers in
+//! memory, for one process.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,24 +15,30 @@ use crate::{AccountId, RateWindow};
 /// When this many accounts are counted, those whose windows are over are forgotten.
 const SWEEP_AT: usize = 1_024;
 
-/// The requests of every account in its current windows.
+/// The requests of every account in its current windows. Counted per process.
 #[derive(Debug, Default)]
 pub struct Windows(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    accounts: HashMap<AccountId, Vec<Count>>,
+    accounts: HashMap<AccountId, WindowCounts>,
     /// How many accounts there were after the last sweep.
     swept: usize,
 }
 
+/// The requests of one account in its current windows, one count for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WindowCounts(pub Vec<WindowCount>);
+
 /// The requests in one window.
-#[derive(Clone, Copy, Debug)]
-struct Count {
-    window: RateWindow,
-    /// Which of the windows of this span it is.
-    number: i64,
-    requests: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowCount {
+    /// The span and its quota.
+    pub window: RateWindow,
+    /// Which of the windows of this span it is, from the beginning of time.
+    pub number: i64,
+    /// How many requests were counted.
+    pub requests: u32,
 }
 
 /// A window is used up.
@@ -69,6 +76,29 @@ impl Windows {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counted.sweep(now);
         let counts = counted.accounts.entry(account.clone()).or_default();
+        counts.count(windows, now)
+    }
+
+    /// Takes back a request that was counted at `counted_at`, where its windows still last.
+    pub fn give_back(&self, account: &AccountId, windows: &[RateWindow], counted_at: Timestamp) {
+        if windows.is_empty() {
+            return;
+        }
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counts) = counted.accounts.get_mut(account) {
+            counts.give_back(windows, counted_at);
+        }
+    }
+}
+
+impl WindowCounts {
+    /// Counts a request in every window, if all of them have room for it; a refused one does not count. What is counted of
+    /// other windows is forgotten.
+    ///
+    /// # Errors
+    /// With the used-up window that ends last.
+    pub fn count(&mut self, windows: &[RateWindow], now: Timestamp) -> Result<(), UsedUp> {
+        let counts = &mut self.0;
         counts.retain(|count| windows.contains(&count.window));
         let mut used_up: Option<(Duration, RateWindow)> = None;
         for window in windows {
@@ -85,7 +115,7 @@ impl Windows {
                     }
                 }
                 Some(count) => (count.number, count.requests) = (number, 0),
-                None => counts.push(Count {
+                None => counts.push(WindowCount {
                     window: *window,
                     number,
                     requests: 0,
@@ -106,16 +136,20 @@ impl Windows {
     }
 
     /// Takes back a request that was counted at `counted_at`, where its windows still last.
-    pub fn give_back(&self, account: &AccountId, windows: &[RateWindow], counted_at: Timestamp) {
-        if windows.is_empty() {
-            return;
-        }
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for count in counted.accounts.get_mut(account).into_iter().flatten() {
+    pub fn give_back(&mut self, windows: &[RateWindow], counted_at: Timestamp) {
+        for count in &mut self.0 {
             if windows.contains(&count.window) && count.number == number(count.window, counted_at) {
                 count.requests = count.requests.saturating_sub(1);
             }
         }
+    }
+
+    /// Whether all that it counts is over.
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.0
+            .iter()
+            .all(|count| count.number < number(count.window, now))
     }
 }
 
@@ -125,11 +159,7 @@ impl Counted {
         if self.accounts.len() < SWEEP_AT.max(self.swept * 2) {
             return;
         }
-        self.accounts.retain(|_, counts| {
-            counts
-                .iter()
-                .any(|count| count.number >= number(count.window, now))
-        });
+        self.accounts.retain(|_, counts| !counts.is_over(now));
         self.swept = self.accounts.len();
     }
 }

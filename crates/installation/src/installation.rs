@@ -5,7 +5,7 @@ use std::sync::Arc;
 use accounts::{AccountAdmin, Accounts};
 use asset_store::{AssetRecords, BlobStore, FileNames, ReleasedBlobs, ScrubStates, SweepStates};
 #[cfg(feature = "router")]
-use router_core::{CallRetention, Calls, Usage};
+use router_core::{CallRetention, Calls, Quota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::UserFiles;
 #[cfg(feature = "workflow")]
@@ -70,6 +70,8 @@ pub struct JobRows {
 pub struct CallRows {
     /// Keys and generations.
     pub calls: Arc<dyn Calls>,
+    /// The limits of accounts.
+    pub quota: Arc<dyn Quota>,
     /// Forgets those past their time.
     pub retention: Arc<dyn CallRetention>,
     /// What was called and what it cost.

@@ -8,7 +8,7 @@ use asset_store::{LinkKeys, MemoryBlobs, MemoryRecords};
 use async_trait::async_trait;
 use jiff::Timestamp;
 #[cfg(feature = "router")]
-use router_core::{MemoryCalls, Usage};
+use router_core::{MemoryCalls, MemoryQuota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::{MemoryUserFiles, UserFilesBounds};
 #[cfg(feature = "workflow")]
@@ -67,6 +67,7 @@ impl MemoryStore {
             #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
+                quota: Arc::new(MemoryQuota::default()),
                 retention: calls.clone(),
                 usage: calls,
             },

@@ -24,6 +24,7 @@ use crate::{CallRecord, GenerationId, KeyDigest, Model, ModelId, RequestId, Rout
 use prepare::Order;
 use waiter::Attempt;
 
+pub use recovery::RenewError;
 pub use waiter::{Answered, Delivery, Waiter};
 
 /// What must be run to its end, whatever becomes of the connection.
@@ -61,7 +62,7 @@ impl Router {
     ///
     /// # Errors
     /// With the first check that fails; the call is on record then.
-    pub fn open(
+    pub async fn open(
         &self,
         caller: &Standing,
         head: CallHead<'_>,
@@ -80,7 +81,8 @@ impl Router {
             answered_at: now,
             delivered: true,
         });
-        let checked = self.0.enter(caller, Purpose::Run, now).and_then(|()| {
+        let entered = self.0.enter(caller, Purpose::Run, now).await;
+        let checked = entered.and_then(|()| {
             let segments = (head.provider, head.model);
             let model = self.0.find(caller, record.model.as_ref(), segments, now)?;
             if !head.content_type.is_none_or(is_json) {

@@ -3,6 +3,7 @@
 mod generations;
 mod keys;
 mod ownership;
+mod quota;
 mod usage;
 
 use std::pin::Pin;
@@ -19,6 +20,8 @@ use crate::{
     GenerationId, Handle, KeyClaim, KeyDigest, Lease, ModelId, Outcome, OwnerId, RequestId,
     Settled, Unfinished, Usage,
 };
+
+pub use quota::quota;
 
 /// A fresh store: its faces, and the accounts that it bills.
 #[derive(Clone)]

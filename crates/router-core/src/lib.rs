@@ -1,11 +1,10 @@
 //! The model router: models and their catalog, calls that pay once, and limits that hold.
 //!
 //! Decides everything about a call to a partner's model and does nothing itself: no clock, no socket, no row, no task.
-//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`Usage`], [`CallRetention`]); time and ids are arguments. What is forwarded is
+//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`Quota`], [`Usage`], [`CallRetention`]); time and ids are arguments. What is forwarded is
 //! never touched: bodies are the bytes that came. Wire formats live above. Start at [`Router`] for what a caller may ask, at
 //! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
 
-mod admission;
 mod answer;
 mod body;
 mod bucket;
@@ -23,6 +22,7 @@ mod memory;
 mod model;
 mod price;
 mod provider;
+mod quota;
 mod router;
 mod schema;
 mod threads;
@@ -31,10 +31,9 @@ mod usage;
 
 pub mod contract;
 
-pub use admission::{Admission, Load, Permit};
 pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use bucket::{Bucket, KeyAfter};
-pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, Waiter};
+pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, RenewError, Waiter};
 pub use calls::{
     Acceptance, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
     KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey, Settled, Unfinished,
@@ -53,6 +52,7 @@ pub use provider::{
     Collected, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, Submission, Submitted,
     Written,
 };
+pub use quota::{Admission, Load, MemoryQuota, Permit, Permits, Quota, QuotaError};
 pub use router::{ListQuery, ModelPage, Router, RouterConfig, RouterPorts};
 pub use schema::{SchemaDocument, SchemaError};
 pub use threads::Threads;

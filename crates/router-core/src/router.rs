@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Accounts, Scope, Standing, Windows};
+use accounts::{Accounts, Scope, Standing};
 use jiff::Timestamp;
 
-use crate::admission::{Admission, Load};
 use crate::call::running::Registry;
 use crate::catalog::is_visible;
 use crate::{
-    Calls, CursorKey, Lease, LiveCatalog, Model, ModelId, OwnerId, RouterError, Threads, Timer,
-    Withheld, limit,
+    Calls, CursorKey, Lease, LiveCatalog, Load, Model, ModelId, OwnerId, Quota, QuotaError,
+    RouterError, Threads, Timer, Withheld, limit,
 };
 
 /// The model router. Clones are the same one.
@@ -23,6 +22,8 @@ pub struct Router(pub(crate) Arc<Inner>);
 pub struct RouterPorts {
     /// The rows of keys and generations.
     pub calls: Arc<dyn Calls>,
+    /// What accounts may have in flight and ask for.
+    pub quota: Arc<dyn Quota>,
     /// Who pays.
     pub accounts: Arc<dyn Accounts>,
     /// Time for executions and their waiters.
@@ -56,9 +57,7 @@ pub(crate) struct Inner {
     pub(crate) ports: RouterPorts,
     pub(crate) config: RouterConfig,
     pub(crate) catalog: LiveCatalog,
-    pub(crate) admission: Admission,
     pub(crate) running: Registry,
-    windows: Windows,
 }
 
 /// The query of a list: the values of each parameter, in the order in which they were sent.
@@ -100,9 +99,7 @@ impl Router {
             ports,
             config,
             catalog,
-            admission: Admission::new(),
             running: Registry::default(),
-            windows: Windows::new(),
         }))
     }
 
@@ -112,10 +109,12 @@ impl Router {
         &self.0.catalog
     }
 
-    /// What an account has in flight.
-    #[must_use]
-    pub fn load(&self, caller: &Standing) -> Load {
-        self.0.admission.load(&caller.account)
+    /// What an account has in flight, over all routers of the installation.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn load(&self, caller: &Standing, now: Timestamp) -> Result<Load, QuotaError> {
+        self.0.ports.quota.load(&caller.account, now).await
     }
 
     /// Answers every caller that waits for a partner, because the router is about to stop: 503, and with a key when to retry.
@@ -131,13 +130,13 @@ impl Router {
     ///
     /// # Errors
     /// If the caller may not, or `limit` or `cursor` is not right.
-    pub fn list(
+    pub async fn list(
         &self,
         caller: &Standing,
         query: ListQuery<'_>,
         now: Timestamp,
     ) -> Result<ModelPage, RouterError> {
-        self.0.enter(caller, Purpose::View, now)?;
+        self.0.enter(caller, Purpose::View, now).await?;
         let limit = limit::parse(query.limit).map_err(RouterError::Malformed)?;
         let malformed = |reason: &dyn ToString| RouterError::Malformed(reason.to_string());
         let key = &self.0.config.cursor_key;
@@ -165,14 +164,14 @@ impl Router {
     ///
     /// # Errors
     /// If the caller may not view it, or the segments name none.
-    pub fn detail(
+    pub async fn detail(
         &self,
         caller: &Standing,
         provider: &str,
         model: &str,
         now: Timestamp,
     ) -> Result<Arc<Model>, RouterError> {
-        self.0.enter(caller, Purpose::View, now)?;
+        self.0.enter(caller, Purpose::View, now).await?;
         let id = ModelId::new(provider, model).ok();
         self.0.find(caller, id.as_ref(), (provider, model), now)
     }
@@ -194,14 +193,19 @@ impl Inner {
     }
 
     /// The checks that every request passes first, in their order: rate window, switch, scope.
-    pub(crate) fn enter(
+    pub(crate) async fn enter(
         &self,
         caller: &Standing,
         purpose: Purpose,
         now: Timestamp,
     ) -> Result<(), RouterError> {
         let windows = &caller.tier.router.windows;
-        self.windows.count(&caller.account, windows, now)?;
+        // Most accounts have none, and then there is nothing to ask.
+        if !windows.is_empty() {
+            let counted = self.ports.quota.count(&caller.account, windows, now);
+            let counted = counted.await;
+            counted.map_err(|error| RouterError::Unavailable(Box::new(error)))??;
+        }
         if !caller.router {
             return Err(RouterError::NotEnabled);
         }

@@ -285,21 +285,21 @@ impl RouterApi {
         let answer = match route.operation {
             Operation::List => {
                 let query = head.uri.query().unwrap_or_default();
-                catalog::list(service, &asked, query, now)
+                catalog::list(service, &asked, query, now).await
             }
             Operation::Detail => {
-                let answer = catalog::detail(service, &asked, &head, connection, now);
+                let answer = catalog::detail(service, &asked, &head, connection, now).await;
                 watched.found(answer.is_ok().then(|| asked.id()).flatten());
                 answer
             }
             Operation::Schema => {
-                let answer = catalog::schema(service, &asked, &head.headers, now);
+                let answer = catalog::schema(service, &asked, &head.headers, now).await;
                 watched.found(answer.is_ok().then(|| asked.id()).flatten());
                 answer
             }
             Operation::Run => {
                 let request = watched.request;
-                let running = call::open(service, &asked, &head, request, now);
+                let running = call::open(service, &asked, &head, request, now).await;
                 drop((asked, head));
                 let opened = running?;
                 watched.found(Some(opened.model()));

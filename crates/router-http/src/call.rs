@@ -39,7 +39,7 @@ pub(crate) struct Begun {
 ///
 /// # Errors
 /// With the first check that fails; the call is written down then.
-pub(crate) fn open<'a>(
+pub(crate) async fn open<'a>(
     service: &'a RouterService,
     asked: &Asked,
     head: &Parts,
@@ -63,7 +63,7 @@ pub(crate) fn open<'a>(
         content_type,
         keys: &keys,
     };
-    let call = service.router.open(&asked.caller, call, now)?;
+    let call = service.router.open(&asked.caller, call, now).await?;
     Ok(Opened {
         call: Some(call),
         account: asked.caller.account.clone(),

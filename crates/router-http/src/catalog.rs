@@ -16,7 +16,7 @@ use crate::{RouterService, reply};
 const LONGEST_URL: usize = 2048;
 
 /// `GET /v1/models`.
-pub(crate) fn list(
+pub(crate) async fn list(
     service: &RouterService,
     asked: &Asked,
     query: &str,
@@ -29,7 +29,7 @@ pub(crate) fn list(
         limit: &limit,
         cursor: &cursor,
     };
-    let page = service.router.list(&asked.caller, query, now)?;
+    let page = service.router.list(&asked.caller, query, now).await?;
     let list = List {
         data: page
             .models
@@ -44,26 +44,26 @@ pub(crate) fn list(
 }
 
 /// `GET /v1/models/{provider}/{model}`.
-pub(crate) fn detail(
+pub(crate) async fn detail(
     service: &RouterService,
     asked: &Asked,
     head: &Parts,
     connection: &ConnectionInfo,
     now: Timestamp,
 ) -> Result<Response<Body>, RouterError> {
-    let model = find(service, asked, now)?;
+    let model = find(service, asked, now).await?;
     let url = input_schema_url(service, &model, head, connection);
     Ok(reply::json(StatusCode::OK, &Detail::of(&model, url)))
 }
 
 /// `GET /v1/models/{provider}/{model}/openapi.json`.
-pub(crate) fn schema(
+pub(crate) async fn schema(
     service: &RouterService,
     asked: &Asked,
     headers: &HeaderMap,
     now: Timestamp,
 ) -> Result<Response<Body>, RouterError> {
-    let model = find(service, asked, now)?;
+    let model = find(service, asked, now).await?;
     let document = model.document();
     let value = HeaderValue::from_str(document.etag()).expect("a tag is a header value");
     let tag = ETag::parse(&value).expect("the router makes tags in quotes");
@@ -72,7 +72,7 @@ pub(crate) fn schema(
 }
 
 /// The model that a path names.
-pub(crate) fn find(
+pub(crate) async fn find(
     service: &RouterService,
     asked: &Asked,
     now: Timestamp,
@@ -80,6 +80,7 @@ pub(crate) fn find(
     service
         .router
         .detail(&asked.caller, &asked.provider, &asked.model, now)
+        .await
 }
 
 /// Where the schema of a model is served: only over https, and only where somebody wrote one.

@@ -108,6 +108,7 @@ impl Store {
             },
             calls: CallRows {
                 calls: calls.clone(),
+                quota: Arc::new(self.quota()),
                 retention: calls.clone(),
                 usage: calls,
             },

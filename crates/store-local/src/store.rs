@@ -6,6 +6,7 @@ use std::sync::Arc;
 use accounts::Tier;
 use asset_store::LinkKeys;
 use installation::ReserveOptions;
+use router_core::MemoryQuota;
 use v1_compat::UserFilesBounds;
 
 use crate::accounts::SqliteAccounts;
@@ -31,6 +32,7 @@ pub struct Store {
     jobs: SqliteJobs,
     accounts: SqliteAccounts,
     calls: SqliteCalls,
+    quota: MemoryQuota,
     health: Health,
     reserve: Reserve,
 }
@@ -165,6 +167,7 @@ impl Store {
             jobs,
             accounts,
             calls,
+            quota: MemoryQuota::new(),
             health,
             reserve,
         })
@@ -198,6 +201,13 @@ impl Store {
     #[must_use]
     pub fn calls(&self) -> SqliteCalls {
         self.calls.clone()
+    }
+
+    /// What accounts have in flight and asked for lately. In memory: one process has the directory, and after a start nothing is
+    /// in flight but what its routers recover.
+    #[must_use]
+    pub fn quota(&self) -> MemoryQuota {
+        self.quota.clone()
     }
 
     /// Settings and saved files, within these bounds for each account.

@@ -117,6 +117,7 @@ impl Process {
         let model = Arc::new(model.expect("an open schema"));
         let ports = RouterPorts {
             calls: Arc::new(store.calls()),
+            quota: Arc::new(store.quota()),
             accounts: Arc::new(store.accounts()),
             timer: Arc::new(Impatient),
             threads: Arc::new(Impatient),
@@ -162,6 +163,7 @@ impl Process {
             let caller = caller.expect("the account is there");
             let open = router
                 .open(&caller, head, now())
+                .await
                 .expect("its head is right");
             let (execution, waiter) = open.run(Bytes::from_static(b"{}"));
             let detach = |execution| {

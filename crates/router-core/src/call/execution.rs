@@ -17,11 +17,10 @@ use super::prepare::{Order, prepare};
 use super::running::{Registered, Reply};
 use super::verdict::Verdict;
 use super::waiter::Attempt;
-use crate::admission::Permit;
 use crate::router::Inner;
 use crate::{
-    Acceptance, CallsError, Collected, Done, Ending, Failure, Generation, GenerationId, Model, Ran,
-    RouterError, Settled, Submission, Submitted,
+    Acceptance, CallsError, Collected, Done, Ending, Failure, Generation, GenerationId, Model,
+    Permit, Ran, RouterError, Settled, Submission, Submitted,
 };
 
 /// Bounds of the polling interval: a provider that names none must not be asked without pause.
@@ -37,7 +36,6 @@ const WRITE_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration:
 pub(super) struct Dispatch {
     pub(super) generation: Generation,
     pub(super) model: Arc<Model>,
-    pub(super) permit: Permit,
     pub(super) registered: Registered,
 }
 
@@ -185,15 +183,14 @@ pub(super) async fn collect(
 pub(super) async fn finish(router: &Inner, dispatch: Dispatch, verdict: Option<Verdict>) {
     let Dispatch {
         generation,
-        permit,
         registered,
         ..
     } = dispatch;
     let (id, account) = (generation.id, &generation.account);
+    registered.running.settles();
     let result = match verdict {
         None => None,
         Some(verdict) => {
-            registered.running.settles();
             let ending = verdict.ending();
             let was_released = matches!(ending, Ending::Released(_));
             match settle(router, id, account, ending, verdict.task_id()).await {
@@ -209,7 +206,7 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, verdict: Option<V
         }
     };
     // The room is free before the caller hears of the end, so that its next call finds it.
-    drop(permit);
+    release_room(router, registered.running.permit()).await;
     let result = result.unwrap_or_else(|| {
         tracing::warn!(generation.id = %id, "another process owns a generation that ran here");
         let retry_after = Some(registered.running.retry_later());
@@ -261,6 +258,15 @@ async fn insist<'a, T>(
     write().await.inspect_err(|error| {
         tracing::error!(generation.id = %id, error = error as &dyn std::error::Error, "a call was not written down");
     })
+}
+
+/// Gives the room of a call back.
+pub(super) async fn release_room(router: &Inner, permit: Permit<'_>) {
+    let released = router.ports.quota.release(permit, router.config.owner);
+    if let Err(error) = released.await {
+        // It is free when its lease lapses.
+        tracing::warn!(generation.id = %permit.generation, error = &error as &dyn std::error::Error, "the room of a call was not given back");
+    }
 }
 
 pub(super) async fn release_hold(router: &Inner, account: &AccountId, id: GenerationId) {

@@ -13,14 +13,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::execution::{Dispatch, cause, release_hold, settle};
+use super::execution::{Dispatch, cause, release_hold, release_room, settle};
 use super::running::{Reply, Running};
 use super::verdict::told;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
     Bucket, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, KeyClaim, KeyDigest,
-    Model, ModelId, Outcome, RouterError, body,
+    Model, ModelId, Outcome, Permit, RouterError, body,
 };
 
 /// How long a key is kept from its first call on.
@@ -183,20 +183,22 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
     }
     // Credits are judged before the body.
     verdict?;
-    let account = order.caller.account.clone();
-    let limits = &order.caller.tier.router;
-    let permit = router.admission.admit(&account, hold_cents, limits)?;
-    still_wanted(attempt)?;
-    let registered = router.running.enter(order.generation);
+    let (now, lease) = (router.ports.timer.now(), router.lease());
     let generation = Generation {
         id: order.generation,
-        account,
+        account: order.caller.account.clone(),
         model: order.model.id().clone(),
         hold_cents,
         received_at: order.received_at,
-        dispatched_at: router.ports.timer.now(),
+        dispatched_at: now,
     };
-    let (calls, lease) = (&router.ports.calls, router.lease());
+    let registered = router.running.enter(&generation);
+    let (permit, limits) = (registered.running.permit(), &order.caller.tier.router);
+    let admission = router.ports.quota.admit(permit, limits, lease, now).await;
+    let admission = admission.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
+    admission.into_result()?;
+    still_wanted(attempt)?;
+    let calls = &router.ports.calls;
     let dispatched = calls.dispatch(generation.clone(), order.key, lease);
     match dispatched.await.map_err(unavailable)? {
         Dispatched::Begun => {}
@@ -213,7 +215,6 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
     Ok(Dispatch {
         generation,
         model: Arc::clone(&order.model),
-        permit,
         registered,
     })
 }
@@ -271,6 +272,12 @@ fn fingerprint(model: &ModelId, query: &str, body: &[u8]) -> Fingerprint {
 /// Gives back what a call took that ends before the partner was asked.
 async fn give_back(router: &Inner, order: &Order, error: &RouterError) {
     release_hold(router, &order.caller.account, order.generation).await;
+    let permit = Permit {
+        account: &order.caller.account,
+        generation: order.generation,
+        hold_cents: 0,
+    };
+    release_room(router, permit).await;
     // Without a key, only a call whose row was or may have been written has something to end.
     let has_row = matches!(
         error,

@@ -11,12 +11,26 @@ use futures_util::FutureExt;
 
 use super::Execution;
 use super::execution::{self, Dispatch};
+use super::running::Running;
 use super::verdict::Verdict;
 use crate::router::Inner;
-use crate::{Acceptance, CallsError, Generation, Lease, Router, Unfinished};
+use crate::{
+    Acceptance, CallsError, Generation, GenerationId, Lease, Permit, QuotaError, Router, Unfinished,
+};
 
 /// Most generations that are taken over at once.
 const BATCH: usize = 1_024;
+
+/// Leases were not renewed. They may be by the next try.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewError {
+    /// Those of generations, and of all that goes with them.
+    #[error(transparent)]
+    Calls(#[from] CallsError),
+    /// Those of permits.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+}
 
 impl Router {
     /// Takes over what was dispatched and has not ended, if its lease has lapsed: to be called before the first request, and
@@ -47,7 +61,7 @@ impl Router {
     ///
     /// # Errors
     /// If the rows cannot be written; then the leases lapse by themselves.
-    pub async fn hand_over(&self) -> Result<(), CallsError> {
+    pub async fn hand_over(&self) -> Result<(), RenewError> {
         let lease = Lease {
             lasts: Duration::ZERO,
             ..self.0.lease()
@@ -60,20 +74,38 @@ impl Router {
     ///
     /// # Errors
     /// If the rows cannot be written.
-    pub async fn renew(&self) -> Result<(), CallsError> {
+    pub async fn renew(&self) -> Result<(), RenewError> {
         self.0.renew(self.0.lease()).await
     }
 }
 
 impl Inner {
-    async fn renew(&self, lease: Lease) -> Result<(), CallsError> {
+    async fn renew(&self, lease: Lease) -> Result<(), RenewError> {
         let running = self.running.dispatched();
         if running.is_empty() {
             return Ok(());
         }
         let now = self.ports.timer.now();
-        for id in self.ports.calls.renew(&running, lease, now).await? {
-            self.running.lose(id);
+        let ids: Vec<GenerationId> = running.iter().map(|one| one.permit().generation).collect();
+        let lost = self.ports.calls.renew(&ids, lease, now).await?;
+        for id in &lost {
+            self.running.lose(*id);
+        }
+        let kept = running
+            .iter()
+            .filter(|one| !lost.contains(&one.permit().generation));
+        let kept: Vec<&Arc<Running>> = kept.collect();
+        let permits: Vec<Permit<'_>> = kept.iter().map(|one| one.permit()).collect();
+        for position in self.ports.quota.renew(&permits, lease, now).await? {
+            let running = kept[position];
+            if running.is_settling() {
+                continue;
+            }
+            self.resume_permit(running.permit()).await;
+            if running.is_settling() {
+                // It may have given its room back before it got it again.
+                execution::release_room(self, running.permit()).await;
+            }
         }
         Ok(())
     }
@@ -92,6 +124,8 @@ impl Inner {
             if let Err(error) = self.ports.accounts.reserve(account, cause, hold).await {
                 tracing::warn!(generation.id = %id, error = &error as &dyn std::error::Error, "no credits are held for a generation that is recovered");
             }
+            self.resume_permit(dispatch.registered.running.permit())
+                .await;
             return Some(resume(Arc::clone(self), dispatch, accepted));
         }
         tracing::warn!(generation.id = %id, "a generation ends with an unknown outcome");
@@ -101,22 +135,27 @@ impl Inner {
         None
     }
 
+    /// Takes room for a call that runs, whatever the limits are.
+    async fn resume_permit(&self, permit: Permit<'_>) {
+        let now = self.ports.timer.now();
+        let resumed = self.ports.quota.resume(permit, self.lease(), now);
+        if let Err(error) = resumed.await {
+            tracing::warn!(generation.id = %permit.generation, error = &error as &dyn std::error::Error, "a call runs that its account's limits do not count");
+        }
+    }
+
     /// What it takes to go on, if the partner accepted and the model is still there.
     fn resumable(&self, unfinished: &Unfinished) -> Option<(Dispatch, Acceptance)> {
         let accepted = unfinished.accepted.clone()?;
         let generation = unfinished.generation.clone();
         let model = Arc::clone(self.catalog.current().runnable(&generation.model)?);
-        let registered = self.running.enter(generation.id);
+        let registered = self.running.enter(&generation);
         registered.running.begin(None);
         let interval = execution::polling_interval(&model, &accepted);
         registered.running.accepted(interval);
-        let permit = self
-            .admission
-            .resume(&generation.account, generation.hold_cents);
         let dispatch = Dispatch {
             generation,
             model,
-            permit,
             registered,
         };
         Some((dispatch, accepted))

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use accounts::AccountId;
 use foldhash::HashMap;
 use tokio::sync::{Notify, oneshot};
 
-use crate::{Answer, GenerationId, RouterError, Written};
+use crate::{Answer, Generation, GenerationId, Permit, RouterError, Written};
 
 /// What a retry may wait before it asks again, where the partner has no polling interval.
 const SYNCHRONOUS_RETRY: Duration = Duration::from_secs(5);
@@ -22,8 +23,11 @@ pub(crate) struct Reply {
 }
 
 /// A generation that runs: at most one waiter gets its reply.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Running {
+    id: GenerationId,
+    account: AccountId,
+    hold_cents: u64,
     state: Mutex<State>,
     /// Told by the provider once the whole request is out.
     pub(crate) written: Written,
@@ -56,6 +60,26 @@ pub(crate) struct Registered {
 }
 
 impl Running {
+    fn of(generation: &Generation) -> Self {
+        Self {
+            id: generation.id,
+            account: generation.account.clone(),
+            hold_cents: generation.hold_cents,
+            state: Mutex::default(),
+            written: Written::default(),
+            lost: Notify::new(),
+        }
+    }
+
+    /// The room that it takes.
+    pub(crate) fn permit(&self) -> Permit<'_> {
+        Permit {
+            account: &self.account,
+            generation: self.id,
+            hold_cents: self.hold_cents,
+        }
+    }
+
     /// Gives the first place to the call that began it, if there is one: until then nobody else can wait for it.
     pub(crate) fn begin(&self, waiter: Option<oneshot::Sender<Reply>>) {
         let mut state = self.state();
@@ -102,9 +126,14 @@ impl Running {
         self.state().polling.or_else(synchronous)
     }
 
-    /// Its end is about to be written.
+    /// Its end is about to be written, and its room is given back after that.
     pub(crate) fn settles(&self) {
         self.state().is_settling = true;
+    }
+
+    /// Whether its end is being written, or its room was given back.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.state().is_settling
     }
 
     /// Another process owns it now: its execution stops, unless it is writing the end and hears of it there.
@@ -161,8 +190,9 @@ impl Running {
 
 impl Registry {
     /// Enters a generation that is about to run.
-    pub(crate) fn enter(&self, id: GenerationId) -> Registered {
-        let running = Arc::new(Running::default());
+    pub(crate) fn enter(&self, generation: &Generation) -> Registered {
+        let running = Arc::new(Running::of(generation));
+        let id = generation.id;
         self.entries().insert(id, Arc::clone(&running));
         Registered {
             registry: self.clone(),
@@ -183,10 +213,10 @@ impl Registry {
     }
 
     /// Those that were dispatched.
-    pub(crate) fn dispatched(&self) -> Vec<GenerationId> {
+    pub(crate) fn dispatched(&self) -> Vec<Arc<Running>> {
         let entries = self.entries();
-        let begun = entries.iter().filter(|(_, one)| one.state().begun);
-        begun.map(|(id, _)| *id).collect()
+        let begun = entries.values().filter(|one| one.state().begun);
+        begun.cloned().collect()
     }
 
     /// Another process owns this one now.

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use accounts::{Entitlements, MemoryAccounts, RateWindow, RouterLimits, Scopes, Standing, Tier};
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::catalog::tests::{Idle, model};
-use crate::{Bucket, Catalog, CursorKey, MemoryCalls, OwnerId};
+use crate::{Bucket, Catalog, CursorKey, MemoryCalls, MemoryQuota, OwnerId};
 
 #[async_trait]
 impl Timer for Idle {
@@ -30,11 +31,53 @@ fn catalog(ids: impl IntoIterator<Item = String>) -> Catalog {
     Catalog::new(ids.into_iter().map(|id| model(&id)).collect()).expect("different ids")
 }
 
+/// What a router answers over a store in memory, which is at once.
+trait AtOnce {
+    fn list_at_once(
+        &self,
+        caller: &Standing,
+        query: ListQuery<'_>,
+        now: Timestamp,
+    ) -> Result<ModelPage, RouterError>;
+
+    fn detail_at_once(
+        &self,
+        caller: &Standing,
+        provider: &str,
+        model: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Model>, RouterError>;
+}
+
+impl AtOnce for Router {
+    fn list_at_once(
+        &self,
+        caller: &Standing,
+        query: ListQuery<'_>,
+        now: Timestamp,
+    ) -> Result<ModelPage, RouterError> {
+        let listed = self.list(caller, query, now).now_or_never();
+        listed.expect("memory answers at once")
+    }
+
+    fn detail_at_once(
+        &self,
+        caller: &Standing,
+        provider: &str,
+        model: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Model>, RouterError> {
+        let found = self.detail(caller, provider, model, now).now_or_never();
+        found.expect("memory answers at once")
+    }
+}
+
 /// A router over `a/m000` and its like.
 fn router(models: usize) -> Router {
     let accounts = Arc::new(MemoryAccounts::new());
     let ports = RouterPorts {
         calls: Arc::new(MemoryCalls::new(accounts.clone())),
+        quota: Arc::new(MemoryQuota::new()),
         accounts,
         timer: Arc::new(Idle),
         threads: Arc::new(Idle),
@@ -75,7 +118,7 @@ fn at(hours: i64) -> Timestamp {
 }
 
 fn list(router: &Router, limit: &[&str], cursor: &[&str]) -> Result<ModelPage, RouterError> {
-    router.list(&anybody(), ListQuery { limit, cursor }, at(0))
+    router.list_at_once(&anybody(), ListQuery { limit, cursor }, at(0))
 }
 
 #[test]
@@ -135,7 +178,7 @@ fn a_bad_cursor_is_never_a_silent_first_page() {
         let refused = list(&router, &["1"], cursor).expect_err("no cursor");
         assert_eq!(refused.bucket(), Bucket::InvalidInput, "{cursor:?}");
     }
-    let late = router.list(
+    let late = router.list_at_once(
         &anybody(),
         ListQuery {
             limit: &[],
@@ -169,15 +212,15 @@ fn what_a_caller_may_not_view_is_neither_listed_nor_suggested() {
     let router = router(3);
     let narrow = entitled("a/m001");
     let page = router
-        .list(&narrow, ListQuery::default(), at(0))
+        .list_at_once(&narrow, ListQuery::default(), at(0))
         .expect("a page");
     assert_eq!(page.models.len(), 1);
     let refused = router
-        .detail(&narrow, "a", "m000", at(0))
+        .detail_at_once(&narrow, "a", "m000", at(0))
         .expect_err("not entitled");
     assert_eq!(refused.bucket(), Bucket::Forbidden);
     let unknown = router
-        .detail(&narrow, "a", "m0001", at(0))
+        .detail_at_once(&narrow, "a", "m0001", at(0))
         .expect_err("unknown");
     let RouterError::ModelNotFound { suggestions, .. } = unknown else {
         panic!("{unknown:?}");
@@ -199,7 +242,7 @@ fn segments_that_do_not_parse_are_model_not_found() {
         ("a", "\u{fffd}"),
     ] {
         let refused = router
-            .detail(&anybody(), provider, model, at(0))
+            .detail_at_once(&anybody(), provider, model, at(0))
             .expect_err("no id");
         assert_eq!(
             refused.bucket(),
@@ -222,10 +265,10 @@ fn reads_count_in_the_rate_windows_and_need_the_scope_but_no_subscription() {
         ..RouterLimits::standard()
     });
     router
-        .list(&limited, ListQuery::default(), at(0))
+        .list_at_once(&limited, ListQuery::default(), at(0))
         .expect("its first");
     let refused = router
-        .detail(&limited, "a", "m000", at(0))
+        .detail_at_once(&limited, "a", "m000", at(0))
         .expect_err("its second");
     assert_eq!(refused.bucket(), Bucket::RateLimited);
     let lapsed = Standing {
@@ -233,14 +276,14 @@ fn reads_count_in_the_rate_windows_and_need_the_scope_but_no_subscription() {
         ..anybody()
     };
     router
-        .detail(&lapsed, "a", "m000", at(0))
+        .detail_at_once(&lapsed, "a", "m000", at(0))
         .expect("looking is free");
     let without = Standing {
         scopes: Scopes::NONE,
         ..anybody()
     };
     let refused = router
-        .detail(&without, "a", "m000", at(0))
+        .detail_at_once(&without, "a", "m000", at(0))
         .expect_err("no scope");
     assert_eq!(refused.bucket(), Bucket::Forbidden);
     let disabled = Standing {
@@ -248,7 +291,7 @@ fn reads_count_in_the_rate_windows_and_need_the_scope_but_no_subscription() {
         ..anybody()
     };
     let refused = router
-        .detail(&disabled, "a", "m000", at(0))
+        .detail_at_once(&disabled, "a", "m000", at(0))
         .expect_err("switched off");
     assert_eq!(refused.bucket(), Bucket::NotEnabled);
 }
@@ -270,14 +313,16 @@ fn a_model_that_is_switched_off_is_not_listed_and_says_so_when_it_is_called() {
         .collect();
     assert_eq!(ids, ["a/m000", "a/m002"]);
     // At once: what a reload removes can be called for ten minutes, what is switched off cannot.
-    let told = router.detail(&anybody(), "a", "m001", at(0));
+    let told = router.detail_at_once(&anybody(), "a", "m001", at(0));
     assert!(matches!(told, Err(RouterError::SwitchedOff)), "{told:?}");
-    let told = router.detail(&entitled("b/*"), "a", "m001", at(0));
+    let told = router.detail_at_once(&entitled("b/*"), "a", "m001", at(0));
     assert!(matches!(told, Err(RouterError::Forbidden(_))), "{told:?}");
     assert!(router.catalog().current().runnable(&off).is_some());
     let all = (0..3).map(|n| format!("a/m{n:03}"));
     router.catalog().replace(catalog(all), at(0));
-    router.detail(&anybody(), "a", "m001", at(0)).expect("on");
+    router
+        .detail_at_once(&anybody(), "a", "m001", at(0))
+        .expect("on");
 }
 
 #[test]
@@ -287,7 +332,7 @@ fn what_a_partner_lacks_is_told_to_the_operator_alone() {
     let id: ModelId = "bfl/flux-2".parse().expect("an id");
     let offered = catalog(["a/m000".to_owned()]).withholding([(id, lacks)]);
     router.catalog().replace(offered, at(0));
-    let told = |caller: &Standing| match router.detail(caller, "bfl", "flux-2", at(0)) {
+    let told = |caller: &Standing| match router.detail_at_once(caller, "bfl", "flux-2", at(0)) {
         Err(RouterError::ModelNotFound { lacks, .. }) => lacks,
         other => panic!("{other:?}"),
     };

@@ -221,7 +221,7 @@ async fn a_key_has_1_to_255_printable_characters_and_comes_once() {
             content_type: None,
             keys,
         };
-        let opened = house.router.open(&caller, head, start());
+        let opened = house.router.open(&caller, head, start()).await;
         assert_eq!(opened.is_ok(), good, "{keys:?}");
     }
 }
@@ -273,10 +273,7 @@ async fn the_committed_spend_is_what_calls_in_flight_may_cost() {
         .send(Ok(Submitted::Done(done("{}"))))
         .expect("awaited");
     first.answer().await.expect("a result");
-    assert_eq!(
-        house.router.load(&house.caller().await),
-        crate::Load::default()
-    );
+    assert_eq!(house.load().await, crate::Load::default());
 }
 
 /// A body of 300 KB under a key: its waiter and its execution run.

@@ -19,9 +19,10 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Answered, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection, Collected,
-    CursorKey, Done, Execution, Failure, Handle, LiveCatalog, MemoryCalls, Model, ModelDefinition,
-    OwnerId, Polling, Price, Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts,
-    Submission, Submitted, Threads, Timer, Usage, UsageQuery, UsageRow, Waiter,
+    CursorKey, Done, Execution, Failure, Handle, LiveCatalog, Load, MemoryCalls, MemoryQuota,
+    Model, ModelDefinition, OwnerId, Polling, Price, Provider, RequestId, Router, RouterConfig,
+    RouterError, RouterPorts, Submission, Submitted, Threads, Timer, Usage, UsageQuery, UsageRow,
+    Waiter,
 };
 
 /// What the provider was asked, and where its answer goes.
@@ -157,6 +158,7 @@ pub(super) struct House {
     pub(super) aside: Arc<Aside>,
     pub(super) calls: Arc<MemoryCalls>,
     pub(super) accounts: Arc<MemoryAccounts>,
+    pub(super) quota: MemoryQuota,
     pub(super) puppet: Arc<Puppet>,
     asked: AsyncMutex<mpsc::Receiver<Asked>>,
     next_request: AtomicUsize,
@@ -246,7 +248,8 @@ impl House {
     pub(super) fn beside(&self) -> Self {
         let calls = self.calls.clone();
         let clock = Arc::clone(&self.clock);
-        Self::at(clock, calls.clone(), calls, self.accounts.clone())
+        let (accounts, quota) = (self.accounts.clone(), self.quota.clone());
+        Self::at(clock, calls.clone(), calls, accounts, quota)
     }
 
     /// A router with other rows in between.
@@ -255,7 +258,7 @@ impl House {
         calls: Arc<MemoryCalls>,
         accounts: Arc<MemoryAccounts>,
     ) -> Self {
-        Self::at(Arc::default(), port, calls, accounts)
+        Self::at(Arc::default(), port, calls, accounts, MemoryQuota::new())
     }
 
     fn at(
@@ -263,6 +266,7 @@ impl House {
         port: Arc<dyn Calls>,
         calls: Arc<MemoryCalls>,
         accounts: Arc<MemoryAccounts>,
+        quota: MemoryQuota,
     ) -> Self {
         static OWNERS: AtomicUsize = AtomicUsize::new(1);
         let owner = OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -287,6 +291,7 @@ impl House {
         let aside = Arc::new(Aside::default());
         let ports = RouterPorts {
             calls: port,
+            quota: Arc::new(quota.clone()),
             accounts: accounts.clone(),
             timer: clock.clone(),
             threads: aside.clone(),
@@ -305,6 +310,7 @@ impl House {
             aside,
             calls,
             accounts,
+            quota,
             puppet,
             asked: AsyncMutex::new(asked),
             next_request: AtomicUsize::new(owner * 1_000),
@@ -331,6 +337,12 @@ impl House {
     pub(super) async fn caller(&self) -> Standing {
         let caller = self.accounts.by_id(&acme()).await;
         caller.expect("memory answers").expect("it is there")
+    }
+
+    pub(super) async fn load(&self) -> Load {
+        let caller = self.caller().await;
+        let load = self.router.load(&caller, self.clock.now()).await;
+        load.expect("memory answers")
     }
 
     pub(super) async fn balance(&self) -> (i64, u64) {
@@ -360,7 +372,7 @@ impl House {
             content_type: call.content_type,
             keys: &keys,
         };
-        self.router.open(caller, head, self.clock.now())
+        self.router.open(caller, head, self.clock.now()).await
     }
 
     /// Starts a call.

@@ -44,7 +44,7 @@ async fn what_the_partner_accepted_is_picked_up_by_a_retry() {
     let executions = house.router.recover().await.expect("memory answers");
     assert_eq!(executions.len(), 1);
     assert_eq!(house.balance().await, (1_000, 10), "it is held again");
-    assert_eq!(house.router.load(&house.caller().await).committed_cents, 10);
+    assert_eq!(house.load().await.committed_cents, 10);
     let executions: Vec<_> = executions.into_iter().map(tokio::spawn).collect();
     let retry = house.begin(keyed("{}")).await;
     let id = house.calls.unfinished().await.expect("memory")[0]
@@ -71,10 +71,7 @@ async fn what_the_partner_accepted_is_picked_up_by_a_retry() {
         execution.await.expect("no panic");
     }
     assert_eq!((house.submits(), house.balance().await), (0, (990, 0)));
-    assert_eq!(
-        house.router.load(&house.caller().await),
-        crate::Load::default()
-    );
+    assert_eq!(house.load().await, crate::Load::default());
 }
 
 #[tokio::test]

@@ -1,0 +1,112 @@
+//! Quotas kept in memory: the twin of every store of them, and the store of an installation that one process has.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use accounts::{AccountId, RateWindow, RouterLimits, UsedUp, Windows};
+use async_trait::async_trait;
+use foldhash::HashMap;
+use jiff::Timestamp;
+
+use super::{Admission, Load, Permit, Permits, Quota, QuotaError};
+use crate::{Lease, OwnerId};
+
+/// Forgets everything with the process. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryQuota(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// One lock around each decision makes it atomic.
+    permits: Mutex<HashMap<AccountId, Permits>>,
+    windows: Windows,
+}
+
+impl MemoryQuota {
+    /// Nothing in flight and nothing counted.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn permits(&self) -> MutexGuard<'_, HashMap<AccountId, Permits>> {
+        // Nothing panics between the changes of one entry.
+        self.0
+            .permits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Quota for MemoryQuota {
+    async fn count(
+        &self,
+        account: &AccountId,
+        windows: &[RateWindow],
+        now: Timestamp,
+    ) -> Result<Result<(), UsedUp>, QuotaError> {
+        Ok(self.0.windows.count(account, windows, now))
+    }
+
+    async fn admit(
+        &self,
+        permit: Permit<'_>,
+        limits: &RouterLimits,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Admission, QuotaError> {
+        let mut permits = self.permits();
+        if let Some(known) = permits.get_mut(permit.account) {
+            return Ok(known.admit(permit, limits, lease, now));
+        }
+        let mut first = Permits::default();
+        let admission = first.admit(permit, limits, lease, now);
+        if admission == Admission::Admitted {
+            permits.insert(permit.account.clone(), first);
+        }
+        Ok(admission)
+    }
+
+    async fn resume(
+        &self,
+        permit: Permit<'_>,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<(), QuotaError> {
+        let mut permits = self.permits();
+        let of_account = permits.entry(permit.account.clone()).or_default();
+        of_account.resume(permit, lease, now);
+        Ok(())
+    }
+
+    async fn renew(
+        &self,
+        permits: &[Permit<'_>],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<usize>, QuotaError> {
+        let mut held = self.permits();
+        let lost = permits.iter().enumerate().filter(|(_, permit)| {
+            let of_account = held.get_mut(permit.account);
+            !of_account.is_some_and(|held| held.renew(permit.generation, lease, now))
+        });
+        Ok(lost.map(|(position, _)| position).collect())
+    }
+
+    async fn release(&self, permit: Permit<'_>, owner: OwnerId) -> Result<(), QuotaError> {
+        let mut permits = self.permits();
+        if let Some(of_account) = permits.get_mut(permit.account) {
+            of_account.release(permit.generation, owner);
+            if of_account.is_empty() {
+                permits.remove(permit.account);
+            }
+        }
+        Ok(())
+    }
+
+    async fn load(&self, account: &AccountId, now: Timestamp) -> Result<Load, QuotaError> {
+        let mut permits = self.permits();
+        let of_account = permits.get_mut(account);
+        Ok(of_account.map_or_else(Load::default, |held| held.load(now)))
+    }
+}

@@ -1,0 +1,206 @@
+//! The limits hold under any interleaving.
+
+use std::collections::BTreeMap;
+use std::sync::{Barrier, Mutex};
+use std::time::Duration;
+
+use accounts::Entitlements;
+use futures_util::FutureExt;
+use jiff::SignedDuration;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::contract;
+
+const A: OwnerId = OwnerId(Uuid::from_u128(1));
+const B: OwnerId = OwnerId(Uuid::from_u128(2));
+
+fn limits(calls: u32, cents: u64) -> RouterLimits {
+    RouterLimits {
+        concurrent_calls: calls,
+        committed_spend_cents: cents,
+        entitlements: Entitlements::All,
+        ..RouterLimits::standard()
+    }
+}
+
+fn lease(owner: OwnerId) -> Lease {
+    let lasts = Duration::from_secs(30);
+    Lease { owner, lasts }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds)
+}
+
+fn id(n: u128) -> GenerationId {
+    GenerationId(Uuid::from_u128(n))
+}
+
+/// What memory answers, which it does at once.
+fn now<T>(answer: impl Future<Output = Result<T, QuotaError>>) -> T {
+    let answer = answer.now_or_never().expect("memory answers at once");
+    answer.expect("memory answers")
+}
+
+#[tokio::test]
+async fn memory_keeps_the_contract() {
+    contract::quota(|| std::sync::Arc::new(MemoryQuota::new())).await;
+}
+
+#[test]
+fn nothing_is_left_of_an_account_without_calls() {
+    let quota = MemoryQuota::new();
+    let account = AccountId::local();
+    let permit = Permit {
+        account: &account,
+        generation: id(1),
+        hold_cents: 3,
+    };
+    let refused = now(quota.admit(permit, &limits(0, 9), lease(A), at(0)));
+    assert_ne!(refused, Admission::Admitted);
+    assert!(quota.permits().is_empty());
+    now(quota.admit(permit, &limits(1, 9), lease(A), at(0)));
+    assert_eq!(quota.permits().len(), 1);
+    now(quota.release(permit, A));
+    assert!(quota.permits().is_empty());
+}
+
+#[test]
+fn threads_together_never_hold_more_than_the_limits() {
+    let (quota, limits, account) = (MemoryQuota::new(), limits(7, 50), AccountId::local());
+    let permit = |generation, hold_cents| Permit {
+        account: &account,
+        generation: id(generation),
+        hold_cents,
+    };
+    let barrier = Barrier::new(8);
+    let held = Mutex::new(Vec::new());
+    let release_all = |held: &mut Vec<(u128, u64)>| {
+        for (generation, hold) in held.drain(..) {
+            now(quota.release(permit(generation, hold), A));
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let (quota, limits, barrier, held) = (&quota, &limits, &barrier, &held);
+            let (permit, account, release_all) = (&permit, &account, &release_all);
+            scope.spawn(move || {
+                barrier.wait();
+                for round in 0..500 {
+                    let (generation, hold) =
+                        (u128::from(thread * 1_000 + round), (thread + round) % 23);
+                    let asked = quota.admit(permit(generation, hold), limits, lease(A), at(0));
+                    if now(asked) == Admission::Admitted {
+                        let load = now(quota.load(account, at(0)));
+                        assert!(load.calls <= 7 && load.committed_cents <= 50, "{load:?}");
+                        // Some are given back by another thread, and later.
+                        let mut held = held.lock().expect("not poisoned");
+                        held.push((generation, hold));
+                        if held.len() > 4 {
+                            release_all(&mut held);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    release_all(&mut held.lock().expect("not poisoned"));
+    assert_eq!(now(quota.load(&account, at(0))), Load::default());
+}
+
+/// What may happen to the permits of an account, in any order.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Admit { generation: u8, hold: u64 },
+    Resume { generation: u8, hold: u64 },
+    Renew(u8),
+    Release(u8),
+    Wait(i64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let generation = 0..10_u8;
+    prop_oneof![
+        4 => (generation.clone(), 0..20_u64).prop_map(|(generation, hold)| Step::Admit { generation, hold }),
+        1 => (generation.clone(), 0..20_u64).prop_map(|(generation, hold)| Step::Resume { generation, hold }),
+        2 => generation.clone().prop_map(Step::Renew),
+        2 => generation.prop_map(Step::Release),
+        2 => (1..20_i64).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    /// Beside the simplest model: what lapsed is never there.
+    #[test]
+    fn permits_are_those_that_were_given_and_have_not_lapsed(
+        cap in 0_u64..60,
+        count in 0_u32..6,
+        steps in prop::collection::vec((any::<bool>(), step()), 1..80),
+    ) {
+        let (mut permits, limits, account) = (Permits::default(), limits(count, cap), AccountId::local());
+        let mut model: BTreeMap<u8, (OwnerId, u64, i64)> = BTreeMap::new();
+        let mut seconds = 0;
+        for (is_a, step) in steps {
+            let owner = if is_a { A } else { B };
+            model.retain(|_, (_, _, until)| *until > seconds);
+            let (calls, cents) = (model.len(), model.values().map(|(_, hold, _)| hold).sum::<u64>());
+            let permit = |generation: u8, hold_cents| Permit {
+                account: &account,
+                generation: id(generation.into()),
+                hold_cents,
+            };
+            let until = seconds + 30;
+            match step {
+                Step::Wait(by) => seconds += by,
+                Step::Admit { generation, hold } => {
+                    let fits = calls < count as usize && cents + hold <= cap;
+                    let admission = permits.admit(permit(generation, hold), &limits, lease(owner), at(seconds));
+                    match model.get_mut(&generation) {
+                        Some(known) => {
+                            prop_assert_eq!(admission, Admission::Admitted);
+                            (known.0, known.2) = (owner, until);
+                        }
+                        None => {
+                            prop_assert_eq!(admission == Admission::Admitted, fits);
+                            if fits {
+                                model.insert(generation, (owner, hold, until));
+                            }
+                        }
+                    }
+                }
+                Step::Resume { generation, hold } => {
+                    permits.resume(permit(generation, hold), lease(owner), at(seconds));
+                    let known = model.entry(generation).or_insert((owner, hold, until));
+                    (known.0, known.2) = (owner, until);
+                }
+                Step::Renew(generation) => {
+                    let known = model.get_mut(&generation).filter(|known| known.0 == owner);
+                    let had = permits.renew(id(generation.into()), lease(owner), at(seconds));
+                    prop_assert_eq!(had, known.is_some());
+                    if let Some(known) = known {
+                        known.2 = until;
+                    }
+                }
+                Step::Release(generation) => {
+                    permits.release(id(generation.into()), owner);
+                    if model.get(&generation).is_some_and(|known| known.0 == owner) {
+                        model.remove(&generation);
+                    }
+                }
+            }
+            model.retain(|_, (_, _, until)| *until > seconds);
+            let expected = Load {
+                calls: u32::try_from(model.len()).expect("few"),
+                committed_cents: model.values().map(|(_, hold, _)| hold).sum(),
+            };
+            // Not each time, since a look drops what lapsed.
+            if seconds % 3 == 0 {
+                prop_assert_eq!(permits.load(at(seconds)), expected);
+            }
+        }
+    }
+}
