@@ -7,7 +7,7 @@ mod waiting;
 
 use std::path::{Path, PathBuf};
 
-use accounts::{AccountAdmin, AccountChange, Accounts, Cause, Scope, Scopes};
+use accounts::{AccountAdmin, AccountChange, Cause, CreditLedger, Scope, Scopes};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use it::partners::{Partner, Partners, Step};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use accounts::Accounts;
+use accounts::CreditLedger;
 use it::partners::{Fault, Outcome, Partner, Plan, Step};
 use router_core::Usage;
 use store_local::Store;
@@ -87,7 +87,11 @@ async fn killed_at_any_moment_what_was_answered_without_a_key_is_billed_once() {
         let acme = "acme".parse().unwrap();
         let bills = store.accounts().entries(&acme, None, 100).await.unwrap();
         assert_eq!(bills.len(), 7 * killed);
-        let credits = store.accounts().credits(&acme).await.unwrap();
+        let credits = store
+            .accounts()
+            .credits(&acme, jiff::Timestamp::now())
+            .await
+            .unwrap();
         let sum: i64 = bills.iter().map(|bill| bill.amount_cents).sum();
         assert_eq!(credits.balance_cents, sum);
         assert_eq!(store.calls().unfinished().await.unwrap(), []);

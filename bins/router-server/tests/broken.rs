@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountAdmin, AccountChange, AccountId, Accounts};
+use accounts::{AccountAdmin, AccountChange, AccountId, CreditLedger};
 use async_trait::async_trait;
 use bytes::Bytes;
 use clap::Command;
@@ -308,7 +308,11 @@ async fn a_panic_after_that_consumes_the_key_and_is_not_billed() {
             let fine = house.call("nowhere", None).await;
             assert!(fine.text.starts_with("HTTP/1.1 200 OK\n"), "{}", fine.text);
         }
-        let credits = house.store.accounts().credits(&AccountId::local()).await;
+        let credits = house
+            .store
+            .accounts()
+            .credits(&AccountId::local(), Timestamp::now())
+            .await;
         let credits = credits.expect("the store answers");
         assert_eq!(
             (credits.balance_cents, credits.held_cents),

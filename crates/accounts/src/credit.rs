@@ -1,12 +1,14 @@
 //! Credits: what an account has, what is set aside of it, and the entries that say why.
 //!
 //! The ledger is append-only and each entry has a cause of its own, so a cause is billed once however often it is told.
-//! Holds are no entries: they keep calls in flight from spending the same credits twice, and end with them.
+//! Holds are no entries: they keep calls in flight from spending the same credits twice, and end with them, or when the process
+//! that made them does not renew them.
 
 use std::fmt;
+use std::time::Duration;
 
 use foldhash::HashMap;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::AccountId;
@@ -59,8 +61,25 @@ pub enum Reservation {
 /// The credits of one account as a machine: it decides, a store remembers.
 #[derive(Clone, Debug, Default)]
 pub struct Purse {
+    /// Holds that lapsed and were not noticed yet included.
     credits: Credits,
-    holds: HashMap<Cause, u32>,
+    holds: HashMap<Cause, Held>,
+    /// None of the holds lapses before; `None` if there are none.
+    first_lapse: Option<Timestamp>,
+}
+
+/// What is set aside for a cause.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    cents: u32,
+    until: Timestamp,
+}
+
+/// When something lapses that lasts so long from now on.
+#[must_use]
+pub fn lapses_at(now: Timestamp, lasts: Duration) -> Timestamp {
+    let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
+    now.checked_add(lasts).unwrap_or(Timestamp::MAX)
 }
 
 impl Credits {
@@ -83,34 +102,87 @@ impl Purse {
         Self {
             credits,
             holds: HashMap::default(),
+            first_lapse: None,
         }
     }
 
-    /// What it holds.
+    /// What it holds now.
     #[must_use]
-    pub fn credits(&self) -> Credits {
+    pub fn credits(&self, now: Timestamp) -> Credits {
+        let mut credits = self.credits;
+        if self.may_have_lapsed(now) {
+            let lapsed = self.holds.values().filter(|held| held.until <= now);
+            credits.held_cents -= lapsed.map(|held| u64::from(held.cents)).sum::<u64>();
+        }
+        credits
+    }
+
+    /// What it held when a hold was last made or ended: what lapsed since then is still in it.
+    #[must_use]
+    pub fn last_credits(&self) -> Credits {
         self.credits
     }
 
-    /// Sets credits aside for a cause; for one that has some set aside already, nothing changes. Where `billed`, no more is
-    /// set aside than there is.
-    pub fn reserve(&mut self, cause: Cause, hold_cents: u32, billed: bool) -> Reservation {
-        if self.holds.contains_key(&cause) {
+    /// Sets credits aside for a cause until then; for one that has some set aside already, their amount stays. Where `billed`, no
+    /// more is set aside than there is.
+    pub fn reserve(
+        &mut self,
+        cause: Cause,
+        hold_cents: u32,
+        billed: bool,
+        (now, until): (Timestamp, Timestamp),
+    ) -> Reservation {
+        if self.renew(cause, (now, until)) {
             return Reservation::Held;
         }
-        let available_cents = self.credits.available_cents();
-        if billed && i64::from(hold_cents) > available_cents {
-            return Reservation::Insufficient { available_cents };
+        let wanted = i64::from(hold_cents);
+        if billed && wanted > self.credits.available_cents() {
+            self.drop_lapsed(now);
+            let available_cents = self.credits.available_cents();
+            if wanted > available_cents {
+                return Reservation::Insufficient { available_cents };
+            }
         }
-        self.holds.insert(cause, hold_cents);
+        // One of this cause that lapsed and was not noticed.
+        self.release(cause);
+        let cents = hold_cents;
+        self.holds.insert(cause, Held { cents, until });
         self.credits.held_cents += u64::from(hold_cents);
+        self.first_lapse = Some(self.first_lapse.map_or(until, |first| first.min(until)));
         Reservation::Held
+    }
+
+    /// Keeps what is set aside for a cause until then; whether anything is.
+    pub fn renew(&mut self, cause: Cause, (now, until): (Timestamp, Timestamp)) -> bool {
+        match self.holds.get_mut(&cause).filter(|held| held.until > now) {
+            Some(held) => {
+                held.until = until;
+                self.first_lapse = self.first_lapse.map(|first| first.min(until));
+                true
+            }
+            None => false,
+        }
     }
 
     /// Gives back what was set aside for a cause, if anything was.
     pub fn release(&mut self, cause: Cause) {
-        if let Some(hold_cents) = self.holds.remove(&cause) {
-            self.credits.held_cents -= u64::from(hold_cents);
+        if let Some(held) = self.holds.remove(&cause) {
+            self.credits.held_cents -= u64::from(held.cents);
+        }
+    }
+
+    fn may_have_lapsed(&self, now: Timestamp) -> bool {
+        self.first_lapse.is_some_and(|first| first <= now)
+    }
+
+    /// Gives back what lapsed.
+    fn drop_lapsed(&mut self, now: Timestamp) {
+        // Renewed ones lapse later than this tells. So holds are looked through once for each lease and not for each call.
+        if self.may_have_lapsed(now) {
+            self.holds.retain(|_, held| held.until > now);
+            let held = self.holds.values();
+            self.credits.held_cents = held.map(|held| u64::from(held.cents)).sum();
+            self.first_lapse = self.holds.values().map(|held| held.until).min();
         }
     }
 

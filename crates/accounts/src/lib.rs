@@ -2,7 +2,7 @@
 //!
 //! The lowest room of the house: it knows of no job, asset or model. Family A says *workspace* on its wire for what is an
 //! account everywhere in the code. Start at [`Standing`], which is what a verified credential turns into, then at
-//! [`Accounts`], which answers it.
+//! [`Accounts`], which answers it, and [`CreditLedger`], which is billed.
 
 mod account;
 mod api_key;
@@ -23,14 +23,15 @@ pub mod contract;
 
 pub use account::{Account, AccountChange, AccountState, DisplayName, InvalidDisplayName};
 pub use api_key::{ApiKey, InvalidKeyId, KeyId, MintedKey};
-pub use credit::{Cause, Credits, LedgerEntry, Purse, Reservation};
+pub use credit::{Cause, Credits, LedgerEntry, Purse, Reservation, lapses_at};
 pub use entitlement::{Entitlements, InvalidEntitlements, ModelPattern};
 pub use id::{AccountId, InvalidAccountId};
 pub use idempotency::{Fingerprint, IdempotencyKey, InvalidIdempotencyKey};
 pub use key::KeyHash;
 pub use memory::MemoryAccounts;
 pub use port::{
-    AccountAdmin, AccountQuery, AccountView, Accounts, AccountsError, AdminError, ensure_local,
+    AccountAdmin, AccountQuery, AccountView, Accounts, AccountsError, AdminError, CreditLedger,
+    ensure_local,
 };
 pub use roster::Roster;
 pub use scope::{InvalidScope, Scope, Scopes};

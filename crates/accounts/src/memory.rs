@@ -1,14 +1,15 @@
 //! Accounts kept in memory: the twin of every account store.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
     Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
-    AccountsError, AdminError, ApiKey, Cause, Credits, KeyHash, KeyId, LedgerEntry, Limits,
-    MintedKey, Reservation, Roster, Standing, Tier,
+    AccountsError, AdminError, ApiKey, Cause, CreditLedger, Credits, KeyHash, KeyId, LedgerEntry,
+    Limits, MintedKey, Reservation, Roster, Standing, Tier,
 };
 
 /// An account store that forgets everything with the process.
@@ -146,11 +147,12 @@ impl Accounts for MemoryAccounts {
     async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError> {
         Ok(self.rows().roster.standing(id))
     }
+}
 
-    async fn credits(&self, account: &AccountId) -> Result<Credits, AccountsError> {
-        let rows = self.rows();
-        let purse = rows.roster.purse_of(account);
-        Ok(purse.map_or(Credits::default(), |purse| purse.credits()))
+#[async_trait]
+impl CreditLedger for MemoryAccounts {
+    async fn credits(&self, account: &AccountId, now: Timestamp) -> Result<Credits, AccountsError> {
+        Ok(self.rows().roster.credits(account, now))
     }
 
     async fn reserve(
@@ -158,8 +160,20 @@ impl Accounts for MemoryAccounts {
         account: &AccountId,
         cause: Cause,
         hold_cents: u32,
+        lasts: Duration,
+        now: Timestamp,
     ) -> Result<Reservation, AccountsError> {
-        Ok(self.rows().roster.reserve(account, cause, hold_cents))
+        let roster = &mut self.rows().roster;
+        Ok(roster.reserve(account, cause, hold_cents, lasts, now))
+    }
+
+    async fn renew(
+        &self,
+        holds: &[(&AccountId, Cause)],
+        lasts: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<usize>, AccountsError> {
+        Ok(self.rows().roster.renew(holds, lasts, now))
     }
 
     async fn settle(
@@ -262,8 +276,7 @@ impl AccountAdmin for MemoryAccounts {
         let rows = &mut *self.rows();
         let entry = rows.post(account, cause, i64::from(amount_cents), now);
         entry.ok_or(AdminError::NoAccount)?;
-        let purse = rows.roster.purse_of(account);
-        Ok(purse.map_or(Credits::default(), |purse| purse.credits()))
+        Ok(rows.roster.credits(account, now))
     }
 }
 

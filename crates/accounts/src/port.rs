@@ -1,5 +1,7 @@
 //! The ports of an account store: the one that requests ask, and the one that operators change it through.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -13,40 +15,39 @@ use crate::{
 #[error("the account store is unavailable")]
 pub struct AccountsError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
-/// Looks up accounts, and keeps their credits.
+/// Keeps the credits of accounts: what was granted and billed, and what is held of it for what is under way.
 ///
-/// **Contract.** The standings are `None` for what does not exist, was revoked, has expired or is suspended, and do not tell
-/// which. An answer is never older than the last change that the same process made: a revocation, a suspension and another
-/// tier count from the next look on.
+/// **Contract.** It holds for any number of processes over one store. Every change is atomic, and its cause makes it one event:
+/// repeated, whatever its amount, it answers as it did and changes nothing. A balance is the sum of its ledger's entries, which
+/// are durable before they are answered and never change. Where an account is billed, no hold is made that is higher than what is
+/// available; a charge may differ from its hold, and take the balance below nothing.
 ///
-/// Every change of credits is atomic, and its cause makes it one event: repeated, whatever its amount, it answers as it did
-/// and changes nothing. A balance is the sum of its ledger's entries, which are durable before they are answered and never
-/// change. Where an account is billed, no hold is made that is higher than what is available; a charge may differ from its
-/// hold, and take the balance below nothing. A hold lasts until it is settled or released, and no longer than the process
-/// that made it: who goes on after a restart reserves again. Suspended accounts have credits like others; an account that
-/// does not exist has none, holds nothing, and settling for it fails.
+/// A hold lasts until it is settled or released, or until its lease lapses: then its cents are free, whether anybody noticed or
+/// not. It need not be durable: a store that knows the process to be gone that made it may forget it. Who goes on after a
+/// restart, or after a hold lapsed, reserves again. Suspended accounts have credits like others; an account that does not exist
+/// has none, holds nothing, and settling for it fails.
 #[async_trait]
-pub trait Accounts: Send + Sync + 'static {
-    /// The standing that an API key gives at a time.
-    async fn by_key(
-        &self,
-        key: &KeyHash,
-        now: Timestamp,
-    ) -> Result<Option<Standing>, AccountsError>;
+pub trait CreditLedger: Send + Sync + 'static {
+    /// What the account has now.
+    async fn credits(&self, account: &AccountId, now: Timestamp) -> Result<Credits, AccountsError>;
 
-    /// The full standing of an account that a verified token or the installation itself names.
-    async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError>;
-
-    /// What the account has.
-    async fn credits(&self, account: &AccountId) -> Result<Credits, AccountsError>;
-
-    /// Sets credits aside. Of a cause that has a hold, the hold stays as it is.
+    /// Sets credits aside for so long. Of a cause that has a hold, the amount stays as it is, and the time begins anew.
     async fn reserve(
         &self,
         account: &AccountId,
         cause: Cause,
         hold_cents: u32,
+        lasts: Duration,
+        now: Timestamp,
     ) -> Result<Reservation, AccountsError>;
+
+    /// Has holds last so long from now on. Answers the positions of those that are none: they lapsed, were settled or released.
+    async fn renew(
+        &self,
+        holds: &[(&AccountId, Cause)],
+        lasts: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<usize>, AccountsError>;
 
     /// Bills the cause and ends its hold, if it has one. The answer is the entry that stands: of a cause that was billed
     /// before, the first one.
@@ -70,6 +71,24 @@ pub trait Accounts: Send + Sync + 'static {
     ) -> Result<Vec<LedgerEntry>, AccountsError>;
 }
 
+/// Looks up accounts. Whoever keeps accounts keeps their credits.
+///
+/// **Contract.** The standings are `None` for what does not exist, was revoked, has expired or is suspended, and do not tell
+/// which. An answer is never older than the last change that the same process made: a revocation, a suspension and another
+/// tier count from the next look on.
+#[async_trait]
+pub trait Accounts: CreditLedger {
+    /// The standing that an API key gives at a time.
+    async fn by_key(
+        &self,
+        key: &KeyHash,
+        now: Timestamp,
+    ) -> Result<Option<Standing>, AccountsError>;
+
+    /// The full standing of an account that a verified token or the installation itself names.
+    async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError>;
+}
+
 /// Which accounts are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccountQuery {
@@ -91,7 +110,7 @@ pub struct AccountView {
     pub account: Account,
     /// The tier that its limits make of the installation's.
     pub tier: Tier,
-    /// What it has.
+    /// What it has. Holds that lapsed a moment ago may still be in it.
     pub credits: Credits,
 }
 

@@ -2,12 +2,14 @@
 //!
 //! Pure and synchronous. It answers and remembers; that a change is durable before it is made here is up to the store.
 
+use std::time::Duration;
+
 use foldhash::HashMap;
 use jiff::Timestamp;
 
 use crate::{
-    Account, AccountId, AccountQuery, AccountState, AccountView, ApiKey, Cause, KeyHash, KeyId,
-    Purse, Reservation, Scopes, Standing, Tier,
+    Account, AccountId, AccountQuery, AccountState, AccountView, ApiKey, Cause, Credits, KeyHash,
+    KeyId, Purse, Reservation, Scopes, Standing, Tier, lapses_at,
 };
 
 /// Accounts by id, keys by hash.
@@ -119,18 +121,44 @@ impl Roster {
         self.accounts.get_mut(id).map(|row| &mut row.purse)
     }
 
-    /// The credits of an account, to look at.
-    #[must_use]
-    pub fn purse_of(&self, id: &AccountId) -> Option<&Purse> {
-        self.accounts.get(id).map(|row| &row.purse)
-    }
-
-    /// Sets credits of an account aside; nothing where there is no such account.
-    pub fn reserve(&mut self, id: &AccountId, cause: Cause, hold_cents: u32) -> Reservation {
+    /// Sets credits of an account aside for so long; nothing where there is no such account.
+    pub fn reserve(
+        &mut self,
+        id: &AccountId,
+        cause: Cause,
+        hold_cents: u32,
+        lasts: Duration,
+        now: Timestamp,
+    ) -> Reservation {
+        let span = (now, lapses_at(now, lasts));
         match self.accounts.get_mut(id) {
-            Some(row) => row.purse.reserve(cause, hold_cents, row.account.billed),
+            Some(row) => row
+                .purse
+                .reserve(cause, hold_cents, row.account.billed, span),
             None => Reservation::Insufficient { available_cents: 0 },
         }
+    }
+
+    /// Renews holds; the positions of those that are none.
+    pub fn renew(
+        &mut self,
+        holds: &[(&AccountId, Cause)],
+        lasts: Duration,
+        now: Timestamp,
+    ) -> Vec<usize> {
+        let span = (now, lapses_at(now, lasts));
+        let gone = holds.iter().enumerate().filter(|(_, (id, cause))| {
+            let row = self.accounts.get_mut(*id);
+            !row.is_some_and(|row| row.purse.renew(*cause, span))
+        });
+        gone.map(|(position, _)| position).collect()
+    }
+
+    /// What an account has; nothing where there is no such account.
+    #[must_use]
+    pub fn credits(&self, id: &AccountId, now: Timestamp) -> Credits {
+        let row = self.accounts.get(id);
+        row.map_or_else(Credits::default, |row| row.purse.credits(now))
     }
 
     /// The full standing of an active account.
@@ -186,7 +214,7 @@ impl Row {
         AccountView {
             account: self.account.clone(),
             tier: self.tier.clone(),
-            credits: self.purse.credits(),
+            credits: self.purse.last_credits(),
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use accounts::{AccountId, Fingerprint};
+use accounts::{AccountId, Fingerprint, lapses_at};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::lease::lapses_at;
 use crate::usage::CallRecord;
 use crate::{Bucket, GenerationId, Handle, Lease, ModelId, Outcome, OwnerId};
 

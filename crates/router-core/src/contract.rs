@@ -230,13 +230,14 @@ impl Stores {
     }
 
     async fn credits(&self) -> Credits {
-        let credits = self.accounts.credits(&account("acme")).await;
+        let credits = self.accounts.credits(&account("acme"), at(0)).await;
         credits.expect("the store answers")
     }
 
     async fn hold(&self, n: u128, cents: u32) {
         let cause = Cause::Generation(id(n).0);
-        let held = self.accounts.reserve(&account("acme"), cause, cents).await;
-        held.expect("the store answers");
+        let acme = account("acme");
+        let held = self.accounts.reserve(&acme, cause, cents, LASTS, at(0));
+        held.await.expect("the store answers");
     }
 }

@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
+use accounts::lapses_at;
 use foldhash::HashMap;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::GenerationId;
@@ -43,12 +44,6 @@ impl Lease {
     pub fn until(&self, now: Timestamp) -> Timestamp {
         lapses_at(now, self.lasts)
     }
-}
-
-/// When something lapses that lasts so long from now on.
-pub(crate) fn lapses_at(now: Timestamp, lasts: Duration) -> Timestamp {
-    let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
-    now.checked_add(lasts).unwrap_or(Timestamp::MAX)
 }
 
 impl Ownership {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, btree_map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use accounts::{AccountId, Accounts, Cause, Fingerprint};
+use accounts::{AccountId, Cause, CreditLedger, Fingerprint};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -18,7 +18,7 @@ use crate::{
 
 /// Forgets everything with the process.
 pub struct MemoryCalls {
-    accounts: Arc<dyn Accounts>,
+    ledger: Arc<dyn CreditLedger>,
     rows: Mutex<Rows>,
 }
 
@@ -54,11 +54,11 @@ struct End {
 }
 
 impl MemoryCalls {
-    /// No calls yet; what is billed is billed to these accounts.
+    /// No calls yet; what is billed goes into this ledger.
     #[must_use]
-    pub fn new(accounts: Arc<dyn Accounts>) -> Self {
+    pub fn new(ledger: Arc<dyn CreditLedger>) -> Self {
         Self {
-            accounts,
+            ledger,
             rows: Mutex::default(),
         }
     }
@@ -230,12 +230,12 @@ impl Calls for MemoryCalls {
             let cause = Cause::Generation(of.0.0);
             let charge = u32::try_from(charge).unwrap_or(u32::MAX);
             let billed = if charge > 0 {
-                self.accounts
+                self.ledger
                     .settle(account, cause, charge, now)
                     .await
                     .map(|_| ())
             } else {
-                self.accounts.release(account, cause).await
+                self.ledger.release(account, cause).await
             };
             billed.map_err(|error| CallsError::Unavailable(Box::new(error)))?;
         }

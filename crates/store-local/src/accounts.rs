@@ -8,11 +8,12 @@ mod ledger;
 mod rows;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use accounts::{
     Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
-    AccountsError, AdminError, ApiKey, Cause, Credits, KeyHash, KeyId, LedgerEntry, Reservation,
-    Roster, Standing, Tier,
+    AccountsError, AdminError, ApiKey, Cause, CreditLedger, Credits, KeyHash, KeyId, LedgerEntry,
+    Reservation, Roster, Standing, Tier,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -166,11 +167,13 @@ impl Accounts for SqliteAccounts {
     async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError> {
         Ok(self.shelf.read().standing(id))
     }
+}
 
-    async fn credits(&self, account: &AccountId) -> Result<Credits, AccountsError> {
-        let roster = self.shelf.read();
-        let purse = roster.purse_of(account);
-        Ok(purse.map_or(Credits::default(), |purse| purse.credits()))
+/// Holds are in memory alone: they end with the process that has the directory.
+#[async_trait]
+impl CreditLedger for SqliteAccounts {
+    async fn credits(&self, account: &AccountId, now: Timestamp) -> Result<Credits, AccountsError> {
+        Ok(self.shelf.read().credits(account, now))
     }
 
     async fn reserve(
@@ -178,8 +181,20 @@ impl Accounts for SqliteAccounts {
         account: &AccountId,
         cause: Cause,
         hold_cents: u32,
+        lasts: Duration,
+        now: Timestamp,
     ) -> Result<Reservation, AccountsError> {
-        Ok(self.shelf.write().reserve(account, cause, hold_cents))
+        let roster = &mut self.shelf.write();
+        Ok(roster.reserve(account, cause, hold_cents, lasts, now))
+    }
+
+    async fn renew(
+        &self,
+        holds: &[(&AccountId, Cause)],
+        lasts: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<usize>, AccountsError> {
+        Ok(self.shelf.write().renew(holds, lasts, now))
     }
 
     async fn settle(
@@ -311,7 +326,7 @@ impl AccountAdmin for SqliteAccounts {
     ) -> Result<Credits, AdminError> {
         let amount_cents = i64::from(amount_cents);
         self.post(account, cause, amount_cents, now).await?;
-        Ok(self.credits(account).await?)
+        Ok(self.credits(account, now).await?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a store does when the disk fails. Faults are pretended at named points, which are the process' own: the scenario
 //! lets one test at a time set them.
 
-use accounts::{Account, AccountAdmin, AccountId, Accounts, Fingerprint};
+use accounts::{Account, AccountAdmin, AccountId, CreditLedger, Fingerprint};
 use asset_store::{
     Asset, AssetId, AssetRecords, Blob, BlobError, BlobHash, BlobStore, InsertAsset, InsertOutcome,
     InsertRule, RecordsError, Room, read_all,
@@ -294,14 +294,14 @@ async fn full_disk_at(points: &[&str], result: Bytes) {
         fail::remove(point);
         let running = calls.claim(claim.clone(), now).await.expect("an answer");
         assert_eq!(running, Claimed::PickUp(claim.generation), "{point}");
-        let credits = store.accounts().credits(&claim.account).await;
+        let credits = store.accounts().credits(&claim.account, now).await;
         assert_eq!(credits.expect("an answer").balance_cents, 0, "{point}");
         assert_eq!(left_in(&root, "tmp"), 0, "{point}");
     }
     assert_eq!(settle().await.expect("there is room again"), Settled::Now);
     let again = calls.claim(claim.clone(), now).await.expect("an answer");
     assert_eq!(again, Claimed::Replay(claim.generation, outcome.clone()));
-    let credits = store.accounts().credits(&claim.account).await;
+    let credits = store.accounts().credits(&claim.account, now).await;
     assert_eq!(credits.expect("an answer").balance_cents, -5);
     scenario.teardown();
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use accounts::{Account, AccountAdmin, AccountChange, AccountId, Accounts, Cause, Standing};
+use accounts::{
+    Account, AccountAdmin, AccountChange, AccountId, Accounts, Cause, CreditLedger, Standing,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -190,7 +192,7 @@ impl Process {
     }
 
     async fn balance(&self) -> i64 {
-        let credits = self.store.accounts().credits(&acme()).await;
+        let credits = self.store.accounts().credits(&acme(), now()).await;
         credits.expect("an answer").balance_cents
     }
 

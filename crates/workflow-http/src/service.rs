@@ -6,7 +6,7 @@ use accounts::{Accounts, AccountsError, Scope, Standing};
 use asset_store::{Assets, LinkKeys};
 use hyper_kit::{Origin, PublicAddress, ReadPace};
 use identity::Identity;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 use workflow_core::{Jobs, Timer};
 
@@ -80,11 +80,15 @@ impl WorkflowService {
     ///
     /// # Errors
     /// If the account store cannot tell.
-    pub(crate) async fn can_pay(&self, standing: &Standing) -> Result<bool, AccountsError> {
+    pub(crate) async fn can_pay(
+        &self,
+        standing: &Standing,
+        now: Timestamp,
+    ) -> Result<bool, AccountsError> {
         if !standing.billed {
             return Ok(true);
         }
-        let credits = self.accounts.credits(&standing.account).await?;
+        let credits = self.accounts.credits(&standing.account, now).await?;
         Ok(credits.available_cents() > 0)
     }
 }

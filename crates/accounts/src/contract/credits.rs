@@ -1,5 +1,7 @@
 //! The rules of credits: what is held, billed and granted.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use uuid::Uuid;
 
@@ -15,9 +17,15 @@ pub(super) async fn rules(fresh: &impl Fn() -> Ports) {
     what_is_released_can_be_held_again(&fresh()).await;
     credits_are_those_of_one_account(&fresh()).await;
     a_suspended_account_settles_what_it_has_under_way(&fresh()).await;
+    a_hold_that_lapsed_frees_its_cents(&fresh()).await;
+    a_renewed_hold_stays(&fresh()).await;
+    what_lapsed_is_billed_all_the_same(&fresh()).await;
     what_happens_at_once_happens_once(&fresh()).await;
     the_balance_is_the_sum_of_the_ledger(&fresh()).await;
 }
+
+/// How long holds of the suites last.
+const LASTS: Duration = Duration::from_secs(30);
 
 fn generation(number: u64) -> Cause {
     Cause::Generation(Uuid::from_u128(u128::from(number)))
@@ -40,8 +48,32 @@ async fn grant(store: &Ports, id: &AccountId, number: u64, cents: i32) -> Credit
 }
 
 async fn reserve(store: &Ports, id: &AccountId, number: u64, cents: u32) -> Reservation {
-    let answer = store.accounts.reserve(id, generation(number), cents).await;
-    answer.expect("the store answers")
+    reserve_at(store, id, (number, cents), 0).await
+}
+
+/// A hold of [`LASTS`].
+async fn reserve_at(
+    store: &Ports,
+    id: &AccountId,
+    (number, cents): (u64, u32),
+    now: i64,
+) -> Reservation {
+    let cause = generation(number);
+    let answer = store.accounts.reserve(id, cause, cents, LASTS, at(now));
+    answer.await.expect("the store answers")
+}
+
+/// Which of these holds are there to be renewed.
+async fn renewed(store: &Ports, id: &AccountId, numbers: &[u64], now: i64) -> Vec<u64> {
+    let holds: Vec<_> = numbers
+        .iter()
+        .map(|number| (id, generation(*number)))
+        .collect();
+    let gone = store.accounts.renew(&holds, LASTS, at(now)).await;
+    let gone = gone.expect("the store answers");
+    let there = numbers.iter().enumerate();
+    let there = there.filter(|(position, _)| !gone.contains(position));
+    there.map(|(_, number)| *number).collect()
 }
 
 async fn settle(store: &Ports, id: &AccountId, number: u64, cents: u32) -> LedgerEntry {
@@ -56,7 +88,12 @@ async fn release(store: &Ports, id: &AccountId, number: u64) {
 
 /// Balance and holds.
 async fn credits(store: &Ports, id: &AccountId) -> (i64, u64) {
-    let credits = store.accounts.credits(id).await.expect("the store answers");
+    credits_at(store, id, 1).await
+}
+
+async fn credits_at(store: &Ports, id: &AccountId, now: i64) -> (i64, u64) {
+    let credits = store.accounts.credits(id, at(now)).await;
+    let credits = credits.expect("the store answers");
     (credits.balance_cents, credits.held_cents)
 }
 
@@ -199,6 +236,72 @@ async fn a_suspended_account_settles_what_it_has_under_way(store: &Ports) {
     .await;
     settle(store, &acme, 1, 10).await;
     assert_eq!(credits(store, &acme).await, (90, 0));
+}
+
+async fn a_hold_that_lapsed_frees_its_cents(store: &Ports) {
+    let acme = billed(store, "acme", 100).await;
+    assert_eq!(
+        reserve_at(store, &acme, (1, 60), 0).await,
+        Reservation::Held
+    );
+    assert_eq!(
+        reserve_at(store, &acme, (2, 40), 5).await,
+        Reservation::Held
+    );
+    let refused = Reservation::Insufficient { available_cents: 0 };
+    assert_eq!(reserve_at(store, &acme, (3, 1), 29).await, refused);
+    assert_eq!(credits_at(store, &acme, 29).await, (100, 100));
+    assert_eq!(credits_at(store, &acme, 30).await, (100, 40));
+    let refused = Reservation::Insufficient {
+        available_cents: 60,
+    };
+    assert_eq!(reserve_at(store, &acme, (3, 61), 30).await, refused);
+    assert_eq!(
+        reserve_at(store, &acme, (3, 60), 30).await,
+        Reservation::Held
+    );
+    // The late one is judged as another.
+    let refused = Reservation::Insufficient { available_cents: 0 };
+    assert_eq!(reserve_at(store, &acme, (1, 60), 31).await, refused);
+    assert_eq!(
+        reserve_at(store, &acme, (1, 50), 60).await,
+        Reservation::Held
+    );
+    assert_eq!(credits_at(store, &acme, 60).await, (100, 50));
+}
+
+async fn a_renewed_hold_stays(store: &Ports) {
+    let acme = billed(store, "acme", 100).await;
+    for number in [1, 2, 3] {
+        reserve_at(store, &acme, (number, 10), 0).await;
+    }
+    settle(store, &acme, 3, 10).await;
+    assert_eq!(renewed(store, &acme, &[3, 1, 4], 29).await, [1]);
+    // Another reservation is a renewal, whatever it asks for.
+    assert_eq!(
+        reserve_at(store, &acme, (2, 90), 29).await,
+        Reservation::Held
+    );
+    assert_eq!(credits_at(store, &acme, 58).await, (90, 20));
+    assert_eq!(renewed(store, &acme, &[1], 58).await, [1]);
+    assert_eq!(credits_at(store, &acme, 59).await, (90, 10));
+    assert_eq!(renewed(store, &acme, &[1, 2], 59).await, [1]);
+    let nobody = id("nobody");
+    assert_eq!(renewed(store, &nobody, &[1], 59).await, []);
+}
+
+async fn what_lapsed_is_billed_all_the_same(store: &Ports) {
+    let acme = billed(store, "acme", 100).await;
+    reserve_at(store, &acme, (1, 60), 0).await;
+    assert_eq!(
+        reserve_at(store, &acme, (2, 100), 30).await,
+        Reservation::Held
+    );
+    let late = store.accounts.settle(&acme, generation(1), 60, at(31));
+    assert_eq!(late.await.expect("it is there").amount_cents, -60);
+    assert_eq!(credits_at(store, &acme, 31).await, (40, 100));
+    release(store, &acme, 1).await;
+    assert_eq!(credits_at(store, &acme, 31).await, (40, 100));
 }
 
 async fn what_happens_at_once_happens_once(store: &Ports) {

@@ -14,6 +14,8 @@ enum Step {
     Reserve(u8, u32),
     Settle(u8, u32),
     Release(u8),
+    Renew(u8),
+    Wait(i64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -23,7 +25,18 @@ fn step() -> impl Strategy<Value = Step> {
         (0..12_u8, cents.clone()).prop_map(|(cause, cents)| Step::Reserve(cause, cents)),
         (0..12_u8, cents).prop_map(|(cause, cents)| Step::Settle(cause, cents)),
         (0..12_u8).prop_map(Step::Release),
+        (0..12_u8).prop_map(Step::Renew),
+        (0..20_i64).prop_map(Step::Wait),
     ]
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).expect("in range")
+}
+
+/// From now on, for 30 seconds.
+fn span() -> (Timestamp, Timestamp) {
+    (at(0), at(30))
 }
 
 fn generation(number: u8) -> Cause {
@@ -54,26 +67,29 @@ proptest! {
     #[test]
     fn a_billed_purse_never_holds_more_than_it_has(steps in prop::collection::vec(step(), 0..60)) {
         let mut kept = Kept::default();
-        let mut holds = HashMap::new();
+        let mut holds: HashMap<Cause, (u32, i64)> = HashMap::new();
+        let mut seconds = 0;
         for (number, step) in steps.into_iter().enumerate() {
-            let before = kept.purse.credits();
+            let (now, until) = (at(seconds), at(seconds + 30));
+            holds.retain(|_, (_, until)| *until > seconds);
+            let before = kept.purse.credits(now);
             match step {
                 Step::Grant(cents) => {
                     kept.post(Cause::Grant(Uuid::from_u128(number as u128)), i64::from(cents));
                 }
                 Step::Reserve(cause, cents) => {
                     let cause = generation(cause);
-                    let answer = kept.purse.reserve(cause, cents, true);
+                    let answer = kept.purse.reserve(cause, cents, true, (now, until));
                     match answer {
                         Reservation::Held => {
                             let new = !holds.contains_key(&cause);
-                            holds.entry(cause).or_insert(cents);
+                            holds.entry(cause).or_insert((cents, 0)).1 = seconds + 30;
                             // A hold alone never takes what is available below nothing.
-                            prop_assert!(!new || kept.purse.credits().available_cents() >= 0);
+                            prop_assert!(!new || kept.purse.credits(now).available_cents() >= 0);
                         }
                         Reservation::Insufficient { available_cents } => {
                             prop_assert!(available_cents < i64::from(cents));
-                            prop_assert_eq!(kept.purse.credits(), before);
+                            prop_assert_eq!(kept.purse.credits(now), before);
                         }
                     }
                 }
@@ -85,10 +101,20 @@ proptest! {
                     kept.purse.release(generation(cause));
                     holds.remove(&generation(cause));
                 }
+                Step::Renew(cause) => {
+                    let cause = generation(cause);
+                    let known = holds.get_mut(&cause);
+                    prop_assert_eq!(kept.purse.renew(cause, (now, until)), known.is_some());
+                    if let Some(known) = known {
+                        known.1 = seconds + 30;
+                    }
+                }
+                Step::Wait(by) => seconds += by,
             }
-            let credits = kept.purse.credits();
+            holds.retain(|_, (_, until)| *until > seconds);
+            let credits = kept.purse.credits(at(seconds));
             prop_assert_eq!(credits.balance_cents, kept.ledger.values().sum::<i64>());
-            let held: u64 = holds.values().map(|cents| u64::from(*cents)).sum();
+            let held: u64 = holds.values().map(|(cents, _)| u64::from(*cents)).sum();
             prop_assert_eq!(credits.held_cents, held);
         }
     }
@@ -97,19 +123,25 @@ proptest! {
 #[test]
 fn a_purse_that_is_not_billed_holds_anything() {
     let mut purse = Purse::new(-5);
-    assert_eq!(purse.reserve(generation(1), 100, false), Reservation::Held);
-    assert_eq!(purse.credits().available_cents(), -105);
+    assert_eq!(
+        purse.reserve(generation(1), 100, false, span()),
+        Reservation::Held
+    );
+    assert_eq!(purse.credits(at(0)).available_cents(), -105);
 }
 
 #[test]
 fn an_empty_purse_that_is_billed_holds_nothing_but_nothing() {
     let mut purse = Purse::new(0);
-    assert_eq!(purse.reserve(generation(1), 0, true), Reservation::Held);
+    assert_eq!(
+        purse.reserve(generation(1), 0, true, span()),
+        Reservation::Held
+    );
     let refused = Reservation::Insufficient { available_cents: 0 };
-    assert_eq!(purse.reserve(generation(2), 1, true), refused);
+    assert_eq!(purse.reserve(generation(2), 1, true, span()), refused);
     let mut owing = Purse::new(-1);
     let refused = Reservation::Insufficient {
         available_cents: -1,
     };
-    assert_eq!(owing.reserve(generation(1), 0, true), refused);
+    assert_eq!(owing.reserve(generation(1), 0, true, span()), refused);
 }

@@ -1,8 +1,10 @@
 //! Who is let in by each kind of credential.
 
+use std::time::Duration;
+
 use accounts::{
-    AccountAdmin, AccountChange, AccountState, Cause, Credits, LedgerEntry, MemoryAccounts,
-    Reservation, Scope, Scopes, Tier,
+    AccountAdmin, AccountChange, AccountState, Cause, CreditLedger, Credits, LedgerEntry,
+    MemoryAccounts, Reservation, Scope, Scopes, Tier,
 };
 use async_trait::async_trait;
 use http::header::AUTHORIZATION;
@@ -230,10 +232,29 @@ impl Accounts for Down {
     async fn by_id(&self, _: &AccountId) -> Result<Option<Standing>, AccountsError> {
         down()
     }
-    async fn credits(&self, _: &AccountId) -> Result<Credits, AccountsError> {
+}
+
+#[async_trait]
+impl CreditLedger for Down {
+    async fn credits(&self, _: &AccountId, _: Timestamp) -> Result<Credits, AccountsError> {
         down()
     }
-    async fn reserve(&self, _: &AccountId, _: Cause, _: u32) -> Result<Reservation, AccountsError> {
+    async fn reserve(
+        &self,
+        _: &AccountId,
+        _: Cause,
+        _: u32,
+        _: Duration,
+        _: Timestamp,
+    ) -> Result<Reservation, AccountsError> {
+        down()
+    }
+    async fn renew(
+        &self,
+        _: &[(&AccountId, Cause)],
+        _: Duration,
+        _: Timestamp,
+    ) -> Result<Vec<usize>, AccountsError> {
         down()
     }
     async fn settle(

@@ -171,10 +171,12 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
         verdict,
     } = judged.await?;
     let hold = u32::try_from(hold_cents).unwrap_or(u32::MAX);
+    let (account, cause) = (&order.caller.account, cause(order.generation));
+    let (lease, now) = (router.lease(), router.ports.timer.now());
     let reserved = router
         .ports
         .accounts
-        .reserve(&order.caller.account, cause(order.generation), hold)
+        .reserve(account, cause, hold, lease.lasts, now)
         .await
         .map_err(|error| RouterError::Unavailable(Box::new(error)))?;
     match reserved {
@@ -183,7 +185,6 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
     }
     // Credits are judged before the body.
     verdict?;
-    let (now, lease) = (router.ports.timer.now(), router.lease());
     let generation = Generation {
         id: order.generation,
         account: order.caller.account.clone(),

@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::{AccountId, AccountsError, Cause};
 use futures_util::FutureExt;
 
 use super::Execution;
@@ -30,6 +31,9 @@ pub enum RenewError {
     /// Those of permits.
     #[error(transparent)]
     Quota(#[from] QuotaError),
+    /// Those of holds on credits.
+    #[error(transparent)]
+    Credits(#[from] AccountsError),
 }
 
 impl Router {
@@ -107,6 +111,21 @@ impl Inner {
                 execution::release_room(self, running.permit()).await;
             }
         }
+        let hold = permits.iter();
+        let hold = hold.map(|permit| (permit.account, execution::cause(permit.generation)));
+        let holds: Vec<(&AccountId, Cause)> = hold.collect();
+        let (accounts, lasts) = (&self.ports.accounts, lease.lasts);
+        for position in accounts.renew(&holds, lasts, now).await? {
+            let running = kept[position];
+            if running.is_settling() {
+                continue;
+            }
+            self.hold_again(running.permit()).await;
+            if running.is_settling() {
+                let (account, cause) = holds[position];
+                accounts.release(account, cause).await?;
+            }
+        }
         Ok(())
     }
 
@@ -118,14 +137,9 @@ impl Inner {
             return None;
         }
         if let Some((dispatch, accepted)) = self.resumable(&unfinished) {
-            let hold = u32::try_from(dispatch.generation.hold_cents).unwrap_or(u32::MAX);
-            // Holds ended with the process that made them; what runs commits again, whatever there is.
-            let cause = execution::cause(*id);
-            if let Err(error) = self.ports.accounts.reserve(account, cause, hold).await {
-                tracing::warn!(generation.id = %id, error = &error as &dyn std::error::Error, "no credits are held for a generation that is recovered");
-            }
-            self.resume_permit(dispatch.registered.running.permit())
-                .await;
+            let permit = dispatch.registered.running.permit();
+            self.hold_again(permit).await;
+            self.resume_permit(permit).await;
             return Some(resume(Arc::clone(self), dispatch, accepted));
         }
         tracing::warn!(generation.id = %id, "a generation ends with an unknown outcome");
@@ -133,6 +147,17 @@ impl Inner {
         // A failure is logged there; it is tried again when the lease has lapsed.
         let _ = execution::settle(self, *id, account, ending, None).await;
         None
+    }
+
+    /// Holds credits for a call that runs, as far as there are any: a hold ends with the process that made it, or lapses.
+    async fn hold_again(&self, permit: Permit<'_>) {
+        let hold = u32::try_from(permit.hold_cents).unwrap_or(u32::MAX);
+        let (cause, lasts) = (execution::cause(permit.generation), self.config.lease);
+        let (accounts, now) = (&self.ports.accounts, self.ports.timer.now());
+        let held = accounts.reserve(permit.account, cause, hold, lasts, now);
+        if let Err(error) = held.await {
+            tracing::warn!(generation.id = %permit.generation, error = &error as &dyn std::error::Error, "no credits are held for a call that runs");
+        }
     }
 
     /// Takes room for a call that runs, whatever the limits are.

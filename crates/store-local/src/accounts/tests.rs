@@ -22,6 +22,9 @@ fn fresh() -> (TempDir, SqliteAccounts) {
     (root, accounts)
 }
 
+/// How long holds last.
+const LEASE: Duration = Duration::from_secs(30);
+
 fn now() -> Timestamp {
     Timestamp::new(1_790_000_000, 123_456_789).expect("in range")
 }
@@ -85,8 +88,8 @@ async fn everything_but_holds_outlives_the_process() {
     store.add_key(key, minted.hash()).await.expect("it is new");
     let granted = store.grant(&acme, Cause::Grant(Uuid::nil()), 100, now());
     granted.await.expect("the account is there");
-    let held = store.reserve(&acme, generation(1), 70).await;
-    assert_eq!(held.expect("an answer"), Reservation::Held);
+    let held = store.reserve(&acme, generation(1), 70, LEASE, now());
+    assert_eq!(held.await.expect("an answer"), Reservation::Held);
     let charged = store.settle(&acme, generation(2), 10, now()).await;
     let charged = charged.expect("an answer");
 
@@ -199,8 +202,9 @@ async fn balances_rows_and_ledger_agree_after_a_storm() {
         let (store, acme) = (store.clone(), acme.clone());
         tasks.spawn(async move {
             let cause = generation(number % 120);
-            let held = store.reserve(&acme, cause, 10).await.expect("an answer");
-            let credits = store.credits(&acme).await.expect("an answer");
+            let held = store.reserve(&acme, cause, 10, LEASE, now());
+            let held = held.await.expect("an answer");
+            let credits = store.credits(&acme, now()).await.expect("an answer");
             assert!(credits.available_cents() >= 0, "{credits:?}");
             match held {
                 Reservation::Held if number % 3 == 0 => {
@@ -219,7 +223,7 @@ async fn balances_rows_and_ledger_agree_after_a_storm() {
     while let Some(done) = tasks.join_next().await {
         done.expect("no task panics");
     }
-    let credits = store.credits(&acme).await.expect("an answer");
+    let credits = store.credits(&acme, now()).await.expect("an answer");
     let entries = store.entries(&acme, None, 1000).await.expect("an answer");
     let sum: i64 = entries.iter().map(|entry| entry.amount_cents).sum();
     let row = store.database.read(|rows| {

@@ -6,7 +6,7 @@ mod model;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use ::accounts::{Account, AccountAdmin, AccountId, Accounts, Fingerprint};
+use ::accounts::{Account, AccountAdmin, AccountId, CreditLedger, Fingerprint};
 use jiff::SignedDuration;
 use router_core::contract::{self, Stores};
 use router_core::{Answer, Bucket, ModelId, Outcome, Usage};
@@ -160,7 +160,7 @@ async fn what_a_key_answers_outlives_the_process_and_is_billed_once() {
         .settle((id(1), OWNER), &acme(), ending(b"{}"), None, at(61))
         .await;
     assert_eq!(settled.expect("the store answers"), Settled::Before);
-    let credits = store.accounts().credits(&acme()).await;
+    let credits = store.accounts().credits(&acme(), at(0)).await;
     assert_eq!(credits.expect("the store answers").balance_cents, -5);
 }
 

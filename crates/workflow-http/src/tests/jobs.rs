@@ -1,6 +1,6 @@
 //! Jobs over HTTP: what is taken, what is answered, and what is refused.
 
-use accounts::{AccountAdmin, Accounts, Cause, Standing, Tier};
+use accounts::{AccountAdmin, Cause, CreditLedger, Standing, Tier};
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -664,8 +664,9 @@ async fn credits_that_are_set_aside_are_not_left() {
     let server = rig.server(standing.clone(), |_| {});
     billed(&rig, 5).await;
     let cause = Cause::Generation(uuid::Uuid::nil());
-    let held = rig.accounts.reserve(&standing.account, cause, 5).await;
-    held.expect("memory answers");
+    let (hour, now) = (std::time::Duration::from_secs(3600), jiff::Timestamp::now());
+    let held = rig.accounts.reserve(&standing.account, cause, 5, hour, now);
+    held.await.expect("memory answers");
     let body = json!({ "workflow": graph() });
     let refused = server.post_json("/api/v2/jobs", &body).await;
     refused.is_error(402, "insufficient_credits");

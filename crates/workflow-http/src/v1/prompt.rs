@@ -24,7 +24,7 @@ fn refused(error: ApiError) -> ApiError {
 
 /// POST /prompt: 200 once what is valid of the graph is durably queued.
 pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
-    if !call.service.can_pay(&call.standing).await? {
+    if !call.service.can_pay(&call.standing, call.now).await? {
         return Err(ApiError::InsufficientCredits);
     }
     let bytes = call.read(body).await?;

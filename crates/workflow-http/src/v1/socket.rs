@@ -100,7 +100,7 @@ impl Conversation for Heard {
                 .as_ref()
                 .filter(|_| self.projector.asks_credits())
             {
-                let credits = accounts.credits(&self.account).await;
+                let credits = accounts.credits(&self.account, self.clock.now()).await;
                 // Nothing is told of what cannot be read: the run itself meets that.
                 let available = credits.map_or(i64::MAX, |credits| credits.available_cents());
                 let told = self.projector.credits(available);

@@ -34,7 +34,7 @@ const OPERATION: &str = "jobs";
 pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     let headers = &call.head.headers;
     let key = idempotency::read(headers, OPERATION)?;
-    let pays = call.service.can_pay(&call.standing).await?;
+    let pays = call.service.can_pay(&call.standing, call.now).await?;
     if !pays && key.is_none() {
         return Err(ApiError::InsufficientCredits);
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use accounts::{
-    Account, AccountAdmin, AccountChange, AccountId, Accounts, Cause, MemoryAccounts, RateWindow,
-    Standing,
+    Account, AccountAdmin, AccountChange, AccountId, Accounts, Cause, CreditLedger, MemoryAccounts,
+    RateWindow, Standing,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -346,7 +346,7 @@ impl House {
     }
 
     pub(super) async fn balance(&self) -> (i64, u64) {
-        let credits = self.accounts.credits(&acme()).await;
+        let credits = self.accounts.credits(&acme(), self.clock.now()).await;
         let credits = credits.expect("memory answers");
         (credits.balance_cents, credits.held_cents)
     }

@@ -12,15 +12,6 @@ async fn stopped(house: House, running: UnderWay) -> House {
     let _ = running.execution.await;
     running.waiter.abort();
     let _ = running.waiter.await;
-    // Holds do not outlive the process.
-    let cause = accounts::Cause::Generation(
-        house.calls.unfinished().await.expect("memory")[0]
-            .generation
-            .id
-            .0,
-    );
-    let released = accounts::Accounts::release(&*house.accounts, &acme(), cause).await;
-    released.expect("memory answers");
     let house = House::over(house.calls.clone(), house.accounts.clone());
     // What it had is its own until then.
     assert!(house.router.recover().await.expect("memory").is_empty());

@@ -91,7 +91,7 @@ async fn after_a_crash_everything_that_was_answered_is_in_the_rows() {
     assert_eq!(running, [(id(2), Some(accepted)), (id(3), None)]);
     let taken = calls.take_over(lease(), 10, at(1)).await;
     assert_eq!(taken.expect("the store answers"), unfinished);
-    let credits = store.accounts().credits(&acme()).await;
+    let credits = store.accounts().credits(&acme(), at(0)).await;
     assert_eq!(credits.expect("the store answers").balance_cents, -5);
     assert_eq!(bills(&store).await.len(), 1);
     assert_eq!(settle(&calls, 1).await, Settled::Before);
@@ -123,7 +123,7 @@ async fn the_rows_are_brought_up_to_date_by_themselves() {
         assert_eq!(generation.charge_cents, Some(5));
     }
     assert_eq!(bills(&store).await.len(), 100, "as many as asked for");
-    let credits = store.accounts().credits(&acme()).await;
+    let credits = store.accounts().credits(&acme(), at(0)).await;
     assert_eq!(credits.expect("the store answers").balance_cents, -1_500);
 }
 
@@ -154,7 +154,7 @@ async fn calls_that_begin_at_once_are_all_on_the_disk() {
         totals.expect("the rows are read");
         let unfinished = store.calls().unfinished().await.expect("an answer");
         assert_eq!(unfinished, []);
-        let credits = store.accounts().credits(&acme()).await;
+        let credits = store.accounts().credits(&acme(), at(0)).await;
         let balance = credits.expect("an answer").balance_cents;
         assert_eq!(balance, -5 * 8 * 50);
     }

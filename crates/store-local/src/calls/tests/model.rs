@@ -210,9 +210,9 @@ async fn take(
 }
 
 /// Everything that can be read.
-async fn seen(calls: &(impl Calls + Usage), accounts: &dyn Accounts) -> String {
+async fn seen(calls: &(impl Calls + Usage), accounts: &dyn CreditLedger) -> String {
     let query = UsageQuery::default();
-    let credits = accounts.credits(&acme()).await.expect("an answer");
+    let credits = accounts.credits(&acme(), at(0)).await.expect("an answer");
     format!(
         "{:?}\n{:?}\n{:?}\n{:?}",
         calls.unfinished().await.expect("an answer"),
