@@ -67,7 +67,7 @@ impl MemoryStore {
             #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
-                quota: Arc::new(MemoryQuota::default()),
+                quota: Arc::new(MemoryQuota::new()),
                 retention: calls.clone(),
                 usage: calls,
             },

@@ -4,6 +4,7 @@ mod generations;
 mod keys;
 mod ownership;
 mod quota;
+mod replicas;
 mod usage;
 
 use std::pin::Pin;
@@ -17,11 +18,12 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Bucket, CallRecord, CallRetention, Calls, Claimed, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, ModelId, Outcome, OwnerId, RequestId,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, ModelId, Outcome, OwnerId, Quota, RequestId,
     Settled, Unfinished, Usage,
 };
 
 pub use quota::quota;
+pub use replicas::replicas;
 
 /// A fresh store: its faces, and the accounts that it bills.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ pub struct Stores {
     pub calls: Arc<dyn Calls>,
     /// What forgets.
     pub retention: Arc<dyn CallRetention>,
+    /// What accounts may have in flight.
+    pub quota: Arc<dyn Quota>,
     /// What reads.
     pub usage: Arc<dyn Usage>,
     /// Who is billed.

@@ -320,20 +320,32 @@ mod tests {
     use accounts::MemoryAccounts;
 
     use super::*;
+    use crate::MemoryQuota;
     use crate::contract::{self, Stores};
+
+    fn fresh() -> Stores {
+        let accounts = Arc::new(MemoryAccounts::new());
+        let calls = Arc::new(MemoryCalls::new(accounts.clone()));
+        Stores {
+            calls: calls.clone(),
+            quota: Arc::new(MemoryQuota::new()),
+            retention: calls.clone(),
+            usage: calls,
+            accounts: accounts.clone(),
+            admin: accounts,
+        }
+    }
 
     #[tokio::test]
     async fn keeps_the_contract() {
-        contract::calls(|| {
-            let accounts = Arc::new(MemoryAccounts::new());
-            let calls = Arc::new(MemoryCalls::new(accounts.clone()));
-            Stores {
-                calls: calls.clone(),
-                retention: calls.clone(),
-                usage: calls,
-                accounts: accounts.clone(),
-                admin: accounts,
-            }
+        contract::calls(fresh).await;
+    }
+
+    #[tokio::test]
+    async fn keeps_the_contract_of_replicas() {
+        contract::replicas(|| {
+            let stores = fresh();
+            [stores.clone(), stores]
         })
         .await;
     }

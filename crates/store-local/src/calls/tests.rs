@@ -126,6 +126,18 @@ fn files(root: &Path) -> usize {
         .sum()
 }
 
+fn faces(store: &Store) -> Stores {
+    let (calls, accounts) = (Arc::new(store.calls()), Arc::new(store.accounts()));
+    Stores {
+        calls: calls.clone(),
+        quota: Arc::new(store.quota()),
+        retention: calls.clone(),
+        usage: calls,
+        accounts: accounts.clone(),
+        admin: accounts,
+    }
+}
+
 #[tokio::test]
 async fn calls_in_rows_keep_the_contract() {
     let roots = Mutex::new(Vec::new());
@@ -133,15 +145,7 @@ async fn calls_in_rows_keep_the_contract() {
         let root = tempfile::tempdir().expect("a temporary directory");
         let store = open(root.path(), 0);
         roots.lock().expect("no panic").push(root);
-        let calls = Arc::new(store.calls());
-        let accounts = Arc::new(store.accounts());
-        Stores {
-            calls: calls.clone(),
-            retention: calls.clone(),
-            usage: calls,
-            accounts: accounts.clone(),
-            admin: accounts,
-        }
+        faces(&store)
     })
     .await;
 }
