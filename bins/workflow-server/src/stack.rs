@@ -151,7 +151,7 @@ impl Stack {
             queue: installation.jobs.queue.clone(),
             feed: Arc::new(CountingFeed::new(Arc::new(Hub::new()), metrics.clone())),
             engine: engine.clone(),
-            secrets: Secrets::default(),
+            secrets: Secrets::new(WorkerId(Uuid::now_v7())),
             threads: Arc::new(TokioThreads(LargeWork::new())),
         };
         let pace = Arc::new(Pace::default());
@@ -189,7 +189,6 @@ impl Stack {
             queue_limit: self.limits.queue_limit,
         };
         let worker = Worker::new(
-            WorkerId(Uuid::now_v7()),
             self.ports.clone(),
             self.assets.blobs().clone(),
             self.timer.clone(),

@@ -22,8 +22,8 @@ use uuid::Uuid;
 use workflow_core::contract::new_job;
 use workflow_core::{
     ClaimRequest, Durability, InsertJob, InsertJobOutcome, Job, JobBody, JobEvent, JobQuery,
-    JobQueue, JobStore, NewOutput, NodeCatalog, OutputKind, OutputName, Placement, QueueBounds,
-    ResolvedFiles, SaveJob, SaveOutcome, WorkerId,
+    JobQueue, JobStore, NewOutput, OutputKind, OutputName, Placement, QueueBounds, RequirementSet,
+    Requirements, ResolvedFiles, Rooms, SaveJob, SaveOutcome, WorkerId,
 };
 
 /// Size of the upload of `targets.md`.
@@ -265,6 +265,10 @@ async fn spread<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
+fn needs() -> RequirementSet {
+    Requirements::of_engine("native").to_set()
+}
+
 async fn submit(store: &Store, n: u128) {
     let job = new_job(n, &account());
     let now = job.created_at;
@@ -277,8 +281,7 @@ async fn submit(store: &Store, n: u128) {
             extra_pnginfo: String::new(),
             origin: Bytes::new(),
             placement: Placement {
-                classes: Vec::new(),
-                needs_secret: false,
+                requirements: needs(),
                 account_room: 100,
                 stored_bytes: None,
             },
@@ -299,10 +302,9 @@ async fn run(store: &Store) {
     let (jobs, now) = (store.jobs(), Timestamp::UNIX_EPOCH);
     let request = ClaimRequest {
         worker: WorkerId(Uuid::nil()),
-        classes: NodeCatalog::new([]),
+        sets: [needs().id()].into(),
+        rooms: Rooms::default(),
         lease: Duration::from_secs(30),
-        waiting: std::collections::HashMap::new(),
-        full: std::collections::HashSet::new(),
     };
     let claim = jobs.claim(&request, now).await.expect("an answer");
     let job = claim.expect("a job is next").job;

@@ -9,6 +9,7 @@ mod documents;
 mod lists;
 mod outputs;
 mod reports;
+pub(crate) mod requirements;
 mod rows;
 
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub struct SqliteJobs {
 pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<SharedBoard> {
     let mut board = Board::default();
     for (seq, mut job, placement) in rows::live(rows)? {
+        let queued = requirements::queued_as(seq, &placement);
         if matches!(job.status, JobStatus::Running | JobStatus::Canceling) {
             let epoch = job.epoch;
             job.apply(JobEvent::LeaseLost { epoch }, now)
@@ -58,12 +60,15 @@ pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
         board.add(Live {
             newest: Arc::clone(&job),
             committed: Some(job),
-            seq,
-            placement,
+            queued,
+            stored_bytes: placement.stored_bytes,
             body: None,
             lease_until: now,
             put_off: PutOff::default(),
         });
+    }
+    for (account, claim) in requirements::claims(rows)? {
+        board.note_claim(&account, claim);
     }
     Ok(board.into())
 }
@@ -293,7 +298,8 @@ fn insert(
 
     fail::fail_point!("job-insert");
     let job = Arc::new(rows::as_it_reads_back(job));
-    let seq = rows::insert(rows, &job, &body)?;
+    let seq = board.lock().number().cast_signed();
+    rows::insert(rows, seq, &job, &body)?;
     for input in inputs {
         records::add_hold(rows, input, Hold::Input(job.id.0))?;
     }
@@ -304,8 +310,8 @@ fn insert(
     board.lock().add(Live {
         newest: Arc::clone(&job),
         committed: None,
-        seq,
-        placement: body.placement.clone(),
+        queued: requirements::queued_as(seq, &body.placement),
+        stored_bytes: body.placement.stored_bytes,
         body: Some(Arc::new(body)),
         lease_until: now,
         put_off: PutOff::default(),

@@ -1,7 +1,7 @@
 //! The queue of jobs, on the board.
 //!
-//! Order, room and leases are in memory: one process has the directory, and when it ends every claim ends with it. What a
-//! claim changes of a job is written without waiting for the disk.
+//! Order, room, leases and who is present are in memory: one process has the directory, and when it ends every claim ends with
+//! it. What a claim changes of a job, and the turn that it takes of its account, is written without waiting for the disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use accounts::AccountId;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use workflow_core::{
-    Claim, ClaimRequest, Epoch, Job, JobEvent, JobId, JobQueue, JobStatus, LeaseNews, QueueDepth,
-    StoreError, WorkerId,
+    Claim, ClaimRequest, Demand, Epoch, Job, JobEvent, JobId, JobQueue, JobStatus, LeaseNews,
+    QueueDepth, StoreError, WorkerId,
 };
 
 use crate::database::{Durability, Transaction};
-use crate::jobs::{self, SharedBoard, SqliteJobs};
+use crate::jobs::{self, SharedBoard, SqliteJobs, requirements};
 
 fn claim(
     rows: &mut Transaction<'_>,
@@ -23,7 +23,7 @@ fn claim(
     request: &ClaimRequest,
     now: Timestamp,
 ) -> rusqlite::Result<Option<Claim>> {
-    let Some(next) = board.lock().next(request) else {
+    let Some((next, number)) = board.lock().next(request) else {
         return Ok(None);
     };
     let mut job = Job::clone(&next);
@@ -36,6 +36,7 @@ fn claim(
     let body = body.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let claimed = jobs::change(rows, board, jobs::plain(job))?;
     let job = claimed.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    requirements::put_claim(rows, &job.account, number)?;
     fail::fail_point!("job-claimed");
     board.lock().lease(job.id, after(now, request.lease));
     Ok(Some(Claim { job, body }))
@@ -66,6 +67,10 @@ fn after(now: Timestamp, span: Duration) -> Timestamp {
 
 #[async_trait]
 impl JobQueue for SqliteJobs {
+    async fn demand(&self, now: Timestamp) -> Result<Demand, StoreError> {
+        Ok(self.board.lock().demand(now))
+    }
+
     async fn claim(
         &self,
         request: &ClaimRequest,
@@ -93,6 +98,7 @@ impl JobQueue for SqliteJobs {
     ) -> Result<Vec<LeaseNews>, StoreError> {
         let until = after(now, lease);
         let mut board = self.board.lock();
+        board.present(worker, until);
         Ok(claims
             .iter()
             .map(|(id, epoch)| board.renew(worker, *id, *epoch, until))

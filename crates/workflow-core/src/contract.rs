@@ -8,7 +8,7 @@ mod lists;
 mod queue;
 mod submit;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,14 +18,13 @@ use accounts::{AccountId, Fingerprint};
 use asset_store::{Asset, AssetId, AssetRecords, BlobHash, InsertAsset, InsertRule, KeyClaim};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Map;
 use uuid::Uuid;
 
 use crate::{
     Claim, ClaimRequest, Durability, Epoch, InsertJob, InsertJobOutcome, Job, JobBody, JobEvent,
-    JobId, JobQueue, JobStatus, JobStore, Metadata, NewOutput, NodeCatalog, NodeDefinition,
-    OutputKind, OutputName, Placement, Progress, QueueBounds, ResolvedFiles, SaveJob, SaveOutcome,
-    WorkerId,
+    JobId, JobQueue, JobStatus, JobStore, Metadata, NewOutput, OutputKind, OutputName, Placement,
+    Progress, QueueBounds, RequirementSet, Requirements, ResolvedFiles, Rooms, SaveJob,
+    SaveOutcome, WorkerId,
 };
 
 /// A fresh store: three faces of one.
@@ -98,8 +97,7 @@ fn insert_of(n: u128, name: &str) -> InsertJob {
             extra_pnginfo: String::new(),
             origin: Bytes::from_static(b"\x00opaque"),
             placement: Placement {
-                classes: vec!["Known".to_owned()],
-                needs_secret: false,
+                requirements: known(),
                 account_room: 2,
                 stored_bytes: None,
             },
@@ -178,28 +176,18 @@ fn worker(n: u128) -> WorkerId {
     WorkerId(Uuid::from_u128(n))
 }
 
-/// A worker that has the class `Known` and leases for 30 seconds.
+/// What most jobs of the suites need.
+fn known() -> RequirementSet {
+    Requirements::of_engine("known").to_set()
+}
+
+/// A worker that runs what is [`known`] and leases for 30 seconds.
 fn request(n: u128) -> ClaimRequest {
-    let known = NodeDefinition {
-        class: "Known".to_owned(),
-        display_name: None,
-        description: String::new(),
-        python_module: String::new(),
-        category: String::new(),
-        inputs: Vec::new(),
-        hidden: Vec::new(),
-        outputs: Vec::new(),
-        output_node: true,
-        takes_lists: false,
-        not_idempotent: false,
-        extra: Map::new(),
-    };
     ClaimRequest {
         worker: worker(n),
-        classes: NodeCatalog::new([known]),
+        sets: HashSet::from([known().id()]),
+        rooms: Rooms::default(),
         lease: Duration::from_secs(30),
-        waiting: HashMap::new(),
-        full: HashSet::new(),
     }
 }
 

@@ -23,6 +23,7 @@ mod python;
 mod queue;
 mod references;
 mod report;
+mod requirements;
 mod seat;
 mod secrets;
 mod shares;
@@ -55,7 +56,7 @@ pub use job::{Epoch, IllegalEvent, Job, JobError, JobErrorCode, JobEvent, JobSta
 pub use jobs::{
     JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted, WholeJob,
 };
-pub use lineup::Lineup;
+pub use lineup::{Lineup, Next, QueuedAs, turn};
 pub use memory::MemoryJobs;
 pub use node::{
     FileSource, HiddenInput, InputDefinition, NodeCatalog, NodeDefinition, OutputDefinition, Socket,
@@ -65,9 +66,12 @@ pub use pace::Pace;
 pub use plan::Plan;
 pub use progress::{NodeEvent, Progress, ProgressTracker};
 pub use python::{python_repr, python_str};
-pub use queue::{Claim, ClaimRequest, JobQueue, LeaseNews, QueueDepth};
+pub use queue::{
+    Claim, ClaimRequest, Demand, JobQueue, LeaseNews, PresentWorkers, QueueDepth, Rooms,
+};
 pub use references::Reference;
 pub use report::{NodeReport, RunReport};
+pub use requirements::{EngineName, ModelFile, RequirementId, RequirementSet, Requirements};
 pub use seat::Seat;
 pub use secrets::Secrets;
 pub use shares::{Share, Shares, Taken};

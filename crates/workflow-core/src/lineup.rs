@@ -1,27 +1,79 @@
 //! Who is next: first in, first out within an account, accounts taking turns.
 //!
-//! A store that keeps its queue in memory keeps one of these beside its rows and tells it of every job it saves.
+//! The order follows from what a store has: the number of each submission, and the number that each account's last claim got
+//! from the same sequence ([`turn`]). So replicas that share a store agree on it, and a restart does not change it. A store
+//! that keeps its queue in memory keeps one [`Lineup`] beside its rows and notes in it every job that it saves.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use accounts::AccountId;
 
-use crate::{Job, JobId, JobStatus, QueueDepth};
+use crate::{Job, JobId, JobStatus, QueueDepth, RequirementId, RequirementSet, Rooms};
+
+/// When it is an account's turn: the smallest number is next.
+///
+/// `oldest` is the number of its oldest job that can run now, `last_claim` the number of its last claim, where it has one.
+/// Both come from one growing sequence. An account that comes back after a pause therefore queues up behind those that wait,
+/// and one that was just served queues up behind all of them.
+#[must_use]
+pub fn turn(last_claim: Option<u64>, oldest: u64) -> u64 {
+    last_claim.map_or(oldest, |claim| claim.max(oldest))
+}
 
 /// The queued jobs in the order they will be claimed, and how many of each account run.
 #[derive(Debug, Default)]
 pub struct Lineup {
-    /// Accounts with queued jobs, the one whose turn it is first.
-    turns: VecDeque<AccountId>,
-    lines: HashMap<AccountId, VecDeque<Waiting>>,
+    lines: HashMap<AccountId, Line>,
+    /// Accounts with queued jobs, by the turn they would have if all of their jobs could run: never later than their real one.
+    turns: BTreeSet<(u64, AccountId)>,
     running: HashMap<AccountId, u32>,
+    /// The number of an account's last claim, while it has jobs that wait or run. Without any it is of no more use, since every
+    /// later submission has a larger number.
+    claims: HashMap<AccountId, u64>,
+    /// The sets of queued jobs, and of how many.
+    sets: HashMap<RequirementId, (RequirementSet, u64)>,
+    /// `sets` as it is shown, until it changes.
+    shown: Option<Arc<[RequirementSet]>>,
+    queued: u64,
+    /// The largest number so far.
+    latest: u64,
 }
 
-/// A queued job. `order` grows with every submission; a job that is queued again keeps its place.
+/// What decides where and when a job may run, beside its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedAs {
+    /// The number of its submission.
+    pub order: u64,
+    /// What it needs.
+    pub requirements: RequirementSet,
+    /// How many jobs of the account may run at once.
+    pub account_room: u32,
+}
+
+/// The job that is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// Which it is.
+    pub job: JobId,
+    /// The number of this claim: the store keeps it as the account's last one.
+    pub claim: u64,
+}
+
+/// The queued jobs of an account.
+#[derive(Debug, Default)]
+struct Line {
+    jobs: VecDeque<Waiting>,
+    /// The numbers of those of each set, oldest first.
+    by_set: HashMap<RequirementId, VecDeque<u64>>,
+}
+
+/// A queued job. A job that is queued again keeps its place.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     order: u64,
     id: JobId,
+    account_room: u32,
 }
 
 impl Lineup {
@@ -31,73 +83,105 @@ impl Lineup {
         Self::default()
     }
 
-    /// Takes note of a job's change from `before` (`None` for a new job or a store that opens) to `job`. `order` is the
-    /// number of its submission.
-    pub fn note(&mut self, before: Option<JobStatus>, job: &Job, order: u64) {
+    /// The next number of the sequence that submissions and claims share.
+    pub fn number(&mut self) -> u64 {
+        self.latest += 1;
+        self.latest
+    }
+
+    /// Takes over what a store that opens has of the account's last claim.
+    pub fn note_claim(&mut self, account: &AccountId, claim: u64) {
+        self.latest = self.latest.max(claim);
+        if self.lines.contains_key(account) || self.running.contains_key(account) {
+            self.set_claim(account, claim);
+        }
+    }
+
+    /// Takes note of a job's change from `before` (`None` for a new job or a store that opens) to `job`.
+    pub fn note(&mut self, before: Option<JobStatus>, job: &Job, queued: &QueuedAs) {
+        self.latest = self.latest.max(queued.order);
         let (was, is) = (before.map(Place::of), Place::of(job.status));
         if was == Some(is) {
             return;
         }
         match was {
-            Some(Place::Waiting) => self.leave(&job.account, order),
+            Some(Place::Waiting) => self.leave(&job.account, queued),
             Some(Place::Running) => self.count(&job.account, -1),
             Some(Place::Over) | None => {}
         }
         match is {
-            Place::Waiting => self.join(&job.account, Waiting { order, id: job.id }),
+            Place::Waiting => self.join(job, queued),
             Place::Running => self.count(&job.account, 1),
             Place::Over => {}
         }
+        if !self.lines.contains_key(&job.account) && !self.running.contains_key(&job.account) {
+            self.claims.remove(&job.account);
+        }
     }
 
-    /// The next job that fits: `fits` is told how many jobs of the account run already. Its account's turn is then over.
-    pub fn next(&mut self, mut fits: impl FnMut(JobId, u32) -> bool) -> Option<JobId> {
-        for turn in 0..self.turns.len() {
-            let account = &self.turns[turn];
+    /// The next job among those of `sets` whose account has room. Its account's turn is then over.
+    pub fn next(&mut self, sets: &HashSet<RequirementId>, rooms: &Rooms) -> Option<Next> {
+        let mut best: Option<(u64, &AccountId, JobId)> = None;
+        for (at_the_earliest, account) in &self.turns {
+            if best.is_some_and(|(turn, ..)| turn <= *at_the_earliest) {
+                break;
+            }
+            let first = self.lines.get(account).and_then(|line| line.first_of(sets));
+            let Some(first) = first else { continue };
             let running = self.running.get(account).copied().unwrap_or(0);
-            let waiting = self.lines.get(account).into_iter().flatten();
-            if let Some(id) = waiting
-                .map(|waiting| waiting.id)
-                .find(|id| fits(*id, running))
-            {
-                if let Some(account) = self.turns.remove(turn) {
-                    self.turns.push_back(account);
-                }
-                return Some(id);
+            if !rooms.allow(account, running, first.account_room) {
+                continue;
+            }
+            let turn = turn(self.claims.get(account).copied(), first.order);
+            if best.is_none_or(|(other, ..)| turn < other) {
+                best = Some((turn, account, first.id));
             }
         }
-        None
+        let (_, account, job) = best?;
+        let account = account.clone();
+        let claim = self.number();
+        self.set_claim(&account, claim);
+        Some(Next { job, claim })
     }
 
-    /// How many jobs come before this one if every account has room and no others arrive.
+    /// How many jobs come before this one if every account has room, every job can run, and no others arrive.
     #[must_use]
     pub fn position(&self, account: &AccountId, order: u64) -> Option<u64> {
-        let ahead = self.find(account, order)?;
-        let turn = self.turns.iter().position(|other| other == account)?;
+        let ahead = self.lines.get(account)?.find(order)?;
+        let turn = self.turns.iter().position(|(_, other)| other == account)?;
         let others = self
             .turns
             .iter()
             .enumerate()
             .filter(|(other, _)| *other != turn);
-        let before_me = others.map(|(other, account)| {
+        let before_me = others.map(|(other, (_, account))| {
             // Until it is this job's turn, accounts in front have one turn more than this account had.
             let turns = if other < turn { ahead + 1 } else { ahead };
-            turns.min(self.lines.get(account).map_or(0, VecDeque::len))
+            turns.min(self.queued(account))
         });
         Some((ahead + before_me.sum::<usize>()) as u64)
+    }
+
+    /// The requirement sets of queued jobs.
+    pub fn sets(&mut self) -> Arc<[RequirementSet]> {
+        let sets = &self.sets;
+        let shown = self
+            .shown
+            .get_or_insert_with(|| sets.values().map(|(set, _)| set.clone()).collect());
+        Arc::clone(shown)
     }
 
     /// Queued jobs of an account.
     #[must_use]
     pub fn queued(&self, account: &AccountId) -> usize {
-        self.lines.get(account).map_or(0, VecDeque::len)
+        self.lines.get(account).map_or(0, |line| line.jobs.len())
     }
 
     /// How much waits and runs.
     #[must_use]
     pub fn depth(&self) -> QueueDepth {
         QueueDepth {
-            queued: self.lines.values().map(|line| line.len() as u64).sum(),
+            queued: self.queued,
             running: self
                 .running
                 .values()
@@ -106,34 +190,86 @@ impl Lineup {
         }
     }
 
-    fn join(&mut self, account: &AccountId, waiting: Waiting) {
-        let line = self.lines.entry(account.clone()).or_default();
-        if line.is_empty() {
-            self.turns.push_back(account.clone());
-        }
-        let place = line.partition_point(|other| other.order < waiting.order);
-        line.insert(place, waiting);
+    fn join(&mut self, job: &Job, queued: &QueuedAs) {
+        let before = self.turn_of(&job.account);
+        let line = self.lines.entry(job.account.clone()).or_default();
+        let place = line
+            .jobs
+            .partition_point(|other| other.order < queued.order);
+        let waiting = Waiting {
+            order: queued.order,
+            id: job.id,
+            account_room: queued.account_room,
+        };
+        line.jobs.insert(place, waiting);
+        let set = queued.requirements.id();
+        let of_set = line.by_set.entry(set).or_default();
+        let place = of_set.partition_point(|other| *other < queued.order);
+        of_set.insert(place, queued.order);
+
+        self.queued += 1;
+        let (_, count) = self.sets.entry(set).or_insert_with(|| {
+            self.shown = None;
+            (queued.requirements.clone(), 0)
+        });
+        *count += 1;
+        self.move_turn(&job.account, before);
     }
 
-    fn leave(&mut self, account: &AccountId, order: u64) {
-        let Some(place) = self.find(account, order) else {
-            return;
-        };
+    fn leave(&mut self, account: &AccountId, queued: &QueuedAs) {
+        let before = self.turn_of(account);
+        let set = queued.requirements.id();
         let Some(line) = self.lines.get_mut(account) else {
             return;
         };
-        line.remove(place);
-        if line.is_empty() {
-            self.lines.remove(account);
-            self.turns.retain(|other| other != account);
+        let Some(place) = line.find(queued.order) else {
+            return;
+        };
+        line.jobs.remove(place);
+        if let Some(of_set) = line.by_set.get_mut(&set) {
+            of_set.retain(|other| *other != queued.order);
+            if of_set.is_empty() {
+                line.by_set.remove(&set);
+            }
         }
+        if line.jobs.is_empty() {
+            self.lines.remove(account);
+        }
+
+        self.queued -= 1;
+        if let Some((_, count)) = self.sets.get_mut(&set) {
+            *count -= 1;
+            if *count == 0 {
+                self.sets.remove(&set);
+                self.shown = None;
+            }
+        }
+        self.move_turn(account, before);
     }
 
-    fn find(&self, account: &AccountId, order: u64) -> Option<usize> {
-        self.lines
-            .get(account)?
-            .binary_search_by_key(&order, |waiting| waiting.order)
-            .ok()
+    fn set_claim(&mut self, account: &AccountId, claim: u64) {
+        let before = self.turn_of(account);
+        self.claims.insert(account.clone(), claim);
+        self.move_turn(account, before);
+    }
+
+    /// The turn that an account has in `turns`, if it has queued jobs.
+    fn turn_of(&self, account: &AccountId) -> Option<u64> {
+        let oldest = self.lines.get(account)?.jobs.front()?.order;
+        Some(turn(self.claims.get(account).copied(), oldest))
+    }
+
+    fn move_turn(&mut self, account: &AccountId, before: Option<u64>) {
+        let now = self.turn_of(account);
+        if before == now {
+            return;
+        }
+        if let Some(before) = before {
+            self.turns.remove(&(before, account.clone()));
+        }
+        if let Some(now) = now {
+            self.turns.insert((now, account.clone()));
+        }
     }
 
     fn count(&mut self, account: &AccountId, change: i32) {
@@ -142,6 +278,21 @@ impl Lineup {
         if *running == 0 {
             self.running.remove(account);
         }
+    }
+}
+
+impl Line {
+    fn find(&self, order: u64) -> Option<usize> {
+        self.jobs
+            .binary_search_by_key(&order, |waiting| waiting.order)
+            .ok()
+    }
+
+    /// The oldest job of one of these sets.
+    fn first_of(&self, sets: &HashSet<RequirementId>) -> Option<&Waiting> {
+        let able = self.by_set.iter().filter(|(set, _)| sets.contains(set));
+        let order = able.filter_map(|(_, orders)| orders.front()).min()?;
+        self.jobs.get(self.find(*order)?)
     }
 }
 
@@ -166,76 +317,4 @@ impl Place {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contract::new_job;
-
-    fn account(name: &str) -> AccountId {
-        name.parse().expect("a valid name")
-    }
-
-    /// A line-up in which these accounts submitted in this order; jobs are numbered from 0.
-    fn lineup(accounts: &[&str]) -> (Lineup, Vec<Job>) {
-        let mut lineup = Lineup::new();
-        let jobs: Vec<Job> = accounts
-            .iter()
-            .enumerate()
-            .map(|(n, name)| new_job(n as u128, &account(name)))
-            .collect();
-        for (order, job) in jobs.iter().enumerate() {
-            lineup.note(None, job, order as u64);
-        }
-        (lineup, jobs)
-    }
-
-    fn claim(lineup: &mut Lineup, jobs: &mut [Job], room: u32) -> Option<usize> {
-        let id = lineup.next(|_, running| running < room)?;
-        let n = jobs.iter().position(|job| job.id == id)?;
-        jobs[n].status = JobStatus::Running;
-        lineup.note(Some(JobStatus::Queued), &jobs[n], n as u64);
-        Some(n)
-    }
-
-    #[test]
-    fn accounts_take_turns_and_positions_say_so_exactly() {
-        let (mut lineup, mut jobs) = lineup(&["a", "a", "a", "b", "c", "b"]);
-        let positions: Vec<_> = (0..6)
-            .map(|n| lineup.position(&jobs[n].account, n as u64))
-            .collect();
-        let mut claimed = Vec::new();
-        while let Some(n) = claim(&mut lineup, &mut jobs, 9) {
-            claimed.push(n);
-        }
-        assert_eq!(claimed, [0, 3, 4, 1, 5, 2]);
-        for (place, n) in claimed.iter().enumerate() {
-            assert_eq!(positions[*n], Some(place as u64), "job {n}");
-        }
-        assert_eq!(
-            lineup.depth(),
-            QueueDepth {
-                queued: 0,
-                running: 6
-            }
-        );
-    }
-
-    #[test]
-    fn an_account_without_room_is_passed_over() {
-        let (mut lineup, mut jobs) = lineup(&["a", "a", "b"]);
-        let claimed: Vec<_> = std::iter::from_fn(|| claim(&mut lineup, &mut jobs, 1)).collect();
-        assert_eq!(claimed, [0, 2]);
-        jobs[0].status = JobStatus::Succeeded;
-        lineup.note(Some(JobStatus::Running), &jobs[0], 0);
-        assert_eq!(claim(&mut lineup, &mut jobs, 1), Some(1));
-    }
-
-    #[test]
-    fn a_job_that_is_queued_again_keeps_its_place() {
-        let (mut lineup, mut jobs) = lineup(&["a", "a", "a"]);
-        claim(&mut lineup, &mut jobs, 9);
-        jobs[0].status = JobStatus::Queued;
-        lineup.note(Some(JobStatus::Running), &jobs[0], 0);
-        assert_eq!(lineup.position(&jobs[0].account, 0), Some(0));
-        assert_eq!(lineup.position(&jobs[2].account, 2), Some(2));
-    }
-}
+mod tests;

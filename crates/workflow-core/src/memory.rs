@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Claim, ClaimRequest, Epoch, InsertJob, InsertJobOutcome, Job, JobBody, JobEvent, JobId, JobLog,
-    JobOutput, JobQuery, JobQueue, JobStatus, JobStore, LeaseNews, Lineup, NewOutput, OutputName,
-    QueueDepth, SaveJob, SaveOutcome, StoreError, WorkerId,
+    Claim, ClaimRequest, Demand, Epoch, InsertJob, InsertJobOutcome, Job, JobBody, JobEvent, JobId,
+    JobLog, JobOutput, JobQuery, JobQueue, JobStatus, JobStore, LeaseNews, Lineup, NewOutput,
+    OutputName, PresentWorkers, QueueDepth, QueuedAs, SaveJob, SaveOutcome, StoreError, WorkerId,
 };
 
 /// A job store and queue that forget everything with the process.
@@ -28,12 +28,12 @@ struct Rows {
     keys: HashMap<(AccountId, [u8; 32]), ClaimedKey>,
     counters: HashMap<(AccountId, String), u64>,
     lineup: Lineup,
-    submitted: u64,
+    workers: PresentWorkers,
 }
 
 #[derive(Debug)]
 struct Row {
-    order: u64,
+    queued: QueuedAs,
     job: Arc<Job>,
     body: Arc<JobBody>,
     inputs: Vec<AssetId>,
@@ -124,11 +124,15 @@ impl Rows {
             };
             self.keys.insert((account, claim.digest), key);
         }
-        self.submitted += 1;
-        let (order, job) = (self.submitted, Arc::new(job));
-        self.lineup.note(None, &job, order);
+        let queued = QueuedAs {
+            order: self.lineup.number(),
+            requirements: body.placement.requirements.clone(),
+            account_room: body.placement.account_room,
+        };
+        let job = Arc::new(job);
+        self.lineup.note(None, &job, &queued);
         let row = Row {
-            order,
+            queued,
             job: job.clone(),
             body: Arc::new(body),
             inputs,
@@ -233,7 +237,7 @@ impl Rows {
         let job = Arc::new(job);
         if let Some(row) = self.jobs.get_mut(&job.id) {
             let before = std::mem::replace(&mut row.job, job.clone());
-            self.lineup.note(Some(before.status), &job, row.order);
+            self.lineup.note(Some(before.status), &job, &row.queued);
             if job.status.is_terminal() {
                 for input in row.inputs.drain(..) {
                     records.hold(input, Hold::Input(job.id.0), false);
@@ -258,18 +262,8 @@ impl Rows {
         records: &mut RecordRows,
         now: Timestamp,
     ) -> Option<Claim> {
-        let jobs = &self.jobs;
-        let id = self.lineup.next(|id, running| {
-            jobs.get(&id).is_some_and(|row| {
-                let placement = &row.body.placement;
-                request.has_room(&row.job.account, running, placement.account_room)
-                    && placement
-                        .classes
-                        .iter()
-                        .all(|class| request.classes.get(class).is_some())
-            })
-        })?;
-        let row = self.jobs.get_mut(&id)?;
+        let next = self.lineup.next(&request.sets, &request.rooms)?;
+        let row = self.jobs.get_mut(&next.job)?;
         row.lease_until = after(now, request.lease);
         let (mut job, body) = (Job::clone(&row.job), row.body.clone());
         job.apply(
@@ -448,6 +442,13 @@ impl JobStore for MemoryJobs {
 
 #[async_trait]
 impl JobQueue for MemoryJobs {
+    async fn demand(&self, now: Timestamp) -> Result<Demand, StoreError> {
+        Ok(self.with(|rows, _| Demand {
+            sets: rows.lineup.sets(),
+            workers: Arc::new(rows.workers.now(now)),
+        }))
+    }
+
     async fn claim(
         &self,
         request: &ClaimRequest,
@@ -465,6 +466,7 @@ impl JobQueue for MemoryJobs {
     ) -> Result<Vec<LeaseNews>, StoreError> {
         let until = after(now, lease);
         Ok(self.with(|rows, _| {
+            rows.workers.note(worker, until);
             claims
                 .iter()
                 .map(|(id, epoch)| rows.renew(worker, *id, *epoch, until))
@@ -486,7 +488,7 @@ impl JobQueue for MemoryJobs {
                 .jobs
                 .get(&id)
                 .filter(|row| row.job.account == *account)?;
-            rows.lineup.position(account, row.order)
+            rows.lineup.position(account, row.queued.order)
         }))
     }
 

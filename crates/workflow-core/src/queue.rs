@@ -8,34 +8,70 @@ use accounts::AccountId;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::{Epoch, Job, JobBody, JobId, NodeCatalog, StoreError, WorkerId};
+use crate::{Epoch, Job, JobBody, JobId, RequirementId, RequirementSet, StoreError, WorkerId};
 
-/// What a worker can run.
+/// What a worker asks for.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// Who asks.
     pub worker: WorkerId,
-    /// The classes it has. A job that needs another one is left for others.
-    pub classes: NodeCatalog,
+    /// The requirement sets that it can run now. Jobs with other ones are left for others.
+    pub sets: HashSet<RequirementId>,
+    /// How much room accounts have besides what their jobs say.
+    pub rooms: Rooms,
     /// How long the claim counts without being renewed.
     pub lease: Duration,
-    /// The worker's runs that merely wait for somebody else, by account.
+}
+
+/// What a worker knows of the room of accounts: corrections to [`crate::Placement::account_room`]. Accounts that are not named
+/// need none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rooms {
+    /// The worker's runs that merely wait for a partner, by account. Other workers count them as running.
     pub waiting: HashMap<AccountId, u32>,
-    /// Accounts whose runs compute in as many of the worker's slots as one account may have, whatever room they have: others
-    /// are to find a slot.
+    /// Accounts whose runs compute in as many of the worker's slots as one account may have, whatever room they have: the rest is
+    /// for others.
     pub full: HashSet<AccountId>,
 }
 
-/// How many jobs of an account may merely wait for somebody else before they take its room, so that it leaves some to others.
+/// How many jobs of an account may merely wait for a partner before they take its room, so that it leaves some to others.
 const MOST_WAITING: u32 = 32;
 
-impl ClaimRequest {
-    /// Whether another job of an account may run that has so many jobs running and room for so many.
+impl Rooms {
+    /// Whether another job of an account may run that has so many jobs running in the whole installation, and may have
+    /// `account_room` of them.
     #[must_use]
-    pub fn has_room(&self, account: &AccountId, running: u32, account_room: u32) -> bool {
+    pub fn allow(&self, account: &AccountId, running: u32, account_room: u32) -> bool {
         let waiting = self.waiting.get(account).copied().unwrap_or(0);
         running.saturating_sub(waiting.min(MOST_WAITING)) < account_room
             && !self.full.contains(account)
+    }
+}
+
+/// What waits to be claimed.
+#[derive(Clone, Debug)]
+pub struct Demand {
+    /// The requirement sets of queued jobs, each once.
+    pub sets: Arc<[RequirementSet]>,
+    /// The workers whose last renewal still counts.
+    pub workers: Arc<HashSet<WorkerId>>,
+}
+
+/// Until when each worker counts as present. For stores that keep this in memory.
+#[derive(Debug, Default)]
+pub struct PresentWorkers(HashMap<WorkerId, Timestamp>);
+
+impl PresentWorkers {
+    /// Takes note that a worker counts until then; an earlier promise that reaches further stands.
+    pub fn note(&mut self, worker: WorkerId, until: Timestamp) {
+        let counts = self.0.entry(worker).or_insert(until);
+        *counts = (*counts).max(until);
+    }
+
+    /// The workers that count now; the others are forgotten.
+    pub fn now(&mut self, now: Timestamp) -> HashSet<WorkerId> {
+        self.0.retain(|_, until| *until > now);
+        self.0.keys().copied().collect()
     }
 }
 
@@ -70,19 +106,25 @@ pub struct QueueDepth {
 
 /// The jobs that wait, and the claims on those that run.
 ///
-/// **Contract.** First in, first out within an account; accounts take turns, and one that has no room
-/// ([`crate::Placement::account_room`], [`ClaimRequest::has_room`]) is passed over. Transitions are those of [`Job::apply`]. A job has one claim that
-/// counts; a claim need not be on disk, since losing it only means claiming again.
+/// **Contract.** Holds for any number of replicas over one store. First in, first out within an account among the jobs whose
+/// requirement set the claim names; accounts take turns by [`crate::turn`], over what the store has and no process's memory; an
+/// account that has no room ([`crate::Placement::account_room`], [`Rooms::allow`]) is passed over. Requirement sets are never
+/// interpreted. Transitions are those of [`Job::apply`]. A job has one claim that counts, and every claim has the next epoch; a
+/// claim need not be on disk, since losing it only means claiming again.
 #[async_trait]
 pub trait JobQueue: Send + Sync + 'static {
-    /// Takes the next job that the worker can run.
+    /// What waits, and which workers are there.
+    async fn demand(&self, now: Timestamp) -> Result<Demand, StoreError>;
+
+    /// Takes the next job whose requirement set the worker named.
     async fn claim(
         &self,
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Option<Claim>, StoreError>;
 
-    /// Renews claims; answers for each of them, in order.
+    /// Renews claims; answers for each of them, in order. The worker counts as present ([`Demand::workers`]) until the lease is
+    /// over, also without any claim.
     async fn renew(
         &self,
         worker: WorkerId,
@@ -91,8 +133,8 @@ pub trait JobQueue: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Vec<LeaseNews>, StoreError>;
 
-    /// Lets jobs go on whose claim lapsed ([`crate::JobEvent::LeaseLost`]) and ends those that waited since before
-    /// `queued_before` ([`crate::JobEvent::TimedOut`]); answers the jobs that changed.
+    /// Lets jobs go on whose claim lapsed and ends those that waited since before `queued_before`; answers
+    /// the jobs that changed.
     async fn reap(
         &self,
         queued_before: Timestamp,

@@ -5,15 +5,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use secrecy::SecretString;
 
-use crate::JobId;
+use crate::{JobId, WorkerId};
 
 /// Secrets by job. Cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Secrets {
+    holder: WorkerId,
     by_job: Arc<Mutex<HashMap<JobId, SecretString>>>,
 }
 
 impl Secrets {
+    /// No secrets yet, in the process of this worker: jobs that come with one name it as their holder.
+    #[must_use]
+    pub fn new(holder: WorkerId) -> Self {
+        Self {
+            holder,
+            by_job: Arc::default(),
+        }
+    }
+
+    /// The worker in whose process they are.
+    #[must_use]
+    pub fn holder(&self) -> WorkerId {
+        self.holder
+    }
+
     /// Keeps the secret of a job, unless there is one of it already; whether it is kept.
     #[must_use]
     pub fn put(&self, job: JobId, secret: SecretString) -> bool {

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::{Job, JobId, JobStatus, NewOutput, ResolvedFiles, RunReport};
+use crate::{Job, JobId, JobStatus, NewOutput, RequirementSet, ResolvedFiles, RunReport};
 
 /// What lies beside a job and never changes: enough to run it, or to run it again.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,17 +24,15 @@ pub struct JobBody {
     pub extra_pnginfo: String,
     /// What the API that took the submission must remember of it; opaque below it.
     pub origin: Bytes,
-    /// What it needs of a worker.
+    /// Where and when it may run.
     pub placement: Placement,
 }
 
-/// What a job needs of the worker that claims it. Settled at submission.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Where and when a job may run. Settled at submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// The classes of its nodes.
-    pub classes: Vec<String>,
-    /// Whether a secret came with it: only the process that holds the secret can run it.
-    pub needs_secret: bool,
+    /// What it needs of the worker that claims it. Stores keep one copy of each set and never interpret it.
+    pub requirements: RequirementSet,
     /// How many jobs of the account may run at once.
     pub account_room: u32,
     /// Most bytes that the account may have stored; `None` for no bound.

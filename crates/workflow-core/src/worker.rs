@@ -4,6 +4,7 @@
 //! what was interrupted, by a drain or by a crash, is simply claimed again. Spawning is left to the binaries: one future per
 //! slot and one for the leases.
 
+mod able;
 mod run;
 mod sink;
 
@@ -22,11 +23,13 @@ use tokio_util::sync::CancellationToken;
 
 use asset_store::BlobStore;
 
+use able::ReadSets;
+
 use crate::jobs::JobPorts;
 use crate::pace::Pace;
 use crate::{
-    Availability, Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, Seat, Shares,
-    StoreError, Timer, WorkerId,
+    Availability, Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, Rooms, Seat,
+    Shares, StoreError, Timer, WorkerId,
 };
 
 /// How a worker goes about it.
@@ -57,6 +60,7 @@ pub struct Worker {
     /// One for each run that is over, gave its seat back and waits for the store.
     unsaved: Semaphore,
     running: Mutex<HashMap<JobId, Running>>,
+    sets: ReadSets,
 }
 
 /// A job that a slot is running.
@@ -83,10 +87,10 @@ const IDLE: Duration = Duration::from_secs(1);
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 impl Worker {
-    /// A worker of this name; a process that starts anew takes a new one.
+    /// The worker of the process that holds the secrets of `ports`, under the same name; a process that starts anew takes a new
+    /// one.
     #[must_use]
     pub fn new(
-        id: WorkerId,
         ports: JobPorts,
         blobs: Arc<dyn BlobStore>,
         timer: Arc<dyn Timer>,
@@ -94,7 +98,7 @@ impl Worker {
         pace: Arc<Pace>,
     ) -> Self {
         Self {
-            id,
+            id: ports.secrets.holder(),
             ports,
             blobs,
             timer,
@@ -103,6 +107,7 @@ impl Worker {
             config,
             pace,
             running: Mutex::default(),
+            sets: ReadSets::default(),
         }
     }
 
@@ -231,21 +236,22 @@ impl Worker {
             Availability::Ready => {}
             Availability::NotReady | Availability::Stopped => return Ok(None),
         }
-        let classes = self.ports.engine.nodes();
-        // As many wait as may: what never waits still runs, also what they wait for.
-        let is_full = self.running() >= self.config.slots.saturating_add(MOST_WAITING);
+        let now = self.timer.now();
+        let demand = self.ports.queue.demand(now).await?;
+        let sets = self.able(&demand);
+        if sets.is_empty() {
+            return Ok(None);
+        }
         let request = ClaimRequest {
             worker: self.id,
-            classes: if is_full {
-                classes.without_partners()
-            } else {
-                classes
+            sets,
+            rooms: Rooms {
+                waiting: self.waiting(),
+                full: self.full(),
             },
             lease: self.config.lease,
-            waiting: self.waiting(),
-            full: self.full(),
         };
-        self.ports.queue.claim(&request, self.timer.now()).await
+        self.ports.queue.claim(&request, now).await
     }
 
     async fn renew(&self) -> Result<(), StoreError> {
@@ -254,9 +260,7 @@ impl Worker {
             .iter()
             .map(|(id, running)| (*id, running.epoch))
             .collect();
-        if claims.is_empty() {
-            return Ok(());
-        }
+        // Also without any: while it renews, others know that the secrets of this process are there.
         let news = self
             .ports
             .queue

@@ -36,6 +36,7 @@ const AGGREGATES: &[(&str, &[&str])] = &[
         &[
             include_str!("../../migrations/jobs/0001.sql"),
             include_str!("../../migrations/jobs/0002.sql"),
+            include_str!("../../migrations/jobs/0003.sql"),
         ],
     ),
     (

@@ -9,6 +9,7 @@ use workflow_core::{JobBody, JobId, JobLog, RunReport};
 
 use super::documents::{self, PlacementDocument};
 use super::reports::ReportDocument;
+use super::requirements;
 use crate::columns::{Id, Micros};
 
 /// A claimed key and the job it stands for.
@@ -37,18 +38,19 @@ pub(super) fn put_body(rows: &Connection, seq: i64, body: &JobBody) -> rusqlite:
 
 /// What lies beside a job.
 pub(super) fn body(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobBody>> {
-    rows.prepare_cached("SELECT * FROM job_bodies WHERE seq = ?1")?
+    rows.prepare_cached(
+        "SELECT job_bodies.*, requirement_sets.text AS requirement_set
+         FROM job_bodies JOIN jobs USING (seq) LEFT JOIN requirement_sets USING (requirements) WHERE seq = ?1",
+    )?
         .query_row([seq], |row| {
             let targets: Option<String> = row.get("targets")?;
-            let placement: PlacementDocument =
-                documents::read(row.get_ref("placement")?.as_str()?)?;
             let extra_pnginfo: Option<String> = row.get("extra_pnginfo")?;
             Ok(JobBody {
                 workflow: Bytes::from(row.get::<_, Vec<u8>>("workflow")?),
                 files: documents::read_files(row.get_ref("files")?.as_str()?)?,
                 targets: targets.as_deref().map(documents::read).transpose()?,
                 origin: Bytes::from(row.get::<_, Vec<u8>>("origin")?),
-                placement: placement.into(),
+                placement: requirements::placement(row)?,
                 extra_pnginfo: extra_pnginfo.unwrap_or_default(),
             })
         })

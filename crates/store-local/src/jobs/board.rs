@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use accounts::AccountId;
 use jiff::Timestamp;
 use workflow_core::{
-    ClaimRequest, Epoch, Job, JobBody, JobEvent, JobId, JobQuery, JobStatus, LeaseNews, Lineup,
-    Placement, QueueDepth, WorkerId,
+    ClaimRequest, Demand, Epoch, Job, JobBody, JobEvent, JobId, JobQuery, JobStatus, LeaseNews,
+    Lineup, PresentWorkers, QueueDepth, QueuedAs, WorkerId,
 };
 
 /// How many jobs that ended are kept at hand, at least; at most twice as many.
@@ -32,6 +32,7 @@ pub(crate) struct SharedBoard(Arc<Mutex<Board>>);
 pub(crate) struct Board {
     live: HashMap<JobId, Live>,
     lineup: Lineup,
+    workers: PresentWorkers,
     recent: Recent,
     body_bytes: usize,
 }
@@ -42,9 +43,10 @@ pub(crate) struct Live {
     pub(crate) newest: Arc<Job>,
     /// As it is on disk or on its way there: what readers are told. `None` until it is inserted for good.
     pub(crate) committed: Option<Arc<Job>>,
-    /// Its submission's number.
-    pub(crate) seq: i64,
-    pub(crate) placement: Placement,
+    /// Its place in the queue; the number of its submission is that of its row.
+    pub(crate) queued: QueuedAs,
+    /// Most bytes that its account may have stored.
+    pub(crate) stored_bytes: Option<u64>,
     /// What lies beside it, while there is room for it here.
     pub(crate) body: Option<Arc<JobBody>>,
     /// Until when its claim counts; of no meaning while it is queued.
@@ -130,7 +132,7 @@ impl Board {
         } else {
             self.body_bytes += bytes;
         }
-        self.lineup.note(None, &live.newest, order(live.seq));
+        self.lineup.note(None, &live.newest, &live.queued);
         self.live.insert(live.newest.id, live);
     }
 
@@ -140,7 +142,7 @@ impl Board {
             let mut gone = Job::clone(&live.newest);
             gone.status = JobStatus::Expired;
             self.lineup
-                .note(Some(live.newest.status), &gone, order(live.seq));
+                .note(Some(live.newest.status), &gone, &live.queued);
         }
     }
 
@@ -150,7 +152,7 @@ impl Board {
         let before = mem::replace(&mut live.newest, job);
         let put_off = mem::replace(&mut live.put_off, put_off);
         self.lineup
-            .note(Some(before.status), &live.newest, order(live.seq));
+            .note(Some(before.status), &live.newest, &live.queued);
         Some((before, put_off))
     }
 
@@ -184,19 +186,33 @@ impl Board {
         }
     }
 
-    /// The next job that the worker can run; its account's turn is then over.
-    pub(crate) fn next(&mut self, request: &ClaimRequest) -> Option<Arc<Job>> {
-        let live = &self.live;
-        let fits = |id: JobId, running: u32| {
-            live.get(&id).is_some_and(|live| {
-                let has = |class: &String| request.classes.get(class).is_some();
-                let room = live.placement.account_room;
-                request.has_room(&live.newest.account, running, room)
-                    && live.placement.classes.iter().all(has)
-            })
-        };
-        let id = self.lineup.next(fits)?;
-        self.newest(id).cloned()
+    /// The next number of the sequence that submissions and claims share.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.lineup.number()
+    }
+
+    /// Takes over the number of an account's last claim.
+    pub(crate) fn note_claim(&mut self, account: &AccountId, claim: u64) {
+        self.lineup.note_claim(account, claim);
+    }
+
+    /// What waits, and who is there.
+    pub(crate) fn demand(&mut self, now: Timestamp) -> Demand {
+        Demand {
+            sets: self.lineup.sets(),
+            workers: Arc::new(self.workers.now(now)),
+        }
+    }
+
+    /// The next job that the worker can run, and the number of its claim; its account's turn is then over.
+    pub(crate) fn next(&mut self, request: &ClaimRequest) -> Option<(Arc<Job>, u64)> {
+        let next = self.lineup.next(&request.sets, &request.rooms)?;
+        Some((self.newest(next.job).cloned()?, next.claim))
+    }
+
+    /// Takes note that a worker is there until then.
+    pub(crate) fn present(&mut self, worker: WorkerId, until: Timestamp) {
+        self.workers.note(worker, until);
     }
 
     /// Begins or renews a claim.
@@ -235,7 +251,7 @@ impl Board {
         event: impl Fn(&Job, Timestamp) -> Option<JobEvent>,
     ) -> Vec<(Arc<Job>, JobEvent)> {
         let mut live: Vec<&Live> = self.live.values().collect();
-        live.sort_unstable_by_key(|live| live.seq);
+        live.sort_unstable_by_key(|live| live.queued.order);
         let picked = live.into_iter().filter_map(|live| {
             let event = event(&live.newest, live.lease_until)?;
             Some((Arc::clone(&live.newest), event))
@@ -251,7 +267,7 @@ impl Board {
     pub(crate) fn position(&self, account: &AccountId, id: JobId) -> Option<u64> {
         let live = self.live.get(&id)?;
         let mine = live.newest.account == *account;
-        mine.then(|| self.lineup.position(account, order(live.seq)))?
+        mine.then(|| self.lineup.position(account, live.queued.order))?
     }
 
     pub(crate) fn depth(&self) -> QueueDepth {
@@ -265,12 +281,14 @@ impl Board {
         let put_off = live.newest.outputs.get(live.put_off.outputs.clone());
         let outputs = put_off.unwrap_or_default().iter();
         let put_off_bytes = outputs.map(|output| output.size_bytes).sum();
-        Some((live.placement.stored_bytes?, put_off_bytes))
+        Some((live.stored_bytes?, put_off_bytes))
     }
 
     /// A job's number, where it is live.
     pub(crate) fn seq(&self, id: JobId) -> Option<i64> {
-        self.live.get(&id).map(|live| live.seq)
+        self.live
+            .get(&id)
+            .map(|live| live.queued.order.cast_signed())
     }
 
     fn remove(&mut self, id: JobId) -> Option<Live> {
@@ -304,11 +322,6 @@ impl Recent {
         self.young.remove(&id);
         self.old.remove(&id);
     }
-}
-
-/// A job's place in the line-up.
-fn order(seq: i64) -> u64 {
-    seq.unsigned_abs()
 }
 
 fn size_of_body(body: &JobBody) -> usize {

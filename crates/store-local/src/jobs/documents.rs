@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use asset_store::BlobHash;
 use serde::{Deserialize, Serialize};
-use workflow_core::{JobError, JobErrorCode, Placement, ResolvedFile, ResolvedFiles};
+use workflow_core::{
+    JobError, JobErrorCode, Placement, RequirementSet, ResolvedFile, ResolvedFiles,
+};
 
 use crate::columns::{parse, unreadable};
 
@@ -18,8 +20,6 @@ pub(super) struct FileDocument {
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct PlacementDocument {
-    classes: Vec<String>,
-    needs_secret: bool,
     account_room: u32,
     /// Absent in documents of earlier versions: no bound.
     #[serde(default)]
@@ -76,21 +76,19 @@ pub(super) fn read_files(text: &str) -> rusqlite::Result<ResolvedFiles> {
 impl From<&Placement> for PlacementDocument {
     fn from(placement: &Placement) -> Self {
         Self {
-            classes: placement.classes.clone(),
-            needs_secret: placement.needs_secret,
             account_room: placement.account_room,
             stored_bytes: placement.stored_bytes,
         }
     }
 }
 
-impl From<PlacementDocument> for Placement {
-    fn from(document: PlacementDocument) -> Self {
-        Self {
-            classes: document.classes,
-            needs_secret: document.needs_secret,
-            account_room: document.account_room,
-            stored_bytes: document.stored_bytes,
+impl PlacementDocument {
+    /// The placement of a job with this requirement set, which is kept beside the document.
+    pub(super) fn with(self, requirements: RequirementSet) -> Placement {
+        Placement {
+            requirements,
+            account_room: self.account_room,
+            stored_bytes: self.stored_bytes,
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The SQL of the jobs themselves: the row that each state is written over.
 
+use std::collections::BTreeSet;
+
 use accounts::AccountId;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use workflow_core::{Epoch, Job, JobBody, JobId, JobStatus, Placement, Progress, WorkerId};
 
-use super::documents::{self, ErrorDocument, PlacementDocument};
-use super::{beside, outputs};
+use super::documents::{self, ErrorDocument};
+use super::{beside, outputs, requirements};
 use crate::columns::{Id, Micros, parse, unreadable, whole_micros};
 
 /// A job whose status is none.
@@ -14,16 +16,24 @@ use crate::columns::{Id, Micros, parse, unreadable, whole_micros};
 #[error("there is no job status of this name")]
 struct UnknownStatus;
 
-/// Adds a job with what lies beside it; answers its number.
-pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::Result<i64> {
+/// Adds a job under a number with what lies beside it.
+pub(super) fn insert(
+    rows: &Connection,
+    seq: i64,
+    job: &Job,
+    body: &JobBody,
+) -> rusqlite::Result<()> {
+    let requirements = requirements::number(rows, &body.placement.requirements)?;
     let mut insert = rows.prepare_cached(
-        "INSERT INTO jobs (id, account, revision, status, epoch, worker, lost_claims, created_at, updated_at,
+        "INSERT INTO jobs (seq, id, account, revision, status, epoch, worker, lost_claims, created_at, updated_at,
             started_at, completed_at, expires_at, retention, progress_value, nodes_done, nodes_total, current_node,
-            current_node_class, step, steps, message, error, metadata, body_bytes)
-         VALUES (:id, :account, 0, :status, :epoch, NULL, 0, :created_at, :updated_at, NULL, NULL, :expires_at,
-            :retention, :value, :nodes_done, :nodes_total, NULL, NULL, NULL, NULL, NULL, NULL, :metadata, :body_bytes)",
+            current_node_class, step, steps, message, error, metadata, body_bytes, requirements)
+         VALUES (:seq, :id, :account, 0, :status, :epoch, NULL, 0, :created_at, :updated_at, NULL, NULL, :expires_at,
+            :retention, :value, :nodes_done, :nodes_total, NULL, NULL, NULL, NULL, NULL, NULL, :metadata, :body_bytes,
+            :requirements)",
     )?;
-    let seq = insert.insert(named_params! {
+    insert.execute(named_params! {
+        ":seq": seq,
         ":id": Id(job.id.0),
         ":account": job.account.as_str(),
         ":status": job.status.name(),
@@ -37,6 +47,7 @@ pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::
         ":nodes_total": job.progress.nodes_total,
         ":metadata": documents::write(&job.metadata),
         ":body_bytes": body.stored_bytes().cast_signed(),
+        ":requirements": requirements,
     })?;
     for (key, value) in &job.metadata {
         rows.prepare_cached(
@@ -51,8 +62,7 @@ pub(super) fn insert(rows: &Connection, job: &Job, body: &JobBody) -> rusqlite::
             seq,
         ])?;
     }
-    beside::put_body(rows, seq, body)?;
-    Ok(seq)
+    beside::put_body(rows, seq, body)
 }
 
 /// Writes the state of a job over the revision before it and answers its number; `None` if that is not the one in the row.
@@ -114,13 +124,13 @@ pub(super) fn load(rows: &Connection, id: JobId) -> rusqlite::Result<Option<Job>
 /// The jobs that are not over with their numbers and placements, in the order of their submission.
 pub(super) fn live(rows: &Connection) -> rusqlite::Result<Vec<(i64, Job, Placement)>> {
     let mut statement = rows.prepare(
-        "SELECT jobs.*, job_bodies.placement FROM jobs JOIN job_bodies USING (seq)
+        "SELECT jobs.*, job_bodies.placement, requirement_sets.text AS requirement_set
+         FROM jobs JOIN job_bodies USING (seq) LEFT JOIN requirement_sets USING (requirements)
          WHERE completed_at IS NULL ORDER BY seq",
     )?;
     let found = statement.query_map([], |row| {
         let (seq, job) = job(row)?;
-        let placement: PlacementDocument = documents::read(row.get_ref("placement")?.as_str()?)?;
-        Ok((seq, job, placement.into()))
+        Ok((seq, job, requirements::placement(row)?))
     })?;
     let mut found = found.collect::<rusqlite::Result<Vec<(i64, Job, Placement)>>>()?;
     for (seq, job, _) in &mut found {
@@ -150,23 +160,28 @@ pub(super) fn expire(
     limit: usize,
 ) -> rusqlite::Result<Vec<JobId>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let ids = {
+    let over = {
         let mut over = rows.prepare_cached(
-            "SELECT id FROM jobs WHERE completed_at IS NOT NULL AND expires_at <= ?1
+            "SELECT id, requirements FROM jobs WHERE completed_at IS NOT NULL AND expires_at <= ?1
              ORDER BY expires_at LIMIT ?2",
         )?;
-        let ids = over.query_map(params![Micros(now), limit], |row| row.get::<_, Id>(0))?;
-        ids.map(|id| Ok(JobId(id?.0)))
-            .collect::<rusqlite::Result<Vec<_>>>()?
+        let over = over.query_map(params![Micros(now), limit], |row| {
+            Ok((JobId(row.get::<_, Id>(0)?.0), row.get(1)?))
+        })?;
+        over.collect::<rusqlite::Result<Vec<(JobId, Option<i64>)>>>()?
     };
-    for id in &ids {
+    for (id, _) in &over {
         rows.prepare_cached("DELETE FROM asset_holds WHERE job_id = ?1")?
             .execute([Id(id.0)])?;
         fail::fail_point!("job-expire");
         rows.prepare_cached("DELETE FROM jobs WHERE id = ?1")?
             .execute([Id(id.0)])?;
     }
-    Ok(ids)
+    let sets: BTreeSet<i64> = over.iter().filter_map(|(_, set)| *set).collect();
+    for set in sets {
+        requirements::forget_unused(rows, set)?;
+    }
+    Ok(over.into_iter().map(|(id, _)| id).collect())
 }
 
 /// A job as it will read back.

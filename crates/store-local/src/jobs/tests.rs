@@ -1,6 +1,7 @@
 //! The contract of jobs on SQLite, and what only a restart shows.
 
 mod model;
+mod requirements;
 
 use std::sync::Mutex;
 
@@ -14,8 +15,8 @@ use tempfile::TempDir;
 use uuid::Uuid;
 use workflow_core::contract::{self, Stores, new_job};
 use workflow_core::{
-    ClaimRequest, JobErrorCode, JobQueue, NewOutput, NodeCatalog, OutputKind, OutputName,
-    Placement, QueueBounds, ResolvedFiles, WorkerId,
+    ClaimRequest, JobErrorCode, JobQueue, NewOutput, OutputKind, OutputName, Placement,
+    QueueBounds, RequirementSet, Requirements, ResolvedFiles, Rooms, WorkerId,
 };
 
 use super::*;
@@ -46,6 +47,10 @@ fn acme() -> AccountId {
     "acme".parse().expect("a valid name")
 }
 
+fn needs() -> RequirementSet {
+    Requirements::of_engine("native").to_set()
+}
+
 fn submission(n: u128) -> InsertJob {
     InsertJob {
         job: new_job(n, &acme()),
@@ -56,8 +61,7 @@ fn submission(n: u128) -> InsertJob {
             extra_pnginfo: String::new(),
             origin: Bytes::from_static(b"\x00opaque"),
             placement: Placement {
-                classes: Vec::new(),
-                needs_secret: true,
+                requirements: needs(),
                 account_room: 100,
                 stored_bytes: None,
             },
@@ -82,10 +86,9 @@ async fn submit(jobs: &SqliteJobs, n: u128) -> Arc<Job> {
 async fn claim(jobs: &SqliteJobs, now: Timestamp) -> workflow_core::Claim {
     let request = ClaimRequest {
         worker: WorkerId(Uuid::from_u128(1)),
-        classes: NodeCatalog::new([]),
+        sets: [needs().id()].into(),
+        rooms: Rooms::default(),
         lease: std::time::Duration::from_secs(30),
-        waiting: std::collections::HashMap::new(),
-        full: std::collections::HashSet::new(),
     };
     let claim = jobs.claim(&request, now).await.expect("an answer");
     claim.expect("a job is next")

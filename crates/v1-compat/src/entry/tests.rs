@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use workflow_core::{
     Epoch, JobError, JobErrorCode, JobEvent, JobId, Metadata, NodeEvent, Placement, Progress,
-    ResolvedFiles, WorkerId,
+    Requirements, ResolvedFiles, WorkerId,
 };
 
 use super::*;
@@ -50,7 +50,11 @@ fn body() -> JobBody {
         targets: Some(vec!["3".to_owned()]),
         extra_pnginfo: String::new(),
         origin: origin.to_bytes(),
-        placement: Placement::default(),
+        placement: Placement {
+            requirements: Requirements::of_engine("native").to_set(),
+            account_room: 1,
+            stored_bytes: None,
+        },
     }
 }
 

@@ -1,14 +1,17 @@
 //! Rules of claiming, leasing and letting go.
 
+use std::collections::HashMap;
+
 use super::*;
 use crate::{JobErrorCode, LeaseNews, QueueDepth};
 
-pub(super) const RULES: [Rule; 9] = [
+pub(super) const RULES: [Rule; 10] = [
     |stores| Box::pin(accounts_take_turns_and_positions_say_so(stores)),
     |stores| Box::pin(an_account_without_room_is_passed_over(stores)),
     |stores| Box::pin(runs_that_merely_wait_take_no_room(stores)),
     |stores| Box::pin(an_account_leaves_a_slot_to_others(stores)),
-    |stores| Box::pin(a_job_that_needs_another_class_is_left(stores)),
+    |stores| Box::pin(what_cannot_run_blocks_nothing_behind_it(stores)),
+    |stores| Box::pin(a_worker_is_present_while_it_renews(stores)),
     |stores| Box::pin(a_job_is_claimed_once(stores)),
     |stores| {
         Box::pin(a_lapsed_claim_is_retried_once_and_its_worker_refused(
@@ -96,7 +99,10 @@ async fn runs_that_merely_wait_take_no_room(stores: Stores) {
     }
     let claimed = async |waiting: u32| {
         let request = ClaimRequest {
-            waiting: HashMap::from([(account("a"), waiting), (account("b"), 9)]),
+            rooms: Rooms {
+                waiting: HashMap::from([(account("a"), waiting), (account("b"), 9)]),
+                ..Rooms::default()
+            },
             ..request(1)
         };
         let claimed = stores.queue.claim(&request, at(10)).await;
@@ -117,7 +123,10 @@ async fn an_account_leaves_a_slot_to_others(stores: Stores) {
     }
     let claimed = async |full: &[&str]| {
         let request = ClaimRequest {
-            full: full.iter().map(|name| account(name)).collect(),
+            rooms: Rooms {
+                full: full.iter().map(|name| account(name)).collect(),
+                ..Rooms::default()
+            },
             ..request(1)
         };
         let claimed = stores.queue.claim(&request, at(10)).await;
@@ -135,16 +144,83 @@ async fn an_account_leaves_a_slot_to_others(stores: Stores) {
     );
 }
 
-async fn a_job_that_needs_another_class_is_left(stores: Stores) {
-    let mut foreign = insert_of(1, "a");
-    foreign.body.placement.classes.push("Unknown".to_owned());
-    submit(&stores, foreign).await;
-    let fitting = submit(&stores, insert_of(2, "a")).await;
+async fn what_cannot_run_blocks_nothing_behind_it(stores: Stores) {
+    let other = Requirements::of_engine("other").to_set();
+    let demand = async || {
+        let demand = stores.queue.demand(at(10)).await.expect("an answer");
+        demand
+            .sets
+            .iter()
+            .map(RequirementSet::id)
+            .collect::<HashSet<_>>()
+    };
+    assert_eq!(demand().await, HashSet::new());
+    let mut jobs = Vec::new();
+    for n in 1..=6 {
+        let mut job = insert_of(n, if n % 3 == 0 { "b" } else { "a" });
+        if n <= 3 {
+            job.body.placement.requirements = other.clone();
+        }
+        job.body.placement.account_room = 9;
+        jobs.push(submit(&stores, job).await);
+    }
+    assert_eq!(demand().await, HashSet::from([known().id(), other.id()]));
+    let claimed = async |sets: &[&RequirementSet]| {
+        let request = ClaimRequest {
+            sets: sets.iter().map(|set| set.id()).collect(),
+            ..request(1)
+        };
+        let claimed = stores.queue.claim(&request, at(10)).await;
+        let claim = claimed.expect("the queue answers")?;
+        // What was kept with the job is what was sent, whichever jobs share it.
+        let needs = if claim.job.id.0.as_u128() <= 3 {
+            &other
+        } else {
+            &known()
+        };
+        assert_eq!(&claim.body.placement.requirements, needs);
+        Some(claim.job.id.0.as_u128())
+    };
+    assert_eq!(claimed(&[]).await, None);
     assert_eq!(
-        claim(&stores, 1, at(10)).await.expect("one fits").job.id,
-        fitting.id
+        claimed(&[&known()]).await,
+        Some(4),
+        "a's oldest that can run"
     );
-    assert!(claim(&stores, 1, at(10)).await.is_none());
+    assert_eq!(claimed(&[&known()]).await, Some(6), "b's turn");
+    assert_eq!(claimed(&[&known()]).await, Some(5));
+    assert_eq!(claimed(&[&known()]).await, None);
+    assert_eq!(demand().await, HashSet::from([other.id()]));
+    assert_eq!(
+        claimed(&[&known(), &other]).await,
+        Some(3),
+        "a was served last"
+    );
+    assert_eq!(claimed(&[&known(), &other]).await, Some(1));
+    assert_eq!(claimed(&[&known(), &other]).await, Some(2));
+    assert_eq!(demand().await, HashSet::new());
+}
+
+async fn a_worker_is_present_while_it_renews(stores: Stores) {
+    let present = async |now| {
+        let demand = stores.queue.demand(now).await.expect("an answer");
+        let mut present: Vec<u128> = demand.workers.iter().map(|id| id.0.as_u128()).collect();
+        present.sort_unstable();
+        present
+    };
+    let renew = async |n, seconds, now| {
+        let lease = Duration::from_secs(seconds);
+        let news = stores.queue.renew(worker(n), &[], lease, now).await;
+        assert_eq!(news.expect("an answer"), []);
+    };
+    assert_eq!(present(at(0)).await, []);
+    renew(1, 30, at(0)).await;
+    renew(2, 30, at(10)).await;
+    renew(2, 5, at(10)).await;
+    assert_eq!(present(at(29)).await, [1, 2]);
+    assert_eq!(present(at(30)).await, [2]);
+    renew(1, 30, at(30)).await;
+    assert_eq!(present(at(40)).await, [1]);
 }
 
 async fn a_job_is_claimed_once(stores: Stores) {

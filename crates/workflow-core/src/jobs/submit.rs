@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::{AccountId, Fingerprint, Tier};
 use asset_store::{Asset, AssetId, AssetQuery, AssetsError, BlobHash, FilePath, KeyClaim};
@@ -14,13 +15,17 @@ use serde_json::{Map, Value};
 use super::{Jobs, JobsError, Submitted};
 use crate::references::{Reference, references};
 use crate::{
-    Availability, Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody, JobChange,
-    JobId, JobStatus, MAX_TEXT_BYTES, Metadata, NodeCatalog, NodeErrors, NodeId, Placement, Plan,
-    Progress, QueueBounds, ResolvedFile, ResolvedFiles, Validation, validate,
+    Availability, EngineName, Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody,
+    JobChange, JobId, JobStatus, MAX_TEXT_BYTES, Metadata, NodeCatalog, NodeErrors, NodeId,
+    Placement, Plan, Progress, QueueBounds, Requirements, ResolvedFile, ResolvedFiles, Validation,
+    validate,
 };
 
 /// How long a submission's idempotency key is kept at least; it lives as long as its job.
 const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+
+/// How long a process counts as there after it took a secret in; by then it renews its leases anyway.
+const HOLDER_LEASE: Duration = Duration::from_secs(60);
 
 /// A graph to be run.
 #[derive(Clone, Debug)]
@@ -134,9 +139,14 @@ impl Jobs {
 
         let (id, has_secret) = (submission.id, submission.secret.is_some());
         let limit_bytes = submission.tier.stored_bound();
-        let placement = Placement {
+        let holder = self.ports.secrets.holder();
+        let requirements = Requirements {
             classes,
-            needs_secret: has_secret,
+            secret_at: has_secret.then_some(holder),
+            ..Requirements::of_engine(EngineName::NATIVE)
+        };
+        let placement = Placement {
+            requirements: requirements.to_set(),
             account_room: submission.tier.concurrent_jobs,
             stored_bytes: limit_bytes,
         };
@@ -180,6 +190,14 @@ impl Jobs {
         {
             // Its id was chosen twice: the job that has it keeps its secret.
             return Err(JobsError::IdTaken);
+        }
+        if has_secret {
+            // A job whose holder is absent is ended by any worker, and this process may not have renewed anything yet.
+            let renewed = self.ports.queue.renew(holder, &[], HOLDER_LEASE, now).await;
+            if let Err(error) = renewed {
+                self.ports.secrets.forget(id);
+                return Err(error.into());
+            }
         }
         let outcome = self.ports.store.insert(insert, now).await;
         let inserted = matches!(&outcome, Ok(InsertJobOutcome::Inserted(_)));
@@ -377,8 +395,8 @@ impl Read {
 
 /// What is kept of a graph that can run.
 struct Checked {
-    /// The classes of its nodes, in order, each once.
-    classes: Vec<String>,
+    /// The classes of its nodes.
+    classes: BTreeSet<String>,
     /// The outputs to run, unless all of them do.
     targets: Option<Vec<String>>,
     nodes_total: u32,
@@ -415,9 +433,7 @@ impl Checked {
             }
         }
         let nodes = valid.nodes.values();
-        let mut classes: Vec<String> = nodes.map(|node| node.definition.class.clone()).collect();
-        classes.sort_unstable();
-        classes.dedup();
+        let classes = nodes.map(|node| node.definition.class.clone()).collect();
         // What was valid now is what runs, whatever another validation might say later.
         let outputs = || valid.outputs.iter().map(ToString::to_string).collect();
         Ok(Self {

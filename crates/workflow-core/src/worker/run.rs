@@ -130,7 +130,9 @@ impl Worker {
             () = cancel.cancelled() => return Err(RunError::Canceled(None)),
         }
         let secret = self.ports.secrets.get(claim.job.id);
-        if claim.body.placement.needs_secret && secret.is_none() {
+        let needs = self.sets.read(&claim.body.placement.requirements);
+        let needs_secret = needs.is_some_and(|needs| needs.secret_at.is_some());
+        if needs_secret && secret.is_none() {
             let message = "the key that came with this job did not survive a restart of the server; submit it again";
             return Err(RunError::Failed(JobError::new(
                 JobErrorCode::SecretLost,

@@ -252,6 +252,7 @@ impl JobStore for Faulty {
 /// One worker with one slot over fresh stores.
 struct Bench {
     jobs: Jobs,
+    ports: JobPorts,
     worker: Arc<Worker>,
     store: Arc<Faulty>,
     records: MemoryRecords,
@@ -284,7 +285,7 @@ impl Bench {
             queue: inner,
             feed: Arc::new(Hub::new()),
             engine: Arc::new(engine),
-            secrets: Secrets::default(),
+            secrets: Secrets::new(WorkerId(Uuid::from_u128(1))),
             threads: Arc::new(AtOnce::default()),
         };
         let pace = Arc::new(Pace::default());
@@ -301,9 +302,7 @@ impl Bench {
             run_limit: Duration::from_secs(600),
             queue_limit: SignedDuration::from_hours(1),
         };
-        let id = WorkerId(Uuid::from_u128(1));
         let worker = Worker::new(
-            id,
             ports.clone(),
             blobs,
             Arc::new(timer.clone()),
@@ -311,7 +310,8 @@ impl Bench {
             pace.clone(),
         );
         Self {
-            jobs: Jobs::new(ports, assets, config, pace),
+            jobs: Jobs::new(ports.clone(), assets, config, pace),
+            ports,
             worker: Arc::new(worker),
             store,
             records,
@@ -324,6 +324,10 @@ impl Bench {
     }
 
     async fn submit(&self, n: u128, secret: Option<&str>) -> JobId {
+        self.submit_to(&self.jobs, n, secret).await
+    }
+
+    async fn submit_to(&self, jobs: &Jobs, n: u128, secret: Option<&str>) -> JobId {
         let submission = Submission {
             id: JobId(Uuid::from_u128(n)),
             account: AccountId::local(),
@@ -341,8 +345,7 @@ impl Bench {
             flat_uploads: false,
             extra_pnginfo: serde_json::Map::new(),
         };
-        self.jobs
-            .submit(submission, self.timer.now())
+        jobs.submit(submission, self.timer.now())
             .await
             .expect("a good submission")
             .view

@@ -26,8 +26,8 @@ use workflow_core::{
     Availability, ClaimRequest, Durability, Engine, FileSource, Hub, InputDefinition, Job,
     JobChange, JobEvent, JobFeed, JobId, JobPorts, JobQueue, JobStore, Jobs, JobsConfig,
     MemoryJobs, NewOutput, NodeCatalog, NodeDefinition, OutputDefinition, OutputKind, OutputName,
-    Pace, Preview, Progress, RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Threads,
-    Ticket, Timer, WorkerId,
+    Pace, Preview, Progress, RequirementSet, Rooms, RunContext, RunError, SaveJob, SaveOutcome,
+    Secrets, Socket, Threads, Ticket, Timer, WorkerId,
 };
 
 use crate::{Observed, WorkflowApi, WorkflowConfig, WorkflowService, routes};
@@ -88,7 +88,7 @@ impl Rig {
         Self {
             jobs: Arc::new(MemoryJobs::new(records.clone())),
             hub: Arc::new(Hub::new()),
-            secrets: Secrets::default(),
+            secrets: Secrets::new(WorkerId(Uuid::nil())),
             blobs: MemoryBlobs::new(move || tells.now()),
             records,
             accounts: Arc::new(MemoryAccounts::new()),
@@ -323,12 +323,13 @@ impl Server {
 /// A worker: claims the next job, and saves and tells what a test has it do.
 impl Rig {
     pub(super) async fn claim(&self) -> Arc<Job> {
+        let demand = self.jobs.demand(self.clock.now()).await;
+        let demand = demand.expect("memory answers");
         let request = ClaimRequest {
             worker: WorkerId(Uuid::nil()),
-            classes: catalog(),
+            sets: demand.sets.iter().map(RequirementSet::id).collect(),
+            rooms: Rooms::default(),
             lease: Duration::from_secs(30),
-            waiting: std::collections::HashMap::new(),
-            full: std::collections::HashSet::new(),
         };
         let claim = self.jobs.claim(&request, self.clock.now()).await;
         let claim = claim.expect("memory answers").expect("a job waits");

@@ -148,13 +148,11 @@ async fn answer<S: JobStore + JobQueue>(
             format!("{:?}", store.insert(insert, now).await)
         }
         Call::Claim => {
-            let classes = NodeCatalog::new([]);
             let request = ClaimRequest {
                 worker,
-                classes,
+                sets: [needs().id()].into(),
+                rooms: Rooms::default(),
                 lease,
-                waiting: std::collections::HashMap::new(),
-                full: std::collections::HashSet::new(),
             };
             format!("{:?}", store.claim(&request, now).await)
         }
