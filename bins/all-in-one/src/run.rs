@@ -186,7 +186,7 @@ fn refused(error: &JobsError, local: &Local) -> Failure {
             usage(show::validation(validation, |class| local.absence(class)))
         }
         JobsError::MissingAsset(references) => usage(show::missing(references)),
-        JobsError::Graph(_) | JobsError::NoOutputs => Failure::usage(error),
+        JobsError::Graph(_) | JobsError::NoOutputs | JobsError::Refused(_) => Failure::usage(error),
         JobsError::KeyReused(_)
         | JobsError::IdTaken
         | JobsError::PartnersForbidden { .. }

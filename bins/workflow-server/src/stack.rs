@@ -22,7 +22,7 @@ use server_kit::threads::LargeWork;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker,
+    Engine, Engines, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker,
     WorkerConfig, WorkerId,
 };
 use workflow_http::V1Service;
@@ -150,7 +150,8 @@ impl Stack {
             store: installation.jobs.store.clone(),
             queue: installation.jobs.queue.clone(),
             feed: Arc::new(CountingFeed::new(Arc::new(Hub::new()), metrics.clone())),
-            engine: engine.clone(),
+            engines: Engines::native(engine.clone()),
+            timer: Arc::new(TokioTimer),
             secrets: Secrets::new(WorkerId(Uuid::now_v7())),
             threads: Arc::new(TokioThreads(LargeWork::new())),
         };

@@ -22,6 +22,7 @@ pub fn classic(class: &str, python_module: &str, category: &str) -> NodeDefiniti
         output_node: false,
         takes_lists: false,
         not_idempotent: false,
+        partner: None,
         extra: Map::new(),
     }
 }

@@ -16,6 +16,7 @@ mod memory;
 mod run;
 mod threads;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -23,7 +24,8 @@ use asset_store::BlobStore;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use workflow_core::{
-    Availability, Engine, JobError, JobErrorCode, NodeCatalog, RunContext, RunError, Ticket,
+    Availability, Engine, JobError, JobErrorCode, ModelFile, NodeCatalog, Refusal, Requirements,
+    RunContext, RunError, Ticket, ValidGraph,
 };
 
 use crate::Node;
@@ -171,6 +173,31 @@ impl Engine for NativeEngine {
         self.inner.offer().catalog.clone()
     }
 
+    /// As much as its worker has slots for: its threads take turns.
+    fn capacity(&self, needs: &Requirements) -> usize {
+        let offer = self.inner.offer();
+        let has = |class: &String| offer.catalog.get(class).is_some();
+        match needs.files.is_empty() && needs.classes.iter().all(has) {
+            true => usize::MAX,
+            false => 0,
+        }
+    }
+
+    /// None: its nodes read files of the account alone.
+    fn model_files(&self, _: &ValidGraph) -> BTreeSet<ModelFile> {
+        BTreeSet::new()
+    }
+
+    /// Its definitions say everything.
+    fn judges(&self) -> bool {
+        false
+    }
+
+    async fn judge(&self, _: &Ticket) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Announces nodes in plan order.
     async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError> {
         if context.cancel.is_cancelled() {
             return Err(RunError::Canceled(ticket.plan.order.first().cloned()));

@@ -62,6 +62,9 @@ pub fn node_info(class: &NodeDefinition, files: &dyn Fn(FileSource) -> Vec<Strin
     put("category", class.category.clone().into());
     put("output_node", class.output_node.into());
     info.extend(class.extra.clone());
+    if class.calls_partners() {
+        info.insert("api_node".to_owned(), true.into());
+    }
     info.into()
 }
 

@@ -1,6 +1,8 @@
 //! The port to what executes a graph.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::AccountId;
 use asset_store::{Blob, BoxError};
@@ -11,8 +13,8 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Epoch, JobError, JobId, JobOutput, NodeCatalog, NodeEvent, NodeId, OutputKind, OutputName,
-    Plan, Preview, Seat, ValidGraph,
+    Epoch, JobError, JobErrorCode, JobId, JobOutput, ModelFile, NodeCatalog, NodeEvent, NodeId,
+    OutputKind, OutputName, Plan, Preview, Requirements, Seat, ValidGraph,
 };
 
 /// What is to be run.
@@ -64,6 +66,30 @@ pub enum RunError {
     Canceled(Option<NodeId>),
     /// Something failed.
     Failed(JobError),
+    /// The worker that ran it is gone, and the run with it. The job runs again once if it had committed nothing.
+    Lost,
+}
+
+/// Why an engine does not take a graph that fits its definitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// For people.
+    pub message: String,
+    /// What is wrong by node, as clients of the older API see it: the engine's own words.
+    pub node_errors: Map<String, Value>,
+}
+
+/// How long [`Engine::judge`] may take; the submission is accepted after that.
+pub const JUDGE_TIME: Duration = Duration::from_secs(2);
+
+impl From<Refusal> for JobError {
+    /// The failure of a job whose graph is refused when it runs.
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            node_errors: Box::new(refusal.node_errors),
+            ..Self::new(JobErrorCode::InvalidWorkflow, refusal.message)
+        }
+    }
 }
 
 /// An output on its way to being committed.
@@ -125,9 +151,12 @@ pub struct FrameRefused;
 
 /// Executes graphs.
 ///
-/// **Contract.** Nodes are announced in plan order. A failing or panicking node ends its own run and nothing else. The run
-/// ends soon after `cancel` fires, with [`RunError::Canceled`]. Whatever a run makes goes through the sink; nothing of it is
-/// kept by the engine but results that another run may use.
+/// **Contract.** The order of nodes is the engine's own, and it may run nodes that are not in the plan; what clients see of the
+/// progress never goes backwards all the same. A failing or panicking node ends its own run and nothing else. The run ends soon
+/// after `cancel` fires, with [`RunError::Canceled`]. A run whose worker is gone ends with [`RunError::Lost`]; the engine runs the
+/// job elsewhere when it comes again. A refusal that comes after the submission ends the run with the [`JobError`] made of it. A
+/// run that computes in another process moves out of its seat ([`Seat::move_out`]). Whatever a run makes goes through the sink;
+/// nothing of it is kept by the engine but results that another run may use.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {
     /// Whether it runs jobs now.
@@ -135,6 +164,20 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The classes it can run, as far as it is known: also while it is not available.
     fn nodes(&self) -> NodeCatalog;
+
+    /// How many more jobs with these needs could begin now; 0 as well if it lacks something that they need. A hint: a run
+    /// beyond it waits within [`Engine::run`].
+    fn capacity(&self, needs: &Requirements) -> usize;
+
+    /// The files that a graph names besides those of its account, such as checkpoints.
+    fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile>;
+
+    /// Whether it may refuse graphs that fit its definitions: only then [`Engine::judge`] is asked.
+    fn judges(&self) -> bool;
+
+    /// Looks at a graph before it is taken in, within [`JUDGE_TIME`]. An engine that cannot tell by then accepts. What was accepted
+    /// may still never come to run.
+    async fn judge(&self, ticket: &Ticket) -> Result<(), Refusal>;
 
     /// Runs a graph to its end.
     async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError>;

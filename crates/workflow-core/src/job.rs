@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use accounts::AccountId;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
 
 use crate::{JobId, JobOutput, NodeId, Progress, WorkerId};
 
@@ -151,7 +152,9 @@ pub struct JobError {
     /// What the engine calls the failure, such as the name of an exception.
     pub exception_type: Option<String>,
     /// Where it happened, where the engine says so.
-    pub traceback: Option<String>,
+    pub traceback: Option<Box<str>>,
+    /// What the engine that refused the graph said of its nodes, as clients of the older API see it.
+    pub node_errors: Box<Map<String, Value>>,
 }
 
 /// The kinds of failures that clients tell apart.
@@ -259,6 +262,7 @@ impl JobError {
             class_type: None,
             exception_type: None,
             traceback: None,
+            node_errors: Box::default(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a caller may ask of jobs: submit, look, list, cancel, follow.
 
+mod judge;
 mod submit;
 
 use std::collections::BTreeSet;
@@ -15,10 +16,10 @@ use crate::pace::Pace;
 use crate::store::within;
 use crate::threads::aside;
 use crate::{
-    Abandoned, AccountFollower, Durability, Engine, Follower, GraphError, Job, JobBody, JobChange,
+    Abandoned, AccountFollower, Durability, Engines, Follower, GraphError, Job, JobBody, JobChange,
     JobCursor, JobEvent, JobFeed, JobId, JobLog, JobQuery, JobQueue, JobStatus, JobStore,
-    NodeCatalog, NodeErrors, NodeId, Progress, Reference, RunReport, SaveJob, SaveOutcome, Secrets,
-    StoreError, Threads, Validation,
+    NodeCatalog, NodeErrors, NodeId, Progress, Reference, Refusal, RunReport, SaveJob, SaveOutcome,
+    Secrets, StoreError, Threads, Timer, Validation,
 };
 
 pub use submit::Submission;
@@ -46,7 +47,9 @@ pub struct JobPorts {
     /// What changed.
     pub feed: Arc<dyn JobFeed>,
     /// What runs graphs.
-    pub engine: Arc<dyn Engine>,
+    pub engines: Engines,
+    /// Bounds what is waited for.
+    pub timer: Arc<dyn Timer>,
     /// Secrets of submissions, in this process only.
     pub secrets: Secrets,
     /// Where large graphs are read and validated.
@@ -111,6 +114,9 @@ pub enum JobsError {
     /// Nodes of the graph are wrong.
     #[error("the workflow is invalid")]
     Invalid(Box<Validation>),
+    /// The engine that would run it refuses it.
+    #[error("{}", .0.message)]
+    Refused(Box<Refusal>),
     /// No node of the graph is a reason to run it.
     #[error("the workflow has no output node; add one, such as SaveImage or PreviewImage")]
     NoOutputs,
@@ -420,7 +426,7 @@ impl Jobs {
     /// The classes that can run now.
     #[must_use]
     pub fn nodes(&self) -> NodeCatalog {
-        self.ports.engine.nodes()
+        self.ports.engines.nodes()
     }
 
     /// Deletes jobs that are past their time; answers how many.

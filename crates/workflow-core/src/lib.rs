@@ -6,6 +6,7 @@
 //! its states.
 
 mod engine;
+mod engines;
 mod feed;
 mod graph;
 mod id;
@@ -36,9 +37,10 @@ mod worker;
 pub mod contract;
 
 pub use engine::{
-    Availability, CommitError, Engine, FrameRefused, OutputContent, RunContext, RunError,
-    RunOutput, RunSink, Ticket,
+    Availability, CommitError, Engine, FrameRefused, JUDGE_TIME, OutputContent, Refusal,
+    RunContext, RunError, RunOutput, RunSink, Ticket,
 };
+pub use engines::{Engines, NamedEngine};
 pub use feed::{
     AccountEvent, AccountFollower, AccountNews, AccountTold, Follower, Hub, JobChange, JobFeed,
     Live, Preview,
@@ -59,7 +61,8 @@ pub use jobs::{
 pub use lineup::{Lineup, Next, QueuedAs, turn};
 pub use memory::MemoryJobs;
 pub use node::{
-    FileSource, HiddenInput, InputDefinition, NodeCatalog, NodeDefinition, OutputDefinition, Socket,
+    FileSource, HiddenInput, InputDefinition, NodeCatalog, NodeDefinition, OutputDefinition,
+    Partner, Socket,
 };
 pub use output::{JobOutput, NewOutput, OutputKind, OutputName};
 pub use pace::Pace;

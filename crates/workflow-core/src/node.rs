@@ -33,8 +33,17 @@ pub struct NodeDefinition {
     pub takes_lists: bool,
     /// Whether each node of the class is a result of its own, even with equal inputs.
     pub not_idempotent: bool,
-    /// Further keys of the public definition, such as `api_node` or `experimental`, as clients see them.
+    /// Whose models its nodes call, where they do: such nodes cost credits, and wait without computing anything.
+    pub partner: Option<Partner>,
+    /// Further keys of the public definition, such as `experimental`, as clients see them.
     pub extra: Map<String, Value>,
+}
+
+/// A partner whose models a class calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partner {
+    /// The partner's name, as in the ids of its models.
+    pub provider: String,
 }
 
 /// One input of a class.
@@ -127,16 +136,10 @@ impl NodeDefinition {
         self.inputs.iter().find(|input| input.name == name)
     }
 
-    /// Whether its nodes call models of partners (`api_node`): they cost credits, and wait without computing anything.
+    /// Whether its nodes call models of partners.
     #[must_use]
     pub fn calls_partners(&self) -> bool {
-        self.extra.get("api_node") == Some(&Value::Bool(true))
-    }
-
-    /// Whose models those are, as the module of the class tells (`comfy_api_nodes.{provider}`).
-    #[must_use]
-    pub fn provider(&self) -> Option<&str> {
-        self.python_module.strip_prefix("comfy_api_nodes.")
+        self.partner.is_some()
     }
 }
 
@@ -190,15 +193,21 @@ impl NodeCatalog {
         self.classes.values()
     }
 
-    /// The classes whose nodes compute and wait for nobody else.
-    #[must_use]
-    pub fn without_partners(&self) -> Self {
-        let classes = self.classes.iter();
-        let classes = classes.filter(|(_, definition)| !definition.calls_partners());
-        let classes = classes.map(|(class, definition)| (class.clone(), Arc::clone(definition)));
-        Self {
-            classes: Arc::new(classes.collect()),
+    /// The classes of several catalogs; of two with one name the first stands.
+    pub(crate) fn merged(catalogs: &[Self]) -> Self {
+        let mut classes = IndexMap::new();
+        for (class, definition) in catalogs.iter().flat_map(|catalog| catalog.classes.iter()) {
+            let entry = classes.entry(class.clone());
+            entry.or_insert_with(|| Arc::clone(definition));
         }
+        Self {
+            classes: Arc::new(classes),
+        }
+    }
+
+    /// Whether it is a clone of another one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.classes, &other.classes)
     }
 
     /// How many classes there are.

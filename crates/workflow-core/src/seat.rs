@@ -21,6 +21,8 @@ struct Place {
 #[derive(Debug, Default)]
 struct Held {
     seat: Option<Taken>,
+    /// Whether the run computes in another process, where it needs no seat.
+    elsewhere: bool,
     /// What keeps whoever claimed the run from claiming another one. It is given back once and never taken again.
     _claimer: Option<OwnedSemaphorePermit>,
 }
@@ -36,6 +38,7 @@ impl Seat {
         let held = match share.give(seat) {
             Some(seat) => Held {
                 seat: Some(seat),
+                elsewhere: false,
                 _claimer: Some(claimer),
             },
             None => Held::default(),
@@ -51,10 +54,25 @@ impl Seat {
         }
     }
 
-    /// Whether it was left, and not taken since.
+    /// Gives the seat back for a run that computes in another process: another run may have it. Unlike one that merely waits,
+    /// the run goes on to take its account's room.
+    pub fn move_out(&self) {
+        if let Some(place) = &self.0 {
+            let held = Held {
+                elsewhere: true,
+                ..Held::default()
+            };
+            drop(std::mem::replace(&mut *place.held(), held));
+        }
+    }
+
+    /// Whether it was left for a wait, and not taken since.
     pub(crate) fn is_left(&self) -> bool {
         let place = self.0.as_ref();
-        place.is_some_and(|place| place.held().seat.is_none())
+        place.is_some_and(|place| {
+            let held = place.held();
+            held.seat.is_none() && !held.elsewhere
+        })
     }
 
     /// Whether it is taken, so that its run may compute.
@@ -71,7 +89,9 @@ impl Seat {
             return;
         }
         let seat = place.share.take().await;
-        place.held().seat = Some(seat);
+        let mut held = place.held();
+        held.seat = Some(seat);
+        held.elsewhere = false;
     }
 }
 
@@ -130,6 +150,19 @@ mod tests {
         drop((waiting, late));
         assert_eq!(seats.all().available_permits(), 2);
         assert_eq!(claimers.available_permits(), 9);
+    }
+
+    #[test]
+    fn a_run_that_moves_out_frees_its_seat_and_does_not_merely_wait() {
+        let (seats, claimers) = (Shares::new(1, 1), Arc::new(Semaphore::new(2)));
+        let moved = seat(&seats, "a", &claimers);
+        moved.move_out();
+        assert!(!moved.is_left() && !moved.is_taken());
+        assert_eq!(claimers.available_permits(), 2);
+        let other = seat(&seats, "b", &claimers);
+        drop(other);
+        moved.leave();
+        assert!(moved.is_left(), "now it waits");
     }
 
     #[test]

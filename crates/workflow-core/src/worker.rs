@@ -28,8 +28,8 @@ use able::ReadSets;
 use crate::jobs::JobPorts;
 use crate::pace::Pace;
 use crate::{
-    Availability, Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, Rooms, Seat,
-    Shares, StoreError, Timer, WorkerId,
+    Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, Rooms, Seat, Shares, StoreError,
+    Timer, WorkerId,
 };
 
 /// How a worker goes about it.
@@ -232,10 +232,6 @@ impl Worker {
     }
 
     async fn claim(&self) -> Result<Option<Claim>, StoreError> {
-        match self.ports.engine.availability() {
-            Availability::Ready => {}
-            Availability::NotReady | Availability::Stopped => return Ok(None),
-        }
         let now = self.timer.now();
         let demand = self.ports.queue.demand(now).await?;
         let sets = self.able(&demand);

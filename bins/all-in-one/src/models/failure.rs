@@ -57,6 +57,7 @@ pub(super) fn of_submission(error: &JobsError, template: &Template) -> Failure {
     };
     match error {
         JobsError::Invalid(validation) => refused(&complaints(validation, template)),
+        JobsError::Refused(refusal) => failed(Ran::Nothing, &refusal.message),
         JobsError::MissingAsset(references) => {
             let missing = references.iter().map(|reference| {
                 let node = reference.node.as_ref();

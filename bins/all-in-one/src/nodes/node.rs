@@ -10,7 +10,7 @@ use router_core::{Answer, Model, ReturnKind, RouterError};
 use router_server::InnerCall;
 use secrecy::SecretString;
 use serde_json::Value;
-use workflow_core::{HiddenInput, NodeDefinition, OutputDefinition};
+use workflow_core::{HiddenInput, NodeDefinition, OutputDefinition, Partner};
 
 use super::answer::Came;
 use super::class::class_of;
@@ -162,7 +162,7 @@ fn definition(model: &Model, form: &Form) -> NodeDefinition {
     };
     let category = format!("api node/{kind}/{}", partner.replace('/', "-"));
     let module = format!("comfy_api_nodes.{}", id.provider());
-    let mut definition = NodeDefinition {
+    NodeDefinition {
         display_name: Some(format!("{} ({partner})", id.model())),
         description: format!(
             "Runs {id} of {partner} through the model router of this server, which bills the account."
@@ -170,10 +170,11 @@ fn definition(model: &Model, form: &Form) -> NodeDefinition {
         inputs: fields::definitions(form),
         hidden: secrets(),
         outputs,
+        partner: Some(Partner {
+            provider: id.provider().to_owned(),
+        }),
         ..modern(&class_of(id), &module, &category)
-    };
-    definition.extra.insert("api_node".to_owned(), true.into());
-    definition
+    }
 }
 
 /// What clients know such classes by: they send a key along. The node's id makes each node a result of its own.

@@ -61,7 +61,9 @@ async fn hostile_pictures_fail_their_own_job_within_its_memory() {
                     &mut failed
                 }) += 1;
             }
-            Err(RunError::Canceled(_)) => panic!("{name}: nobody stopped it"),
+            Err(error @ (RunError::Canceled(_) | RunError::Lost)) => {
+                panic!("{name}: nobody stopped it: {error:?}")
+            }
         }
         if measures {
             let taken = peak.saturating_sub(before);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use asset_store::BlobHash;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use workflow_core::{
     JobError, JobErrorCode, Placement, RequirementSet, ResolvedFile, ResolvedFiles,
 };
@@ -34,6 +35,9 @@ pub(super) struct ErrorDocument {
     class_type: Option<String>,
     exception_type: Option<String>,
     traceback: Option<String>,
+    /// Absent in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    node_errors: Map<String, Value>,
 }
 
 /// A document as text.
@@ -101,7 +105,8 @@ impl From<&JobError> for ErrorDocument {
             node_id: error.node_id.as_ref().map(ToString::to_string),
             class_type: error.class_type.clone(),
             exception_type: error.exception_type.clone(),
-            traceback: error.traceback.clone(),
+            traceback: error.traceback.as_deref().map(str::to_owned),
+            node_errors: Map::clone(&error.node_errors),
         }
     }
 }
@@ -114,7 +119,8 @@ impl From<ErrorDocument> for JobError {
             node_id: document.node_id.as_deref().map(Into::into),
             class_type: document.class_type,
             exception_type: document.exception_type,
-            traceback: document.traceback,
+            traceback: document.traceback.map(Into::into),
+            node_errors: Box::new(document.node_errors),
         }
     }
 }

@@ -15,10 +15,10 @@ use serde_json::{Map, Value};
 use super::{Jobs, JobsError, Submitted};
 use crate::references::{Reference, references};
 use crate::{
-    Availability, EngineName, Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody,
-    JobChange, JobId, JobStatus, MAX_TEXT_BYTES, Metadata, NodeCatalog, NodeErrors, NodeId,
-    Placement, Plan, Progress, QueueBounds, Requirements, ResolvedFile, ResolvedFiles, Validation,
-    validate,
+    Availability, Engines, Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody,
+    JobChange, JobId, JobStatus, MAX_TEXT_BYTES, Metadata, NamedEngine, NodeCatalog, NodeErrors,
+    NodeId, Placement, Plan, Progress, QueueBounds, Requirements, ResolvedFile, ResolvedFiles,
+    ValidGraph, Validation, validate,
 };
 
 /// How long a submission's idempotency key is kept at least; it lives as long as its job.
@@ -113,37 +113,52 @@ impl Jobs {
         let bytes = submission.workflow.len();
         let read = self.aside(bytes, move || {
             let read = Read::of(&submission, &catalog);
-            (submission, catalog, read)
+            (submission, read)
         });
-        let (submission, catalog, read) = read.await?;
+        let (submission, read) = read.await?;
         let Read {
             graph,
             fingerprint,
             references,
         } = read?;
         let files = self.resolve(&submission, references, now).await?;
-        let calls_partners = self.calls_partners;
+        let (calls_partners, engines) = (self.calls_partners, self.ports.engines.clone());
         let checked = self.aside(bytes, move || {
             // The graph goes where it was looked at: taking a large one apart again takes long as well.
-            let checked = Checked::of(&graph, &catalog, &files, &submission, calls_partners);
+            let checked = Checked::of(&graph, &engines, &files, &submission, calls_partners);
             (submission, files, checked)
         });
         let (submission, files, checked) = checked.await?;
         let Checked {
-            classes,
+            engine,
+            to_judge,
+            needs,
             targets,
             nodes_total,
             extra_pnginfo,
             errors,
         } = checked?;
 
+        self.available(engine.engine.availability())?;
+        let refusal = match to_judge {
+            Some((graph, plan)) => self.judge(&*engine.engine, graph, plan, &submission).await,
+            None => None,
+        };
+        // What a key stands for already is answered whatever the engine says now.
+        let room = match &refusal {
+            Some(refusal) if submission.key.is_none() => {
+                return Err(JobsError::Refused(Box::new(refusal.clone())));
+            }
+            Some(_) => 0,
+            None => room,
+        };
+
         let (id, has_secret) = (submission.id, submission.secret.is_some());
         let limit_bytes = submission.tier.stored_bound();
         let holder = self.ports.secrets.holder();
         let requirements = Requirements {
-            classes,
             secret_at: has_secret.then_some(holder),
-            ..Requirements::of_engine(EngineName::NATIVE)
+            ..needs
         };
         let placement = Placement {
             requirements: requirements.to_set(),
@@ -222,8 +237,11 @@ impl Jobs {
                 node_errors: errors,
             }),
             InsertJobOutcome::KeyReused(id) => Err(JobsError::KeyReused(id)),
-            InsertJobOutcome::QueueFull => Err(JobsError::QueueFull {
-                retry_after_s: self.pace.retry_after_s(),
+            InsertJobOutcome::QueueFull => Err(match refusal {
+                Some(refusal) => JobsError::Refused(Box::new(refusal)),
+                None => JobsError::QueueFull {
+                    retry_after_s: self.pace.retry_after_s(),
+                },
             }),
             InsertJobOutcome::QuotaExceeded => Err(JobsError::StorageQuota {
                 limit_bytes: limit_bytes.unwrap_or_default(),
@@ -237,14 +255,12 @@ impl Jobs {
 
     /// The classes that can be run now.
     fn catalog(&self) -> Result<NodeCatalog, JobsError> {
-        let catalog = self.ports.engine.nodes();
-        match self.ports.engine.availability() {
-            Availability::Ready if !catalog.is_empty() => Ok(catalog),
-            Availability::Ready | Availability::NotReady => Err(JobsError::NotReady {
-                retry_after_s: self.pace.retry_after_s(),
-            }),
-            Availability::Stopped => Err(JobsError::Stopped),
+        let catalog = self.ports.engines.nodes();
+        match (self.ports.engines.availability(), catalog.is_empty()) {
+            (Availability::Ready, true) => self.available(Availability::NotReady)?,
+            (availability, _) => self.available(availability)?,
         }
+        Ok(catalog)
     }
 
     async fn resolve(
@@ -395,8 +411,12 @@ impl Read {
 
 /// What is kept of a graph that can run.
 struct Checked {
-    /// The classes of its nodes.
-    classes: BTreeSet<String>,
+    /// The engine that will run it.
+    engine: NamedEngine,
+    /// The graph, where that engine wants to see it before it is taken in.
+    to_judge: Option<(Arc<ValidGraph>, Arc<Plan>)>,
+    /// What it needs, but for its secret.
+    needs: Requirements,
     /// The outputs to run, unless all of them do.
     targets: Option<Vec<String>>,
     nodes_total: u32,
@@ -409,13 +429,21 @@ struct Checked {
 impl Checked {
     fn of(
         graph: &Graph,
-        catalog: &NodeCatalog,
+        engines: &Engines,
         files: &ResolvedFiles,
         submission: &Submission,
         calls_partners: bool,
     ) -> Result<Self, JobsError> {
         let targets = submission.targets.as_deref();
-        let mut validation = validate(graph, catalog, files, targets);
+        let classes = graph
+            .nodes()
+            .values()
+            .filter_map(|node| node.class_type.as_deref());
+        let engine = engines
+            .choose(&classes)
+            .cloned()
+            .ok_or(JobsError::Stopped)?;
+        let mut validation = validate(graph, &engine.engine.nodes(), files, targets);
         let runs_in_part = submission.partial && validation.graph.is_some();
         if !validation.errors.is_empty() && !runs_in_part {
             return Err(JobsError::Invalid(Box::new(validation)));
@@ -426,7 +454,12 @@ impl Checked {
             let (mut classes, mut providers) = (BTreeSet::new(), BTreeSet::new());
             for definition in nodes.filter(|definition| definition.calls_partners()) {
                 classes.insert(definition.class.clone());
-                providers.extend(definition.provider().map(str::to_owned));
+                providers.extend(
+                    definition
+                        .partner
+                        .iter()
+                        .map(|partner| partner.provider.clone()),
+                );
             }
             if !classes.is_empty() {
                 return Err(JobsError::PartnersForbidden { classes, providers });
@@ -436,10 +469,19 @@ impl Checked {
         let classes = nodes.map(|node| node.definition.class.clone()).collect();
         // What was valid now is what runs, whatever another validation might say later.
         let outputs = || valid.outputs.iter().map(ToString::to_string).collect();
-        Ok(Self {
+        let targets = (submission.partial || submission.targets.is_some()).then(outputs);
+        let needs = Requirements {
             classes,
-            targets: (submission.partial || submission.targets.is_some()).then(outputs),
-            nodes_total: Plan::of(&valid).nodes_total(),
+            files: engine.engine.model_files(&valid),
+            ..Requirements::of_engine(engine.name.clone())
+        };
+        let (plan, judges) = (Plan::of(&valid), engine.engine.judges());
+        Ok(Self {
+            targets,
+            nodes_total: plan.nodes_total(),
+            to_judge: judges.then(|| (Arc::new(valid), Arc::new(plan))),
+            engine,
+            needs,
             extra_pnginfo: match submission.extra_pnginfo.is_empty() {
                 true => String::new(),
                 false => serde_json::to_string(&submission.extra_pnginfo)

@@ -35,6 +35,7 @@ fn of_sources(nodes: Vec<(NodeId, Vec<NodeId>)>, outputs: Vec<NodeId>) -> ValidG
         output_node: false,
         takes_lists: false,
         not_idempotent: false,
+        partner: None,
         extra: Map::new(),
     });
     let node = |sources: Vec<NodeId>| {

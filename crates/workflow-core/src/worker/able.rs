@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{MOST_WAITING, Worker};
-use crate::{Demand, NodeCatalog, RequirementId, RequirementSet, Requirements};
+use crate::{Availability, Demand, RequirementId, RequirementSet, Requirements};
 
 /// How many sets are remembered before all of them are forgotten: reading one again costs microseconds.
 const MOST_REMEMBERED: usize = 4096;
@@ -29,32 +29,32 @@ impl ReadSets {
 impl Worker {
     /// The sets that this worker can run now.
     pub(super) fn able(&self, demand: &Demand) -> HashSet<RequirementId> {
-        let catalog = self.ports.engine.nodes();
         // As many wait as may: what never waits still runs, also what they wait for.
         let is_full = self.running() >= self.config.slots.saturating_add(MOST_WAITING);
         let able = demand.sets.iter().filter(|set| {
             let needs = self.sets.read(set);
-            needs.is_some_and(|needs| self.can_run(&needs, demand, &catalog, is_full))
+            needs.is_some_and(|needs| self.can_run(&needs, demand, is_full))
         });
         able.map(RequirementSet::id).collect()
     }
 
-    fn can_run(
-        &self,
-        needs: &Requirements,
-        demand: &Demand,
-        catalog: &NodeCatalog,
-        is_full: bool,
-    ) -> bool {
+    fn can_run(&self, needs: &Requirements, demand: &Demand, is_full: bool) -> bool {
         if let Some(holder) = needs.secret_at
             && holder != self.id
         {
             // The secret is elsewhere. If that process is gone, so is the secret: any worker may end the job with that.
             return !demand.workers.contains(&holder);
         }
-        needs.classes.iter().all(|class| {
-            let definition = catalog.get(class);
-            definition.is_some_and(|definition| !is_full || !definition.calls_partners())
-        })
+        let Some(engine) = self.ports.engines.get(&needs.engine) else {
+            return false;
+        };
+        let calls_partners = || {
+            let nodes = engine.nodes();
+            let mut definitions = needs.classes.iter().filter_map(|class| nodes.get(class));
+            definitions.any(|definition| definition.calls_partners())
+        };
+        engine.availability() == Availability::Ready
+            && engine.capacity(needs) > 0
+            && !(is_full && calls_partners())
     }
 }

@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 use super::sink::Sink;
 use super::{Backoff, Running, Worker};
 use crate::{
-    Claim, Durability, Follower, Graph, Job, JobError, JobErrorCode, JobEvent, JobStatus, Plan,
-    RunContext, RunError, SaveJob, SaveOutcome, Seat, StoreError, Ticket, ValidGraph, validate,
+    Claim, Durability, Follower, Graph, Job, JobError, JobErrorCode, JobEvent, JobStatus,
+    NodeCatalog, Plan, RunContext, RunError, SaveJob, SaveOutcome, Seat, StoreError, Ticket,
+    ValidGraph, validate,
 };
 
 /// How often progress that nobody committed is written down, so that a job that runs again does not show less.
@@ -97,9 +98,15 @@ impl Worker {
         let event = match (result, stop) {
             (Ok(()), _) => JobEvent::Finished { epoch },
             (Err(RunError::Failed(error)), _) => JobEvent::Failed { epoch, error },
-            (Err(RunError::Canceled(_)), Some(Stop::TimedOut)) => JobEvent::TimedOut { epoch },
+            (Err(RunError::Canceled(_) | RunError::Lost), Some(Stop::TimedOut)) => {
+                JobEvent::TimedOut { epoch }
+            }
             (Err(RunError::Canceled(_)), Some(Stop::Halted)) => JobEvent::GivenBack { epoch },
             (Err(RunError::Canceled(_)), None) => JobEvent::Stopped { epoch },
+            (Err(RunError::Lost), Some(Stop::Halted) | None) => {
+                tracing::warn!(job.id = %id, "the worker of a run was lost");
+                JobEvent::LeaseLost { epoch }
+            }
         };
         let unsaved = self.unsaved.try_acquire();
         if unsaved.is_ok() {
@@ -131,7 +138,9 @@ impl Worker {
         }
         let secret = self.ports.secrets.get(claim.job.id);
         let needs = self.sets.read(&claim.body.placement.requirements);
-        let needs_secret = needs.is_some_and(|needs| needs.secret_at.is_some());
+        let needs_secret = needs
+            .as_ref()
+            .is_some_and(|needs| needs.secret_at.is_some());
         if needs_secret && secret.is_none() {
             let message = "the key that came with this job did not survive a restart of the server; submit it again";
             return Err(RunError::Failed(JobError::new(
@@ -139,7 +148,9 @@ impl Worker {
                 message,
             )));
         }
-        let graph = self.prepare(claim).map_err(RunError::Failed)?;
+        let engine = needs.and_then(|needs| self.ports.engines.get(&needs.engine));
+        let engine = engine.ok_or_else(|| RunError::Failed(broken(NO_ENGINE)))?;
+        let graph = Self::prepare(claim, &engine.nodes()).map_err(RunError::Failed)?;
         let plan = Arc::new(Plan::of(&graph));
         sink.begin(&plan);
         let ticket = Ticket {
@@ -156,23 +167,17 @@ impl Worker {
             seat,
             sink: sink.clone(),
         };
-        self.ports.engine.run(ticket, context).await
+        engine.run(ticket, context).await
     }
 
     /// The graph as it was validated at submission: the same text, the same files, the same classes.
-    fn prepare(&self, claim: &Claim) -> Result<ValidGraph, JobError> {
-        let broken = |message: &str| JobError::new(JobErrorCode::InvalidWorkflow, message);
+    fn prepare(claim: &Claim, nodes: &NodeCatalog) -> Result<ValidGraph, JobError> {
         let value: Value = serde_json::from_slice(&claim.body.workflow)
             .map_err(|_| broken("the stored workflow is damaged"))?;
         let graph =
             Graph::from_value(value).map_err(|_| broken("the stored workflow is damaged"))?;
         let targets = claim.body.targets.as_deref();
-        let validation = validate(
-            &graph,
-            &self.ports.engine.nodes(),
-            &claim.body.files,
-            targets,
-        );
+        let validation = validate(&graph, nodes, &claim.body.files, targets);
         validation
             .graph
             .ok_or_else(|| broken("the workflow does not fit the nodes of this worker any more"))
@@ -231,6 +236,12 @@ impl Worker {
             }
         }
     }
+}
+
+const NO_ENGINE: &str = "the engine of this job is not part of this server any more";
+
+fn broken(message: &str) -> JobError {
+    JobError::new(JobErrorCode::InvalidWorkflow, message)
 }
 
 fn cancel_if_wanted(follower: &mut Follower, cancel: &CancellationToken) {

@@ -1,6 +1,6 @@
 //! The worker loop over stores in memory, an engine that does what the test says, and a clock that the test moves.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use accounts::{AccountId, Tier};
@@ -16,10 +16,11 @@ use uuid::Uuid;
 use super::*;
 use crate::threads::tests::AtOnce;
 use crate::{
-    CommitError, Durability, Engine, Hub, JobErrorCode, JobEvent, JobOutput, JobStatus, JobStore,
-    Jobs, JobsConfig, MemoryJobs, Metadata, NodeCatalog, NodeDefinition, NodeEvent, OutputContent,
-    OutputKind, OutputName, RunContext, RunError, RunOutput, SaveJob, SaveOutcome, Seat, Secrets,
-    Submission, Ticket,
+    Availability, CommitError, Durability, Engine, EngineName, Engines, Hub, JobErrorCode,
+    JobEvent, JobOutput, JobStatus, JobStore, Jobs, JobsConfig, MemoryJobs, Metadata, ModelFile,
+    NamedEngine, NodeCatalog, NodeDefinition, NodeEvent, OutputContent, OutputKind, OutputName,
+    Refusal, Requirements, RunContext, RunError, RunOutput, SaveJob, SaveOutcome, Seat, Secrets,
+    Submission, Ticket, ValidGraph,
 };
 
 /// A clock that stands still until it is moved, and then wakes whoever slept until then.
@@ -94,20 +95,23 @@ impl Engine for ScriptedEngine {
     }
 
     fn nodes(&self) -> NodeCatalog {
-        NodeCatalog::new([NodeDefinition {
-            class: "Known".to_owned(),
-            display_name: None,
-            description: String::new(),
-            python_module: String::new(),
-            category: String::new(),
-            inputs: Vec::new(),
-            hidden: Vec::new(),
-            outputs: Vec::new(),
-            output_node: true,
-            takes_lists: false,
-            not_idempotent: false,
-            extra: Map::new(),
-        }])
+        NodeCatalog::new([class("Known")])
+    }
+
+    fn capacity(&self, _: &Requirements) -> usize {
+        usize::MAX
+    }
+
+    fn model_files(&self, _: &ValidGraph) -> BTreeSet<ModelFile> {
+        BTreeSet::new()
+    }
+
+    fn judges(&self) -> bool {
+        false
+    }
+
+    async fn judge(&self, _: &Ticket) -> Result<(), Refusal> {
+        Ok(())
     }
 
     async fn run(&self, _ticket: Ticket, context: RunContext) -> Result<(), RunError> {
@@ -157,6 +161,44 @@ impl Engine for ScriptedEngine {
             .sink
             .progress(NodeEvent::Finished { node: "1".into() });
         Ok(())
+    }
+}
+
+fn class(name: &str) -> NodeDefinition {
+    NodeDefinition {
+        class: name.to_owned(),
+        display_name: None,
+        description: String::new(),
+        python_module: String::new(),
+        category: String::new(),
+        inputs: Vec::new(),
+        hidden: Vec::new(),
+        outputs: Vec::new(),
+        output_node: true,
+        takes_lists: false,
+        not_idempotent: false,
+        partner: None,
+        extra: Map::new(),
+    }
+}
+
+fn submission(n: u128, workflow: &str) -> Submission {
+    Submission {
+        id: JobId(Uuid::from_u128(n)),
+        account: AccountId::local(),
+        tier: Tier {
+            concurrent_jobs: 100,
+            ..Tier::standard()
+        },
+        workflow: Bytes::from(workflow.to_owned()),
+        metadata: Metadata::new(),
+        secret: None,
+        key: None,
+        origin: Bytes::new(),
+        targets: None,
+        partial: false,
+        flat_uploads: false,
+        extra_pnginfo: Map::new(),
     }
 }
 
@@ -258,6 +300,7 @@ struct Bench {
     records: MemoryRecords,
     timer: TestTimer,
     available: Arc<Mutex<Availability>>,
+    remote: Arc<engines::Remote>,
     begun: AsyncMutex<mpsc::UnboundedReceiver<Option<String>>>,
     draining: CancellationToken,
     halt: CancellationToken,
@@ -280,11 +323,22 @@ impl Bench {
             begun: sender,
             available: available.clone(),
         };
+        let remote = Arc::new(engines::Remote::default());
         let ports = JobPorts {
             store: store.clone(),
             queue: inner,
             feed: Arc::new(Hub::new()),
-            engine: Arc::new(engine),
+            engines: Engines::new([
+                NamedEngine {
+                    name: EngineName::NATIVE.into(),
+                    engine: Arc::new(engine),
+                },
+                NamedEngine {
+                    name: "remote".into(),
+                    engine: Arc::clone(&remote) as Arc<dyn Engine>,
+                },
+            ]),
+            timer: Arc::new(timer.clone()),
             secrets: Secrets::new(WorkerId(Uuid::from_u128(1))),
             threads: Arc::new(AtOnce::default()),
         };
@@ -317,6 +371,7 @@ impl Bench {
             records,
             timer,
             available,
+            remote,
             begun: AsyncMutex::new(begun),
             draining: CancellationToken::new(),
             halt: CancellationToken::new(),
@@ -329,28 +384,11 @@ impl Bench {
 
     async fn submit_to(&self, jobs: &Jobs, n: u128, secret: Option<&str>) -> JobId {
         let submission = Submission {
-            id: JobId(Uuid::from_u128(n)),
-            account: AccountId::local(),
-            tier: Tier {
-                concurrent_jobs: 100,
-                ..Tier::standard()
-            },
-            workflow: Bytes::from_static(br#"{"1": {"class_type": "Known", "inputs": {}}}"#),
-            metadata: Metadata::new(),
             secret: secret.map(SecretString::from),
-            key: None,
-            origin: Bytes::new(),
-            targets: None,
-            partial: false,
-            flat_uploads: false,
-            extra_pnginfo: serde_json::Map::new(),
+            ..submission(n, r#"{"1": {"class_type": "Known", "inputs": {}}}"#)
         };
-        jobs.submit(submission, self.timer.now())
-            .await
-            .expect("a good submission")
-            .view
-            .job
-            .id
+        let submitted = jobs.submit(submission, self.timer.now()).await;
+        submitted.expect("a good submission").view.job.id
     }
 
     async fn job(&self, id: JobId) -> Arc<Job> {
@@ -405,5 +443,6 @@ async fn idle() {
 }
 
 mod ends;
+mod engines;
 mod runs;
 mod seats;

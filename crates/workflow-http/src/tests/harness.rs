@@ -6,6 +6,7 @@ use workflow_core::{
 };
 
 use crate::V1Service;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,11 +24,11 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    Availability, ClaimRequest, Durability, Engine, FileSource, Hub, InputDefinition, Job,
+    Availability, ClaimRequest, Durability, Engine, Engines, FileSource, Hub, InputDefinition, Job,
     JobChange, JobEvent, JobFeed, JobId, JobPorts, JobQueue, JobStore, Jobs, JobsConfig,
-    MemoryJobs, NewOutput, NodeCatalog, NodeDefinition, OutputDefinition, OutputKind, OutputName,
-    Pace, Preview, Progress, RequirementSet, Rooms, RunContext, RunError, SaveJob, SaveOutcome,
-    Secrets, Socket, Threads, Ticket, Timer, WorkerId,
+    MemoryJobs, ModelFile, NewOutput, NodeCatalog, NodeDefinition, OutputDefinition, OutputKind,
+    OutputName, Pace, Preview, Progress, Refusal, RequirementSet, Requirements, Rooms, RunContext,
+    RunError, SaveJob, SaveOutcome, Secrets, Socket, Threads, Ticket, Timer, ValidGraph, WorkerId,
 };
 
 use crate::{Observed, WorkflowApi, WorkflowConfig, WorkflowService, routes};
@@ -116,10 +117,11 @@ impl Rig {
             store: Arc::clone(&self.jobs) as Arc<dyn JobStore>,
             queue: Arc::clone(&self.jobs) as Arc<dyn JobQueue>,
             feed: Arc::clone(&self.hub) as Arc<dyn JobFeed>,
-            engine: Arc::new(Classes {
+            engines: Engines::native(Arc::new(Classes {
                 catalog: catalog(),
                 available: Arc::clone(&self.available),
-            }),
+            })),
+            timer: Arc::clone(&self.clock) as Arc<dyn Timer>,
             secrets: self.secrets.clone(),
             threads: Arc::new(AtOnce),
         };
@@ -528,6 +530,22 @@ impl Engine for Classes {
         self.catalog.clone()
     }
 
+    fn capacity(&self, _: &Requirements) -> usize {
+        usize::MAX
+    }
+
+    fn model_files(&self, _: &ValidGraph) -> BTreeSet<ModelFile> {
+        BTreeSet::new()
+    }
+
+    fn judges(&self) -> bool {
+        false
+    }
+
+    async fn judge(&self, _: &Ticket) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     async fn run(&self, _: Ticket, _: RunContext) -> Result<(), RunError> {
         unreachable!("these tests have a worker of their own")
     }
@@ -584,6 +602,7 @@ fn class(
         output_node,
         takes_lists: false,
         not_idempotent: false,
+        partner: None,
         extra: Map::new(),
     }
 }

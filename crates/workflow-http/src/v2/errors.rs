@@ -324,6 +324,13 @@ fn of_jobs(error: &JobsError) -> Answer {
             let (message, details) = problems::of_validation(validation);
             plain(unprocessable, "invalid_workflow", message).details(details)
         }
+        JobsError::Refused(refusal) => {
+            let refused = plain(unprocessable, "invalid_workflow", refusal.message.clone());
+            match problems::of_engine(&refusal.node_errors) {
+                Some(details) => refused.details(details),
+                None => refused,
+            }
+        }
         JobsError::NoOutputs => plain(
             unprocessable,
             "invalid_workflow",

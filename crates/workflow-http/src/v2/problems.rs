@@ -26,6 +26,29 @@ pub(crate) fn of_validation(validation: &Validation) -> (String, Value) {
     (message, json!({ "node_errors": nodes }))
 }
 
+/// The details of what an engine says of nodes, where it says anything: errors by node in the form of all `node_errors`.
+pub(crate) fn of_engine(node_errors: &Map<String, Value>) -> Option<Value> {
+    if node_errors.is_empty() {
+        return None;
+    }
+    let text = |error: &Value, key: &str| error[key].as_str().unwrap_or_default().to_owned();
+    let nodes = node_errors.iter().map(|(id, node)| {
+        let errors = node["errors"].as_array().into_iter().flatten();
+        let entries = errors.map(|error| {
+            let (message, details) = (text(error, "message"), text(error, "details"));
+            let reason = match (message.is_empty(), details.is_empty()) {
+                (false, false) => format!("{message}: {details}"),
+                (_, true) => message,
+                (true, false) => details,
+            };
+            let field = error["extra_info"]["input_name"].as_str();
+            json!({ "field": field.unwrap_or_default(), "reason": reason })
+        });
+        (id.clone(), entries.collect::<Vec<_>>().into())
+    });
+    Some(json!({ "node_errors": nodes.collect::<Map<_, _>>() }))
+}
+
 /// The first reference that leads nowhere, and all of them.
 pub(crate) fn of_references(references: &[Reference]) -> (String, Value) {
     let shown = references.iter().map(|reference| {

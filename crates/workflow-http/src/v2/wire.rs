@@ -11,6 +11,7 @@ use workflow_core::{
     Progress,
 };
 
+use super::problems;
 use crate::links::Links;
 
 /// An asset as clients see it.
@@ -103,6 +104,8 @@ pub(crate) struct JobErrorBody {
     pub(crate) node_id: Option<String>,
     pub(crate) class_type: Option<String>,
     pub(crate) traceback: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) details: Option<Value>,
 }
 
 /// A job within a list.
@@ -273,7 +276,8 @@ impl From<&JobError> for JobErrorBody {
             message: error.message.clone(),
             node_id: error.node_id.as_ref().map(NodeId::to_string),
             class_type: error.class_type.clone(),
-            traceback: error.traceback.clone(),
+            traceback: error.traceback.as_deref().map(str::to_owned),
+            details: problems::of_engine(&error.node_errors),
         }
     }
 }

@@ -36,6 +36,7 @@ fn definition(class: &str, info: &Value) -> NodeDefinition {
         output_node: info["output_node"] == true,
         takes_lists: false,
         not_idempotent: false,
+        partner: None,
         extra: Map::new(),
     }
 }
