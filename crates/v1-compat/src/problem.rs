@@ -1,7 +1,7 @@
 //! Why a submission is refused, as v1 clients read it.
 
 use serde_json::{Map, Value, json};
-use workflow_core::{Validation, ValidationError, ValidationErrorKind};
+use workflow_core::{Refusal, Validation, ValidationError, ValidationErrorKind};
 
 use crate::node_info::input_config;
 
@@ -23,6 +23,20 @@ pub struct PromptProblem {
     pub more: Map<String, Value>,
     /// Errors by node.
     pub node_errors: Map<String, Value>,
+}
+
+impl From<&Refusal> for PromptProblem {
+    /// What the engine that would run the graph says of it.
+    fn from(refusal: &Refusal) -> Self {
+        Self {
+            node_errors: refusal.node_errors.clone(),
+            ..Self::new(
+                "prompt_outputs_failed_validation",
+                refusal.message.clone(),
+                "",
+            )
+        }
+    }
 }
 
 impl PromptProblem {

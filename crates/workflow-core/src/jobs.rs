@@ -1,5 +1,6 @@
 //! What a caller may ask of jobs: submit, look, list, cancel, follow.
 
+mod checked;
 mod judge;
 mod submit;
 

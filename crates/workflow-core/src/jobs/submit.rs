@@ -1,24 +1,22 @@
 //! Taking a graph in: parsed, validated, its files found, planned, and made durable.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::{AccountId, Fingerprint, Tier};
 use asset_store::{Asset, AssetId, AssetQuery, AssetsError, BlobHash, FilePath, KeyClaim};
 use bytes::Bytes;
-use indexmap::IndexMap;
 use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use super::checked::{Checked, Read};
 use super::{Jobs, JobsError, Submitted};
-use crate::references::{Reference, references};
+use crate::references::Reference;
 use crate::{
-    Availability, Engines, Epoch, Graph, GraphError, InsertJob, InsertJobOutcome, Job, JobBody,
-    JobChange, JobId, JobStatus, MAX_TEXT_BYTES, Metadata, NamedEngine, NodeCatalog, NodeErrors,
-    NodeId, Placement, Plan, Progress, QueueBounds, Requirements, ResolvedFile, ResolvedFiles,
-    ValidGraph, Validation, validate,
+    Availability, Epoch, InsertJob, InsertJobOutcome, Job, JobBody, JobChange, JobId, JobStatus,
+    Metadata, NodeCatalog, Placement, Progress, QueueBounds, Requirements, ResolvedFile,
+    ResolvedFiles,
 };
 
 /// How long a submission's idempotency key is kept at least; it lives as long as its job.
@@ -380,120 +378,8 @@ impl Jobs {
     }
 }
 
-/// A graph, read.
-struct Read {
-    graph: Graph,
-    fingerprint: Fingerprint,
-    references: Vec<Reference>,
-}
-
-impl Read {
-    fn of(submission: &Submission, catalog: &NodeCatalog) -> Result<Self, JobsError> {
-        let text = &submission.workflow[..];
-        json_text::check(text).map_err(GraphError::TooLarge)?;
-        let may_be_long = text.len() > MAX_TEXT_BYTES;
-        let has_long = may_be_long && json_text::measure(text).longest_text > MAX_TEXT_BYTES;
-        let value: Value = serde_json::from_slice(text).map_err(|_| GraphError::NotAnObject)?;
-        let fingerprint = fingerprint(&value, &submission.metadata);
-        let graph = Graph::from_value(value)?;
-        if has_long {
-            let found = Validation::of_long_texts(&graph);
-            let found = found.ok_or(GraphError::TextTooLong)?;
-            return Err(JobsError::Invalid(Box::new(found)));
-        }
-        Ok(Self {
-            references: references(&graph, catalog),
-            graph,
-            fingerprint,
-        })
-    }
-}
-
-/// What is kept of a graph that can run.
-struct Checked {
-    /// The engine that will run it.
-    engine: NamedEngine,
-    /// The graph, where that engine wants to see it before it is taken in.
-    to_judge: Option<(Arc<ValidGraph>, Arc<Plan>)>,
-    /// What it needs, but for its secret.
-    needs: Requirements,
-    /// The outputs to run, unless all of them do.
-    targets: Option<Vec<String>>,
-    nodes_total: u32,
-    /// The text of what goes into pictures besides the graph.
-    extra_pnginfo: String,
-    /// What is wrong with the outputs that do not run.
-    errors: IndexMap<NodeId, NodeErrors>,
-}
-
-impl Checked {
-    fn of(
-        graph: &Graph,
-        engines: &Engines,
-        files: &ResolvedFiles,
-        submission: &Submission,
-        calls_partners: bool,
-    ) -> Result<Self, JobsError> {
-        let targets = submission.targets.as_deref();
-        let classes = graph
-            .nodes()
-            .values()
-            .filter_map(|node| node.class_type.as_deref());
-        let engine = engines
-            .choose(&classes)
-            .cloned()
-            .ok_or(JobsError::Stopped)?;
-        let mut validation = validate(graph, &engine.engine.nodes(), files, targets);
-        let runs_in_part = submission.partial && validation.graph.is_some();
-        if !validation.errors.is_empty() && !runs_in_part {
-            return Err(JobsError::Invalid(Box::new(validation)));
-        }
-        let valid = validation.graph.take().ok_or(JobsError::NoOutputs)?;
-        if !calls_partners && submission.secret.is_none() {
-            let nodes = valid.nodes.values().map(|node| &node.definition);
-            let (mut classes, mut providers) = (BTreeSet::new(), BTreeSet::new());
-            for definition in nodes.filter(|definition| definition.calls_partners()) {
-                classes.insert(definition.class.clone());
-                providers.extend(
-                    definition
-                        .partner
-                        .iter()
-                        .map(|partner| partner.provider.clone()),
-                );
-            }
-            if !classes.is_empty() {
-                return Err(JobsError::PartnersForbidden { classes, providers });
-            }
-        }
-        let nodes = valid.nodes.values();
-        let classes = nodes.map(|node| node.definition.class.clone()).collect();
-        // What was valid now is what runs, whatever another validation might say later.
-        let outputs = || valid.outputs.iter().map(ToString::to_string).collect();
-        let targets = (submission.partial || submission.targets.is_some()).then(outputs);
-        let needs = Requirements {
-            classes,
-            files: engine.engine.model_files(&valid),
-            ..Requirements::of_engine(engine.name.clone())
-        };
-        let (plan, judges) = (Plan::of(&valid), engine.engine.judges());
-        Ok(Self {
-            targets,
-            nodes_total: plan.nodes_total(),
-            to_judge: judges.then(|| (Arc::new(valid), Arc::new(plan))),
-            engine,
-            needs,
-            extra_pnginfo: match submission.extra_pnginfo.is_empty() {
-                true => String::new(),
-                false => serde_json::to_string(&submission.extra_pnginfo)
-                    .expect("a map of values has a spelling"),
-            },
-            errors: validation.errors,
-        })
-    }
-}
-
 /// What a submission asked for: its graph and its labels, whatever the order of their keys and the space between them.
-fn fingerprint(workflow: &Value, metadata: &Metadata) -> Fingerprint {
+pub(super) fn fingerprint(workflow: &Value, metadata: &Metadata) -> Fingerprint {
     let mut hasher = blake3::Hasher::new_derive_key("easel submission fingerprint v1");
     digest(workflow, &mut hasher);
     for (key, label) in metadata {

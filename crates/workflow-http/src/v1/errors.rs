@@ -337,12 +337,7 @@ fn of_jobs(error: &JobsError) -> Answer {
         JobsError::Invalid(validation) => {
             of_problem(StatusCode::BAD_REQUEST, validation_problem(validation))
         }
-        JobsError::Refused(refusal) => {
-            let message = refusal.message.clone();
-            let mut problem = PromptProblem::new("prompt_outputs_failed_validation", message, "");
-            problem.node_errors = refusal.node_errors.clone();
-            of_problem(StatusCode::BAD_REQUEST, problem)
-        }
+        JobsError::Refused(refusal) => of_problem(StatusCode::BAD_REQUEST, (&**refusal).into()),
         JobsError::PartnersForbidden { classes, providers } => {
             let mut problem = PromptProblem::new("PARTNER_NODE_DISABLED", error.to_string(), "");
             problem.more.insert("class_types".to_owned(), json!(classes));

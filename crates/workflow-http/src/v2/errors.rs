@@ -325,11 +325,8 @@ fn of_jobs(error: &JobsError) -> Answer {
             plain(unprocessable, "invalid_workflow", message).details(details)
         }
         JobsError::Refused(refusal) => {
-            let refused = plain(unprocessable, "invalid_workflow", refusal.message.clone());
-            match problems::of_engine(&refusal.node_errors) {
-                Some(details) => refused.details(details),
-                None => refused,
-            }
+            plain(unprocessable, "invalid_workflow", refusal.message.clone())
+                .details(problems::of_refusal(refusal))
         }
         JobsError::NoOutputs => plain(
             unprocessable,

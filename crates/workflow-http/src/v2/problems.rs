@@ -1,7 +1,7 @@
 //! What is wrong with a submitted graph, in words: the message and the `details` of a refusal.
 
 use serde_json::{Map, Value, json};
-use workflow_core::{NodeErrors, NodeId, Reference, Validation, ValidationError};
+use workflow_core::{NodeErrors, NodeId, Reference, Refusal, Validation, ValidationError};
 
 /// The first error in a sentence and how many there are, and all of them by node.
 pub(crate) fn of_validation(validation: &Validation) -> (String, Value) {
@@ -24,6 +24,11 @@ pub(crate) fn of_validation(validation: &Validation) -> (String, Value) {
         (Some(first), _) => format!("{first}, and {} more errors", count - 1),
     };
     (message, json!({ "node_errors": nodes }))
+}
+
+/// The details of a refusal by the engine that would run the graph.
+pub(crate) fn of_refusal(refusal: &Refusal) -> Value {
+    of_engine(&refusal.node_errors).unwrap_or_else(|| json!({ "node_errors": {} }))
 }
 
 /// The details of what an engine says of nodes, where it says anything: errors by node in the form of all `node_errors`.
