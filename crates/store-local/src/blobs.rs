@@ -135,7 +135,12 @@ impl BlobStore for FileBlobs {
         loop {
             let (shelves, ahead) = (Arc::clone(&self.shelves), self.read_ahead.clone());
             let (hash, range) = (*hash, range.clone());
-            let opening = move || reader::open(shelves, hash, range, verified, &ahead);
+            let turn = ahead.turn().await;
+            let opening = move || {
+                let opened = reader::open(shelves, hash, range, verified, &ahead);
+                drop(turn);
+                opened
+            };
             match joined(&mut task::spawn_blocking(opening)).await? {
                 Opened::Reading(reading) => return Ok(reading.into_reader(self.read_ahead.clone())),
                 // A file that changes its size all the time is none of this store's.

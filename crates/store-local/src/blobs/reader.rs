@@ -34,6 +34,10 @@ const CHUNK: u64 = 32 * 1024;
 /// How many readers may hold a second chunk and an open file.
 pub(super) const AHEAD: usize = 64;
 
+/// How many threads open blobs and read for readers that hold no second chunk. These wait for each other in order: each wait is
+/// for the disk alone, never for a client.
+const READS: usize = 8;
+
 /// Bytes of blobs that are read at once, of all readers together; beyond, small ones go out in chunks like large ones.
 pub(super) const AT_ONCE: usize = 64 << 20;
 
@@ -44,6 +48,8 @@ pub(super) struct ReadAhead {
     ahead: Arc<Semaphore>,
     /// Bytes of small blobs.
     at_once: Arc<Semaphore>,
+    /// Threads beyond those that read ahead.
+    reads: Arc<Semaphore>,
 }
 
 /// The bytes of a small blob, and the right to hold them.
@@ -95,13 +101,20 @@ impl ReadAhead {
         Self {
             ahead: Arc::new(Semaphore::new(AHEAD)),
             at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            reads: Arc::new(Semaphore::new(READS)),
         }
+    }
+
+    /// Waits for one of the threads that open blobs and read for those who hold no second chunk.
+    pub(super) async fn turn(&self) -> OwnedSemaphorePermit {
+        let turn = Arc::clone(&self.reads).acquire_owned().await;
+        turn.expect("nobody closes the semaphore")
     }
 
     /// Begins to read the next chunk if another one may be held; else closes the file.
     fn begin(&self, mut rest: Rest) -> Next {
         match Arc::clone(&self.ahead).try_acquire_owned() {
-            Ok(ahead) if rest.bytes > 0 => Next::UnderWay(read(rest, Some(ahead))),
+            Ok(ahead) if rest.bytes > 0 => Next::UnderWay(read(rest, Some(ahead), None)),
             Ok(_) | Err(_) => {
                 rest.file = None;
                 Next::Waiting(rest)
@@ -220,7 +233,7 @@ fn chunks(
     stream::unfold((first, ahead), |(next, ahead)| async move {
         let mut reading = match next? {
             Next::Waiting(rest) if rest.bytes == 0 => return None,
-            Next::Waiting(rest) => read(rest, None),
+            Next::Waiting(rest) => read(rest, None, Some(ahead.turn().await)),
             Next::UnderWay(reading) => reading,
         };
         match joined(&mut reading).await {
@@ -236,9 +249,11 @@ fn chunks(
 fn read(
     mut rest: Rest,
     ahead: Option<OwnedSemaphorePermit>,
+    turn: Option<OwnedSemaphorePermit>,
 ) -> JoinHandle<Result<Chunk, BlobError>> {
     task::spawn_blocking(move || {
         let bytes = rest.take(CHUNK)?;
+        drop(turn);
         Ok(Chunk {
             bytes: bytes.into(),
             rest,
