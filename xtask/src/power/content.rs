@@ -17,6 +17,15 @@ const MOST_STATES: usize = 32;
 
 type Page = Arc<[u8; PAGE_BYTES]>;
 
+/// What a page was changed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    page: Page,
+    /// For what a truncation took: which of the later sizes it made, counted from 1. A truncation is one change, so a cut that
+    /// finds an earlier size finds the bytes, too: file systems free blocks no earlier than they note the size.
+    truncated_to: Option<usize>,
+}
+
 /// The bytes of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Content {
@@ -24,7 +33,7 @@ pub(super) struct Content {
     durable: BTreeMap<u64, Page>,
     durable_size: u64,
     /// The later states of pages, the oldest first.
-    states: BTreeMap<u64, Vec<Page>>,
+    states: BTreeMap<u64, Vec<State>>,
     /// The later sizes, the oldest first.
     sizes: Vec<u64>,
 }
@@ -53,7 +62,7 @@ impl Content {
         let end = offset + bytes.len() as u64;
         for piece in pieces(offset, end) {
             let (now, rest) = bytes.split_at(piece.to - piece.from);
-            self.change_page(piece.page, |page| {
+            self.change_page(piece.page, None, |page| {
                 page[piece.from..piece.to].copy_from_slice(now);
             });
             bytes = rest;
@@ -75,7 +84,8 @@ impl Content {
             behind.dedup();
             for number in behind {
                 let from = if number == first { kept } else { 0 };
-                self.change_page(number, |page| page[from..].fill(0));
+                let made = Some(self.sizes.len() + 1);
+                self.change_page(number, made, |page| page[from..].fill(0));
             }
         }
         if size != self.size() {
@@ -87,7 +97,7 @@ impl Content {
     pub(super) fn sync(&mut self) {
         for (number, states) in std::mem::take(&mut self.states) {
             self.durable
-                .extend(states.last().cloned().map(|page| (number, page)));
+                .extend(states.last().map(|state| (number, Arc::clone(&state.page))));
         }
         self.durable_size = self.size();
         self.sizes.clear();
@@ -101,11 +111,16 @@ impl Content {
 
     /// The power is cut: one of the possible states is what the disk has.
     pub(super) fn cut(&mut self, fate: &mut Fate) {
-        let size = match fate.state(self.sizes.len()) {
+        let sized = fate.state(self.sizes.len());
+        let size = match sized {
             0 => self.durable_size,
             state => self.sizes[state - 1],
         };
         for (number, states) in std::mem::take(&mut self.states) {
+            let later = states
+                .into_iter()
+                .take_while(|state| state.truncated_to.is_none_or(|made| made <= sized));
+            let states: Vec<Page> = later.map(|state| state.page).collect();
             let found = self.found(number, &states, fate);
             self.durable.insert(number, found);
         }
@@ -140,17 +155,27 @@ impl Content {
     /// The page that programs see; `None` where it is zeros.
     fn page(&self, number: u64) -> Option<&Page> {
         let newest = self.states.get(&number).and_then(|states| states.last());
-        newest.or_else(|| self.durable.get(&number))
+        newest
+            .map(|state| &state.page)
+            .or_else(|| self.durable.get(&number))
     }
 
-    fn change_page(&mut self, number: u64, change: impl FnOnce(&mut [u8; PAGE_BYTES])) {
+    fn change_page(
+        &mut self,
+        number: u64,
+        truncated_to: Option<usize>,
+        change: impl FnOnce(&mut [u8; PAGE_BYTES]),
+    ) {
         let mut page = self.page(number).map_or([0; PAGE_BYTES], |page| **page);
         change(&mut page);
         let states = self.states.entry(number).or_default();
         if states.len() >= MOST_STATES {
             states.remove(states.len() / 2);
         }
-        states.push(Arc::new(page));
+        states.push(State {
+            page: Arc::new(page),
+            truncated_to,
+        });
     }
 
     /// What lies behind the end reads as zeros when the file grows again.

@@ -107,6 +107,26 @@ fn a_file_may_grow_without_its_bytes_and_bytes_without_the_file() {
 }
 
 #[test]
+fn a_truncation_takes_the_size_and_the_bytes_or_nothing() {
+    let (mut taken, mut undone) = (0, 0);
+    for mut fate in fates(300) {
+        let mut content = Content::default();
+        content.write(0, &filled(1, 10_000));
+        content.sync();
+        content.resize(0);
+        content.cut(&mut fate);
+        match content.read(0, 10_000) {
+            found if found.is_empty() => taken += 1,
+            found => {
+                assert_eq!(found, filled(1, 10_000));
+                undone += 1;
+            }
+        }
+    }
+    assert!(taken > 50 && undone > 50, "{taken} {undone}");
+}
+
+#[test]
 fn what_was_never_written_is_zeros_whatever_the_cut() {
     for mut fate in fates(200) {
         let mut content = Content::default();
