@@ -1,4 +1,4 @@
-//! A server of workflows: the v2 API over jobs, assets and the native engine, in one data directory.
+//! A server of workflows: the v2 and v1 APIs over jobs, assets and the native engine, in one data directory.
 //!
 //! Chooses the adapters and wires them together; decides nothing about a job or a file. Embed it whole with [`assemble`], or
 //! without HTTP with [`Stack`].

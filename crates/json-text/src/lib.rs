@@ -1,8 +1,8 @@
 //! JSON text, measured before it is parsed: how many values a tree of it has, how deep they nest, how long its texts are.
 //!
-//! A tree takes many times the bytes of its text: 16 MiB of `[0,0,...]` become 1.2 GB. Whoever parses what strangers send
-//! asks here first. Nothing here allocates, and nothing here says whether a text is JSON: that is for the parser, which
-//! also stops at a depth of 128. Of a text that is no JSON the figures mean nothing, and the parser refuses it.
+//! A tree takes many times the bytes of its text: 16 MiB of `[0,0,...]` become 1.2 GB. A server measures the text of
+//! a stranger before it parses it. Measuring allocates nothing, and does not say whether a text is JSON: that is for the
+//! parser, which also stops at a depth of 128. The figures of a text that is no JSON mean nothing; the parser refuses it.
 
 mod spelling;
 
