@@ -1,8 +1,9 @@
 //! A program of a revision: built once, kept, and used again.
 //!
-//! Both programs of a comparison are built into one target directory, which shares what they depend on, and then copied
-//! away, because a later build gives its program the same name. A kept program is found by its revision, its profile and
-//! the compiler with its flags. Nothing is built into the user's own `target/dist`.
+//! Each tree is built into a target directory of its own. In a common one cargo takes a crate of one tree for that of the other
+//! where their sources are older than the build, because it knows packages by their paths within the workspace. The program is
+//! copied away, because a later build of the tree gives its program the same name. A kept program is found by its revision, its
+//! profile and the compiler with its flags. Nothing is built into the user's own `target/dist`.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -28,7 +29,7 @@ const HASH_DIGITS: usize = 8;
 /// What a comparison builds, and how.
 #[derive(Debug)]
 pub struct Workshop<'a> {
-    /// Where revisions, the target directory and the programs are.
+    /// Where revisions, the target directories and the programs are.
     pub folder: &'a Path,
     /// The program.
     pub product: Product,
@@ -54,7 +55,7 @@ impl Workshop<'_> {
         fs::create_dir_all(self.folder)?;
         self.require_room()?;
         let mut cargo = cargo_build(tree, self.product, self.profile, &[]);
-        cargo.env("CARGO_TARGET_DIR", self.folder.join("build"));
+        cargo.env("CARGO_TARGET_DIR", self.folder.join("build").join(name));
         let what = format!("{} of {name} ({})", self.product.name, self.profile.name());
         let log = self.folder.join(format!("build-{name}.log"));
         let messages = watched(cargo, &what, &log)?;
@@ -257,6 +258,23 @@ mod tests {
             ..by_another
         };
         assert_eq!(in_another.kept("123"), None);
+    }
+
+    #[test]
+    fn a_tree_that_is_older_than_the_build_of_another_is_built() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = ["one", "two"];
+        let trees = names.map(|name| {
+            let tree = folder.path().join(name);
+            package(&tree, &format!("fn main() {{ print!(\"{name}\"); }}"));
+            tree
+        });
+        let workshop = workshop(folder.path());
+        for (tree, name) in trees.iter().zip(names) {
+            let program = workshop.build(tree, name).expect("it builds");
+            let said = Command::new(program).output().expect("it runs").stdout;
+            assert_eq!(String::from_utf8_lossy(&said), name);
+        }
     }
 
     #[test]
