@@ -70,6 +70,7 @@ pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
     for (account, claim) in requirements::claims(rows)? {
         board.note_claim(&account, claim);
     }
+    board.continue_after(rows::latest_seq(rows)?);
     Ok(board.into())
 }
 

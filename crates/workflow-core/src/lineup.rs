@@ -89,9 +89,14 @@ impl Lineup {
         self.latest
     }
 
+    /// Continues the sequence behind this number: a store that opens has given it out, perhaps to a job that is over.
+    pub fn continue_after(&mut self, number: u64) {
+        self.latest = self.latest.max(number);
+    }
+
     /// Takes over what a store that opens has of the account's last claim.
     pub fn note_claim(&mut self, account: &AccountId, claim: u64) {
-        self.latest = self.latest.max(claim);
+        self.continue_after(claim);
         if self.lines.contains_key(account) || self.running.contains_key(account) {
             self.set_claim(account, claim);
         }

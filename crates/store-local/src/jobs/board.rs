@@ -191,6 +191,11 @@ impl Board {
         self.lineup.number()
     }
 
+    /// Continues the sequence behind this number.
+    pub(crate) fn continue_after(&mut self, number: u64) {
+        self.lineup.continue_after(number);
+    }
+
     /// Takes over the number of an account's last claim.
     pub(crate) fn note_claim(&mut self, account: &AccountId, claim: u64) {
         self.lineup.note_claim(account, claim);

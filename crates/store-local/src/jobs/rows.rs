@@ -121,6 +121,13 @@ pub(super) fn load(rows: &Connection, id: JobId) -> rusqlite::Result<Option<Job>
     Ok(Some(job))
 }
 
+/// The highest number of a job, over or not; 0 without jobs.
+pub(super) fn latest_seq(rows: &Connection) -> rusqlite::Result<u64> {
+    rows.query_row("SELECT coalesce(max(seq), 0) FROM jobs", [], |row| {
+        row.get::<_, i64>(0).map(i64::unsigned_abs)
+    })
+}
+
 /// The jobs that are not over with their numbers and placements, in the order of their submission.
 pub(super) fn live(rows: &Connection) -> rusqlite::Result<Vec<(i64, Job, Placement)>> {
     let mut statement = rows.prepare(

@@ -49,6 +49,21 @@ async fn a_set_is_kept_once_and_goes_with_its_last_job() {
     assert_eq!(sets(&root), [""; 0]);
 }
 
+/// A job that ends before it is claimed may have the highest number of all.
+#[tokio::test]
+async fn numbers_continue_behind_jobs_that_are_over() {
+    let root = root();
+    let jobs = store(&root, 0).jobs();
+    submit(&jobs, 1).await;
+    let found = jobs.load(&acme(), JobId(Uuid::from_u128(1)), at(1)).await;
+    let mut job = Job::clone(&found.expect("an answer").expect("the job"));
+    job.apply(JobEvent::CancelRequested, at(1))
+        .expect("it waits");
+    jobs.save(plain(job)).await.expect("an answer");
+    drop(jobs);
+    submit(&store(&root, 0).jobs(), 2).await;
+}
+
 #[tokio::test]
 async fn a_directory_of_the_version_before_keeps_what_its_jobs_need() {
     let root = root();
