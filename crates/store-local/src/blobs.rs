@@ -117,7 +117,13 @@ impl FileBlobs {
         work: impl FnOnce(&Shelves) -> Result<T, BlobError> + Send + 'static,
     ) -> Result<T, BlobError> {
         let shelves = Arc::clone(&self.shelves);
-        joined(&mut task::spawn_blocking(move || work(&shelves))).await
+        let turn = self.read_ahead.turn().await;
+        let working = move || {
+            let done = work(&shelves);
+            drop(turn);
+            done
+        };
+        joined(&mut task::spawn_blocking(working)).await
     }
 }
 

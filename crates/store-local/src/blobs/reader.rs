@@ -34,7 +34,7 @@ const CHUNK: u64 = 32 * 1024;
 /// How many readers may hold a second chunk and an open file.
 pub(super) const AHEAD: usize = 64;
 
-/// How many threads open blobs and read for readers that hold no second chunk. These wait for each other in order: each wait is
+/// How many threads open, touch and compare blobs, and read for readers that hold no second chunk. Callers wait for each other in order: each wait is
 /// for the disk alone, never for a client.
 const READS: usize = 8;
 
