@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use asset_store::{Blob, BlobHash, BlobStore, Room, ScrubStates};
+use asset_store::{Blob, BlobHash, BlobStore, ScrubStates, SpaceClass};
 use it::{Answer, Connection, Form, Launch, Log, Request, Server};
 use serde_json::{Value, json};
 use store_local::Store;
@@ -269,7 +269,7 @@ async fn a_scrub_stops_with_its_server_and_goes_on_where_it_was() {
 }
 
 async fn put(store: &Store, bytes: &[u8]) -> Blob {
-    let mut writer = store.blobs().begin(Room::Spare).await.unwrap();
+    let mut writer = store.blobs().begin(SpaceClass::Spare).await.unwrap();
     writer.write(bytes.to_vec().into()).await.unwrap();
     writer.commit().await.unwrap()
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use accounts::AccountId;
 use asset_store::{
-    Asset, AssetId, AssetRecords, Blob, BlobStore, InsertAsset, InsertRule, Room, SweepName,
+    Asset, AssetId, AssetRecords, Blob, BlobStore, InsertAsset, InsertRule, SpaceClass, SweepName,
     SweepStates,
 };
 use it::{Launch, Log, Request, Server, operate};
@@ -26,7 +26,7 @@ const MANY: u32 = 12;
 
 /// A blob with a record that expired an hour ago.
 async fn put_expired(store: &Store, number: u32) -> Blob {
-    let mut writer = store.blobs().begin(Room::Spare).await.unwrap();
+    let mut writer = store.blobs().begin(SpaceClass::Spare).await.unwrap();
     writer
         .write(number.to_be_bytes().to_vec().into())
         .await

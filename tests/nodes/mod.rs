@@ -7,7 +7,7 @@ mod waiting;
 
 use std::path::{Path, PathBuf};
 
-use accounts::{AccountAdmin, AccountChange, Cause, CreditLedger, Scope, Scopes};
+use accounts::{AccountAdmin, AccountChange, CreditLedger, LedgerRef, Scope, Scopes};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use it::partners::{Partner, Partners, Step};
@@ -52,7 +52,7 @@ impl Rig {
         add_account(&rows, "acme", changes.to_vec()).await;
         add_account(&rows, "other", Vec::new()).await;
         let other = "other".parse().unwrap();
-        let cause = Cause::Grant(Uuid::new_v4());
+        let cause = LedgerRef::Grant(Uuid::new_v4());
         let granted = rows.grant(&other, cause, 100, Timestamp::now());
         granted.await.unwrap();
         add_key(&rows, "acme", "acme", Scopes::standard()).await;

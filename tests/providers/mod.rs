@@ -16,7 +16,8 @@ use it::partners::{Partner, Partners, Step};
 use jiff::Timestamp;
 use providers::{Loaded, LoadedModel, Relocation, Settings, Source, load};
 use router_core::{
-    Collected, Done, Failure, GenerationId, Handle, Provider, Submission, Submitted, Timer, Written,
+    Collected, Done, Failure, GenerationId, Handle, Provider, RequestWritten, Submission,
+    Submitted, Timer,
 };
 use uuid::Uuid;
 
@@ -98,7 +99,7 @@ impl Bench {
             account: AccountId::local(),
             model: self.model(id).model.id().clone(),
             body: body.to_owned().into(),
-            written: Written::default(),
+            written: RequestWritten::default(),
         }
     }
 

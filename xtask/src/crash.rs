@@ -33,7 +33,7 @@ use tokio::task::JoinSet;
 use self::database::Sqlite;
 use self::disk::{Disks, Folders};
 use self::installation::Installation;
-use self::schedule::Place;
+use self::schedule::LaneInstallation;
 use self::tally::Tally;
 use self::witness::Fault;
 use crate::server::{self, Profile};
@@ -178,7 +178,7 @@ pub(crate) fn campaign(
     });
     writeln!(out, "{}", campaign.opening())?;
     let places = match &options.replay {
-        Some(place) => vec![(Place::parse(place)?, CYCLES_EACH)],
+        Some(place) => vec![(LaneInstallation::parse(place)?, CYCLES_EACH)],
         None => places(plan.cycles, options.lanes),
     };
     let runtime = tokio::runtime::Runtime::new()?;
@@ -205,7 +205,7 @@ pub(crate) fn campaign(
 /// Runs the lanes beside each other, the installations of each one after the other.
 async fn lanes(
     campaign: &Arc<Campaign>,
-    places: &[(Place, u64)],
+    places: &[(LaneInstallation, u64)],
     out: &mut dyn Write,
 ) -> io::Result<Tally> {
     let mut lanes = JoinSet::new();
@@ -250,7 +250,7 @@ async fn lanes(
 }
 
 /// Deals the cycles out: to lanes in turn, in installations of [`CYCLES_EACH`].
-fn places(cycles: u64, lanes: u64) -> Vec<(Place, u64)> {
+fn places(cycles: u64, lanes: u64) -> Vec<(LaneInstallation, u64)> {
     let lanes = lanes.max(1);
     let mut places = Vec::new();
     for lane in 0..lanes {
@@ -261,7 +261,7 @@ fn places(cycles: u64, lanes: u64) -> Vec<(Place, u64)> {
             }
             let share = left.min(CYCLES_EACH);
             left -= share;
-            places.push((Place { lane, installation }, share));
+            places.push((LaneInstallation { lane, installation }, share));
         }
     }
     places

@@ -14,7 +14,7 @@ mod show;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use accounts::Standing;
+use accounts::Principal;
 use bytes::Bytes;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use server_kit::config::{Origin, Settings};
@@ -135,16 +135,16 @@ async fn run_graph(
     let local = Local::open(&config.workflows.server.data_dir, config).await;
     let local = local.map_err(|error| Failure::fault(&error))?;
     let stack = local.stack.clone();
-    let standing = stack.local_standing();
+    let principal = stack.local_standing();
 
-    let workflow = inputs::apply(graph, &arguments.inputs, &stack, &standing).await?;
-    let submitted = submit(&stack, &standing, workflow).await;
+    let workflow = inputs::apply(graph, &arguments.inputs, &stack, &principal).await?;
+    let submitted = submit(&stack, &principal, workflow).await;
     let id = submitted.map_err(|error| refused(&error, &local))?;
     let background = local
         .start()
         .await
         .map_err(|error| Failure::fault(&error))?;
-    let ended = follow::to_the_end(&stack, &standing.account, id, &mut signals).await;
+    let ended = follow::to_the_end(&stack, &principal.account, id, &mut signals).await;
     // Whoever interrupted does not want to wait: the loops are cut off with the return.
     let job = ended?;
     let written = outputs::write(&stack.assets, &job, &arguments.out).await;
@@ -156,12 +156,12 @@ async fn run_graph(
     show::verdict(&job)
 }
 
-async fn submit(stack: &Stack, standing: &Standing, workflow: Bytes) -> Result<JobId, JobsError> {
+async fn submit(stack: &Stack, principal: &Principal, workflow: Bytes) -> Result<JobId, JobsError> {
     let id = JobId(Uuid::now_v7());
     let submission = Submission {
         id,
-        account: standing.account.clone(),
-        tier: standing.tier.clone(),
+        account: principal.account.clone(),
+        tier: principal.tier.clone(),
         workflow,
         metadata: Metadata::new(),
         secret: None,

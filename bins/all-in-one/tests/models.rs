@@ -15,7 +15,8 @@ use clap::Command;
 use jiff::Timestamp;
 use providers::{Loaded, Settings, Source};
 use router_core::{
-    Collected, Done, Failure, GenerationId, Model, Refusal, Submission, Submitted, Timer, Written,
+    Collected, Done, Failure, GenerationId, Model, Refusal, RequestWritten, Submission, Submitted,
+    Timer,
 };
 use serde_json::{Value, json};
 use server_kit::metrics::Metrics;
@@ -124,7 +125,7 @@ fn submission(model: &Model, number: u128, body: &Value) -> Submission {
         account: AccountId::local(),
         model: model.id().clone(),
         body: Bytes::from(body.to_string()),
-        written: Written::default(),
+        written: RequestWritten::default(),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use accounts::Standing;
+use accounts::Principal;
 use bytes::Bytes;
 use router_core::{Answer, CallHead, ModelId, RequestId, Router, RouterError, Timer};
 use tokio_util::task::TaskTracker;
@@ -36,7 +36,7 @@ impl Caller {
     ///
     /// # Errors
     /// As the API answers.
-    pub async fn call(&self, caller: &Standing, call: InnerCall) -> Result<Answer, RouterError> {
+    pub async fn call(&self, caller: &Principal, call: InnerCall) -> Result<Answer, RouterError> {
         let InnerCall { model, key, body } = call;
         let head = CallHead {
             request: RequestId(Uuid::new_v4()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use router_core::{Threads, Timer};
+use router_core::{BlockingPool, Timer};
 use server_kit::threads::LargeWork;
 
 /// Wall clock of the system, and waiting that goes by its monotonic clock.
@@ -26,7 +26,7 @@ impl Timer for TokioTimer {
 #[derive(Clone, Debug)]
 pub(crate) struct TokioThreads(pub(crate) LargeWork);
 
-impl Threads for TokioThreads {
+impl BlockingPool for TokioThreads {
     fn run(&self, work: Box<dyn FnOnce() + Send>) {
         self.0.run(work);
     }

@@ -135,7 +135,7 @@ impl House {
         ];
         let changed = accounts.change(&local, changes).await;
         changed.expect("the store answers");
-        let cause = accounts::Cause::Grant(Uuid::from_u128(1));
+        let cause = accounts::LedgerRef::Grant(Uuid::from_u128(1));
         let granted = accounts.grant(&local, cause, 8, Timestamp::now()).await;
         granted.expect("the store answers");
 

@@ -105,7 +105,7 @@ impl JobMetrics {
         );
         registry.register(
             "easel_disk_free_bytes",
-            "Room on the disk of the data directory",
+            "SpaceClass on the disk of the data directory",
             counted.free.clone(),
         );
         registry.register(

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use accounts::{AccountId, Accounts, AdminError, Standing};
+use accounts::{AccountId, Accounts, AdminError, Principal};
 use asset_store::{Assets, LinkKeys, Retention};
 use engine_native::{Downloads, EngineConfig, NativeEngine, NativeTools, ToolsConfig};
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
@@ -22,8 +22,8 @@ use server_kit::threads::LargeWork;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    Engine, Engines, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Pace, Secrets, Timer, Worker,
-    WorkerConfig, WorkerId,
+    CompletionRate, Engine, Engines, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Secrets, Timer,
+    Worker, WorkerConfig, WorkerId,
 };
 use workflow_http::V1Service;
 
@@ -60,7 +60,7 @@ pub struct Stack {
     sweeps: Sweeps,
     health: BlobHealth,
     ports: JobPorts,
-    pace: Arc<Pace>,
+    pace: Arc<CompletionRate>,
     metrics: JobMetrics,
     limits: WorkflowLimits,
     sockets: Sockets,
@@ -155,7 +155,7 @@ impl Stack {
             secrets: Secrets::new(WorkerId(Uuid::now_v7())),
             threads: Arc::new(TokioThreads(LargeWork::new())),
         };
-        let pace = Arc::new(Pace::default());
+        let pace = Arc::new(CompletionRate::default());
         let jobs_config = JobsConfig {
             queued_jobs: limits.queue_total,
         };
@@ -220,10 +220,10 @@ impl Stack {
         })
     }
 
-    /// The standing of the account that an installation works for without any other: it may do everything, within the limits.
+    /// The principal of the account that an installation works for without any other: it may do everything, within the limits.
     #[must_use]
-    pub fn local_standing(&self) -> Standing {
-        Standing::full(AccountId::local(), self.limits.tier())
+    pub fn local_standing(&self) -> Principal {
+        Principal::full(AccountId::local(), self.limits.tier())
     }
 
     /// What the commands of operators work on.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use accounts::Standing;
+use accounts::Principal;
 use clap::Command;
 use server_kit::config::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -43,8 +43,8 @@ async fn get(address: SocketAddr, path: &str) -> Option<(String, String)> {
 }
 
 /// Submits a job of many large pictures: it takes longer than anything here waits for.
-async fn submit_long(stack: &Stack) -> (Standing, JobId) {
-    let standing = stack.local_standing();
+async fn submit_long(stack: &Stack) -> (Principal, JobId) {
+    let principal = stack.local_standing();
     let id = JobId(Uuid::now_v7());
     let graph = br#"{
         "1": {"class_type": "EmptyImage", "inputs": {"width": 2048, "height": 2048, "batch_size": 16, "color": 255}},
@@ -52,8 +52,8 @@ async fn submit_long(stack: &Stack) -> (Standing, JobId) {
     }"#;
     let submission = Submission {
         id,
-        account: standing.account.clone(),
-        tier: standing.tier.clone(),
+        account: principal.account.clone(),
+        tier: principal.tier.clone(),
         workflow: graph.as_slice().into(),
         metadata: Metadata::new(),
         secret: None,
@@ -66,7 +66,7 @@ async fn submit_long(stack: &Stack) -> (Standing, JobId) {
     };
     let submitted = stack.jobs.submit(submission, stack.timer.now()).await;
     submitted.expect("it is taken in");
-    (standing, id)
+    (principal, id)
 }
 
 /// Follows a job until `wanted`.
@@ -160,7 +160,7 @@ async fn a_job_that_outlasts_the_grace_is_given_back_and_runs_after_the_next_sta
     let folder = tempfile::tempdir().expect("a temporary directory");
     let first = app(folder.path(), &["--drain-grace", "0s"]).await;
     let stack = first.stack().clone();
-    let (standing, id) = submit_long(&stack).await;
+    let (principal, id) = submit_long(&stack).await;
     first
         .run(async {
             until(&stack, id, |status| status == JobStatus::Running).await;
@@ -168,7 +168,7 @@ async fn a_job_that_outlasts_the_grace_is_given_back_and_runs_after_the_next_sta
         .await;
     let left = stack
         .jobs
-        .get(&standing.account, id, stack.timer.now())
+        .get(&principal.account, id, stack.timer.now())
         .await;
     let left = left.expect("the job is there").job;
     assert_eq!(left.status, JobStatus::Queued);
@@ -196,10 +196,10 @@ async fn jobs_are_counted() {
     let app = app(folder.path(), &[]).await;
     let (address, stack) = (app.address(), app.stack().clone());
     let asking = async {
-        let (standing, id) = submit_long(&stack).await;
+        let (principal, id) = submit_long(&stack).await;
         let canceled = stack
             .jobs
-            .cancel(&standing.account, id, stack.timer.now())
+            .cancel(&principal.account, id, stack.timer.now())
             .await;
         canceled.expect("it can be canceled");
         until(&stack, id, JobStatus::is_terminal).await;

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountState, Accounts,
-    AdminError, Standing, Tier,
+    AdminError, Principal, Tier,
 };
 
 /// The two ports of one store.
@@ -59,16 +59,16 @@ async fn change(store: &Ports, id: &AccountId, changes: &[AccountChange]) -> Acc
     changed.expect("the account is there")
 }
 
-async fn standing(store: &Ports, id: &AccountId) -> Option<Standing> {
-    let standing = store.accounts.by_id(id).await;
-    standing.expect("the store answers")
+async fn principal(store: &Ports, id: &AccountId) -> Option<Principal> {
+    let principal = store.accounts.by_id(id).await;
+    principal.expect("the store answers")
 }
 
 async fn a_created_account_is_found_and_no_other_is(store: &Ports) {
     let acme = account(store, "acme").await;
-    let expected = Standing::full(acme.clone(), Tier::standard());
-    assert_eq!(standing(store, &acme).await, Some(expected));
-    assert_eq!(standing(store, &id("acme2")).await, None);
+    let expected = Principal::full(acme.clone(), Tier::standard());
+    assert_eq!(principal(store, &acme).await, Some(expected));
+    assert_eq!(principal(store, &id("acme2")).await, None);
     let views = store.admin.accounts(&AccountQuery::One(acme.clone())).await;
     let views = views.expect("the store answers");
     assert_eq!(views.len(), 1);
@@ -86,7 +86,7 @@ async fn an_id_is_taken_once(store: &Ports) {
     let again = Account::new(acme.clone(), (&acme).into(), at(1));
     let refused = store.admin.create(again).await;
     assert!(matches!(refused, Err(AdminError::Taken)));
-    let kept = standing(store, &acme).await.expect("it is there");
+    let kept = principal(store, &acme).await.expect("it is there");
     assert_eq!(kept.tier.streams, 7);
 }
 
@@ -122,7 +122,7 @@ async fn a_change_counts_from_the_next_look_on(store: &Ports) {
     assert_eq!(changed, expected);
     assert_eq!(change(store, &acme, &[]).await, expected, "a look");
 
-    let seen = standing(store, &acme).await.expect("it is active");
+    let seen = principal(store, &acme).await.expect("it is active");
     assert_eq!(
         (seen.subscribed, seen.router, seen.billed),
         (false, false, true)
@@ -137,17 +137,17 @@ async fn a_change_counts_from_the_next_look_on(store: &Ports) {
 
     let suspended = AccountChange::State(AccountState::Suspended);
     change(store, &acme, &[suspended, AccountChange::Streams(None)]).await;
-    assert_eq!(standing(store, &acme).await, None);
+    assert_eq!(principal(store, &acme).await, None);
     let resumed = AccountChange::State(AccountState::Active);
     change(store, &acme, &[resumed]).await;
-    let seen = standing(store, &acme).await.expect("it is active again");
+    let seen = principal(store, &acme).await.expect("it is active again");
     assert_eq!(seen.tier.streams, Tier::standard().streams);
 }
 
 async fn changes_of_what_is_not_there_are_refused(store: &Ports) {
     let refused = store.admin.change(&id("nobody"), vec![]).await;
     assert!(matches!(refused, Err(AdminError::NoAccount)));
-    let cause = crate::Cause::Grant(uuid::Uuid::from_u128(1));
+    let cause = crate::LedgerRef::Grant(uuid::Uuid::from_u128(1));
     let refused = store.admin.grant(&id("nobody"), cause, 1, at(0)).await;
     assert!(matches!(refused, Err(AdminError::NoAccount)));
 }

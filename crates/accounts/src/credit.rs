@@ -15,7 +15,7 @@ use crate::AccountId;
 
 /// Why credits are set aside or change. Equal causes are the same event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum LedgerRef {
     /// The operator granted credits, or took some back.
     Grant(Uuid),
     /// A partner generation, by its id.
@@ -39,7 +39,7 @@ pub struct LedgerEntry {
     /// Whose ledger it is in.
     pub account: AccountId,
     /// Why it is there.
-    pub cause: Cause,
+    pub cause: LedgerRef,
     /// What it adds to the balance: grants are above 0, charges below.
     pub amount_cents: i64,
     /// When it was made.
@@ -60,10 +60,10 @@ pub enum Reservation {
 
 /// The credits of one account as a machine: it decides, a store remembers.
 #[derive(Clone, Debug, Default)]
-pub struct Purse {
+pub struct CreditBalance {
     /// Holds that lapsed and were not noticed yet included.
     credits: Credits,
-    holds: HashMap<Cause, Held>,
+    holds: HashMap<LedgerRef, Held>,
     /// None of the holds lapses before; `None` if there are none.
     first_lapse: Option<Timestamp>,
 }
@@ -91,8 +91,8 @@ impl Credits {
     }
 }
 
-impl Purse {
-    /// The purse of an account whose entries add up to `balance_cents`; nothing is set aside.
+impl CreditBalance {
+    /// The balance of an account whose entries add up to `balance_cents`; nothing is set aside.
     #[must_use]
     pub fn new(balance_cents: i64) -> Self {
         let credits = Credits {
@@ -127,7 +127,7 @@ impl Purse {
     /// more is set aside than there is.
     pub fn reserve(
         &mut self,
-        cause: Cause,
+        cause: LedgerRef,
         hold_cents: u32,
         billed: bool,
         (now, until): (Timestamp, Timestamp),
@@ -153,7 +153,7 @@ impl Purse {
     }
 
     /// Keeps what is set aside for a cause until then; whether anything is.
-    pub fn renew(&mut self, cause: Cause, (now, until): (Timestamp, Timestamp)) -> bool {
+    pub fn renew(&mut self, cause: LedgerRef, (now, until): (Timestamp, Timestamp)) -> bool {
         match self.holds.get_mut(&cause).filter(|held| held.until > now) {
             Some(held) => {
                 held.until = until;
@@ -165,7 +165,7 @@ impl Purse {
     }
 
     /// Gives back what was set aside for a cause, if anything was.
-    pub fn release(&mut self, cause: Cause) {
+    pub fn release(&mut self, cause: LedgerRef) {
         if let Some(held) = self.holds.remove(&cause) {
             self.credits.held_cents -= u64::from(held.cents);
         }
@@ -187,13 +187,13 @@ impl Purse {
     }
 
     /// Adds a new entry of the ledger; what was set aside for its cause is set free by it.
-    pub fn post(&mut self, cause: Cause, amount_cents: i64) {
+    pub fn post(&mut self, cause: LedgerRef, amount_cents: i64) {
         self.release(cause);
         self.credits.balance_cents += amount_cents;
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for LedgerRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Grant(id) => write!(f, "grant {id}"),

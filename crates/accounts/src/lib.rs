@@ -1,7 +1,7 @@
 //! Who may do what: accounts, scopes, tiers, credits, hashed keys, and the ports of the store that keeps them.
 //!
 //! The lowest room of the house: it knows of no job, asset or model. Family A says *workspace* on its wire for what is an
-//! account everywhere in the code. Start at [`Standing`], which is what a verified credential turns into, then at
+//! account everywhere in the code. Start at [`Principal`], which is what a verified credential turns into, then at
 //! [`Accounts`], which answers it, and [`CreditLedger`], which is billed.
 
 mod account;
@@ -10,12 +10,12 @@ mod credit;
 mod entitlement;
 mod id;
 mod idempotency;
+mod index;
 mod key;
 mod memory;
 mod port;
-mod roster;
+mod principal;
 mod scope;
-mod standing;
 mod tier;
 mod windows;
 
@@ -23,18 +23,18 @@ pub mod contract;
 
 pub use account::{Account, AccountChange, AccountState, DisplayName, InvalidDisplayName};
 pub use api_key::{ApiKey, InvalidKeyId, KeyId, MintedKey};
-pub use credit::{Cause, Credits, LedgerEntry, Purse, Reservation, lapses_at};
+pub use credit::{CreditBalance, Credits, LedgerEntry, LedgerRef, Reservation, lapses_at};
 pub use entitlement::{Entitlements, InvalidEntitlements, ModelPattern};
 pub use id::{AccountId, InvalidAccountId};
 pub use idempotency::{Fingerprint, IdempotencyKey, InvalidIdempotencyKey};
+pub use index::AccountIndex;
 pub use key::KeyHash;
 pub use memory::MemoryAccounts;
 pub use port::{
     AccountAdmin, AccountQuery, AccountView, Accounts, AccountsError, AdminError, CreditLedger,
     ensure_local,
 };
-pub use roster::Roster;
+pub use principal::Principal;
 pub use scope::{InvalidScope, Scope, Scopes};
-pub use standing::Standing;
 pub use tier::{InvalidRateWindow, Limits, RateWindow, RouterLimits, Tier};
 pub use windows::{UsedUp, WindowCount, WindowCounts, Windows};

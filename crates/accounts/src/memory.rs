@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
-    AccountsError, AdminError, ApiKey, Cause, CreditLedger, Credits, KeyHash, KeyId, LedgerEntry,
-    Limits, MintedKey, Reservation, Roster, Standing, Tier,
+    Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountView,
+    Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, KeyHash, KeyId,
+    LedgerEntry, LedgerRef, Limits, MintedKey, Principal, Reservation, Tier,
 };
 
 /// An account store that forgets everything with the process.
@@ -20,7 +20,7 @@ pub struct MemoryAccounts {
 
 #[derive(Debug)]
 struct Rows {
-    roster: Roster,
+    index: AccountIndex,
     ledger: Vec<LedgerEntry>,
 }
 
@@ -35,7 +35,7 @@ impl MemoryAccounts {
     #[must_use]
     pub fn with_defaults(defaults: Tier) -> Self {
         let rows = Rows {
-            roster: Roster::new(defaults),
+            index: AccountIndex::new(defaults),
             ledger: Vec::new(),
         };
         Self {
@@ -43,36 +43,36 @@ impl MemoryAccounts {
         }
     }
 
-    /// Adds an account that has exactly this standing, or replaces it.
-    pub fn put(&self, standing: Standing) {
-        let (id, scopes) = (standing.account.clone(), standing.scopes);
-        let roster = &mut self.rows().roster;
-        roster.insert(account_of(standing), 0);
-        roster.narrow(&id, scopes);
+    /// Adds an account that has exactly this principal, or replaces it.
+    pub fn put(&self, principal: Principal) {
+        let (id, scopes) = (principal.account.clone(), principal.scopes);
+        let index = &mut self.rows().index;
+        index.insert(account_of(principal), 0);
+        index.narrow(&id, scopes);
     }
 
-    /// Lets a credential stand for an account with the scopes of `standing`; the account is added where it is missing.
-    pub fn put_key(&self, hash: KeyHash, standing: Standing) {
-        let id = standing.account.clone();
+    /// Lets a credential stand for an account with the scopes of `principal`; the account is added where it is missing.
+    pub fn put_key(&self, hash: KeyHash, principal: Principal) {
+        let id = principal.account.clone();
         let key = ApiKey {
-            id: standing.key.clone().unwrap_or_else(|| key_id(&hash)),
+            id: principal.key.clone().unwrap_or_else(|| key_id(&hash)),
             account: id.clone(),
             name: (&id).into(),
-            scopes: standing.scopes,
+            scopes: principal.scopes,
             created_at: Timestamp::UNIX_EPOCH,
             expires_at: None,
             revoked_at: None,
         };
-        let roster = &mut self.rows().roster;
-        if roster.account(&id).is_none() {
-            roster.insert(account_of(standing), 0);
+        let index = &mut self.rows().index;
+        if index.account(&id).is_none() {
+            index.insert(account_of(principal), 0);
         }
-        roster.insert_key(key, hash);
+        index.insert_key(key, hash);
     }
 
     /// Withdraws a credential.
     pub fn revoke(&self, key: &KeyHash) {
-        self.rows().roster.remove_key(key);
+        self.rows().index.remove_key(key);
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -87,14 +87,14 @@ impl Default for MemoryAccounts {
     }
 }
 
-/// An account that gives `standing`, apart from its scopes.
-fn account_of(standing: Standing) -> Account {
-    let id = standing.account;
+/// An account that gives `principal`, apart from its scopes.
+fn account_of(principal: Principal) -> Account {
+    let id = principal.account;
     Account {
-        subscribed: standing.subscribed,
-        router: standing.router,
-        billed: standing.billed,
-        limits: Limits::of(&standing.tier),
+        subscribed: principal.subscribed,
+        router: principal.router,
+        billed: principal.billed,
+        limits: Limits::of(&principal.tier),
         ..Account::new(id.clone(), (&id).into(), Timestamp::UNIX_EPOCH)
     }
 }
@@ -111,17 +111,17 @@ impl Rows {
     fn post(
         &mut self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         amount_cents: i64,
         at: Timestamp,
     ) -> Option<LedgerEntry> {
-        let purse = self.roster.purse(account)?;
+        let balance = self.index.balance(account)?;
         let same = |entry: &&LedgerEntry| entry.account == *account && entry.cause == cause;
-        if let Some(standing) = self.ledger.iter().find(same) {
-            purse.release(cause);
-            return Some(standing.clone());
+        if let Some(principal) = self.ledger.iter().find(same) {
+            balance.release(cause);
+            return Some(principal.clone());
         }
-        purse.post(cause, amount_cents);
+        balance.post(cause, amount_cents);
         let entry = LedgerEntry {
             seq: self.ledger.len() as u64 + 1,
             account: account.clone(),
@@ -140,46 +140,46 @@ impl Accounts for MemoryAccounts {
         &self,
         key: &KeyHash,
         now: Timestamp,
-    ) -> Result<Option<Standing>, AccountsError> {
-        Ok(self.rows().roster.standing_by_key(key, now))
+    ) -> Result<Option<Principal>, AccountsError> {
+        Ok(self.rows().index.principal_by_key(key, now))
     }
 
-    async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError> {
-        Ok(self.rows().roster.standing(id))
+    async fn by_id(&self, id: &AccountId) -> Result<Option<Principal>, AccountsError> {
+        Ok(self.rows().index.principal(id))
     }
 }
 
 #[async_trait]
 impl CreditLedger for MemoryAccounts {
     async fn credits(&self, account: &AccountId, now: Timestamp) -> Result<Credits, AccountsError> {
-        Ok(self.rows().roster.credits(account, now))
+        Ok(self.rows().index.credits(account, now))
     }
 
     async fn reserve(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Reservation, AccountsError> {
-        let roster = &mut self.rows().roster;
-        Ok(roster.reserve(account, cause, hold_cents, lasts, now))
+        let index = &mut self.rows().index;
+        Ok(index.reserve(account, cause, hold_cents, lasts, now))
     }
 
     async fn renew(
         &self,
-        holds: &[(&AccountId, Cause)],
+        holds: &[(&AccountId, LedgerRef)],
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Vec<usize>, AccountsError> {
-        Ok(self.rows().roster.renew(holds, lasts, now))
+        Ok(self.rows().index.renew(holds, lasts, now))
     }
 
     async fn settle(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         charge_cents: u32,
         now: Timestamp,
     ) -> Result<LedgerEntry, AccountsError> {
@@ -189,9 +189,9 @@ impl CreditLedger for MemoryAccounts {
         entry.ok_or_else(|| AccountsError(Box::new(AdminError::NoAccount)))
     }
 
-    async fn release(&self, account: &AccountId, cause: Cause) -> Result<(), AccountsError> {
-        if let Some(purse) = self.rows().roster.purse(account) {
-            purse.release(cause);
+    async fn release(&self, account: &AccountId, cause: LedgerRef) -> Result<(), AccountsError> {
+        if let Some(balance) = self.rows().index.balance(account) {
+            balance.release(cause);
         }
         Ok(())
     }
@@ -214,11 +214,11 @@ impl CreditLedger for MemoryAccounts {
 #[async_trait]
 impl AccountAdmin for MemoryAccounts {
     async fn create(&self, account: Account) -> Result<(), AdminError> {
-        let roster = &mut self.rows().roster;
-        if roster.account(&account.id).is_some() {
+        let index = &mut self.rows().index;
+        if index.account(&account.id).is_some() {
             return Err(AdminError::Taken);
         }
-        roster.insert(account, 0);
+        index.insert(account, 0);
         Ok(())
     }
 
@@ -227,56 +227,56 @@ impl AccountAdmin for MemoryAccounts {
         id: &AccountId,
         changes: Vec<AccountChange>,
     ) -> Result<Account, AdminError> {
-        let roster = &mut self.rows().roster;
-        let mut account = roster.account(id).cloned().ok_or(AdminError::NoAccount)?;
+        let index = &mut self.rows().index;
+        let mut account = index.account(id).cloned().ok_or(AdminError::NoAccount)?;
         changes.into_iter().for_each(|change| account.apply(change));
-        roster.update(account.clone());
+        index.update(account.clone());
         Ok(account)
     }
 
     async fn accounts(&self, query: &AccountQuery) -> Result<Vec<AccountView>, AdminError> {
-        Ok(self.rows().roster.views(query))
+        Ok(self.rows().index.views(query))
     }
 
     async fn add_key(&self, key: ApiKey, hash: KeyHash) -> Result<(), AdminError> {
-        let roster = &mut self.rows().roster;
-        if roster.account(&key.account).is_none() {
+        let index = &mut self.rows().index;
+        if index.account(&key.account).is_none() {
             return Err(AdminError::NoAccount);
         }
-        if roster.key(&key.id).is_some() || roster.has_hash(&hash) {
+        if index.key(&key.id).is_some() || index.has_hash(&hash) {
             return Err(AdminError::Taken);
         }
-        roster.insert_key(key, hash);
+        index.insert_key(key, hash);
         Ok(())
     }
 
     async fn keys(&self, account: &AccountId) -> Result<Vec<ApiKey>, AdminError> {
-        let roster = &self.rows().roster;
-        if roster.account(account).is_none() {
+        let index = &self.rows().index;
+        if index.account(account).is_none() {
             return Err(AdminError::NoAccount);
         }
-        Ok(roster.keys(account))
+        Ok(index.keys(account))
     }
 
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError> {
-        let roster = &mut self.rows().roster;
-        let mut key = roster.key(id).cloned().ok_or(AdminError::NoKey)?;
+        let index = &mut self.rows().index;
+        let mut key = index.key(id).cloned().ok_or(AdminError::NoKey)?;
         key.revoked_at = key.revoked_at.or(Some(now));
-        roster.update_key(key.clone());
+        index.update_key(key.clone());
         Ok(key)
     }
 
     async fn grant(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         amount_cents: i32,
         now: Timestamp,
     ) -> Result<Credits, AdminError> {
         let rows = &mut *self.rows();
         let entry = rows.post(account, cause, i64::from(amount_cents), now);
         entry.ok_or(AdminError::NoAccount)?;
-        Ok(rows.roster.credits(account, now))
+        Ok(rows.index.credits(account, now))
     }
 }
 
@@ -302,21 +302,21 @@ mod tests {
     #[tokio::test]
     async fn a_fixed_standing_is_given_as_it_is() {
         let accounts = MemoryAccounts::new();
-        let standing = Standing {
+        let principal = Principal {
             scopes: "jobs:read".parse().expect("a scope"),
             billed: true,
-            ..Standing::full(AccountId::local(), Tier::standard())
+            ..Principal::full(AccountId::local(), Tier::standard())
         };
-        accounts.put(standing.clone());
+        accounts.put(principal.clone());
         let found = accounts.by_id(&AccountId::local()).await;
-        assert_eq!(found.expect("memory answers"), Some(standing.clone()));
+        assert_eq!(found.expect("memory answers"), Some(principal.clone()));
 
         let hash = KeyHash::of("key");
-        accounts.put_key(hash, standing.clone());
+        accounts.put_key(hash, principal.clone());
         let now = Timestamp::UNIX_EPOCH;
         let found = accounts.by_key(&hash, now).await.expect("memory answers");
         let key = found.as_ref().and_then(|found| found.key.clone());
-        assert_eq!(found, Some(Standing { key, ..standing }));
+        assert_eq!(found, Some(Principal { key, ..principal }));
         accounts.revoke(&hash);
         let found = accounts.by_key(&hash, now).await;
         assert_eq!(found.expect("memory answers"), None);

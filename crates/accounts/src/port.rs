@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Account, AccountChange, AccountId, ApiKey, Cause, Credits, KeyHash, KeyId, LedgerEntry,
-    Reservation, Standing, Tier,
+    Account, AccountChange, AccountId, ApiKey, Credits, KeyHash, KeyId, LedgerEntry, LedgerRef,
+    Principal, Reservation, Tier,
 };
 
 /// The account store cannot answer now.
@@ -35,7 +35,7 @@ pub trait CreditLedger: Send + Sync + 'static {
     async fn reserve(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
         now: Timestamp,
@@ -44,7 +44,7 @@ pub trait CreditLedger: Send + Sync + 'static {
     /// Has holds last so long from now on. Answers the positions of those that are none: they lapsed, were settled or released.
     async fn renew(
         &self,
-        holds: &[(&AccountId, Cause)],
+        holds: &[(&AccountId, LedgerRef)],
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Vec<usize>, AccountsError>;
@@ -54,13 +54,13 @@ pub trait CreditLedger: Send + Sync + 'static {
     async fn settle(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         charge_cents: u32,
         now: Timestamp,
     ) -> Result<LedgerEntry, AccountsError>;
 
     /// Ends the hold of the cause, if it has one, without billing anything.
-    async fn release(&self, account: &AccountId, cause: Cause) -> Result<(), AccountsError>;
+    async fn release(&self, account: &AccountId, cause: LedgerRef) -> Result<(), AccountsError>;
 
     /// The newest entries of the account's ledger, newest first; only those whose `seq` is below `before` where it is given.
     async fn entries(
@@ -78,15 +78,15 @@ pub trait CreditLedger: Send + Sync + 'static {
 /// tier count from the next look on.
 #[async_trait]
 pub trait Accounts: CreditLedger {
-    /// The standing that an API key gives at a time.
+    /// The principal that an API key gives at a time.
     async fn by_key(
         &self,
         key: &KeyHash,
         now: Timestamp,
-    ) -> Result<Option<Standing>, AccountsError>;
+    ) -> Result<Option<Principal>, AccountsError>;
 
-    /// The full standing of an account that a verified token or the installation itself names.
-    async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError>;
+    /// The full principal of an account that a verified token or the installation itself names.
+    async fn by_id(&self, id: &AccountId) -> Result<Option<Principal>, AccountsError>;
 }
 
 /// Which accounts are asked for.
@@ -164,7 +164,7 @@ pub trait AccountAdmin: Send + Sync + 'static {
     async fn grant(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         amount_cents: i32,
         now: Timestamp,
     ) -> Result<Credits, AdminError>;

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     Asset, AssetId, AssetQuery, AssetRecords, AssetsError, Blob, BlobError, BlobHash, BlobReader,
     BlobStore, BlobWriter, FilePath, Hold, InsertAsset, InsertOutcome, InsertRule, KeyClaim,
-    RecordsError, Removal, Retention, Room,
+    RecordsError, Removal, Retention, SpaceClass,
 };
 pub use sweeping::SweepReport;
 
@@ -125,7 +125,10 @@ impl Assets {
     /// # Errors
     /// If the store cannot take bytes now.
     pub async fn begin(&self) -> Result<Box<dyn BlobWriter>, AssetsError> {
-        self.blobs.begin(Room::Spare).await.map_err(store_failed)
+        self.blobs
+            .begin(SpaceClass::Spare)
+            .await
+            .map_err(store_failed)
     }
 
     /// Ends an upload: compares the hash, makes the blob durable, then the record.

@@ -54,7 +54,7 @@ pub enum BlobError {
 
 /// Which room a blob may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum SpaceClass {
     /// What the store does not keep back: for what comes from outside and can come again.
     Spare,
     /// What it keeps back, too: for what a job at hand makes.
@@ -77,7 +77,7 @@ pub enum Room {
 #[async_trait]
 pub trait BlobStore: Send + Sync + 'static {
     /// Begins a blob whose bytes are still to come, and may take this room.
-    async fn begin(&self, room: Room) -> Result<Box<dyn BlobWriter>, BlobError>;
+    async fn begin(&self, room: SpaceClass) -> Result<Box<dyn BlobWriter>, BlobError>;
 
     /// Opens `range` of a blob; [`BlobError::Absent`] when it is not there or ends before the range does.
     ///

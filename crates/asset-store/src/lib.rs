@@ -23,7 +23,8 @@ pub mod contract;
 pub use asset::{Asset, AssetId, FilePath, InvalidFilePath};
 pub use assets::{Assets, Created, SweepReport, Upload};
 pub use blobs::{
-    Blob, BlobError, BlobReader, BlobStore, BlobWriter, MOST_DAMAGED, Room, VERIFIED_FOR, read_all,
+    Blob, BlobError, BlobReader, BlobStore, BlobWriter, MOST_DAMAGED, SpaceClass, VERIFIED_FOR,
+    read_all,
 };
 pub use error::{AssetsError, BoxError};
 pub use hash::{BlobHash, InvalidHash};

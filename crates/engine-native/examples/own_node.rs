@@ -19,9 +19,9 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use workflow_core::{
-    CommitError, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeDefinition, NodeEvent, NodeId,
-    OutputContent, Plan, Preview, ResolvedFiles, RunContext, RunOutput, RunSink, Seat, Ticket,
-    validate,
+    CommitError, ComputePermit, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeDefinition,
+    NodeEvent, NodeId, OutputContent, Plan, Preview, ResolvedFiles, RunContext, RunOutput, RunSink,
+    Ticket, validate,
 };
 
 /// Darkens a picture towards its corners.
@@ -152,7 +152,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         secret: None,
         fence: Epoch(1),
         cancel: CancellationToken::new(),
-        seat: Seat::default(),
+        permit: ComputePermit::default(),
         sink: keeper.clone(),
     };
     let ended = engine.run(ticket, context).await;

@@ -34,8 +34,8 @@ use cache::Cache;
 use compile::{Classes, compile};
 pub use download::Downloads;
 use run::Run;
+use threads::NodeThreads;
 pub use threads::Overdue;
-use threads::Threads;
 
 /// How much an engine may use.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ struct Inner {
     blobs: Arc<dyn BlobStore>,
     digests: Arc<Digests>,
     cache: Cache,
-    threads: Arc<Threads>,
+    threads: Arc<NodeThreads>,
     job_memory_bytes: u64,
     downloads: Option<Downloads>,
 }
@@ -114,7 +114,7 @@ impl NativeEngine {
         config: EngineConfig,
         nodes: Vec<Arc<dyn Node>>,
     ) -> io::Result<Self> {
-        let threads = Threads::start(config.threads.max(1))?;
+        let threads = NodeThreads::start(config.threads.max(1))?;
         let inner = Inner {
             offer: RwLock::new(Offer::of(&nodes)),
             own: nodes,

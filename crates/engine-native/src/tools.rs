@@ -32,18 +32,18 @@ pub struct ToolsConfig {
 pub struct NativeTools {
     blobs: Arc<dyn BlobStore>,
     pool: Arc<rayon::ThreadPool>,
-    files: Room,
-    pixels: Room,
+    files: MemoryBudget,
+    pixels: MemoryBudget,
 }
 
 /// Memory that calls wait for.
 #[derive(Clone)]
-struct Room {
+struct MemoryBudget {
     free: Arc<Semaphore>,
     bytes: u64,
 }
 
-/// A permit of a [`Room`] stands for this much, because a semaphore counts no further than 2^32.
+/// A permit of a [`MemoryBudget`] stands for this much, because a semaphore counts no further than 2^32.
 const GRAIN_BYTES: u64 = 4096;
 
 /// What a pixel takes at most while it is decoded, whatever the format.
@@ -70,8 +70,8 @@ impl NativeTools {
         Ok(Self {
             blobs,
             pool: Arc::new(pool),
-            files: Room::new(config.memory_bytes / 4),
-            pixels: Room::new(config.memory_bytes - config.memory_bytes / 4),
+            files: MemoryBudget::new(config.memory_bytes / 4),
+            pixels: MemoryBudget::new(config.memory_bytes - config.memory_bytes / 4),
         })
     }
 
@@ -197,7 +197,7 @@ impl std::fmt::Debug for NativeTools {
     }
 }
 
-impl Room {
+impl MemoryBudget {
     fn new(bytes: u64) -> Self {
         let grains = (bytes / GRAIN_BYTES).min(u64::from(u32::MAX)) as usize;
         Self {

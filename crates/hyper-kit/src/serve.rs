@@ -33,7 +33,7 @@ pub use front::Refusal;
 pub use limits::ServerLimits;
 pub use stats::{Counter, ServerStats};
 
-use accept::{Backoff, Verdict};
+use accept::{AcceptRetry, Backoff};
 use admission::{Admission, Refused};
 use streams::Streams;
 
@@ -116,8 +116,8 @@ async fn accept_until<A: Application>(
                 continue;
             }
             Err(error) => match backoff.judge(&error) {
-                Verdict::Again => continue,
-                Verdict::After { pause, first } => {
+                AcceptRetry::Again => continue,
+                AcceptRetry::After { pause, first } => {
                     shared.stats.accept_faults.add(1);
                     if first {
                         tracing::warn!(%error, "connections cannot be accepted; trying again until they can");

@@ -1,11 +1,11 @@
 //! Which credentials an installation takes, and whose they are: one verifier for every family.
 //!
-//! The standing is looked up anew for every request, so that a change of the account, a revoked key or a suspension counts
+//! The principal is looked up anew for every request, so that a change of the account, a revoked key or a suspension counts
 //! at once. What a token says is all that is remembered between requests.
 
 use std::sync::Arc;
 
-use accounts::{AccountId, Accounts, AccountsError, ApiKey, KeyHash, Standing};
+use accounts::{AccountId, Accounts, AccountsError, ApiKey, KeyHash, Principal};
 use http::HeaderMap;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
@@ -89,7 +89,7 @@ impl Identity {
         &self,
         headers: &HeaderMap,
         now: Timestamp,
-    ) -> Result<Standing, IdentityError> {
+    ) -> Result<Principal, IdentityError> {
         let credential = match presented(headers) {
             Presented::Nothing => None,
             Presented::Credential(credential) => Some(credential),
@@ -107,12 +107,12 @@ impl Identity {
         &self,
         headers: &HeaderMap,
         now: Timestamp,
-    ) -> Result<Standing, IdentityError> {
+    ) -> Result<Principal, IdentityError> {
         let Presented::Credential(credential) = presented(headers) else {
             return Err(IdentityError::Unauthorized);
         };
-        let standing = self.named(credential, now).await?;
-        standing.ok_or(IdentityError::Unauthorized)
+        let principal = self.named(credential, now).await?;
+        principal.ok_or(IdentityError::Unauthorized)
     }
 
     /// As [`Identity::verify`], for a credential that came another way than in a header.
@@ -123,10 +123,10 @@ impl Identity {
         &self,
         credential: Option<Credential<'_>>,
         now: Timestamp,
-    ) -> Result<Standing, IdentityError> {
+    ) -> Result<Principal, IdentityError> {
         if let Some(credential) = credential {
-            if let Some(standing) = self.named(credential, now).await? {
-                return Ok(standing);
+            if let Some(principal) = self.named(credential, now).await? {
+                return Ok(principal);
             }
             // Clients of an open installation send whatever they were given; but a key or a token that counts no more must
             // not quietly turn into the anonymous account.
@@ -135,8 +135,8 @@ impl Identity {
             }
         }
         let anonymous = self.anonymous.as_ref().ok_or(IdentityError::Unauthorized)?;
-        let standing = self.accounts.by_id(anonymous).await?;
-        standing.ok_or(IdentityError::Unauthorized)
+        let principal = self.accounts.by_id(anonymous).await?;
+        principal.ok_or(IdentityError::Unauthorized)
     }
 
     /// Whether requests need no credential, so that the address a server listens on is all that guards it.
@@ -156,7 +156,7 @@ impl Identity {
         &self,
         credential: Credential<'_>,
         now: Timestamp,
-    ) -> Result<Option<Standing>, AccountsError> {
+    ) -> Result<Option<Principal>, AccountsError> {
         let text = credential.expose();
         // Comparing hashes takes the same time wherever they differ.
         if let Some((hash, account)) = &self.token
@@ -170,10 +170,10 @@ impl Identity {
         let Some(claimed) = self.jwt.as_ref().and_then(|jwt| jwt.verify(text, now)) else {
             return Ok(None);
         };
-        let standing = self.accounts.by_id(&claimed.account).await?;
-        Ok(standing.map(|standing| Standing {
-            scopes: standing.scopes.and(claimed.scopes),
-            ..standing
+        let principal = self.accounts.by_id(&claimed.account).await?;
+        Ok(principal.map(|principal| Principal {
+            scopes: principal.scopes.and(claimed.scopes),
+            ..principal
         }))
     }
 

@@ -60,8 +60,8 @@ async fn what_one_opening_wrote_the_next_one_finds(store: &dyn InstallationStore
     let query = AccountQuery::One(id.clone());
     let found = second.account_admin.accounts(&query).await;
     assert_eq!(found.expect("an answer").len(), 1, "the account is there");
-    let standing = second.accounts.by_id(&id).await.expect("an answer");
-    assert!(standing.is_some(), "requests find the account");
+    let principal = second.accounts.by_id(&id).await.expect("an answer");
+    assert!(principal.is_some(), "requests find the account");
     let verified = keys(&second)
         .await
         .verify(&signed, "a.png", Timestamp::UNIX_EPOCH);

@@ -23,6 +23,6 @@ pub(crate) use model::{Charges, ModelFile};
 pub(crate) use partner::{Header, PartnerFile, Texts};
 pub use pointer::Pointer;
 pub(crate) use price::{Pricing, SettleOn};
-pub(crate) use rule::{Kind, Rule, Said, Step, Verdict, first_match};
+pub(crate) use rule::{Kind, Rule, RuleMeaning, Said, Step, first_match};
 pub(crate) use state::State;
 pub(crate) use template::{Place, Template};

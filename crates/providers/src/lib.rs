@@ -24,5 +24,5 @@ pub use load::{
     load,
 };
 pub use provider::PartnerModel;
-pub use talk::{Exchange, Received, Tap};
+pub use talk::{Exchange, ExchangeRecorder, Received};
 pub use trial::{Trial, try_model};

@@ -253,7 +253,7 @@ fn assemble(
             allowed: allowed(file, settings),
             exempt: settings.exempt.clone(),
             credential,
-            tap: None,
+            recorder: None,
         },
         timer: Arc::clone(&settings.timer),
     };

@@ -19,7 +19,7 @@ use crate::definition::{Ask, Header, Place, Polled, Send, Target, Template};
 use crate::handle::TaskHandle;
 use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
 use crate::multipart;
-use crate::talk::{Address, Egress, Outgoing, Tap, Trouble};
+use crate::talk::{Address, Egress, ExchangeRecorder, Outgoing, Trouble};
 
 const UNREACHABLE: &str = "the provider cannot be reached; try again later";
 const NO_ANSWER: &str = "the provider did not answer in time";
@@ -58,9 +58,9 @@ struct Gaps<'a> {
 impl PartnerModel {
     /// The same model, with everything that is said noted.
     #[must_use]
-    pub fn tapped(&self, tap: Tap) -> Self {
+    pub fn tapped(&self, recorder: ExchangeRecorder) -> Self {
         let mut tapped = self.clone();
-        tapped.egress.tap = Some(tap);
+        tapped.egress.recorder = Some(recorder);
         tapped
     }
 

@@ -2,8 +2,8 @@
 
 mod decode;
 mod egress;
-mod tap;
-mod told;
+mod recorder;
+mod tracked_body;
 
 pub(crate) use egress::{Address, Egress, Outgoing, Trouble};
-pub use tap::{Exchange, Received, Tap};
+pub use recorder::{Exchange, ExchangeRecorder, Received};

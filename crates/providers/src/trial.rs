@@ -6,7 +6,7 @@ use std::time::Duration;
 use router_core::{Collected, Done, Failure, Provider, Submission, Submitted, Timer, Violation};
 
 use crate::load::LoadedModel;
-use crate::talk::{Exchange, Tap};
+use crate::talk::{Exchange, ExchangeRecorder};
 
 /// What became of a trial.
 #[derive(Debug)]
@@ -30,9 +30,9 @@ pub async fn try_model(
     // What is no JSON is a violation, too: of being an object.
     let body = serde_json::from_slice(&submission.body).unwrap_or_default();
     let violations = model.model.document().violations(&body);
-    let tap = Tap::default();
+    let recorder = ExchangeRecorder::default();
     let runner: Arc<dyn Provider> = match &model.runner {
-        Some(runner) => Arc::new(runner.tapped(tap.clone())),
+        Some(runner) => Arc::new(runner.tapped(recorder.clone())),
         None => Arc::clone(model.model.provider()),
     };
     let run = async {
@@ -53,7 +53,7 @@ pub async fn try_model(
     let outcome = tokio::time::timeout(limit, run).await.ok();
     Trial {
         violations,
-        exchanges: tap.take(),
+        exchanges: recorder.take(),
         outcome,
     }
 }

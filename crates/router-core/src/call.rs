@@ -7,12 +7,12 @@ mod execution;
 mod prepare;
 mod recovery;
 pub(crate) mod running;
-mod verdict;
+mod settlement;
 mod waiter;
 
 use std::sync::Arc;
 
-use accounts::{IdempotencyKey, Standing};
+use accounts::{IdempotencyKey, Principal};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -50,7 +50,7 @@ pub struct CallHead<'a> {
 /// A call whose head is right: its body may be read.
 pub struct OpenCall {
     router: Arc<Inner>,
-    caller: Standing,
+    caller: Principal,
     model: Arc<Model>,
     query: String,
     record: Box<CallRecord>,
@@ -64,7 +64,7 @@ impl Router {
     /// With the first check that fails; the call is on record then.
     pub async fn open(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         head: CallHead<'_>,
         now: Timestamp,
     ) -> Result<OpenCall, RouterError> {

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Account, AccountAdmin, AccountId, Accounts, Cause, Credits, Fingerprint};
+use accounts::{Account, AccountAdmin, AccountId, Accounts, Credits, Fingerprint, LedgerRef};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -239,7 +239,7 @@ impl Stores {
     }
 
     async fn hold(&self, n: u128, cents: u32) {
-        let cause = Cause::Generation(id(n).0);
+        let cause = LedgerRef::Generation(id(n).0);
         let acme = account("acme");
         let held = self.accounts.reserve(&acme, cause, cents, LASTS, at(0));
         held.await.expect("the store answers");

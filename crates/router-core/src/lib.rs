@@ -6,6 +6,7 @@
 //! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
 
 mod answer;
+mod blocking_pool;
 mod body;
 mod bucket;
 mod call;
@@ -25,13 +26,13 @@ mod provider;
 mod quota;
 mod router;
 mod schema;
-mod threads;
 mod timer;
 mod usage;
 
 pub mod contract;
 
 pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
+pub use blocking_pool::BlockingPool;
 pub use bucket::{Bucket, KeyAfter};
 pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, RenewError, Waiter};
 pub use calls::{
@@ -49,13 +50,12 @@ pub use memory::MemoryCalls;
 pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition, Polling};
 pub use price::{Charge, Price};
 pub use provider::{
-    Collected, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, Submission, Submitted,
-    Written,
+    Collected, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, RequestWritten, Submission,
+    Submitted,
 };
 pub use quota::{Admission, Load, MemoryQuota, Permit, Permits, Quota, QuotaError};
 pub use router::{ListQuery, ModelPage, Router, RouterConfig, RouterPorts};
 pub use schema::{SchemaDocument, SchemaError};
-pub use threads::Threads;
 pub use timer::Timer;
 pub use usage::{
     CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,

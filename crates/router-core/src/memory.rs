@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, btree_map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use accounts::{AccountId, Cause, CreditLedger, Fingerprint};
+use accounts::{AccountId, CreditLedger, Fingerprint, LedgerRef};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -227,7 +227,7 @@ impl Calls for MemoryCalls {
             return Ok(Settled::Before);
         }
         if was_kept {
-            let cause = Cause::Generation(of.0.0);
+            let cause = LedgerRef::Generation(of.0.0);
             let charge = u32::try_from(charge).unwrap_or(u32::MAX);
             let billed = if charge > 0 {
                 self.ledger

@@ -26,13 +26,13 @@ pub struct Submission {
     /// The body, byte for byte as it was received. To be dropped as soon as it is sent.
     pub body: Bytes,
     /// To be told once the whole request has been written to a partner whose answer is the result.
-    pub written: Written,
+    pub written: RequestWritten,
 }
 
 /// Remembers that the whole request has been written to a partner that answers with the result: it has accepted the work. One
 /// that answers with a task has accepted it once the task has a name.
 #[derive(Clone, Debug, Default)]
-pub struct Written(Arc<AtomicBool>);
+pub struct RequestWritten(Arc<AtomicBool>);
 
 /// What names the work at the partner: opaque, durable, good after a restart. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,7 +157,7 @@ pub trait Provider: Send + Sync + 'static {
     fn price(&self, body: &Value) -> Price;
 }
 
-impl Written {
+impl RequestWritten {
     /// The whole request is out.
     pub fn tell(&self) {
         self.0.store(true, Ordering::Release);

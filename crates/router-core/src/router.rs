@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Accounts, Scope, Standing};
+use accounts::{Accounts, Principal, Scope};
 use jiff::Timestamp;
 
 use crate::call::running::Registry;
 use crate::catalog::is_visible;
 use crate::{
-    Calls, CursorKey, Lease, LiveCatalog, Load, Model, ModelId, OwnerId, Quota, QuotaError,
-    RouterError, Threads, Timer, Withheld, limit,
+    BlockingPool, Calls, CursorKey, Lease, LiveCatalog, Load, Model, ModelId, OwnerId, Quota,
+    QuotaError, RouterError, Timer, Withheld, limit,
 };
 
 /// The model router. Clones are the same one.
@@ -29,7 +29,7 @@ pub struct RouterPorts {
     /// Time for executions and their waiters.
     pub timer: Arc<dyn Timer>,
     /// Where large bodies are judged.
-    pub threads: Arc<dyn Threads>,
+    pub threads: Arc<dyn BlockingPool>,
 }
 
 /// How the router behaves.
@@ -113,7 +113,7 @@ impl Router {
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub async fn load(&self, caller: &Standing, now: Timestamp) -> Result<Load, QuotaError> {
+    pub async fn load(&self, caller: &Principal, now: Timestamp) -> Result<Load, QuotaError> {
         self.0.ports.quota.load(&caller.account, now).await
     }
 
@@ -132,7 +132,7 @@ impl Router {
     /// If the caller may not, or `limit` or `cursor` is not right.
     pub async fn list(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         query: ListQuery<'_>,
         now: Timestamp,
     ) -> Result<ModelPage, RouterError> {
@@ -166,7 +166,7 @@ impl Router {
     /// If the caller may not view it, or the segments name none.
     pub async fn detail(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         provider: &str,
         model: &str,
         now: Timestamp,
@@ -178,7 +178,7 @@ impl Router {
 
     /// The error for a path below the models that names none, such as one with a variant segment.
     #[must_use]
-    pub fn not_found(&self, caller: &Standing, text: &str) -> RouterError {
+    pub fn not_found(&self, caller: &Principal, text: &str) -> RouterError {
         self.0.not_found(caller, text)
     }
 }
@@ -195,7 +195,7 @@ impl Inner {
     /// The checks that every request passes first, in their order: rate window, switch, scope.
     pub(crate) async fn enter(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         purpose: Purpose,
         now: Timestamp,
     ) -> Result<(), RouterError> {
@@ -225,7 +225,7 @@ impl Inner {
     /// The model that two segments of a path name, if they are an id and the caller may use it.
     pub(crate) fn find(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         id: Option<&ModelId>,
         (provider, model): (&str, &str),
         now: Timestamp,
@@ -246,7 +246,7 @@ impl Inner {
     }
 
     /// What a caller is told of a model that is not offered.
-    fn withheld(&self, caller: &Standing, id: &ModelId) -> RouterError {
+    fn withheld(&self, caller: &Principal, id: &ModelId) -> RouterError {
         match self.catalog.current().withheld(id) {
             Some(Withheld::SwitchedOff(_)) => RouterError::SwitchedOff,
             // Which variables the server reads is the operator's own.
@@ -260,7 +260,7 @@ impl Inner {
         }
     }
 
-    fn not_found(&self, caller: &Standing, text: &str) -> RouterError {
+    fn not_found(&self, caller: &Principal, text: &str) -> RouterError {
         let visible = &caller.tier.router.entitlements;
         RouterError::ModelNotFound {
             suggestions: self.catalog.current().suggest(text, visible),

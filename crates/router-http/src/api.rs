@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use accounts::{AccountId, Standing};
+use accounts::{AccountId, Principal};
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -124,7 +124,7 @@ pub(crate) const ALIASES: &[(Method, &str, Operation)] = &[
 
 /// A question of a known caller about a model; the segments are empty where the path has none.
 pub(crate) struct Asked {
-    pub(crate) caller: Standing,
+    pub(crate) caller: Principal,
     pub(crate) provider: String,
     pub(crate) model: String,
 }
@@ -328,7 +328,7 @@ impl RouterApi {
 impl Asked {
     /// The segments of a path as far as it has any. What cannot be decoded stays as it was sent: a percent sign is in no id,
     /// so it names nothing.
-    fn new(caller: Standing, params: Option<&Params>, path: &str) -> Self {
+    fn new(caller: Principal, params: Option<&Params>, path: &str) -> Self {
         let segment = |params: &Params, name| params.get(name).unwrap_or_default().to_owned();
         let (provider, model) = match params {
             Some(params) => {

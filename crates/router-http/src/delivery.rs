@@ -12,20 +12,20 @@ use hyper_kit::{Body, BoxError};
 use router_core::Delivery;
 
 /// A body that tells its delivery.
-struct Told {
+struct DeliveryBody {
     body: Body,
     delivery: Option<Delivery>,
 }
 
 /// Lets `delivery` know when the connection has taken all of `body`.
 pub(crate) fn telling(body: Body, delivery: Delivery) -> Body {
-    Body::new(Told {
+    Body::new(DeliveryBody {
         body,
         delivery: Some(delivery),
     })
 }
 
-impl HttpBody for Told {
+impl HttpBody for DeliveryBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -45,7 +45,7 @@ impl HttpBody for Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for DeliveryBody {
     fn drop(&mut self) {
         if let Some(delivery) = self.delivery.take().filter(|_| self.body.is_end_stream()) {
             delivery.delivered();

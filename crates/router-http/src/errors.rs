@@ -45,7 +45,7 @@ pub(crate) enum ApiError {
 }
 
 /// What a client reads of an error.
-struct Told {
+struct ErrorParts {
     status: StatusCode,
     bucket: Bucket,
     body: Content,
@@ -80,14 +80,14 @@ impl ApiError {
 
     /// The response to a request that ended so; logs the chain of a fault.
     pub(crate) fn into_response(self, request: RequestId) -> Response<Body> {
-        let told = self.told();
+        let parts = self.parts();
         let buckets = [Bucket::InternalError, Bucket::ServiceUnavailable];
-        if buckets.contains(&told.bucket) && !self.is_meant() {
+        if buckets.contains(&parts.bucket) && !self.is_meant() {
             let error = chain(&self);
-            let bucket = told.bucket.name();
+            let bucket = parts.bucket.name();
             tracing::error!(error, bucket, request.id = %request, "request failed through a fault of the router");
         }
-        respond(told)
+        respond(parts)
     }
 
     /// Whether the operator wants it so, or the log has it already.
@@ -103,16 +103,16 @@ impl ApiError {
         matches!(self, Self::Router(error) if wanted(error))
     }
 
-    fn told(&self) -> Told {
-        let invalid = |status, detail: &str| Told::of(status, Bucket::InvalidInput, detail);
+    fn parts(&self) -> ErrorParts {
+        let invalid = |status, detail: &str| ErrorParts::of(status, Bucket::InvalidInput, detail);
         match self {
-            Self::Identity(IdentityError::Unauthorized) => Told::of(
+            Self::Identity(IdentityError::Unauthorized) => ErrorParts::of(
                 StatusCode::UNAUTHORIZED,
                 Bucket::Unauthorized,
                 "the credentials are missing or invalid; send `Authorization: Bearer <token or key>`",
             )
             .with(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
-            Self::Identity(IdentityError::Accounts(_)) => Told::of(
+            Self::Identity(IdentityError::Accounts(_)) => ErrorParts::of(
                 StatusCode::SERVICE_UNAVAILABLE,
                 Bucket::ServiceUnavailable,
                 "the service is temporarily unavailable; try again in a moment",
@@ -138,10 +138,10 @@ impl ApiError {
             }
             Self::NoRoom(bound) => of_router(&no_room(*bound)),
             Self::Refused(refusal) => {
-                let told = Told::of(refusal.status(), self.bucket(), refusal.message());
+                let parts = ErrorParts::of(refusal.status(), self.bucket(), refusal.message());
                 match refusal {
                     Refusal::TooManyStreams => {
-                        told.with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S))
+                        parts.with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S))
                     }
                     Refusal::MissingHost
                     | Refusal::RepeatedHost
@@ -151,7 +151,7 @@ impl ApiError {
                     | Refusal::RepeatedLength
                     | Refusal::UnknownTransferEncoding
                     | Refusal::BareLineFeed
-                    | Refusal::Panicked => told,
+                    | Refusal::Panicked => parts,
                 }
             }
         }
@@ -174,33 +174,33 @@ pub(crate) fn no_room(bound: NoUnits) -> RouterError {
     }
 }
 
-fn respond(told: Told) -> Response<Body> {
-    let mut response = match told.body {
+fn respond(parts: ErrorParts) -> Response<Body> {
+    let mut response = match parts.body {
         Content::Detail(detail) => reply::json(
-            told.status,
+            parts.status,
             &ErrorBody {
                 detail: &detail,
-                error_type: told.bucket.name(),
+                error_type: parts.bucket.name(),
             },
         ),
-        Content::Validation(bytes) => reply::json_bytes(told.status, bytes),
-        Content::Forwarded(answer) => reply::forwarded(told.status, answer),
+        Content::Validation(bytes) => reply::json_bytes(parts.status, bytes),
+        Content::Forwarded(answer) => reply::forwarded(parts.status, answer),
     };
     let fields = response.headers_mut();
-    headers::classify(fields, told.bucket);
+    headers::classify(fields, parts.bucket);
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    fields.extend(told.headers);
+    fields.extend(parts.headers);
     response
 }
 
-fn of_router(error: &RouterError) -> Told {
-    let plain = |status| Told::of(status, error.bucket(), &error.to_string());
+fn of_router(error: &RouterError) -> ErrorParts {
+    let plain = |status| ErrorParts::of(status, error.bucket(), &error.to_string());
     match error {
         RouterError::Malformed(_) => plain(StatusCode::BAD_REQUEST),
         RouterError::KeyConflict | RouterError::NotReplayable => plain(StatusCode::CONFLICT),
         RouterError::TooLarge { .. } => plain(StatusCode::PAYLOAD_TOO_LARGE),
         RouterError::MediaType => plain(StatusCode::UNSUPPORTED_MEDIA_TYPE),
-        RouterError::Schema(violations) => Told {
+        RouterError::Schema(violations) => ErrorParts {
             status: StatusCode::UNPROCESSABLE_ENTITY,
             bucket: error.bucket(),
             body: validation(violations.iter().map(ValidationDetail::of).collect()),
@@ -215,7 +215,7 @@ fn of_router(error: &RouterError) -> Told {
                 ),
                 None => not_found(suggestions),
             };
-            Told::of(StatusCode::NOT_FOUND, error.bucket(), &detail)
+            ErrorParts::of(StatusCode::NOT_FOUND, error.bucket(), &detail)
         }
         RouterError::Forbidden(_) | RouterError::NotEnabled => plain(StatusCode::FORBIDDEN),
         RouterError::TooManyCalls { .. } | RouterError::NoRoom { by_workspace: true } => {
@@ -257,8 +257,8 @@ fn of_router(error: &RouterError) -> Told {
     }
 }
 
-fn of_outcome(outcome: &Outcome) -> Told {
-    let unprocessable = |bucket, body| Told {
+fn of_outcome(outcome: &Outcome) -> ErrorParts {
+    let unprocessable = |bucket, body| ErrorParts {
         status: StatusCode::UNPROCESSABLE_ENTITY,
         bucket,
         body,
@@ -266,7 +266,7 @@ fn of_outcome(outcome: &Outcome) -> Told {
     };
     match outcome {
         // A result is no error; that it came here is a fault of ours.
-        Outcome::Answered(_) => Told::of(
+        Outcome::Answered(_) => ErrorParts::of(
             StatusCode::INTERNAL_SERVER_ERROR,
             Bucket::InternalError,
             "the router failed to handle the request",
@@ -281,7 +281,7 @@ fn of_outcome(outcome: &Outcome) -> Told {
         Outcome::Policy {
             message,
             detail: None,
-        } => Told::of(
+        } => ErrorParts::of(
             StatusCode::BAD_REQUEST,
             Bucket::ContentPolicyViolation,
             message,
@@ -297,7 +297,7 @@ fn of_outcome(outcome: &Outcome) -> Told {
             let usual = bucket.statuses().first().copied();
             let status = usual.and_then(|status| StatusCode::from_u16(status).ok());
             let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            Told::of(status, *bucket, message)
+            ErrorParts::of(status, *bucket, message)
         }
     }
 }
@@ -336,7 +336,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     texts.join(": ")
 }
 
-impl Told {
+impl ErrorParts {
     fn of(status: StatusCode, bucket: Bucket, detail: &str) -> Self {
         Self {
             status,

@@ -358,7 +358,7 @@ fn account() -> AccountId {
 async fn put(store: &Store, bytes: &Bytes) {
     let mut writer = store
         .blobs()
-        .begin(asset_store::Room::Spare)
+        .begin(asset_store::SpaceClass::Spare)
         .await
         .expect("a writer");
     for start in (0..bytes.len()).step_by(CHUNK) {

@@ -1,6 +1,6 @@
-//! Accounts, keys and credits: rows on the disk, and a roster in memory that requests are answered from.
+//! Accounts, keys and credits: rows on the disk, and an index in memory that requests are answered from.
 //!
-//! A change is a row first. The roster takes it over on the writing thread, after the commit and before whoever asked for
+//! A change is a row first. The index takes it over on the writing thread, after the commit and before whoever asked for
 //! it is answered: so nobody is told of a change that a crash could undo, and nobody who was told meets the state before
 //! it. Looking up a key touches neither the disk nor another thread.
 
@@ -11,9 +11,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use accounts::{
-    Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
-    AccountsError, AdminError, ApiKey, Cause, CreditLedger, Credits, KeyHash, KeyId, LedgerEntry,
-    Reservation, Roster, Standing, Tier,
+    Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountView,
+    Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, KeyHash, KeyId,
+    LedgerEntry, LedgerRef, Principal, Reservation, Tier,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -27,30 +27,30 @@ use crate::database::{Database, DatabaseError, Durability, Transaction};
 #[derive(Clone, Debug)]
 pub struct SqliteAccounts {
     database: Database,
-    shelf: Shelf,
+    accounts: SharedAccounts,
 }
 
-/// The roster, where the writing thread and requests meet.
+/// The index, where the writing thread and requests meet.
 #[derive(Clone, Debug)]
-pub(crate) struct Shelf(Arc<RwLock<Roster>>);
+pub(crate) struct SharedAccounts(Arc<RwLock<AccountIndex>>);
 
 /// Reads everything that requests are answered from.
-pub(crate) fn load(connection: &Connection, defaults: Tier) -> rusqlite::Result<Shelf> {
-    let mut roster = Roster::new(defaults);
+pub(crate) fn load(connection: &Connection, defaults: Tier) -> rusqlite::Result<SharedAccounts> {
+    let mut index = AccountIndex::new(defaults);
     rows::each_account(connection, |account, balance_cents| {
-        roster.insert(account, balance_cents);
+        index.insert(account, balance_cents);
     })?;
-    rows::each_key(connection, |key, hash| roster.insert_key(key, hash))?;
-    Ok(Shelf(Arc::new(RwLock::new(roster))))
+    rows::each_key(connection, |key, hash| index.insert_key(key, hash))?;
+    Ok(SharedAccounts(Arc::new(RwLock::new(index))))
 }
 
-impl Shelf {
-    fn read(&self) -> RwLockReadGuard<'_, Roster> {
+impl SharedAccounts {
+    fn read(&self) -> RwLockReadGuard<'_, AccountIndex> {
         // Every change is made whole by one call that does not panic in between.
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Roster> {
+    fn write(&self) -> RwLockWriteGuard<'_, AccountIndex> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,41 +59,41 @@ impl Shelf {
         self.read().account(account).is_some()
     }
 
-    /// Lets the roster take a change over once it is committed.
+    /// Lets the index take a change over once it is committed.
     fn later(
         &self,
         transaction: &mut Transaction<'_>,
-        change: impl FnOnce(&mut Roster) + Send + 'static,
+        change: impl FnOnce(&mut AccountIndex) + Send + 'static,
     ) {
-        let shelf = self.clone();
-        transaction.after_commit(move || change(&mut shelf.write()));
+        let accounts = self.clone();
+        transaction.after_commit(move || change(&mut accounts.write()));
     }
 }
 
 /// Bills a cause, if it costs anything and the account is there, and lets its hold go: for rows that commit with the bill.
 pub(crate) fn bill(
     rows: &mut Transaction<'_>,
-    shelf: &Shelf,
+    accounts: &SharedAccounts,
     account: &AccountId,
-    cause: Cause,
+    cause: LedgerRef,
     charge_cents: u64,
     now: Timestamp,
 ) -> rusqlite::Result<()> {
-    if shelf.knows(account) && charge_cents > 0 {
+    if accounts.knows(account) && charge_cents > 0 {
         let amount_cents = i64::try_from(charge_cents).map_or(i64::MIN, |cents| -cents);
-        ledger::post(rows, shelf, account, cause, amount_cents, now)?;
+        ledger::post(rows, accounts, account, cause, amount_cents, now)?;
         return Ok(());
     }
     let account = account.clone();
-    shelf.later(rows, move |roster| {
-        if let Some(purse) = roster.purse(&account) {
-            purse.release(cause);
+    accounts.later(rows, move |index| {
+        if let Some(balance) = index.balance(&account) {
+            balance.release(cause);
         }
     });
     Ok(())
 }
 
-/// A charge whose entry in the ledger is written later than the roster hears of it.
+/// A charge whose entry in the ledger is written later than the index hears of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bill<'a> {
     pub(crate) account: &'a str,
@@ -103,12 +103,17 @@ pub(crate) struct Bill<'a> {
     pub(crate) at: i64,
 }
 
-/// Bills a generation in the roster alone and lets its hold go. The entry follows with [`post_bills`].
-pub(crate) fn bill_ahead(shelf: &Shelf, account: &AccountId, cause: Cause, charge_cents: i64) {
-    if let Some(purse) = shelf.write().purse(account) {
+/// Bills a generation in the index alone and lets its hold go. The entry follows with [`post_bills`].
+pub(crate) fn bill_ahead(
+    accounts: &SharedAccounts,
+    account: &AccountId,
+    cause: LedgerRef,
+    charge_cents: i64,
+) {
+    if let Some(balance) = accounts.write().balance(account) {
         match charge_cents {
-            0 => purse.release(cause),
-            _ => purse.post(cause, -charge_cents),
+            0 => balance.release(cause),
+            _ => balance.post(cause, -charge_cents),
         }
     }
 }
@@ -119,17 +124,19 @@ pub(crate) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Res
 }
 
 impl SqliteAccounts {
-    pub(crate) fn new(database: Database, shelf: Shelf) -> Self {
-        Self { database, shelf }
+    pub(crate) fn new(database: Database, accounts: SharedAccounts) -> Self {
+        Self { database, accounts }
     }
 
     async fn write<T: Send + 'static>(
         &self,
-        operation: impl FnOnce(&Shelf, &mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+        operation: impl FnOnce(&SharedAccounts, &mut Transaction<'_>) -> rusqlite::Result<T>
+        + Send
+        + 'static,
     ) -> Result<T, AccountsError> {
-        let shelf = self.shelf.clone();
+        let accounts = self.accounts.clone();
         self.database
-            .write(Durability::Now, move |rows| operation(&shelf, rows))
+            .write(Durability::Now, move |rows| operation(&accounts, rows))
             .await
             .map_err(unavailable)
     }
@@ -138,17 +145,17 @@ impl SqliteAccounts {
     async fn post(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         amount_cents: i64,
         now: Timestamp,
     ) -> Result<LedgerEntry, AdminError> {
         // Accounts never go, so this cannot change before the row is written.
-        if !self.shelf.knows(account) {
+        if !self.accounts.knows(account) {
             return Err(AdminError::NoAccount);
         }
         let account = account.clone();
-        let posted = self.write(move |shelf, rows| {
-            ledger::post(rows, shelf, &account, cause, amount_cents, now)
+        let posted = self.write(move |accounts, rows| {
+            ledger::post(rows, accounts, &account, cause, amount_cents, now)
         });
         Ok(posted.await?)
     }
@@ -160,12 +167,12 @@ impl Accounts for SqliteAccounts {
         &self,
         key: &KeyHash,
         now: Timestamp,
-    ) -> Result<Option<Standing>, AccountsError> {
-        Ok(self.shelf.read().standing_by_key(key, now))
+    ) -> Result<Option<Principal>, AccountsError> {
+        Ok(self.accounts.read().principal_by_key(key, now))
     }
 
-    async fn by_id(&self, id: &AccountId) -> Result<Option<Standing>, AccountsError> {
-        Ok(self.shelf.read().standing(id))
+    async fn by_id(&self, id: &AccountId) -> Result<Option<Principal>, AccountsError> {
+        Ok(self.accounts.read().principal(id))
     }
 }
 
@@ -173,34 +180,34 @@ impl Accounts for SqliteAccounts {
 #[async_trait]
 impl CreditLedger for SqliteAccounts {
     async fn credits(&self, account: &AccountId, now: Timestamp) -> Result<Credits, AccountsError> {
-        Ok(self.shelf.read().credits(account, now))
+        Ok(self.accounts.read().credits(account, now))
     }
 
     async fn reserve(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Reservation, AccountsError> {
-        let roster = &mut self.shelf.write();
-        Ok(roster.reserve(account, cause, hold_cents, lasts, now))
+        let index = &mut self.accounts.write();
+        Ok(index.reserve(account, cause, hold_cents, lasts, now))
     }
 
     async fn renew(
         &self,
-        holds: &[(&AccountId, Cause)],
+        holds: &[(&AccountId, LedgerRef)],
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Vec<usize>, AccountsError> {
-        Ok(self.shelf.write().renew(holds, lasts, now))
+        Ok(self.accounts.write().renew(holds, lasts, now))
     }
 
     async fn settle(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         charge_cents: u32,
         now: Timestamp,
     ) -> Result<LedgerEntry, AccountsError> {
@@ -214,9 +221,9 @@ impl CreditLedger for SqliteAccounts {
         }
     }
 
-    async fn release(&self, account: &AccountId, cause: Cause) -> Result<(), AccountsError> {
-        if let Some(purse) = self.shelf.write().purse(account) {
-            purse.release(cause);
+    async fn release(&self, account: &AccountId, cause: LedgerRef) -> Result<(), AccountsError> {
+        if let Some(balance) = self.accounts.write().balance(account) {
+            balance.release(cause);
         }
         Ok(())
     }
@@ -243,10 +250,10 @@ impl AccountAdmin for SqliteAccounts {
             created_at: whole_micros(account.created_at),
             ..account
         };
-        let created = self.write(move |shelf, rows| {
+        let created = self.write(move |accounts, rows| {
             let created = rows::insert_account(rows, &account)?;
             if created {
-                shelf.later(rows, move |roster| roster.insert(account, 0));
+                accounts.later(rows, move |index| index.insert(account, 0));
             }
             Ok(created)
         });
@@ -259,26 +266,26 @@ impl AccountAdmin for SqliteAccounts {
         changes: Vec<AccountChange>,
     ) -> Result<Account, AdminError> {
         let id = id.clone();
-        let changed = self.write(move |shelf, rows| {
-            // From the row and not from the roster: an earlier change may be in the same transaction.
+        let changed = self.write(move |accounts, rows| {
+            // From the row and not from the index: an earlier change may be in the same transaction.
             let Some(mut account) = rows::account(rows, &id)? else {
                 return Ok(None);
             };
             changes.into_iter().for_each(|change| account.apply(change));
             rows::update_account(rows, &account)?;
             let told = account.clone();
-            shelf.later(rows, move |roster| roster.update(account));
+            accounts.later(rows, move |index| index.update(account));
             Ok(Some(told))
         });
         changed.await?.ok_or(AdminError::NoAccount)
     }
 
     async fn accounts(&self, query: &AccountQuery) -> Result<Vec<AccountView>, AdminError> {
-        Ok(self.shelf.read().views(query))
+        Ok(self.accounts.read().views(query))
     }
 
     async fn add_key(&self, key: ApiKey, hash: KeyHash) -> Result<(), AdminError> {
-        if !self.shelf.knows(&key.account) {
+        if !self.accounts.knows(&key.account) {
             return Err(AdminError::NoAccount);
         }
         let key = ApiKey {
@@ -286,10 +293,10 @@ impl AccountAdmin for SqliteAccounts {
             expires_at: key.expires_at.map(whole_micros),
             ..key
         };
-        let added = self.write(move |shelf, rows| {
+        let added = self.write(move |accounts, rows| {
             let added = rows::insert_key(rows, &key, &hash)?;
             if added {
-                shelf.later(rows, move |roster| roster.insert_key(key, hash));
+                accounts.later(rows, move |index| index.insert_key(key, hash));
             }
             Ok(added)
         });
@@ -297,21 +304,21 @@ impl AccountAdmin for SqliteAccounts {
     }
 
     async fn keys(&self, account: &AccountId) -> Result<Vec<ApiKey>, AdminError> {
-        let roster = self.shelf.read();
-        if roster.account(account).is_none() {
+        let index = self.accounts.read();
+        if index.account(account).is_none() {
             return Err(AdminError::NoAccount);
         }
-        Ok(roster.keys(account))
+        Ok(index.keys(account))
     }
 
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError> {
         let id = id.clone();
-        let revoked = self.write(move |shelf, rows| {
+        let revoked = self.write(move |accounts, rows| {
             let Some(key) = rows::revoke_key(rows, &id, now)? else {
                 return Ok(None);
             };
             let told = key.clone();
-            shelf.later(rows, move |roster| roster.update_key(key));
+            accounts.later(rows, move |index| index.update_key(key));
             Ok(Some(told))
         });
         revoked.await?.ok_or(AdminError::NoKey)
@@ -320,7 +327,7 @@ impl AccountAdmin for SqliteAccounts {
     async fn grant(
         &self,
         account: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         amount_cents: i32,
         now: Timestamp,
     ) -> Result<Credits, AdminError> {

@@ -4,9 +4,9 @@
 //! is ever joined to a path. What is given out was compared with its hash: a whole blob while it is read, a part of one at most a
 //! day before.
 
+mod directory;
 pub(crate) mod journal;
 mod reader;
-mod shelves;
 mod temporary;
 mod verify;
 mod writer;
@@ -15,7 +15,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use asset_store::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter, Room};
+use asset_store::{Blob, BlobError, BlobHash, BlobReader, BlobStore, BlobWriter, SpaceClass};
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
@@ -27,9 +27,9 @@ use crate::clock::Clock;
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
+use directory::BlobDirectory;
 use journal::Entry;
 use reader::{Opened, ReadAhead};
-use shelves::Shelves;
 use verify::{Compared, Comparison};
 use writer::FileWriter;
 
@@ -47,7 +47,7 @@ const COMPARED_AT_ONCE: usize = 16;
 /// The blobs of a data directory. Clones share them.
 #[derive(Clone)]
 pub struct FileBlobs {
-    shelves: Arc<Shelves>,
+    prefixes: Arc<BlobDirectory>,
     turns: Arc<Semaphore>,
     read_ahead: ReadAhead,
     /// By the first byte of the hashes.
@@ -63,9 +63,9 @@ impl FileBlobs {
         journal: Journal,
         clock: Clock,
     ) -> io::Result<Self> {
-        let shelves = Shelves::open(directory, health, reserve, journal, clock)?;
+        let prefixes = BlobDirectory::open(directory, health, reserve, journal, clock)?;
         Ok(Self {
-            shelves: Arc::new(shelves),
+            prefixes: Arc::new(prefixes),
             turns: Arc::new(Semaphore::new(WRITERS)),
             read_ahead: ReadAhead::new(),
             comparing: Arc::default(),
@@ -76,7 +76,7 @@ impl FileBlobs {
     pub(crate) fn restore(&self, entries: &[Entry]) -> io::Result<()> {
         entries
             .iter()
-            .try_for_each(|entry| self.shelves.restore(entry))
+            .try_for_each(|entry| self.prefixes.restore(entry))
     }
 
     /// Compares a blob, unless another caller has just done so.
@@ -84,7 +84,7 @@ impl FileBlobs {
         let turn = usize::from(hash.as_bytes()[0]) % COMPARED_AT_ONCE;
         let _turn = self.comparing[turn].lock().await;
         let hash = *hash;
-        if self.shelves.was_verified(&Blob { hash, size_bytes }) {
+        if self.prefixes.was_verified(&Blob { hash, size_bytes }) {
             return Ok(());
         }
         let pieces = self.verify(&hash).await?;
@@ -96,15 +96,15 @@ impl FileBlobs {
         &self,
         mut comparison: Comparison,
     ) -> Result<(u64, Option<Comparison>), BlobError> {
-        self.on_disk(move |shelves| match comparison.step() {
+        self.on_disk(move |prefixes| match comparison.step() {
             Compared::Piece(bytes) => Ok((bytes, Some(comparison))),
             Compared::End(bytes) => {
                 comparison.pass_cache();
-                shelves.conclude(&comparison, None)?;
+                prefixes.conclude(&comparison, None)?;
                 Ok((bytes, None))
             }
             Compared::Unreadable(error) => {
-                shelves.conclude(&comparison, Some(&error))?;
+                prefixes.conclude(&comparison, Some(&error))?;
                 Ok((0, None))
             }
         })
@@ -114,12 +114,12 @@ impl FileBlobs {
     /// Runs file operations on a thread that may wait for the disk.
     async fn on_disk<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shelves) -> Result<T, BlobError> + Send + 'static,
+        work: impl FnOnce(&BlobDirectory) -> Result<T, BlobError> + Send + 'static,
     ) -> Result<T, BlobError> {
-        let shelves = Arc::clone(&self.shelves);
+        let prefixes = Arc::clone(&self.prefixes);
         let turn = self.read_ahead.turn().await;
         let working = move || {
-            let done = work(&shelves);
+            let done = work(&prefixes);
             drop(turn);
             done
         };
@@ -129,21 +129,21 @@ impl FileBlobs {
 
 #[async_trait]
 impl BlobStore for FileBlobs {
-    async fn begin(&self, room: Room) -> Result<Box<dyn BlobWriter>, BlobError> {
-        self.shelves.check()?;
-        self.shelves.check_room(room)?;
-        let (shelves, turns) = (Arc::clone(&self.shelves), Arc::clone(&self.turns));
-        Ok(Box::new(FileWriter::new(shelves, room, turns)))
+    async fn begin(&self, room: SpaceClass) -> Result<Box<dyn BlobWriter>, BlobError> {
+        self.prefixes.check()?;
+        self.prefixes.check_room(room)?;
+        let (prefixes, turns) = (Arc::clone(&self.prefixes), Arc::clone(&self.turns));
+        Ok(Box::new(FileWriter::new(prefixes, room, turns)))
     }
 
     async fn open(&self, hash: &BlobHash, range: Range<u64>) -> Result<BlobReader, BlobError> {
         let mut verified = false;
         loop {
-            let (shelves, ahead) = (Arc::clone(&self.shelves), self.read_ahead.clone());
+            let (prefixes, ahead) = (Arc::clone(&self.prefixes), self.read_ahead.clone());
             let (hash, range) = (*hash, range.clone());
             let turn = ahead.turn().await;
             let opening = move || {
-                let opened = reader::open(shelves, hash, range, verified, &ahead);
+                let opened = reader::open(prefixes, hash, range, verified, &ahead);
                 drop(turn);
                 opened
             };
@@ -162,8 +162,8 @@ impl BlobStore for FileBlobs {
         hash: &BlobHash,
     ) -> Result<BoxStream<'static, Result<u64, BlobError>>, BlobError> {
         let hash = *hash;
-        let begun = self.on_disk(move |shelves| {
-            let comparison = shelves.compare(&hash)?;
+        let begun = self.on_disk(move |prefixes| {
+            let comparison = prefixes.compare(&hash)?;
             comparison.pass_cache();
             Ok(comparison)
         });
@@ -181,22 +181,22 @@ impl BlobStore for FileBlobs {
     }
 
     fn damaged(&self) -> Vec<BlobHash> {
-        self.shelves.integrity().list_damaged()
+        self.prefixes.integrity().list_damaged()
     }
 
     async fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError> {
         let hash = *hash;
-        self.on_disk(move |shelves| shelves.touch(&hash)).await
+        self.on_disk(move |prefixes| prefixes.touch(&hash)).await
     }
 
     async fn delete(&self, hash: &BlobHash, untouched_since: Timestamp) -> Result<bool, BlobError> {
         let hash = *hash;
-        self.on_disk(move |shelves| shelves.delete(&hash, untouched_since))
+        self.on_disk(move |prefixes| prefixes.delete(&hash, untouched_since))
             .await
     }
 
     async fn list(&self, after: Option<BlobHash>, limit: usize) -> Result<Vec<Blob>, BlobError> {
-        self.on_disk(move |shelves| shelves.list(after, limit).map_err(failed))
+        self.on_disk(move |prefixes| prefixes.list(after, limit).map_err(failed))
             .await
     }
 }

@@ -15,7 +15,7 @@ mod usage;
 
 use std::time::Duration;
 
-use accounts::{AccountId, Cause};
+use accounts::{AccountId, LedgerRef};
 use asset_store::BlobHash;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ use router_core::{
 };
 use rusqlite::Connection;
 
-use crate::accounts::{Shelf, bill_ahead};
+use crate::accounts::{SharedAccounts, bill_ahead};
 use crate::columns::Hash;
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
@@ -36,7 +36,7 @@ use event::{Accepted, Ended, Event};
 use replays::{Kept, MOST_BYTES};
 
 pub(crate) use keyed::Keyed;
-pub(crate) use log::{CallLog, Contents, Fold, Syncer, bring_in, read_log};
+pub(crate) use log::{CallLog, Contents, Flush, Syncer, bring_in, read_log};
 pub(crate) use owned::Owned;
 pub(crate) use replays::Replays;
 pub use usage::SqliteUsage;
@@ -46,7 +46,7 @@ pub use usage::SqliteUsage;
 pub struct SqliteCalls {
     database: Database,
     replays: Replays,
-    accounts: Shelf,
+    accounts: SharedAccounts,
     under_way: UnderWay,
     log: CallLog,
 }
@@ -80,7 +80,7 @@ impl SqliteCalls {
     pub(crate) fn new(
         database: Database,
         replays: Replays,
-        accounts: Shelf,
+        accounts: SharedAccounts,
         under_way: UnderWay,
         log: CallLog,
     ) -> Self {
@@ -341,7 +341,7 @@ impl Calls for SqliteCalls {
         let log = self.log.clone();
         // On the thread that writes, since no end and no acceptance comes between the look and the taking there.
         self.write(None, Durability::Lazy.end(), move |rows| {
-            log.fold(rows, Fold::All)?;
+            log.flush(rows, Flush::All)?;
             let unfinished = rows::unfinished(rows)?.into_iter();
             let ids = unfinished.map(|one| one.generation.id);
             // One that ended in the log since it was brought in is not owned any more.
@@ -351,7 +351,7 @@ impl Calls for SqliteCalls {
                 return Ok(Vec::new());
             }
             // The owner before may have noted an acceptance until it lost them, and none since.
-            log.fold(rows, Fold::All)?;
+            log.flush(rows, Flush::All)?;
             let mut unfinished = rows::unfinished(rows)?;
             unfinished.retain(|one| taken.contains(&one.generation.id));
             Ok(unfinished)
@@ -417,7 +417,7 @@ impl SqliteCalls {
             owned.end(id);
             drop(owned);
             self.tell();
-            bill_ahead(&self.accounts, account, Cause::Generation(id.0), cents);
+            bill_ahead(&self.accounts, account, LedgerRef::Generation(id.0), cents);
         }
         Ok(settled)
     }
@@ -430,7 +430,7 @@ impl SqliteCalls {
         let log = self.log.clone();
         let may_be_in_log = self.under_way.keyed.expires_at(generation).is_none();
         move |rows| match may_be_in_log {
-            true => log.fold(rows, Fold::All),
+            true => log.flush(rows, Flush::All),
             false => Ok(()),
         }
     }

@@ -23,14 +23,14 @@ use tokio::task;
 
 use crate::OpenError;
 use crate::blobs::Journal;
-use crate::calls::{CallLog, Fold, Replays, Syncer};
+use crate::calls::{CallLog, Flush, Replays, Syncer};
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
 use crate::reserve::{NoRoom, Reserve};
 use committer::Committer;
 use damage::Wanted;
 use operation::Need;
-use writer::{Writer, Written};
+use writer::{WriteAttempt, Writer};
 
 pub(crate) use bulk::{Insert, Values};
 pub(crate) use connection::keep_log_on_close;
@@ -158,8 +158,8 @@ impl Database {
         }
         self.0.health.check()?;
         let answer = match self.0.writer.write_at_once(how, operation) {
-            Written::Now(answer) => return answer,
-            Written::Later(task) => self.0.writer.write(account, how, task).await?,
+            WriteAttempt::Now(answer) => return answer,
+            WriteAttempt::Later(task) => self.0.writer.write(account, how, task).await?,
         };
         answer.await.unwrap_or_else(|_| {
             self.0.health.check()?;
@@ -196,8 +196,10 @@ impl Database {
         }
         let log = self.0.log.clone();
         let how = Durability::Now.end().sure();
-        let folded = self.write(how, move |rows| log.fold(rows, Fold::All)).await;
-        if let Err(error) = folded {
+        let flushed = self
+            .write(how, move |rows| log.flush(rows, Flush::All))
+            .await;
+        if let Err(error) = flushed {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "the newest calls are not among those that are read");
         }

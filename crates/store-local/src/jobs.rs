@@ -1,12 +1,12 @@
-//! Jobs: rows for what must last, a board in memory for what is asked all the time.
+//! Jobs: rows that last, and the live jobs in memory, which requests read.
 //!
-//! A live job is always on the board, so polling it costs no query however many jobs are stored. Every change goes through
-//! the writing thread, row first; the board shows it once it is committed.
+//! A live job is always among the live jobs in memory, so polling it costs no query however many jobs are stored. Every change goes through
+//! the writing thread, row first; the live jobs show it once it is committed.
 
 mod beside;
-mod board;
 mod documents;
 mod lists;
+mod live_jobs;
 mod outputs;
 mod reports;
 pub(crate) mod requirements;
@@ -26,20 +26,20 @@ use workflow_core::{
 
 use crate::database::{self, Database, DatabaseError, Transaction, Write};
 use crate::records::rows as records;
-use board::{Board, Live, PutOff};
+use live_jobs::{DeferredSave, Live, LiveJobs};
 
-pub(crate) use board::SharedBoard;
+pub(crate) use live_jobs::SharedLiveJobs;
 
 /// Jobs and their queue in the database of a data directory. Clones share them.
 #[derive(Clone)]
 pub struct SqliteJobs {
     pub(crate) database: Database,
-    pub(crate) board: SharedBoard,
+    pub(crate) live_jobs: SharedLiveJobs,
 }
 
 /// Takes up the jobs that a process before left: the claims of its workers ended with it.
-pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<SharedBoard> {
-    let mut board = Board::default();
+pub(crate) fn recover(rows: &Connection, now: Timestamp) -> rusqlite::Result<SharedLiveJobs> {
+    let mut live_jobs = LiveJobs::default();
     for (seq, mut job, placement) in rows::live(rows)? {
         let queued = requirements::queued_as(seq, &placement);
         if matches!(job.status, JobStatus::Running | JobStatus::Canceling) {
@@ -57,40 +57,43 @@ pub(crate) fn take_up(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
             continue;
         }
         let job = Arc::new(job);
-        board.add(Live {
+        live_jobs.add(Live {
             newest: Arc::clone(&job),
             committed: Some(job),
             queued,
             stored_bytes: placement.stored_bytes,
             body: None,
             lease_until: now,
-            put_off: PutOff::default(),
+            deferred: DeferredSave::default(),
         });
     }
     for (account, claim) in requirements::claims(rows)? {
-        board.note_claim(&account, claim);
+        live_jobs.note_claim(&account, claim);
     }
-    board.continue_after(rows::latest_seq(rows)?);
-    Ok(board.into())
+    live_jobs.continue_after(rows::latest_seq(rows)?);
+    Ok(live_jobs.into())
 }
 
 impl SqliteJobs {
-    pub(crate) fn new(database: Database, board: SharedBoard) -> Self {
-        Self { database, board }
+    pub(crate) fn new(database: Database, live_jobs: SharedLiveJobs) -> Self {
+        Self {
+            database,
+            live_jobs,
+        }
     }
 
-    /// Runs an operation over rows and board in a transaction of the writing thread.
+    /// Runs an operation over rows and live jobs in a transaction of the writing thread.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         how: impl Into<Write>,
-        operation: impl FnOnce(&mut Transaction<'_>, &SharedBoard) -> rusqlite::Result<T>
+        operation: impl FnOnce(&mut Transaction<'_>, &SharedLiveJobs) -> rusqlite::Result<T>
         + Send
         + 'static,
     ) -> Result<T, StoreError> {
-        let board = self.board.clone();
+        let live_jobs = self.live_jobs.clone();
         let written = self
             .database
-            .write(how, move |rows| operation(rows, &board));
+            .write(how, move |rows| operation(rows, &live_jobs));
         written.await.map_err(unavailable)
     }
 
@@ -105,20 +108,20 @@ impl SqliteJobs {
 /// Writes the next revision of a job with what follows from it; `None` if another one was written since it was loaded.
 pub(crate) fn change(
     rows: &mut Transaction<'_>,
-    board: &SharedBoard,
+    live_jobs: &SharedLiveJobs,
     save: SaveJob,
 ) -> rusqlite::Result<Option<Arc<Job>>> {
     fault(&save);
     let mut job = rows::as_it_reads_back(save.job);
-    let put_off = board.lock().put_off(job.id);
-    if is_behind(board, &job) {
+    let deferred = live_jobs.lock().deferred(job.id);
+    if is_behind(live_jobs, &job) {
         return Ok(None);
     }
     job.revision += 1;
-    let Some(seq) = rows::update(rows, &job, put_off.saves)? else {
+    let Some(seq) = rows::update(rows, &job, deferred.saves)? else {
         return Ok(None);
     };
-    outputs::put_again(rows, seq, &job, put_off.outputs)?;
+    outputs::put_again(rows, seq, &job, deferred.outputs)?;
     for output in save.outputs {
         if let Some(output) = outputs::named(rows, &job, output)? {
             outputs::put_next(rows, seq, &mut job, output)?;
@@ -132,80 +135,85 @@ pub(crate) fn change(
     }
 
     let job = Arc::new(job);
-    stage(rows, board, &job, PutOff::default());
-    let (board, committed) = (board.clone(), Arc::clone(&job));
-    rows.after_commit(move || board.lock().publish(committed));
+    stage(rows, live_jobs, &job, DeferredSave::default());
+    let (live_jobs, committed) = (live_jobs.clone(), Arc::clone(&job));
+    rows.after_commit(move || live_jobs.lock().publish(committed));
     Ok(Some(job))
 }
 
 /// Takes the next revision of a live job in and leaves its row as it is; `None` if another one came since it was loaded.
-fn put_off(
+fn deferred(
     rows: &mut Transaction<'_>,
-    board: &SharedBoard,
+    live_jobs: &SharedLiveJobs,
     save: SaveJob,
 ) -> rusqlite::Result<Option<Arc<Job>>> {
-    let mut put_off = board.lock().put_off(save.job.id);
-    let is_live = board.lock().newest(save.job.id).is_some();
+    let mut deferred = live_jobs.lock().deferred(save.job.id);
+    let is_live = live_jobs.lock().newest(save.job.id).is_some();
     if !is_live || save.log.is_some() || save.job.status.is_terminal() {
-        return change(rows, board, save);
+        return change(rows, live_jobs, save);
     }
     fault(&save);
     let mut job = rows::as_it_reads_back(save.job);
-    if is_behind(board, &job) {
+    if is_behind(live_jobs, &job) {
         return Ok(None);
     }
     job.revision += 1;
-    let first = match put_off.outputs.is_empty() {
+    let first = match deferred.outputs.is_empty() {
         true => job.outputs.len(),
-        false => put_off.outputs.start,
+        false => deferred.outputs.start,
     };
     for output in save.outputs {
         let output = outputs::named(rows, &job, output)?;
         job.outputs.extend(output);
     }
-    put_off.saves += 1;
-    put_off.outputs = first..job.outputs.len();
+    deferred.saves += 1;
+    deferred.outputs = first..job.outputs.len();
     let job = Arc::new(job);
-    stage(rows, board, &job, put_off);
+    stage(rows, live_jobs, &job, deferred);
     Ok(Some(job))
 }
 
 /// Writes the newest state of a job into its row, if anything of it was put off.
 fn write_put_off(
     rows: &mut Transaction<'_>,
-    board: &SharedBoard,
+    live_jobs: &SharedLiveJobs,
     id: JobId,
 ) -> rusqlite::Result<()> {
-    let (put_off, newest) = {
-        let board = board.lock();
-        (board.put_off(id), board.newest(id).cloned())
+    let (deferred, newest) = {
+        let live_jobs = live_jobs.lock();
+        (live_jobs.deferred(id), live_jobs.newest(id).cloned())
     };
-    let Some(job) = newest.filter(|_| put_off.saves > 0) else {
+    let Some(job) = newest.filter(|_| deferred.saves > 0) else {
         return Ok(());
     };
-    if let Some(seq) = rows::update(rows, &job, put_off.saves - 1)? {
-        outputs::put_again(rows, seq, &job, put_off.outputs)?;
+    if let Some(seq) = rows::update(rows, &job, deferred.saves - 1)? {
+        outputs::put_again(rows, seq, &job, deferred.outputs)?;
     }
-    stage(rows, board, &job, PutOff::default());
-    let board = board.clone();
-    rows.after_commit(move || board.lock().publish(job));
+    stage(rows, live_jobs, &job, DeferredSave::default());
+    let live_jobs = live_jobs.clone();
+    rows.after_commit(move || live_jobs.lock().publish(job));
     Ok(())
 }
 
 /// Whether a live job has a newer revision than the one that a save began with.
-fn is_behind(board: &SharedBoard, job: &Job) -> bool {
-    let board = board.lock();
-    let newest = board.newest(job.id);
+fn is_behind(live_jobs: &SharedLiveJobs, job: &Job) -> bool {
+    let live_jobs = live_jobs.lock();
+    let newest = live_jobs.newest(job.id);
     newest.is_some_and(|newest| newest.revision != job.revision)
 }
 
 /// Makes a state the newest, until this is rolled back.
-fn stage(rows: &mut Transaction<'_>, board: &SharedBoard, job: &Arc<Job>, put_off: PutOff) {
-    let before = board.lock().stage(Arc::clone(job), put_off);
-    if let Some((before, put_off)) = before {
-        let board = board.clone();
+fn stage(
+    rows: &mut Transaction<'_>,
+    live_jobs: &SharedLiveJobs,
+    job: &Arc<Job>,
+    deferred: DeferredSave,
+) {
+    let before = live_jobs.lock().stage(Arc::clone(job), deferred);
+    if let Some((before, deferred)) = before {
+        let live_jobs = live_jobs.clone();
         rows.on_rollback(move || {
-            board.lock().stage(before, put_off);
+            live_jobs.lock().stage(before, deferred);
         });
     }
 }
@@ -234,15 +242,15 @@ pub(crate) fn plain(job: Job) -> SaveJob {
     }
 }
 
-/// A live job's body, from the board or its row.
+/// A live job's body, from memory or its row.
 pub(crate) fn take_body(
     rows: &Connection,
-    board: &SharedBoard,
+    live_jobs: &SharedLiveJobs,
     id: JobId,
 ) -> rusqlite::Result<Option<Arc<JobBody>>> {
     let (body, seq) = {
-        let mut board = board.lock();
-        (board.take_body(id), board.seq(id))
+        let mut live_jobs = live_jobs.lock();
+        (live_jobs.take_body(id), live_jobs.seq(id))
     };
     match (body, seq) {
         (Some(body), _) => Ok(Some(body)),
@@ -253,7 +261,7 @@ pub(crate) fn take_body(
 
 fn insert(
     rows: &mut Transaction<'_>,
-    board: &SharedBoard,
+    live_jobs: &SharedLiveJobs,
     insert: InsertJob,
     now: Timestamp,
 ) -> rusqlite::Result<InsertJobOutcome> {
@@ -272,7 +280,7 @@ fn insert(
             return Ok(InsertJobOutcome::KeyReused(key.job));
         }
         // Saves that share this transaction are part of it.
-        let newest = board.lock().newest(key.job).cloned();
+        let newest = live_jobs.lock().newest(key.job).cloned();
         let job = match newest {
             Some(job) => Some(job),
             None => rows::load(rows, key.job)?.map(Arc::new),
@@ -280,10 +288,10 @@ fn insert(
         let job = job.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         return Ok(InsertJobOutcome::Replayed(job));
     }
-    if board.lock().newest(job.id).is_some() || rows::exists(rows, job.id)? {
+    if live_jobs.lock().newest(job.id).is_some() || rows::exists(rows, job.id)? {
         return Ok(InsertJobOutcome::IdTaken);
     }
-    let (queued, queued_in_all) = board.lock().queued(&account);
+    let (queued, queued_in_all) = live_jobs.lock().queued(&account);
     if queued >= bounds.account as usize || queued_in_all >= u64::from(bounds.total) {
         return Ok(InsertJobOutcome::QueueFull);
     }
@@ -299,7 +307,7 @@ fn insert(
 
     fail::fail_point!("job-insert");
     let job = Arc::new(rows::as_it_reads_back(job));
-    let seq = board.lock().number().cast_signed();
+    let seq = live_jobs.lock().number().cast_signed();
     rows::insert(rows, seq, &job, &body)?;
     for input in inputs {
         records::add_hold(rows, input, Hold::Input(job.id.0))?;
@@ -308,30 +316,30 @@ fn insert(
         beside::claim_key(rows, &account, &claim, seq)?;
     }
     fail::fail_point!("job-inserted");
-    board.lock().add(Live {
+    live_jobs.lock().add(Live {
         newest: Arc::clone(&job),
         committed: None,
         queued: requirements::queued_as(seq, &body.placement),
         stored_bytes: body.placement.stored_bytes,
         body: Some(Arc::new(body)),
         lease_until: now,
-        put_off: PutOff::default(),
+        deferred: DeferredSave::default(),
     });
-    let (undone, id) = (board.clone(), job.id);
+    let (undone, id) = (live_jobs.clone(), job.id);
     rows.on_rollback(move || undone.lock().take_back(id));
-    let (board, committed) = (board.clone(), Arc::clone(&job));
-    rows.after_commit(move || board.lock().publish(committed));
+    let (live_jobs, committed) = (live_jobs.clone(), Arc::clone(&job));
+    rows.after_commit(move || live_jobs.lock().publish(committed));
     Ok(InsertJobOutcome::Inserted(job))
 }
 
 #[async_trait]
 impl JobStore for SqliteJobs {
     async fn insert(&self, new: InsertJob, now: Timestamp) -> Result<InsertJobOutcome, StoreError> {
-        let (account, board) = (new.job.account.clone(), self.board.clone());
+        let (account, live_jobs) = (new.job.account.clone(), self.live_jobs.clone());
         // It looks at everything before it writes anything.
         let how = database::Durability::Now.sure();
         let inserted = self.database.write_of(Some(&account), how, move |rows| {
-            insert(rows, &board, new, now)
+            insert(rows, &live_jobs, new, now)
         });
         inserted.await.map_err(unavailable)
     }
@@ -342,15 +350,15 @@ impl JobStore for SqliteJobs {
         id: JobId,
         now: Timestamp,
     ) -> Result<Option<Arc<Job>>, StoreError> {
-        let at_hand = self.board.lock().committed(id);
+        let at_hand = self.live_jobs.lock().committed(id);
         let job = match at_hand {
             Some(job) => Some(job),
             None => {
                 let read = self.read(move |rows| rows::load(rows, id)).await?;
                 let job = read.map(Arc::new);
-                // Only what is over: a live job is on the board already, or will be when it is committed.
+                // Only what is over: a live job is in memory already, or will be when it is committed.
                 if let Some(job) = job.as_ref().filter(|job| job.status.is_terminal()) {
-                    self.board.lock().remember(Arc::clone(job));
+                    self.live_jobs.lock().remember(Arc::clone(job));
                 }
                 job
             }
@@ -363,29 +371,29 @@ impl JobStore for SqliteJobs {
         let on_disk = match durability {
             Durability::Now => database::Durability::Now,
             // Readers will see what was put off as well.
-            Durability::Lazy if self.board.lock().put_off(id).saves > 0 => {
+            Durability::Lazy if self.live_jobs.lock().deferred(id).saves > 0 => {
                 database::Durability::Now
             }
             Durability::WithNext | Durability::Lazy => database::Durability::Lazy,
         };
         // Only another revision can be in its way, and that shows in its first statement.
-        let saved = self.write(on_disk.end().sure(), move |rows, board| {
-            if outputs::is_quota_used_up(rows, board, &save)? {
+        let saved = self.write(on_disk.end().sure(), move |rows, live_jobs| {
+            if outputs::is_quota_used_up(rows, live_jobs, &save)? {
                 return Ok(Some(SaveOutcome::QuotaExceeded));
             }
             let saved = match durability {
-                Durability::WithNext => put_off(rows, board, save),
-                Durability::Now | Durability::Lazy => change(rows, board, save),
+                Durability::WithNext => deferred(rows, live_jobs, save),
+                Durability::Now | Durability::Lazy => change(rows, live_jobs, save),
             };
             Ok(saved?.map(SaveOutcome::Saved))
         });
         if let Some(outcome) = saved.await? {
             return Ok(outcome);
         }
-        if self.board.lock().put_off(id).saves > 0 {
+        if self.live_jobs.lock().deferred(id).saves > 0 {
             // Whoever lost looks again, and has to find what it lost to.
-            let written = self.write(database::Durability::Now.end(), move |rows, board| {
-                write_put_off(rows, board, id)
+            let written = self.write(database::Durability::Now.end(), move |rows, live_jobs| {
+                write_put_off(rows, live_jobs, id)
             });
             written.await?;
         }
@@ -393,10 +401,10 @@ impl JobStore for SqliteJobs {
     }
 
     async fn list(&self, query: &JobQuery, now: Timestamp) -> Result<Vec<Arc<Job>>, StoreError> {
-        let (mut query, board) = (query.clone(), self.board.clone());
+        let (mut query, live_jobs) = (query.clone(), self.live_jobs.clone());
         let is_in_flight = query.over == Some(false);
         if is_in_flight && query.labels.is_empty() && query.statuses.is_empty() {
-            return Ok(self.board.lock().in_flight(&query));
+            return Ok(self.live_jobs.lock().in_flight(&query));
         }
         let wanted = query.limit;
         self.read(move |rows| {
@@ -405,7 +413,7 @@ impl JobStore for SqliteJobs {
                 let ids = lists::ids(rows, &query, now)?;
                 let is_last = ids.is_empty() || ids.len() < query.limit;
                 for id in ids {
-                    let at_hand = board.lock().committed(id);
+                    let at_hand = live_jobs.lock().committed(id);
                     let job = match at_hand {
                         Some(job) => Some(job),
                         None => rows::load(rows, id)?.map(Arc::new),
@@ -464,10 +472,10 @@ impl JobStore for SqliteJobs {
     }
 
     async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        self.write(database::Durability::Now.end(), move |rows, board| {
+        self.write(database::Durability::Now.end(), move |rows, live_jobs| {
             let ids = rows::expire(rows, now, limit)?;
-            let (board, count) = (board.clone(), ids.len());
-            rows.after_commit(move || board.lock().forget(&ids));
+            let (live_jobs, count) = (live_jobs.clone(), ids.len());
+            rows.after_commit(move || live_jobs.lock().forget(&ids));
             Ok(count)
         })
         .await

@@ -1,4 +1,4 @@
-//! The queue of jobs, on the board.
+//! The queue of jobs, in memory.
 //!
 //! Order, room, leases and who is present are in memory: one process has the directory, and when it ends every claim ends with
 //! it. What a claim changes of a job, and the turn that it takes of its account, is written without waiting for the disk.
@@ -15,15 +15,15 @@ use workflow_core::{
 };
 
 use crate::database::{Durability, Transaction};
-use crate::jobs::{self, SharedBoard, SqliteJobs, requirements};
+use crate::jobs::{self, SharedLiveJobs, SqliteJobs, requirements};
 
 fn claim(
     rows: &mut Transaction<'_>,
-    board: &SharedBoard,
+    live_jobs: &SharedLiveJobs,
     request: &ClaimRequest,
     now: Timestamp,
 ) -> rusqlite::Result<Option<Claim>> {
-    let Some((next, number)) = board.lock().next(request) else {
+    let Some((next, number)) = live_jobs.lock().next(request) else {
         return Ok(None);
     };
     let mut job = Job::clone(&next);
@@ -32,13 +32,13 @@ fn claim(
         .expect("a job in the line-up is queued");
     fail::fail_point!("job-claim");
     // The body first: a row without one is a defect, of which nobody else is to hear.
-    let body = jobs::take_body(rows, board, next.id)?;
+    let body = jobs::take_body(rows, live_jobs, next.id)?;
     let body = body.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-    let claimed = jobs::change(rows, board, jobs::plain(job))?;
+    let claimed = jobs::change(rows, live_jobs, jobs::plain(job))?;
     let job = claimed.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     requirements::put_claim(rows, &job.account, number)?;
     fail::fail_point!("job-claimed");
-    board.lock().lease(job.id, after(now, request.lease));
+    live_jobs.lock().lease(job.id, after(now, request.lease));
     Ok(Some(Claim { job, body }))
 }
 
@@ -68,7 +68,7 @@ fn after(now: Timestamp, span: Duration) -> Timestamp {
 #[async_trait]
 impl JobQueue for SqliteJobs {
     async fn demand(&self, now: Timestamp) -> Result<Demand, StoreError> {
-        Ok(self.board.lock().demand(now))
+        Ok(self.live_jobs.lock().demand(now))
     }
 
     async fn claim(
@@ -77,14 +77,14 @@ impl JobQueue for SqliteJobs {
         now: Timestamp,
     ) -> Result<Option<Claim>, StoreError> {
         // An idle worker looks often, and need not wake the writing thread.
-        if self.board.lock().depth().queued == 0 {
+        if self.live_jobs.lock().depth().queued == 0 {
             return Ok(None);
         }
         // On a full disk jobs rather wait than run and fail.
         let request = request.clone();
-        // What is claimed is picked from the board, which knows each row; whatever else is wrong shows before a row changes.
-        self.write(Durability::Lazy.sure(), move |rows, board| {
-            claim(rows, board, &request, now)
+        // What is claimed is picked from the live jobs, which know each row; whatever else is wrong shows before a row changes.
+        self.write(Durability::Lazy.sure(), move |rows, live_jobs| {
+            claim(rows, live_jobs, &request, now)
         })
         .await
     }
@@ -97,11 +97,11 @@ impl JobQueue for SqliteJobs {
         now: Timestamp,
     ) -> Result<Vec<LeaseNews>, StoreError> {
         let until = after(now, lease);
-        let mut board = self.board.lock();
-        board.present(worker, until);
+        let mut live_jobs = self.live_jobs.lock();
+        live_jobs.present(worker, until);
         Ok(claims
             .iter()
-            .map(|(id, epoch)| board.renew(worker, *id, *epoch, until))
+            .map(|(id, epoch)| live_jobs.renew(worker, *id, *epoch, until))
             .collect())
     }
 
@@ -110,21 +110,21 @@ impl JobQueue for SqliteJobs {
         queued_before: Timestamp,
         now: Timestamp,
     ) -> Result<Vec<Arc<Job>>, StoreError> {
-        let pick = move |board: &SharedBoard| {
-            board
+        let pick = move |live_jobs: &SharedLiveJobs| {
+            live_jobs
                 .lock()
                 .pick(|job, lease_until| overdue(job, lease_until, queued_before, now))
         };
-        if pick(&self.board).is_empty() {
+        if pick(&self.live_jobs).is_empty() {
             return Ok(Vec::new());
         }
-        self.write(Durability::Now.end(), move |rows, board| {
+        self.write(Durability::Now.end(), move |rows, live_jobs| {
             let mut changed = Vec::new();
-            for (job, event) in pick(board) {
+            for (job, event) in pick(live_jobs) {
                 let mut job = Job::clone(&job);
                 job.apply(event, now)
                     .expect("what is overdue takes the event");
-                changed.extend(jobs::change(rows, board, jobs::plain(job))?);
+                changed.extend(jobs::change(rows, live_jobs, jobs::plain(job))?);
             }
             Ok(changed)
         })
@@ -132,10 +132,10 @@ impl JobQueue for SqliteJobs {
     }
 
     async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError> {
-        Ok(self.board.lock().position(account, id))
+        Ok(self.live_jobs.lock().position(account, id))
     }
 
     async fn depth(&self) -> Result<QueueDepth, StoreError> {
-        Ok(self.board.lock().depth())
+        Ok(self.live_jobs.lock().depth())
     }
 }

@@ -1,4 +1,4 @@
-//! Room on the disk that is kept back, so that what is under way can end when the disk fills up.
+//! Space on the disk that is kept back, so that what is under way can end when the disk fills up.
 //!
 //! Three lines, from far to near. Below the first (`min_free`) nobody may bring new bytes. Below the second nothing may
 //! grow at all: no job, no record, no output is taken in. What is left then is for the ends of jobs and for deletions,

@@ -123,11 +123,11 @@ impl Store {
             link_keys::ensure(rows)?;
             // Before anybody reads what it brings into the rows.
             log.recover(rows, directory.path())?;
-            let shelf = account_rows::load(rows, options.tier)?;
+            let accounts = account_rows::load(rows, options.tier)?;
             let under_way = calls::recover(rows)?;
             Ok((
-                jobs::take_up(rows, now)?,
-                shelf,
+                jobs::recover(rows, now)?,
+                accounts,
                 under_way,
                 journal::load(rows)?,
                 installation_id::of_rows(rows)?,
@@ -141,10 +141,10 @@ impl Store {
             (log.clone(), replays.clone()),
             first,
         )?;
-        let (database, (board, shelf, under_way, (newest, journaled), id)) = opened;
-        let calls = SqliteCalls::new(database.clone(), replays, shelf.clone(), under_way, log);
-        let accounts = SqliteAccounts::new(database.clone(), shelf);
-        let jobs = SqliteJobs::new(database.clone(), board);
+        let (database, (live_jobs, accounts, under_way, (newest, journaled), id)) = opened;
+        let calls = SqliteCalls::new(database.clone(), replays, accounts.clone(), under_way, log);
+        let accounts = SqliteAccounts::new(database.clone(), accounts);
+        let jobs = SqliteJobs::new(database.clone(), live_jobs);
         let blobs = FileBlobs::open(
             Arc::clone(&directory),
             health.clone(),

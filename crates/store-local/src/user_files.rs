@@ -7,7 +7,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Map, Value};
-use v1_compat::{Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError, Written};
+use v1_compat::{FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError};
 
 use crate::columns::{Micros, parse, unreadable};
 use crate::database::{Database, DatabaseError, Durability};
@@ -145,12 +145,12 @@ impl UserFiles for SqliteUserFiles {
         bytes: Bytes,
         replace: bool,
         now: Timestamp,
-    ) -> Judged<Written> {
+    ) -> Judged<FileWrite> {
         let (account, path, bounds) = (account.clone(), path.clone(), self.bounds);
         self.write_rows(move |rows| {
             let before = find(rows, &account, &path)?;
             if before.is_some() && !replace {
-                return Ok(Ok(Written::Exists));
+                return Ok(Ok(FileWrite::Exists));
             }
             let (files, total): (i64, i64) = rows
                 .prepare_cached(
@@ -178,7 +178,7 @@ impl UserFiles for SqliteUserFiles {
             ])?;
             let saved = find(rows, &account, &path)?;
             let saved = saved.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-            Ok(Ok(Written::Saved(saved)))
+            Ok(Ok(FileWrite::Saved(saved)))
         })
         .await
     }

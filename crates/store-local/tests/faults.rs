@@ -4,7 +4,7 @@
 use accounts::{Account, AccountAdmin, AccountId, CreditLedger, Fingerprint};
 use asset_store::{
     Asset, AssetId, AssetRecords, Blob, BlobError, BlobHash, BlobStore, InsertAsset, InsertOutcome,
-    InsertRule, RecordsError, Room, read_all,
+    InsertRule, RecordsError, SpaceClass, read_all,
 };
 use bytes::Bytes;
 use fail::FailScenario;
@@ -29,7 +29,7 @@ fn fault(point: &str, action: &str) {
 }
 
 async fn put(blobs: &FileBlobs, bytes: &Bytes) -> Result<Blob, BlobError> {
-    let mut writer = blobs.begin(Room::Spare).await?;
+    let mut writer = blobs.begin(SpaceClass::Spare).await?;
     for start in (0..bytes.len()).step_by(100_000) {
         let end = bytes.len().min(start + 100_000);
         writer.write(bytes.slice(start..end)).await?;

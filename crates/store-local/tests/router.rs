@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use accounts::{
-    Account, AccountAdmin, AccountChange, AccountId, Accounts, Cause, CreditLedger, Standing,
+    Account, AccountAdmin, AccountChange, AccountId, Accounts, CreditLedger, LedgerRef, Principal,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use router_core::{
-    Answer, Bucket, CallHead, Catalog, Charge, ChargesOnPolicyRejection, Collected, CursorKey,
-    Done, Failure, Handle, LiveCatalog, Model, ModelDefinition, OwnerId, Price, Provider,
-    RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted, Threads,
+    Answer, BlockingPool, Bucket, CallHead, Catalog, Charge, ChargesOnPolicyRejection, Collected,
+    CursorKey, Done, Failure, Handle, LiveCatalog, Model, ModelDefinition, OwnerId, Price,
+    Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted,
     Timer, Usage,
 };
 use serde_json::Value;
@@ -72,7 +72,7 @@ impl Provider for Partner {
 /// Polls at once, and never reaches a deadline.
 struct Impatient;
 
-impl Threads for Impatient {
+impl BlockingPool for Impatient {
     fn run(&self, work: Box<dyn FnOnce() + Send>) {
         work();
     }
@@ -142,7 +142,7 @@ impl Process {
         accounts.create(account).await.expect("a free id");
         let billed = vec![AccountChange::Billed(true)];
         accounts.change(&acme(), billed).await.expect("it is there");
-        let grant = Cause::Grant(Uuid::from_u128(1));
+        let grant = LedgerRef::Grant(Uuid::from_u128(1));
         accounts
             .grant(&acme(), grant, 100, now())
             .await
@@ -153,7 +153,7 @@ impl Process {
     fn call(&self, n: u128) -> JoinHandle<(Result<Answer, RouterError>, bool)> {
         let (router, accounts) = (self.router.clone(), self.store.accounts());
         tokio::spawn(async move {
-            let caller: Option<Standing> = accounts.by_id(&acme()).await.expect("an answer");
+            let caller: Option<Principal> = accounts.by_id(&acme()).await.expect("an answer");
             let head = CallHead {
                 request: RequestId(Uuid::from_u128(n)),
                 provider: "bfl",

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::{Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError, Written};
+use crate::{FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError};
 
 const BOUNDS: UserFilesBounds = UserFilesBounds {
     file_bytes: 10,
@@ -50,7 +50,7 @@ fn object(value: Value) -> Map<String, Value> {
     object
 }
 
-async fn write(files: &dyn UserFiles, to: &str, bytes: &'static str, second: i64) -> Written {
+async fn write(files: &dyn UserFiles, to: &str, bytes: &'static str, second: i64) -> FileWrite {
     let bytes = Bytes::from_static(bytes.as_bytes());
     let (a, to) = (account("a"), path(to));
     let written = files.write(&a, &to, bytes, true, at(second)).await;
@@ -107,11 +107,11 @@ async fn a_file_reads_back_and_is_replaced_only_on_purpose(files: &dyn UserFiles
         modified_at: at(1),
     };
     let written = write(files, "w/ä.json", "one", 1).await;
-    assert_eq!(written, Written::Saved(first.clone()));
+    assert_eq!(written, FileWrite::Saved(first.clone()));
     let again = Bytes::from_static(b"no");
     let (a, name) = (account("a"), path("w/ä.json"));
     let again = files.write(&a, &name, again, false, at(2)).await;
-    assert_eq!(again.expect("an answer"), Written::Exists);
+    assert_eq!(again.expect("an answer"), FileWrite::Exists);
     assert_eq!(read(files, "w/ä.json").await.as_deref(), Some(&b"one"[..]));
     let second = UserFile {
         size_bytes: 0,
@@ -120,7 +120,7 @@ async fn a_file_reads_back_and_is_replaced_only_on_purpose(files: &dyn UserFiles
     };
     assert_eq!(
         write(files, "w/ä.json", "", 3).await,
-        Written::Saved(second)
+        FileWrite::Saved(second)
     );
     assert_eq!(read(files, "w/ä.json").await.as_deref(), Some(&b""[..]));
     assert!(files.remove(&a, &name).await.expect("an answer"));

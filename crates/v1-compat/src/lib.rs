@@ -37,6 +37,6 @@ pub use prompt::{PromptRefusal, PromptRequest};
 pub use prompt_id::{job_of, labels, prompt_id};
 pub use status::{JobWord, status_word};
 pub use user_files::{
-    MemoryUserFiles, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError, Written,
+    FileWrite, MemoryUserFiles, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError,
 };
 pub use view::{InvalidView, Shown, ViewRequest, ViewTarget};

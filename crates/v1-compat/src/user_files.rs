@@ -38,7 +38,7 @@ pub struct UserFile {
 
 /// What became of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum FileWrite {
     /// It is saved.
     Saved(UserFile),
     /// There is one of this name, and it was not to be replaced.
@@ -121,7 +121,7 @@ pub trait UserFiles: Send + Sync + 'static {
         bytes: Bytes,
         replace: bool,
         now: Timestamp,
-    ) -> Result<Written, UserFilesError>;
+    ) -> Result<FileWrite, UserFilesError>;
 
     /// Deletes a file; whether there was one.
     async fn remove(&self, account: &AccountId, path: &FilePath) -> Result<bool, UserFilesError>;
@@ -259,12 +259,12 @@ impl UserFiles for MemoryUserFiles {
         bytes: Bytes,
         replace: bool,
         now: Timestamp,
-    ) -> Result<Written, UserFilesError> {
+    ) -> Result<FileWrite, UserFilesError> {
         let mut accounts = self.accounts();
         let kept = accounts.entry(account.clone()).or_default();
         let before = kept.files.get(path).map(|(file, _)| file.clone());
         if before.is_some() && !replace {
-            return Ok(Written::Exists);
+            return Ok(FileWrite::Exists);
         }
         let others = kept.files.values().filter(|(file, _)| file.path != *path);
         let (count, total) = others.fold((0, 0), |(count, total), (file, _)| {
@@ -278,7 +278,7 @@ impl UserFiles for MemoryUserFiles {
             modified_at: now,
         };
         kept.files.insert(path.clone(), (file.clone(), bytes));
-        Ok(Written::Saved(file))
+        Ok(FileWrite::Saved(file))
     }
 
     async fn remove(&self, account: &AccountId, path: &FilePath) -> Result<bool, UserFilesError> {

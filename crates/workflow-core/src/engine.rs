@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Epoch, JobError, JobErrorCode, JobId, JobOutput, ModelFile, NodeCatalog, NodeEvent, NodeId,
-    OutputKind, OutputName, Plan, Preview, Requirements, Seat, ValidGraph,
+    ComputePermit, Epoch, JobError, JobErrorCode, JobId, JobOutput, ModelFile, NodeCatalog,
+    NodeEvent, NodeId, OutputKind, OutputName, Plan, Preview, Requirements, ValidGraph,
 };
 
 /// What is to be run.
@@ -43,7 +43,7 @@ pub struct RunContext {
     pub cancel: CancellationToken,
     /// Its place among the runs of its worker: to be left while the run merely waits for somebody else, and to be taken
     /// again before anything is computed.
-    pub seat: Seat,
+    pub permit: ComputePermit,
     /// Takes what the run tells and makes.
     pub sink: Arc<dyn RunSink>,
 }
@@ -155,7 +155,7 @@ pub struct FrameRefused;
 /// progress never goes backwards all the same. A failing or panicking node ends its own run and nothing else. The run ends soon
 /// after `cancel` fires, with [`RunError::Canceled`]. A run whose worker is gone ends with [`RunError::Lost`]; the engine runs the
 /// job elsewhere when it comes again. A refusal that comes after the submission ends the run with the [`JobError`] made of it. A
-/// run that computes in another process moves out of its seat ([`Seat::move_out`]). Whatever a run makes goes through the sink;
+/// run that computes in another process moves out of its permit ([`ComputePermit::move_out`]). Whatever a run makes goes through the sink;
 /// nothing of it is kept by the engine but results that another run may use.
 #[async_trait]
 pub trait Engine: Send + Sync + 'static {

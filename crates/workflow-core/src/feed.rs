@@ -1,7 +1,7 @@
 //! The port that tells what changed, and its in-process form.
 //!
 //! A follower of one job sees the newest snapshot and nothing older: it holds no queue, so a slow reader costs nothing. A
-//! follower of an account sees everything in order, from a ring of bounded size. Nothing is told before it is saved; the
+//! follower of an account sees everything in order, from a ring of bounded size. Nothing is published before it is saved; the
 //! rows stay the truth.
 
 mod account;
@@ -24,11 +24,11 @@ pub use account::{AccountEvent, AccountFollower, AccountNews, AccountTold};
 pub enum JobChange {
     /// It was saved: a new status, a new output, or both.
     Saved(Arc<Job>),
-    /// It got on; told often, kept lazily.
+    /// It got on; published often, kept lazily.
     Progress(Progress),
     /// There is something to look at.
     Preview(Preview),
-    /// Its run told something of a node; for those who follow the account.
+    /// Its run published something of a node; for those who follow the account.
     Node(NodeEvent),
     /// Its run was stopped before this node; for those who follow the account.
     StoppedAt(NodeId),
@@ -106,13 +106,13 @@ pub trait JobFeed: Send + Sync + 'static {
 /// The feed of one process.
 #[derive(Debug, Default)]
 pub struct Hub {
-    told: Mutex<Told>,
+    topics: Mutex<Topics>,
     bell: Notify,
 }
 
-/// What is told of, behind one lock, so that all followers hear things in one order.
+/// What is published, behind one lock, so that all followers hear things in one order.
 #[derive(Debug, Default)]
-struct Told {
+struct Topics {
     jobs: HashMap<JobId, watch::Sender<Live>>,
     accounts: HashMap<AccountId, Arc<AccountRing>>,
 }
@@ -139,20 +139,20 @@ impl Hub {
         Self::default()
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+    fn topics(&self) -> std::sync::MutexGuard<'_, Topics> {
         // Every change is one insert or remove: a panic elsewhere cannot have left the maps half-changed.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
 impl JobFeed for Hub {
     fn publish(&self, id: JobId, change: JobChange) {
-        self.told().publish(id, change);
+        self.topics().publish(id, change);
     }
 
     fn follow(&self, id: JobId) -> Follower {
-        let jobs = &mut self.told().jobs;
+        let jobs = &mut self.topics().jobs;
         // Followers of jobs that ended before they came are the only entries nobody removes by publishing.
         if jobs.len() > SWEEP_ABOVE && jobs.len().is_power_of_two() {
             jobs.retain(|_, sender| sender.receiver_count() > 0 || sender.borrow().job.is_some());
@@ -166,7 +166,7 @@ impl JobFeed for Hub {
     }
 
     fn follow_account(&self, account: &AccountId) -> AccountFollower {
-        let accounts = &mut self.told().accounts;
+        let accounts = &mut self.topics().accounts;
         if accounts.len() > SWEEP_ABOVE && accounts.len().is_power_of_two() {
             accounts.retain(|_, ring| !ring.is_idle());
         }
@@ -178,9 +178,9 @@ impl JobFeed for Hub {
 
     async fn frame(&self, id: JobId, picture: Preview) {
         let pushed = {
-            let mut told = self.told();
-            told.publish_live(id, JobChange::Preview(picture.clone()));
-            let ring = told.ring_of(id);
+            let mut topics = self.topics();
+            topics.publish_live(id, JobChange::Preview(picture.clone()));
+            let ring = topics.ring_of(id);
             ring.map(|ring| {
                 let number = ring.push(id, AccountEvent::Frame(picture));
                 (ring, number)
@@ -192,7 +192,7 @@ impl JobFeed for Hub {
     }
 
     fn progress(&self, id: JobId) -> Option<Progress> {
-        self.told()
+        self.topics()
             .jobs
             .get(&id)
             .and_then(|sender| sender.borrow().progress.clone())
@@ -210,11 +210,11 @@ impl JobFeed for Hub {
 /// Entries from which on abandoned ones are looked for.
 const SWEEP_ABOVE: usize = 1023;
 
-impl Told {
+impl Topics {
     fn publish(&mut self, id: JobId, change: JobChange) {
         let event = match &change {
             JobChange::Saved(job) => {
-                // Told of a new job after it was over already: its end was the last word.
+                // A new job published after it was over already: its end was the last word.
                 let is_late = job.status == JobStatus::Queued && !self.jobs.contains_key(&id);
                 if is_late || self.knows_newer(job) {
                     return;
@@ -273,7 +273,7 @@ impl Told {
         known.is_some_and(|known| known.revision >= job.revision)
     }
 
-    /// The ring of a job's account: known once the job was told of, which its claim is before anything of its run.
+    /// The ring of a job's account: known once the job was published, which its claim is before anything of its run.
     fn ring_of(&mut self, id: JobId) -> Option<Arc<AccountRing>> {
         let account = self.jobs.get(&id)?.borrow().job.as_ref()?.account.clone();
         let ring = self

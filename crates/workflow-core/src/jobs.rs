@@ -13,14 +13,14 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use jiff::Timestamp;
 
-use crate::pace::Pace;
+use crate::blocking_pool::aside;
+use crate::completion_rate::CompletionRate;
 use crate::store::within;
-use crate::threads::aside;
 use crate::{
-    Abandoned, AccountFollower, Durability, Engines, Follower, GraphError, Job, JobBody, JobChange,
-    JobCursor, JobEvent, JobFeed, JobId, JobLog, JobQuery, JobQueue, JobStatus, JobStore,
-    NodeCatalog, NodeErrors, NodeId, Progress, Reference, Refusal, RunReport, SaveJob, SaveOutcome,
-    Secrets, StoreError, Threads, Timer, Validation,
+    Abandoned, AccountFollower, BlockingPool, Durability, Engines, Follower, GraphError, Job,
+    JobBody, JobChange, JobCursor, JobEvent, JobFeed, JobId, JobLog, JobQuery, JobQueue, JobStatus,
+    JobStore, NodeCatalog, NodeErrors, NodeId, Progress, Reference, Refusal, RunReport, SaveJob,
+    SaveOutcome, Secrets, StoreError, Timer, Validation,
 };
 
 pub use submit::Submission;
@@ -31,7 +31,7 @@ pub struct Jobs {
     ports: JobPorts,
     assets: Assets,
     config: JobsConfig,
-    pace: Arc<Pace>,
+    pace: Arc<CompletionRate>,
     /// Jobs that were taken in, by account and span of time.
     submitted: Arc<Windows>,
     /// Whether jobs may call partners without a key of their own.
@@ -54,7 +54,7 @@ pub struct JobPorts {
     /// Secrets of submissions, in this process only.
     pub secrets: Secrets,
     /// Where large graphs are read and validated.
-    pub threads: Arc<dyn Threads>,
+    pub threads: Arc<dyn BlockingPool>,
 }
 
 /// What an operator settles.
@@ -187,7 +187,12 @@ pub enum JobsError {
 impl Jobs {
     /// A service over the ports.
     #[must_use]
-    pub fn new(ports: JobPorts, assets: Assets, config: JobsConfig, pace: Arc<Pace>) -> Self {
+    pub fn new(
+        ports: JobPorts,
+        assets: Assets,
+        config: JobsConfig,
+        pace: Arc<CompletionRate>,
+    ) -> Self {
         Self {
             ports,
             assets,

@@ -5,19 +5,21 @@
 //! formats live above. Start at [`Jobs`] for what a caller may ask, at [`Worker`] for how a job runs, at [`Job::apply`] for
 //! its states.
 
+mod blocking_pool;
+mod completion_rate;
 mod engine;
 mod engines;
+mod fair_queue;
 mod feed;
 mod graph;
 mod id;
 mod image_tools;
 mod job;
 mod jobs;
-mod lineup;
 mod memory;
 mod node;
 mod output;
-mod pace;
+mod permit;
 mod plan;
 mod progress;
 mod python;
@@ -25,22 +27,23 @@ mod queue;
 mod references;
 mod report;
 mod requirements;
-mod seat;
 mod secrets;
 mod shares;
 mod store;
-mod threads;
 mod timer;
 mod validate;
 mod worker;
 
 pub mod contract;
 
+pub use blocking_pool::{Abandoned, BlockingPool};
+pub use completion_rate::CompletionRate;
 pub use engine::{
     Availability, CommitError, Engine, FrameRefused, JUDGE_TIME, OutputContent, Refusal,
     RunContext, RunError, RunOutput, RunSink, Ticket,
 };
 pub use engines::{Engines, NamedEngine};
+pub use fair_queue::{FairQueue, Next, QueuedAs, turn};
 pub use feed::{
     AccountEvent, AccountFollower, AccountNews, AccountTold, Follower, Hub, JobChange, JobFeed,
     Live, Preview,
@@ -58,14 +61,13 @@ pub use job::{Epoch, IllegalEvent, Job, JobError, JobErrorCode, JobEvent, JobSta
 pub use jobs::{
     JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted, WholeJob,
 };
-pub use lineup::{Lineup, Next, QueuedAs, turn};
 pub use memory::MemoryJobs;
 pub use node::{
     FileSource, HiddenInput, InputDefinition, NodeCatalog, NodeDefinition, OutputDefinition,
     Partner, Socket,
 };
 pub use output::{JobOutput, NewOutput, OutputKind, OutputName};
-pub use pace::Pace;
+pub use permit::ComputePermit;
 pub use plan::Plan;
 pub use progress::{NodeEvent, Progress, ProgressTracker};
 pub use python::{python_repr, python_str};
@@ -75,14 +77,12 @@ pub use queue::{
 pub use references::Reference;
 pub use report::{NodeReport, RunReport};
 pub use requirements::{EngineName, ModelFile, RequirementId, RequirementSet, Requirements};
-pub use seat::Seat;
 pub use secrets::Secrets;
 pub use shares::{Share, Shares, Taken};
 pub use store::{
     Durability, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery, JobStore,
     Placement, QueueBounds, SaveJob, SaveOutcome, StoreError,
 };
-pub use threads::{Abandoned, Threads};
 pub use timer::Timer;
 pub use validate::{
     NodeErrors, Validation, ValidationError, ValidationErrorKind, needs_comfyui_worker, validate,

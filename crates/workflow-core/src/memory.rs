@@ -10,9 +10,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Claim, ClaimRequest, Demand, Epoch, InsertJob, InsertJobOutcome, Job, JobBody, JobEvent, JobId,
-    JobLog, JobOutput, JobQuery, JobQueue, JobStatus, JobStore, LeaseNews, Lineup, NewOutput,
-    OutputName, PresentWorkers, QueueDepth, QueuedAs, SaveJob, SaveOutcome, StoreError, WorkerId,
+    Claim, ClaimRequest, Demand, Epoch, FairQueue, InsertJob, InsertJobOutcome, Job, JobBody,
+    JobEvent, JobId, JobLog, JobOutput, JobQuery, JobQueue, JobStatus, JobStore, LeaseNews,
+    NewOutput, OutputName, PresentWorkers, QueueDepth, QueuedAs, SaveJob, SaveOutcome, StoreError,
+    WorkerId,
 };
 
 /// A job store and queue that forget everything with the process.
@@ -27,7 +28,7 @@ struct Rows {
     jobs: HashMap<JobId, Row>,
     keys: HashMap<(AccountId, [u8; 32]), ClaimedKey>,
     counters: HashMap<(AccountId, String), u64>,
-    lineup: Lineup,
+    fair_queue: FairQueue,
     workers: PresentWorkers,
 }
 
@@ -93,9 +94,9 @@ impl Rows {
         if self.jobs.contains_key(&job.id) {
             return InsertJobOutcome::IdTaken;
         }
-        let queued = self.lineup.queued(&account);
+        let queued = self.fair_queue.queued(&account);
         if queued >= bounds.account as usize
-            || self.lineup.depth().queued >= u64::from(bounds.total)
+            || self.fair_queue.depth().queued >= u64::from(bounds.total)
         {
             return InsertJobOutcome::QueueFull;
         }
@@ -125,12 +126,12 @@ impl Rows {
             self.keys.insert((account, claim.digest), key);
         }
         let queued = QueuedAs {
-            order: self.lineup.number(),
+            order: self.fair_queue.number(),
             requirements: body.placement.requirements.clone(),
             account_room: body.placement.account_room,
         };
         let job = Arc::new(job);
-        self.lineup.note(None, &job, &queued);
+        self.fair_queue.note(None, &job, &queued);
         let row = Row {
             queued,
             job: job.clone(),
@@ -237,7 +238,7 @@ impl Rows {
         let job = Arc::new(job);
         if let Some(row) = self.jobs.get_mut(&job.id) {
             let before = std::mem::replace(&mut row.job, job.clone());
-            self.lineup.note(Some(before.status), &job, &row.queued);
+            self.fair_queue.note(Some(before.status), &job, &row.queued);
             if job.status.is_terminal() {
                 for input in row.inputs.drain(..) {
                     records.hold(input, Hold::Input(job.id.0), false);
@@ -262,7 +263,7 @@ impl Rows {
         records: &mut RecordRows,
         now: Timestamp,
     ) -> Option<Claim> {
-        let next = self.lineup.next(&request.sets, &request.rooms)?;
+        let next = self.fair_queue.next(&request.sets, &request.rooms)?;
         let row = self.jobs.get_mut(&next.job)?;
         row.lease_until = after(now, request.lease);
         let (mut job, body) = (Job::clone(&row.job), row.body.clone());
@@ -444,7 +445,7 @@ impl JobStore for MemoryJobs {
 impl JobQueue for MemoryJobs {
     async fn demand(&self, now: Timestamp) -> Result<Demand, StoreError> {
         Ok(self.with(|rows, _| Demand {
-            sets: rows.lineup.sets(),
+            sets: rows.fair_queue.sets(),
             workers: Arc::new(rows.workers.now(now)),
         }))
     }
@@ -488,12 +489,12 @@ impl JobQueue for MemoryJobs {
                 .jobs
                 .get(&id)
                 .filter(|row| row.job.account == *account)?;
-            rows.lineup.position(account, row.queued.order)
+            rows.fair_queue.position(account, row.queued.order)
         }))
     }
 
     async fn depth(&self) -> Result<QueueDepth, StoreError> {
-        Ok(self.with(|rows, _| rows.lineup.depth()))
+        Ok(self.with(|rows, _| rows.fair_queue.depth()))
     }
 }
 

@@ -25,11 +25,11 @@ use asset_store::BlobStore;
 
 use able::ReadSets;
 
+use crate::completion_rate::CompletionRate;
 use crate::jobs::JobPorts;
-use crate::pace::Pace;
 use crate::{
-    Claim, ClaimRequest, Epoch, Job, JobChange, JobId, LeaseNews, Rooms, Seat, Shares, StoreError,
-    Timer, WorkerId,
+    Claim, ClaimRequest, ComputePermit, Epoch, Job, JobChange, JobId, LeaseNews, Rooms, Shares,
+    StoreError, Timer, WorkerId,
 };
 
 /// How a worker goes about it.
@@ -54,10 +54,10 @@ pub struct Worker {
     blobs: Arc<dyn BlobStore>,
     timer: Arc<dyn Timer>,
     config: WorkerConfig,
-    pace: Arc<Pace>,
+    pace: Arc<CompletionRate>,
     /// One for each run that computes; runs that merely wait leave theirs.
-    seats: Shares,
-    /// One for each run that is over, gave its seat back and waits for the store.
+    permits: Shares,
+    /// One for each run that is over, gave its permit back and waits for the store.
     unsaved: Semaphore,
     running: Mutex<HashMap<JobId, Running>>,
     sets: ReadSets,
@@ -67,7 +67,7 @@ pub struct Worker {
 #[derive(Clone, Debug)]
 struct Running {
     account: AccountId,
-    seat: Seat,
+    permit: ComputePermit,
     epoch: Epoch,
     /// Stops the run; why is known to whoever fires it.
     cancel: CancellationToken,
@@ -95,14 +95,14 @@ impl Worker {
         blobs: Arc<dyn BlobStore>,
         timer: Arc<dyn Timer>,
         config: WorkerConfig,
-        pace: Arc<Pace>,
+        pace: Arc<CompletionRate>,
     ) -> Self {
         Self {
             id: ports.secrets.holder(),
             ports,
             blobs,
             timer,
-            seats: Shares::new(config.slots, config.account_slots),
+            permits: Shares::new(config.slots, config.account_slots),
             unsaved: Semaphore::new(MOST_UNSAVED),
             config,
             pace,
@@ -125,18 +125,20 @@ impl Worker {
                     Some(()) = runs.next() => {}
                 }
             };
-            let Some((claim, seat)) = claimed else { break };
-            runs.push(self.run_guarded(claim, seat, halt));
+            let Some((claim, permit)) = claimed else {
+                break;
+            };
+            runs.push(self.run_guarded(claim, permit, halt));
         }
         while runs.next().await.is_some() {}
     }
 
-    /// The next job to run and its seat, once the run before it ended or waits; `None` when `draining` fires first.
+    /// The next job to run and its permit, once the run before it ended or waits; `None` when `draining` fires first.
     async fn next_claim(
         &self,
         claimer: &Arc<Semaphore>,
         draining: &CancellationToken,
-    ) -> Option<(Claim, Seat)> {
+    ) -> Option<(Claim, ComputePermit)> {
         let permit = |of: &Arc<Semaphore>| {
             let permit = Arc::clone(of).acquire_owned();
             async move {
@@ -151,15 +153,15 @@ impl Worker {
         let claimer = permit(claimer).await?;
         let mut backoff = Backoff::new();
         loop {
-            // Whoever idles has no seat: a run that waited may want one.
-            let seat = permit(self.seats.all()).await?;
+            // Whoever idles has no permit: a run that waited may want one.
+            let permit = permit(self.permits.all()).await?;
             let pause = match self.claim().await {
                 Ok(Some(claim)) => {
                     // There may be more where this came from, and another slot may be asleep.
                     self.ports.feed.ring();
-                    let share = self.seats.of(&claim.job.account);
-                    let seat = Seat::new(share, seat, claimer);
-                    return Some((claim, seat));
+                    let share = self.permits.of(&claim.job.account);
+                    let permit = ComputePermit::new(share, permit, claimer);
+                    return Some((claim, permit));
                 }
                 Ok(None) => None,
                 Err(error) => {
@@ -167,7 +169,7 @@ impl Worker {
                     Some(backoff.next())
                 }
             };
-            drop(seat);
+            drop(permit);
             tokio::select! {
                 () = self.ports.feed.rung(), if pause.is_none() => {}
                 () = self.timer.sleep(pause.unwrap_or(IDLE)) => {}
@@ -178,9 +180,9 @@ impl Worker {
 
     /// Runs a claimed job. A panic is a bug that must not cost the runs beside it: the job is claimed anew once its lease is
     /// over.
-    async fn run_guarded(&self, claim: Claim, seat: Seat, halt: &CancellationToken) {
+    async fn run_guarded(&self, claim: Claim, permit: ComputePermit, halt: &CancellationToken) {
         let id = claim.job.id;
-        let run = AssertUnwindSafe(self.run_claim(claim, seat, halt)).catch_unwind();
+        let run = AssertUnwindSafe(self.run_claim(claim, permit, halt)).catch_unwind();
         if run.await.is_err() {
             tracing::error!(job.id = %id, "the run of a job panicked");
         }
@@ -206,7 +208,7 @@ impl Worker {
     fn waiting(&self) -> HashMap<AccountId, u32> {
         let mut waiting = HashMap::new();
         for running in self.registry().values() {
-            if running.seat.is_left() {
+            if running.permit.is_left() {
                 *waiting.entry(running.account.clone()).or_default() += 1;
             }
         }
@@ -217,7 +219,7 @@ impl Worker {
     fn full(&self) -> HashSet<AccountId> {
         let mut computing: HashMap<AccountId, usize> = HashMap::new();
         for running in self.registry().values() {
-            if running.seat.is_taken() {
+            if running.permit.is_taken() {
                 *computing.entry(running.account.clone()).or_default() += 1;
             }
         }

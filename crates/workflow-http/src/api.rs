@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use accounts::{AccountId, Standing};
+use accounts::{AccountId, Principal};
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -80,7 +80,7 @@ pub(crate) struct Call<'a> {
     pub(crate) memory: &'a Memory,
     pub(crate) head: &'a Parts,
     pub(crate) params: Params,
-    pub(crate) standing: Standing,
+    pub(crate) principal: Principal,
     pub(crate) links: Links,
     pub(crate) now: Timestamp,
 }
@@ -262,12 +262,12 @@ impl WorkflowApi {
         let Some(scope) = operation.scope() else {
             return Ok(v2::document());
         };
-        let standing = service.identity.verify(&head.headers, context.now).await?;
-        *account = Some(standing.account.clone());
-        if !standing.scopes.allow(scope) {
+        let principal = service.identity.verify(&head.headers, context.now).await?;
+        *account = Some(principal.account.clone());
+        if !principal.scopes.allow(scope) {
             return Err(ApiError::MissingScope(scope));
         }
-        if operation.runs() && !standing.subscribed {
+        if operation.runs() && !principal.subscribed {
             return Err(ApiError::SubscriptionInactive);
         }
         let base = config
@@ -281,7 +281,7 @@ impl WorkflowApi {
             memory: &self.inner.memory,
             head,
             params: params.ok_or(ApiError::NotFound)?,
-            standing,
+            principal,
             links: Links::new(base.to_string(), keys, config.link_lifetime),
             now: context.now,
         };

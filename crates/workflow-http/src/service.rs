@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{Accounts, AccountsError, Scope, Standing};
+use accounts::{Accounts, AccountsError, Principal, Scope};
 use asset_store::{Assets, LinkKeys};
 use hyper_kit::{Origin, PublicAddress, ReadPace};
 use identity::Identity;
@@ -68,8 +68,8 @@ impl WorkflowConfig {
 impl WorkflowService {
     /// Jobs as a caller may submit them: an account that the router is not enabled for, and a credential that does not allow
     /// it, call partners only by a key that is submitted.
-    pub(crate) fn jobs_of(&self, standing: &Standing) -> Jobs {
-        if standing.router && standing.scopes.allow(Scope::RouterRun) {
+    pub(crate) fn jobs_of(&self, principal: &Principal) -> Jobs {
+        if principal.router && principal.scopes.allow(Scope::RouterRun) {
             self.jobs.clone()
         } else {
             self.jobs.without_partners()
@@ -82,13 +82,13 @@ impl WorkflowService {
     /// If the account store cannot tell.
     pub(crate) async fn can_pay(
         &self,
-        standing: &Standing,
+        principal: &Principal,
         now: Timestamp,
     ) -> Result<bool, AccountsError> {
-        if !standing.billed {
+        if !principal.billed {
             return Ok(true);
         }
-        let credits = self.accounts.credits(&standing.account, now).await?;
+        let credits = self.accounts.credits(&principal.account, now).await?;
         Ok(credits.available_cents() > 0)
     }
 }

@@ -20,7 +20,7 @@ use super::operator::Operator;
 use super::oracle::Oracle;
 use super::partner::Partner;
 use super::points::{SWEEP, armed, is_of_calls};
-use super::schedule::{End, Place, end, end_by_disk};
+use super::schedule::{End, LaneInstallation, end, end_by_disk};
 use super::tally::{Found, Kind, Tally, Violation};
 use crate::random::Random;
 use crate::server::{Launch, Server, start_and_kill};
@@ -28,7 +28,7 @@ use crate::server::{Launch, Server, start_and_kill};
 /// An installation in the making of its history.
 pub(super) struct Installation {
     campaign: Arc<Campaign>,
-    place: Place,
+    place: LaneInstallation,
     /// Before its folder, which it may be mounted in.
     disk: Box<dyn Disk>,
     folder: TempDir,
@@ -62,7 +62,7 @@ mod part {
 
 impl Installation {
     /// An empty one.
-    pub(super) async fn new(campaign: Arc<Campaign>, place: Place) -> io::Result<Self> {
+    pub(super) async fn new(campaign: Arc<Campaign>, place: LaneInstallation) -> io::Result<Self> {
         let prefix = format!("seed-{}-installation-{place}-", campaign.seed);
         let folder = TempDir::with_prefix_in(prefix, &campaign.folder)?;
         let disk = campaign.disks.make(folder.path())?;

@@ -9,7 +9,7 @@ use crate::random::Random;
 
 /// An installation of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct LaneInstallation {
     /// The lane, from 0.
     pub(super) lane: u64,
     /// Its number in the lane, from 0.
@@ -44,7 +44,7 @@ const MOST_PASSING: u64 = 12;
 /// Most hits that a point lets pass that a cycle reaches now and then.
 const MOST_PASSING_RARE: u64 = 2;
 
-impl Place {
+impl LaneInstallation {
     /// Reads `LANE.NUMBER`.
     pub(super) fn parse(text: &str) -> io::Result<Self> {
         let parts = text
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LaneInstallation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.lane, self.installation)
     }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn ends(points: &[&'static str], points_alone: bool) -> Vec<End> {
-        let place = Place {
+        let place = LaneInstallation {
             lane: 1,
             installation: 2,
         };
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn a_place_is_read_as_it_is_written() {
-        let place = Place::parse("1.3").expect("a place");
+        let place = LaneInstallation::parse("1.3").expect("a place");
         assert_eq!(place.to_string(), "1.3");
         for text in ["", "1", "a.1", "1.2.3"] {
-            assert!(Place::parse(text).is_err(), "{text}");
+            assert!(LaneInstallation::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::money::Counted;
-use super::schedule::Place;
+use super::schedule::LaneInstallation;
 
 /// The kinds of broken invariants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +44,7 @@ pub(super) struct Violation {
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) seed: u64,
-    pub(super) place: Place,
+    pub(super) place: LaneInstallation,
     pub(super) cycle: u64,
     pub(super) violation: Violation,
     /// Where the data directory was kept.
@@ -208,7 +208,7 @@ mod tests {
     fn installation(kinds: &[Kind]) -> Tally {
         let found = |kind: &Kind| Found {
             seed: 7,
-            place: Place {
+            place: LaneInstallation {
                 lane: 0,
                 installation: 1,
             },

@@ -13,7 +13,7 @@ use router_core::{Failure, GenerationId, Ran, read_leniently};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use accounts::Standing;
+use accounts::Principal;
 
 use super::Workflows;
 use super::failure::{Complaint, refused};
@@ -49,7 +49,7 @@ enum Picture {
 pub(super) async fn fill(
     workflows: &Workflows,
     template: &Template,
-    caller: &Standing,
+    caller: &Principal,
     generation: GenerationId,
     body: &Bytes,
 ) -> Result<Filled, Failure> {
@@ -147,7 +147,7 @@ fn picture(value: &Value, most_bytes: u64) -> Result<Picture, String> {
 /// Keeps a picture of the caller's.
 async fn keep(
     workflows: &Workflows,
-    caller: &Standing,
+    caller: &Principal,
     content_type: String,
     bytes: Vec<u8>,
     key: [u8; 32],

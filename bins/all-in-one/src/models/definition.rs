@@ -40,13 +40,13 @@ pub(super) struct Field {
     #[serde(default)]
     pub(super) picture: bool,
     /// The inputs that it fills in.
-    pub(super) into: Vec<Place>,
+    pub(super) into: Vec<InputRef>,
 }
 
 /// An input of a node of the graph.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Place {
+pub(super) struct InputRef {
     pub(super) node: String,
     pub(super) input: String,
 }

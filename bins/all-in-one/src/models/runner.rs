@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, Standing, Tier};
+use accounts::{AccountId, Principal, Tier};
 use async_trait::async_trait;
 use bytes::Bytes;
 use router_core::{
@@ -51,7 +51,7 @@ impl WorkflowModel {
         }
     }
 
-    async fn caller(&self, account: &AccountId) -> Result<Standing, Failure> {
+    async fn caller(&self, account: &AccountId) -> Result<Principal, Failure> {
         let found = self.workflows.accounts.by_id(account).await;
         found.ok().flatten().ok_or_else(|| Failure::Failed {
             ran: Ran::Nothing,

@@ -10,7 +10,7 @@ use workflow_core::{
     Graph, NodeCatalog, NodeDefinition, ResolvedFile, ResolvedFiles, Socket, validate,
 };
 
-use super::definition::{Field, ModelFile, Place};
+use super::definition::{Field, InputRef, ModelFile};
 use crate::nodes::is_partner_class;
 
 /// A graph that can run once its gaps are filled in.
@@ -52,7 +52,7 @@ impl Template {
     /// The graph with these values in place of its gaps.
     pub(super) fn fill<'a>(
         &self,
-        values: impl IntoIterator<Item = (&'a Place, Value)>,
+        values: impl IntoIterator<Item = (&'a InputRef, Value)>,
     ) -> Map<String, Value> {
         let mut nodes = self.nodes.clone();
         for (place, value) in values {
@@ -119,8 +119,8 @@ impl Template {
         faults
     }
 
-    fn fits(&self, field: &Field, place: &Place, classes: &NodeCatalog) -> Result<(), String> {
-        let Place { node, input } = place;
+    fn fits(&self, field: &Field, place: &InputRef, classes: &NodeCatalog) -> Result<(), String> {
+        let InputRef { node, input } = place;
         let class = self
             .class(node, classes)
             .ok_or_else(|| format!("the graph has no node {node} of a class that runs here"))?;

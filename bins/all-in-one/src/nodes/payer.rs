@@ -1,6 +1,6 @@
 //! Who calls: the owner of the key that came with the submission, or else the account whose job it is.
 
-use accounts::{AccountId, AccountsError, Standing};
+use accounts::{AccountId, AccountsError, Principal};
 use engine_native::NodeError;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
@@ -11,7 +11,7 @@ use super::Partners;
 use super::problem;
 
 impl Partners {
-    /// The standing that a call is made with. A key that counts no more is not replaced by the account's own standing.
+    /// The principal that a call is made with. A key that counts no more is not replaced by the account's own principal.
     ///
     /// # Errors
     /// If there is none.
@@ -19,7 +19,7 @@ impl Partners {
         &self,
         account: &str,
         secret: Option<&SecretString>,
-    ) -> Result<Standing, NodeError> {
+    ) -> Result<Principal, NodeError> {
         let unknown = || {
             let message = "the account of this job may not run anything now";
             NodeError::new("PermissionError", message)
@@ -45,7 +45,7 @@ impl Partners {
         let headers = HeaderMap::from_iter([(AUTHORIZATION, bearer)]);
         let now = self.caller.clock().now();
         match self.identity.verify_named(&headers, now).await {
-            Ok(standing) => Ok(standing),
+            Ok(principal) => Ok(principal),
             Err(IdentityError::Unauthorized) => Err(refused()),
             Err(IdentityError::Accounts(error)) => Err(away(&error)),
         }

@@ -1,6 +1,6 @@
 //! What goes wrong with a partner node, in the words of a job: which exception, and what people can do about it.
 
-use accounts::Standing;
+use accounts::Principal;
 use engine_native::NodeError;
 use router_core::{Bucket, Outcome, Refusal, RouterError, Violation, ViolationStep};
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(super) fn unusable(message: impl Into<String>) -> NodeError {
 }
 
 /// A call that ends in an error.
-pub(super) fn of(error: &RouterError, caller: &Standing) -> NodeError {
+pub(super) fn of(error: &RouterError, caller: &Principal) -> NodeError {
     match error {
         RouterError::Schema(violations) => invalid(violated(violations)),
         RouterError::Ended(outcome) => ended(outcome),

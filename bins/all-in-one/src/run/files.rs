@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use accounts::Standing;
+use accounts::Principal;
 use asset_store::{AssetId, Assets, AssetsError, BlobWriter, FilePath, Upload};
 use bytes::BytesMut;
 use jiff::Timestamp;
@@ -34,14 +34,14 @@ pub(super) fn look_for(name: &str, folder: &Path) -> Option<PathBuf> {
 /// Makes a file an asset of the account, under `name` where it has one.
 pub(super) async fn upload(
     assets: &Assets,
-    standing: &Standing,
+    principal: &Principal,
     file: &Path,
     name: Option<FilePath>,
     now: Timestamp,
 ) -> Result<AssetId, Failure> {
     let upload = Upload {
         id: AssetId(Uuid::now_v7()),
-        account: standing.account.clone(),
+        account: principal.account.clone(),
         content_type: content_type(file).to_owned(),
         file_path: name,
         tags: Vec::new(),

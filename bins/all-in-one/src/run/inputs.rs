@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use accounts::Standing;
+use accounts::Principal;
 use asset_store::{AssetId, FilePath};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub(super) async fn apply(
     mut graph: GraphFile,
     assignments: &[Assignment],
     stack: &Stack,
-    standing: &Standing,
+    principal: &Principal,
 ) -> Result<Bytes, Failure> {
     for assignment in assignments {
         let (node, field) = assignment.find(&graph)?;
@@ -70,7 +70,7 @@ pub(super) async fn apply(
                 }
                 let name = file.file_name().and_then(|name| name.to_str());
                 let name = name.and_then(|name| name.parse().ok());
-                reference(upload(&stack.assets, standing, file, name, stack.timer.now()).await?)
+                reference(upload(&stack.assets, principal, file, name, stack.timer.now()).await?)
             }
             Some(Socket::String) => Value::String(assignment.value.clone()),
             Some(_) | None => literal(&assignment.value),
@@ -82,7 +82,7 @@ pub(super) async fn apply(
         })?;
         inputs.insert(field, value);
     }
-    bring_named_files(&mut graph, stack, standing).await?;
+    bring_named_files(&mut graph, stack, principal).await?;
     Ok(Value::Object(graph.nodes).to_string().into())
 }
 
@@ -90,7 +90,7 @@ pub(super) async fn apply(
 async fn bring_named_files(
     graph: &mut GraphFile,
     stack: &Stack,
-    standing: &Standing,
+    principal: &Principal,
 ) -> Result<(), Failure> {
     let now = stack.timer.now();
     for (node, field, text) in named_files(graph, stack) {
@@ -100,7 +100,7 @@ async fn bring_named_files(
         let written = files::without_folder(&text);
         let name: Option<FilePath> = written.parse().ok();
         if let Some(file) = files::look_for(written, &graph.folder) {
-            let asset = upload(&stack.assets, standing, &file, name.clone(), now).await?;
+            let asset = upload(&stack.assets, principal, &file, name.clone(), now).await?;
             // A name that leads out of its folder is no name of an asset; its file is referred to instead.
             if name.is_none()
                 && let Some(inputs) = graph.inputs_mut(&node)
@@ -110,7 +110,7 @@ async fn bring_named_files(
             continue;
         }
         let known = match &name {
-            Some(name) => stack.assets.by_path(&standing.account, name, now).await,
+            Some(name) => stack.assets.by_path(&principal.account, name, now).await,
             None => Ok(None),
         };
         if known.map_err(|error| Failure::fault(&error))?.is_none() {

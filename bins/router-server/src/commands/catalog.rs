@@ -12,8 +12,8 @@ use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use providers::{Exchange, Kind, LoadedModel, Source, Trial};
 use router_core::{
-    Failure as ModelFailure, GenerationId, ModelId, Submission, Timer, Violation, ViolationStep,
-    Written,
+    Failure as ModelFailure, GenerationId, ModelId, RequestWritten, Submission, Timer, Violation,
+    ViolationStep,
 };
 use server_kit::program::{self, Failure};
 use uuid::Uuid;
@@ -135,7 +135,7 @@ async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> (Trial, Op
         account: AccountId::local(),
         model: loaded.model.id().clone(),
         body,
-        written: Written::default(),
+        written: RequestWritten::default(),
     };
     let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
     let trial = providers::try_model(loaded, submission, limit, &timer).await;

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use uuid::Uuid;
 
 use super::{AccountChange, AccountState, Ports, account, at, change, id};
-use crate::{AccountId, Cause, Credits, LedgerEntry, Reservation};
+use crate::{AccountId, Credits, LedgerEntry, LedgerRef, Reservation};
 
 pub(super) async fn rules(fresh: &impl Fn() -> Ports) {
     grants_add_up_and_a_repeated_one_does_not(&fresh()).await;
@@ -27,8 +27,8 @@ pub(super) async fn rules(fresh: &impl Fn() -> Ports) {
 /// How long holds of the suites last.
 const LASTS: Duration = Duration::from_secs(30);
 
-fn generation(number: u64) -> Cause {
-    Cause::Generation(Uuid::from_u128(u128::from(number)))
+fn generation(number: u64) -> LedgerRef {
+    LedgerRef::Generation(Uuid::from_u128(u128::from(number)))
 }
 
 /// An account with billing on and credits granted.
@@ -42,7 +42,7 @@ async fn billed(store: &Ports, name: &str, cents: i32) -> AccountId {
 }
 
 async fn grant(store: &Ports, id: &AccountId, number: u64, cents: i32) -> Credits {
-    let cause = Cause::Grant(Uuid::from_u128(u128::from(number)));
+    let cause = LedgerRef::Grant(Uuid::from_u128(u128::from(number)));
     let granted = store.admin.grant(id, cause, cents, at(0)).await;
     granted.expect("the account is there")
 }
@@ -180,7 +180,7 @@ async fn a_cause_is_billed_once(store: &Ports) {
     assert_eq!(reserve(store, &acme, 1, 50).await, Reservation::Held);
     assert_eq!(settle(store, &acme, 1, 50).await, first);
     assert_eq!(credits(store, &acme).await, (80, 0));
-    let causes: Vec<Cause> = ledger(store, &acme)
+    let causes: Vec<LedgerRef> = ledger(store, &acme)
         .await
         .iter()
         .map(|entry| entry.cause)

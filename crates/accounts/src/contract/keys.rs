@@ -1,7 +1,7 @@
 //! The rules of API keys.
 
 use super::{AccountChange, AccountState, AdminError, Ports, account, at, change, id};
-use crate::{AccountId, ApiKey, KeyHash, KeyId, MintedKey, Scopes, Standing, Tier};
+use crate::{AccountId, ApiKey, KeyHash, KeyId, MintedKey, Principal, Scopes, Tier};
 
 pub(super) async fn rules(fresh: &impl Fn() -> Ports) {
     a_key_stands_for_its_account_with_its_scopes(&fresh()).await;
@@ -34,7 +34,7 @@ async fn add(store: &Ports, key: &ApiKey, hash: KeyHash) {
     added.expect("the key is new and its account there");
 }
 
-async fn look(store: &Ports, hash: &KeyHash, seconds: i64) -> Option<Standing> {
+async fn look(store: &Ports, hash: &KeyHash, seconds: i64) -> Option<Principal> {
     let found = store.accounts.by_key(hash, at(seconds)).await;
     found.expect("the store answers")
 }
@@ -47,10 +47,10 @@ async fn a_key_stands_for_its_account_with_its_scopes(store: &Ports) {
         ..key
     };
     add(store, &reader, hash).await;
-    let expected = Standing {
+    let expected = Principal {
         key: Some(reader.id),
         scopes: reader.scopes,
-        ..Standing::full(acme, Tier::standard())
+        ..Principal::full(acme, Tier::standard())
     };
     assert_eq!(look(store, &hash, 0).await, Some(expected));
     assert_eq!(look(store, &KeyHash::of("another"), 0).await, None);

@@ -1,4 +1,4 @@
-//! The purse under any interleaving.
+//! The balance under any interleaving.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What may happen to a purse, in any order.
+/// What may happen to a balance, in any order.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Grant(i32),
@@ -39,24 +39,24 @@ fn span() -> (Timestamp, Timestamp) {
     (at(0), at(30))
 }
 
-fn generation(number: u8) -> Cause {
-    Cause::Generation(Uuid::from_u128(u128::from(number)))
+fn generation(number: u8) -> LedgerRef {
+    LedgerRef::Generation(Uuid::from_u128(u128::from(number)))
 }
 
-/// A purse and its ledger, as a store keeps them: an entry is new when its cause is.
+/// A balance and its ledger, as a store keeps them: an entry is new when its cause is.
 #[derive(Default)]
 struct Kept {
-    purse: Purse,
-    ledger: HashMap<Cause, i64>,
+    balance: CreditBalance,
+    ledger: HashMap<LedgerRef, i64>,
 }
 
 impl Kept {
-    fn post(&mut self, cause: Cause, amount_cents: i64) {
+    fn post(&mut self, cause: LedgerRef, amount_cents: i64) {
         if let Entry::Vacant(free) = self.ledger.entry(cause) {
             free.insert(amount_cents);
-            self.purse.post(cause, amount_cents);
+            self.balance.post(cause, amount_cents);
         } else {
-            self.purse.release(cause);
+            self.balance.release(cause);
         }
     }
 }
@@ -67,29 +67,29 @@ proptest! {
     #[test]
     fn a_billed_purse_never_holds_more_than_it_has(steps in prop::collection::vec(step(), 0..60)) {
         let mut kept = Kept::default();
-        let mut holds: HashMap<Cause, (u32, i64)> = HashMap::new();
+        let mut holds: HashMap<LedgerRef, (u32, i64)> = HashMap::new();
         let mut seconds = 0;
         for (number, step) in steps.into_iter().enumerate() {
             let (now, until) = (at(seconds), at(seconds + 30));
             holds.retain(|_, (_, until)| *until > seconds);
-            let before = kept.purse.credits(now);
+            let before = kept.balance.credits(now);
             match step {
                 Step::Grant(cents) => {
-                    kept.post(Cause::Grant(Uuid::from_u128(number as u128)), i64::from(cents));
+                    kept.post(LedgerRef::Grant(Uuid::from_u128(number as u128)), i64::from(cents));
                 }
                 Step::Reserve(cause, cents) => {
                     let cause = generation(cause);
-                    let answer = kept.purse.reserve(cause, cents, true, (now, until));
+                    let answer = kept.balance.reserve(cause, cents, true, (now, until));
                     match answer {
                         Reservation::Held => {
                             let new = !holds.contains_key(&cause);
                             holds.entry(cause).or_insert((cents, 0)).1 = seconds + 30;
                             // A hold alone never takes what is available below nothing.
-                            prop_assert!(!new || kept.purse.credits(now).available_cents() >= 0);
+                            prop_assert!(!new || kept.balance.credits(now).available_cents() >= 0);
                         }
                         Reservation::Insufficient { available_cents } => {
                             prop_assert!(available_cents < i64::from(cents));
-                            prop_assert_eq!(kept.purse.credits(now), before);
+                            prop_assert_eq!(kept.balance.credits(now), before);
                         }
                     }
                 }
@@ -98,13 +98,13 @@ proptest! {
                     holds.remove(&generation(cause));
                 }
                 Step::Release(cause) => {
-                    kept.purse.release(generation(cause));
+                    kept.balance.release(generation(cause));
                     holds.remove(&generation(cause));
                 }
                 Step::Renew(cause) => {
                     let cause = generation(cause);
                     let known = holds.get_mut(&cause);
-                    prop_assert_eq!(kept.purse.renew(cause, (now, until)), known.is_some());
+                    prop_assert_eq!(kept.balance.renew(cause, (now, until)), known.is_some());
                     if let Some(known) = known {
                         known.1 = seconds + 30;
                     }
@@ -112,7 +112,7 @@ proptest! {
                 Step::Wait(by) => seconds += by,
             }
             holds.retain(|_, (_, until)| *until > seconds);
-            let credits = kept.purse.credits(at(seconds));
+            let credits = kept.balance.credits(at(seconds));
             prop_assert_eq!(credits.balance_cents, kept.ledger.values().sum::<i64>());
             let held: u64 = holds.values().map(|(cents, _)| u64::from(*cents)).sum();
             prop_assert_eq!(credits.held_cents, held);
@@ -122,24 +122,24 @@ proptest! {
 
 #[test]
 fn a_purse_that_is_not_billed_holds_anything() {
-    let mut purse = Purse::new(-5);
+    let mut balance = CreditBalance::new(-5);
     assert_eq!(
-        purse.reserve(generation(1), 100, false, span()),
+        balance.reserve(generation(1), 100, false, span()),
         Reservation::Held
     );
-    assert_eq!(purse.credits(at(0)).available_cents(), -105);
+    assert_eq!(balance.credits(at(0)).available_cents(), -105);
 }
 
 #[test]
 fn an_empty_purse_that_is_billed_holds_nothing_but_nothing() {
-    let mut purse = Purse::new(0);
+    let mut balance = CreditBalance::new(0);
     assert_eq!(
-        purse.reserve(generation(1), 0, true, span()),
+        balance.reserve(generation(1), 0, true, span()),
         Reservation::Held
     );
     let refused = Reservation::Insufficient { available_cents: 0 };
-    assert_eq!(purse.reserve(generation(2), 1, true, span()), refused);
-    let mut owing = Purse::new(-1);
+    assert_eq!(balance.reserve(generation(2), 1, true, span()), refused);
+    let mut owing = CreditBalance::new(-1);
     let refused = Reservation::Insufficient {
         available_cents: -1,
     };

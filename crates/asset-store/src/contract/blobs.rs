@@ -8,7 +8,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use jiff::SignedDuration;
 
 use super::{TestClock, start};
-use crate::{Blob, BlobError, BlobHash, BlobStore, BlobWriter, Room, read_all};
+use crate::{Blob, BlobError, BlobHash, BlobStore, BlobWriter, SpaceClass, read_all};
 
 /// Runs every rule on a fresh store, which must tell the time by the clock it is given.
 ///
@@ -56,7 +56,7 @@ pub(super) async fn put(blobs: &dyn BlobStore, bytes: &[u8]) -> Blob {
 }
 
 pub(super) async fn finished(blobs: &dyn BlobStore, bytes: &[u8]) -> (Box<dyn BlobWriter>, Blob) {
-    let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
+    let mut writer = blobs.begin(SpaceClass::Spare).await.expect("a writer");
     for chunk in bytes.chunks(100_003) {
         let chunk = Bytes::copy_from_slice(chunk);
         writer.write(chunk).await.expect("room for a chunk");
@@ -116,7 +116,7 @@ async fn puts_of_the_same_bytes_at_once_are_one_blob(blobs: &dyn BlobStore) {
 
 async fn empty_chunks_are_nothing(blobs: &dyn BlobStore) {
     for bytes in [pattern(0), pattern(10), pattern(3_000_001)] {
-        let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
+        let mut writer = blobs.begin(SpaceClass::Spare).await.expect("a writer");
         for chunk in [Vec::new(), bytes.clone(), Vec::new()] {
             writer.write(chunk.into()).await.expect("room for nothing");
         }
@@ -129,7 +129,7 @@ async fn empty_chunks_are_nothing(blobs: &dyn BlobStore) {
 
 async fn nothing_is_visible_before_the_commit(blobs: &dyn BlobStore) {
     for bytes in [pattern(10), pattern(3_000_001)] {
-        let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
+        let mut writer = blobs.begin(SpaceClass::Spare).await.expect("a writer");
         writer.write(bytes.clone().into()).await.expect("room");
         let blob = writer.finish().await.expect("an end");
         let size = blobs.touch(&blob.hash).await.expect("an answer");
@@ -139,10 +139,10 @@ async fn nothing_is_visible_before_the_commit(blobs: &dyn BlobStore) {
 
 async fn a_dropped_writer_leaves_nothing(blobs: &dyn BlobStore) {
     for bytes in [pattern(10), pattern(3_000_001)] {
-        let mut unfinished = blobs.begin(Room::Spare).await.expect("a writer");
+        let mut unfinished = blobs.begin(SpaceClass::Spare).await.expect("a writer");
         unfinished.write(bytes.clone().into()).await.expect("room");
         drop(unfinished);
-        let mut finished = blobs.begin(Room::Spare).await.expect("a writer");
+        let mut finished = blobs.begin(SpaceClass::Spare).await.expect("a writer");
         finished.write(bytes.into()).await.expect("room");
         let blob = finished.finish().await.expect("an end");
         drop(finished);

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::records::{account, asset, at, upload};
 use crate::{
     Admission, AssetRecords, Assets, BlobHash, BlobStore, HOLD, MemoryBlobs, ReleasedBlobs,
-    Retention, Room, SweepName, SweepReport, SweepStates,
+    Retention, SpaceClass, SweepName, SweepReport, SweepStates,
 };
 
 /// Runs every rule on a fresh store, given as each of its ports.
@@ -79,7 +79,7 @@ async fn stored(records: &dyn AssetRecords, blobs: u128, named: u128) -> Arc<Mem
     let store = Arc::new(MemoryBlobs::new(|| at(0)));
     for number in 0..blobs {
         let bytes = number.to_be_bytes();
-        let mut writer = store.begin(Room::Spare).await.expect("a writer");
+        let mut writer = store.begin(SpaceClass::Spare).await.expect("a writer");
         let written = writer.write(Bytes::copy_from_slice(&bytes)).await;
         written.expect("room");
         writer.finish().await.expect("the end");

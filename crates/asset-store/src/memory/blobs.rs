@@ -10,7 +10,9 @@ use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 
-use crate::{Blob, BlobError, BlobHash, BlobIntegrity, BlobReader, BlobStore, BlobWriter, Room};
+use crate::{
+    Blob, BlobError, BlobHash, BlobIntegrity, BlobReader, BlobStore, BlobWriter, SpaceClass,
+};
 
 /// A blob store that forgets everything with the process. Clones share their blobs.
 #[derive(Clone)]
@@ -85,7 +87,7 @@ impl Inner {
 
 #[async_trait]
 impl BlobStore for MemoryBlobs {
-    async fn begin(&self, _room: Room) -> Result<Box<dyn BlobWriter>, BlobError> {
+    async fn begin(&self, _room: SpaceClass) -> Result<Box<dyn BlobWriter>, BlobError> {
         Ok(Box::new(MemoryWriter {
             inner: Arc::clone(&self.inner),
             bytes: BytesMut::new(),

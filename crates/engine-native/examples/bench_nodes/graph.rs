@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use asset_store::{BlobHash, BlobStore, MemoryBlobs, Room};
+use asset_store::{BlobHash, BlobStore, MemoryBlobs, SpaceClass};
 use async_trait::async_trait;
 use bytes::Bytes;
 use engine_native::{EngineConfig, NativeEngine};
@@ -12,9 +12,9 @@ use serde_json::{Map, Value as Json};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use workflow_core::{
-    CommitError, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeEvent, NodeId, OutputContent,
-    Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunOutput, RunSink, Seat, Ticket,
-    validate,
+    CommitError, ComputePermit, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeEvent, NodeId,
+    OutputContent, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunOutput, RunSink,
+    Ticket, validate,
 };
 
 /// An engine that caches nothing, with its runtime.
@@ -49,7 +49,7 @@ impl Engines {
     /// Validates a graph that may load the file `photo`; what it gives runs it and gives what was saved last.
     pub(crate) fn prepare(&self, graph: &Json, png: &[u8]) -> impl FnOnce() -> Bytes + Send + '_ {
         let blob = self.runtime.block_on(async {
-            let mut writer = self.blobs.begin(Room::Spare).await.unwrap();
+            let mut writer = self.blobs.begin(SpaceClass::Spare).await.unwrap();
             writer.write(Bytes::copy_from_slice(png)).await.unwrap();
             writer.commit().await.unwrap()
         });
@@ -76,7 +76,7 @@ impl Engines {
             secret: None,
             fence: Epoch(1),
             cancel: CancellationToken::new(),
-            seat: Seat::default(),
+            permit: ComputePermit::default(),
             sink: Arc::clone(&sink) as _,
         };
         move || {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value as Json};
 use tokio::sync::mpsc;
-use workflow_core::{NodeEvent, RunContext, RunError, RunSink, Seat, Share, Ticket};
+use workflow_core::{ComputePermit, NodeEvent, RunContext, RunError, RunSink, Share, Ticket};
 
 use super::Inner;
 use super::announce::Announcer;
@@ -45,7 +45,7 @@ pub(super) struct Run {
     engine: Arc<Inner>,
     ticket: Arc<Ticket>,
     sink: Arc<dyn RunSink>,
-    seat: Seat,
+    permit: ComputePermit,
     shared: Arc<Shared>,
     /// Threads for its calls.
     share: Share,
@@ -151,7 +151,7 @@ impl Run {
             engine,
             ticket,
             sink: context.sink,
-            seat: context.seat,
+            permit: context.permit,
             shared: Arc::new(shared),
             values: Arc::new(values),
             nodes: compiled

@@ -26,7 +26,7 @@ const MAX_ABANDONED: usize = 16;
 const STACK_BYTES: usize = 8 << 20;
 
 /// The threads.
-pub(super) struct Threads {
+pub(super) struct NodeThreads {
     shared: Arc<Shared>,
     /// One per thread: more calls under way would only wait for each other.
     shares: Shares,
@@ -81,7 +81,7 @@ pub struct Overdue {
     pub stuck: usize,
 }
 
-impl Threads {
+impl NodeThreads {
     /// Starts `count` threads for the calls of one account, one more that is left to others, and `count` to work on large
     /// pictures.
     ///
@@ -202,7 +202,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for NodeThreads {
     fn drop(&mut self) {
         self.shared.state().is_closed = true;
         self.shared.has_work.notify_all();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use asset_store::{Blob, BlobHash, BlobStore, MemoryBlobs, Room};
+use asset_store::{Blob, BlobHash, BlobStore, MemoryBlobs, SpaceClass};
 use bytes::Bytes;
 use jiff::Timestamp;
 use workflow_core::{
@@ -30,7 +30,11 @@ impl Desk {
     }
 
     async fn put(&self, bytes: impl Into<Bytes>) -> Blob {
-        let mut writer = self.blobs.begin(Room::Spare).await.expect("there is room");
+        let mut writer = self
+            .blobs
+            .begin(SpaceClass::Spare)
+            .await
+            .expect("there is room");
         writer.write(bytes.into()).await.expect("there is room");
         writer.commit().await.expect("there is room")
     }

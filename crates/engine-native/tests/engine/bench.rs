@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 use tokio_util::sync::CancellationToken;
 use workflow_core::{
-    CommitError, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeEvent, NodeId, NodeInput,
-    OutputContent, OutputName, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunError,
-    RunOutput, RunSink, Seat, Ticket, validate,
+    CommitError, ComputePermit, Engine, Epoch, FrameRefused, Graph, JobOutput, NodeEvent, NodeId,
+    NodeInput, OutputContent, OutputName, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext,
+    RunError, RunOutput, RunSink, Ticket, validate,
 };
 
 /// One installation: an engine, its blobs and an account's files.
@@ -91,7 +91,11 @@ impl Bench {
 
     /// Puts a file into the account.
     pub(crate) async fn upload(&mut self, name: &str, bytes: &[u8]) {
-        let mut writer = self.blobs.begin(asset_store::Room::Spare).await.unwrap();
+        let mut writer = self
+            .blobs
+            .begin(asset_store::SpaceClass::Spare)
+            .await
+            .unwrap();
         writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
         let blob = writer.commit().await.unwrap();
         let file = ResolvedFile {
@@ -152,7 +156,7 @@ impl Bench {
             secret: None,
             fence: Epoch(1),
             cancel,
-            seat: Seat::default(),
+            permit: ComputePermit::default(),
             sink,
         };
         let result = self.engine.run(ticket, context).await;
@@ -247,7 +251,11 @@ impl RunSink for Recorder {
     async fn commit(&self, output: RunOutput) -> Result<JobOutput, CommitError> {
         let bytes = match &output.content {
             OutputContent::Bytes(bytes) => {
-                let mut writer = self.blobs.begin(asset_store::Room::Spare).await.unwrap();
+                let mut writer = self
+                    .blobs
+                    .begin(asset_store::SpaceClass::Spare)
+                    .await
+                    .unwrap();
                 writer.write(bytes.clone()).await.unwrap();
                 writer.commit().await.unwrap();
                 bytes.clone()

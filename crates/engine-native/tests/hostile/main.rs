@@ -11,7 +11,7 @@ mod corpus;
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use asset_store::{BlobHash, BlobStore, MemoryBlobs, Room};
+use asset_store::{BlobHash, BlobStore, MemoryBlobs, SpaceClass};
 use async_trait::async_trait;
 use bytes::Bytes;
 // The corpus compresses its bombs with it.
@@ -21,9 +21,9 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use workflow_core::{
-    CommitError, Engine, Epoch, FrameRefused, Graph, JobErrorCode, JobOutput, NodeEvent, NodeId,
-    OutputContent, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext, RunError, RunOutput,
-    RunSink, Seat, Ticket, validate,
+    CommitError, ComputePermit, Engine, Epoch, FrameRefused, Graph, JobErrorCode, JobOutput,
+    NodeEvent, NodeId, OutputContent, Plan, Preview, ResolvedFile, ResolvedFiles, RunContext,
+    RunError, RunOutput, RunSink, Ticket, validate,
 };
 
 /// What a job may hold. Any bomb that gets past it shows in the process.
@@ -84,7 +84,7 @@ async fn hostile_pictures_fail_their_own_job_within_its_memory() {
 /// Loads a picture in a job of an engine of its own, and looks at it.
 async fn load(bytes: &[u8]) -> Result<(), RunError> {
     let blobs = MemoryBlobs::new(Timestamp::now);
-    let mut writer = blobs.begin(Room::Spare).await.unwrap();
+    let mut writer = blobs.begin(SpaceClass::Spare).await.unwrap();
     writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
     let blob = writer.commit().await.unwrap();
     let config = EngineConfig {
@@ -120,7 +120,7 @@ async fn load(bytes: &[u8]) -> Result<(), RunError> {
         secret: None,
         fence: Epoch(1),
         cancel: CancellationToken::new(),
-        seat: Seat::default(),
+        permit: ComputePermit::default(),
         sink: Arc::new(Nobody::default()),
     };
     engine.run(ticket, context).await

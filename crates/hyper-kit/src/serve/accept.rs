@@ -21,7 +21,7 @@ pub(super) struct Backoff {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AcceptRetry {
     /// The connection died before it was accepted; the next one may be sound.
     Again,
     /// The process cannot accept now. `first` of a run is worth a log line, the others are not.
@@ -29,16 +29,16 @@ pub(super) enum Verdict {
 }
 
 impl Backoff {
-    pub(super) fn judge(&mut self, error: &io::Error) -> Verdict {
+    pub(super) fn judge(&mut self, error: &io::Error) -> AcceptRetry {
         if is_of_the_connection(error) {
-            return Verdict::Again;
+            return AcceptRetry::Again;
         }
         let pause = match self.last {
             Some(last) => (last * 2).min(LONGEST_PAUSE),
             None => FIRST_PAUSE,
         };
         let first = self.last.replace(pause).is_none();
-        Verdict::After { pause, first }
+        AcceptRetry::After { pause, first }
     }
 }
 
@@ -66,7 +66,7 @@ fn is_of_the_connection(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn judge(backoff: &mut Backoff, errno: Errno) -> Verdict {
+    fn judge(backoff: &mut Backoff, errno: Errno) -> AcceptRetry {
         backoff.judge(&io::Error::from(errno))
     }
 
@@ -74,7 +74,7 @@ mod tests {
     fn a_connection_that_died_early_costs_no_wait() {
         let mut backoff = Backoff::default();
         for errno in [Errno::CONNABORTED, Errno::INTR, Errno::PROTO] {
-            assert_eq!(judge(&mut backoff, errno), Verdict::Again);
+            assert_eq!(judge(&mut backoff, errno), AcceptRetry::Again);
         }
     }
 
@@ -83,7 +83,7 @@ mod tests {
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
             let mut backoff = Backoff::default();
             let pauses: Vec<_> = (0..9).map(|_| judge(&mut backoff, errno)).collect();
-            let after = |ms, first| Verdict::After {
+            let after = |ms, first| AcceptRetry::After {
                 pause: Duration::from_millis(ms),
                 first,
             };
@@ -96,6 +96,6 @@ mod tests {
     #[test]
     fn an_unknown_failure_waits_too() {
         let verdict = Backoff::default().judge(&io::Error::other("strange"));
-        assert!(matches!(verdict, Verdict::After { .. }));
+        assert!(matches!(verdict, AcceptRetry::After { .. }));
     }
 }

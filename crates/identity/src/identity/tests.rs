@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use accounts::{
-    AccountAdmin, AccountChange, AccountState, Cause, CreditLedger, Credits, LedgerEntry,
+    AccountAdmin, AccountChange, AccountState, CreditLedger, Credits, LedgerEntry, LedgerRef,
     MemoryAccounts, Reservation, Scope, Scopes, Tier,
 };
 use async_trait::async_trait;
@@ -21,14 +21,14 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).expect("a time")
 }
 
-fn standing(name: &str) -> Standing {
-    Standing::full(name.parse().expect("a name"), Tier::standard())
+fn principal(name: &str) -> Principal {
+    Principal::full(name.parse().expect("a name"), Tier::standard())
 }
 
 fn local_and(others: &[&str]) -> Arc<MemoryAccounts> {
     let accounts = MemoryAccounts::new();
     for name in ["local"].iter().chain(others) {
-        accounts.put(standing(name));
+        accounts.put(principal(name));
     }
     Arc::new(accounts)
 }
@@ -79,7 +79,7 @@ fn token_of(account: &str, scopes: Scopes) -> String {
 
 async fn account_of(identity: &Identity, headers: &HeaderMap) -> Option<String> {
     match identity.verify(headers, now()).await {
-        Ok(standing) => Some(standing.account.to_string()),
+        Ok(principal) => Some(principal.account.to_string()),
         Err(IdentityError::Unauthorized) => None,
         Err(error @ IdentityError::Accounts(_)) => panic!("{error}"),
     }
@@ -103,7 +103,7 @@ async fn without_credentials_everyone_is_the_account() {
 #[tokio::test]
 async fn an_open_installation_still_knows_keys_and_refuses_those_that_count_no_more() {
     let accounts = local_and(&["acme"]);
-    accounts.put_key(KeyHash::of("easel_k"), standing("acme"));
+    accounts.put_key(KeyHash::of("easel_k"), principal("acme"));
     let identity = open(accounts.clone());
     let headers = bearing("Bearer easel_k");
     assert_eq!(
@@ -126,7 +126,7 @@ async fn nobody_is_anonymous_where_a_name_is_asked_for() {
         assert!(matches!(refused, Err(IdentityError::Unauthorized)));
     }
     let named = identity.verify_named(&bearing("Bearer right"), now()).await;
-    assert_eq!(named.expect("let in"), standing("local"));
+    assert_eq!(named.expect("let in"), principal("local"));
 }
 
 #[tokio::test]
@@ -147,8 +147,8 @@ async fn only_the_very_token_is_let_in() {
 #[tokio::test]
 async fn a_key_is_taken_from_either_header_and_x_api_key_wins() {
     let accounts = local_and(&["acme", "other"]);
-    accounts.put_key(KeyHash::of("easel_a"), standing("acme"));
-    accounts.put_key(KeyHash::of("easel_o"), standing("other"));
+    accounts.put_key(KeyHash::of("easel_a"), principal("acme"));
+    accounts.put_key(KeyHash::of("easel_o"), principal("other"));
     let identity = Identity::new(accounts, Credentials::default());
     let mut headers = bearing("Bearer easel_a");
     assert_eq!(
@@ -169,7 +169,7 @@ async fn a_key_is_taken_from_either_header_and_x_api_key_wins() {
 async fn no_forged_key_is_taken() {
     let accounts = local_and(&["acme"]);
     let good = "easel_k7_Zx1yVw0UtS9rQp8OnM7lKj6IhG5fEd4C";
-    accounts.put_key(KeyHash::of(good), standing("acme"));
+    accounts.put_key(KeyHash::of(good), principal("acme"));
     let identity = Identity::new(accounts, Credentials::default());
     let bearer = |key: &str| bearing(&format!("Bearer {key}"));
     assert!(account_of(&identity, &bearer(good)).await.is_some());
@@ -183,9 +183,9 @@ async fn no_forged_key_is_taken() {
 async fn a_token_allows_what_it_names_and_its_account_may() {
     let accounts = local_and(&[]);
     let limited = [Scope::RouterRun, Scope::JobsRead].into_iter().collect();
-    accounts.put(Standing {
+    accounts.put(Principal {
         scopes: limited,
-        ..standing("acme")
+        ..principal("acme")
     });
     let identity = Identity::new(accounts, with_jwt());
     let scopes = [Scope::RouterRun, Scope::JobsWrite].into_iter().collect();
@@ -226,10 +226,10 @@ fn down<T>() -> Result<T, AccountsError> {
 
 #[async_trait]
 impl Accounts for Down {
-    async fn by_key(&self, _: &KeyHash, _: Timestamp) -> Result<Option<Standing>, AccountsError> {
+    async fn by_key(&self, _: &KeyHash, _: Timestamp) -> Result<Option<Principal>, AccountsError> {
         down()
     }
-    async fn by_id(&self, _: &AccountId) -> Result<Option<Standing>, AccountsError> {
+    async fn by_id(&self, _: &AccountId) -> Result<Option<Principal>, AccountsError> {
         down()
     }
 }
@@ -242,7 +242,7 @@ impl CreditLedger for Down {
     async fn reserve(
         &self,
         _: &AccountId,
-        _: Cause,
+        _: LedgerRef,
         _: u32,
         _: Duration,
         _: Timestamp,
@@ -251,7 +251,7 @@ impl CreditLedger for Down {
     }
     async fn renew(
         &self,
-        _: &[(&AccountId, Cause)],
+        _: &[(&AccountId, LedgerRef)],
         _: Duration,
         _: Timestamp,
     ) -> Result<Vec<usize>, AccountsError> {
@@ -260,13 +260,13 @@ impl CreditLedger for Down {
     async fn settle(
         &self,
         _: &AccountId,
-        _: Cause,
+        _: LedgerRef,
         _: u32,
         _: Timestamp,
     ) -> Result<LedgerEntry, AccountsError> {
         down()
     }
-    async fn release(&self, _: &AccountId, _: Cause) -> Result<(), AccountsError> {
+    async fn release(&self, _: &AccountId, _: LedgerRef) -> Result<(), AccountsError> {
         down()
     }
     async fn entries(

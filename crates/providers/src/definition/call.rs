@@ -14,7 +14,7 @@ use super::pointer::Pointer;
 use super::rule::Rule;
 use super::state::StateReader;
 use super::template::Template;
-use written::Written;
+use written::RawCall;
 
 pub(crate) use written::check_total;
 
@@ -23,7 +23,7 @@ const ALWAYS_KNOWN: [&str; 2] = ["generation", "model"];
 
 /// One way of calling a partner.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "RawCall")]
 pub(crate) struct Call {
     /// Where its paths begin, if not where the partner's do.
     pub base_url: Option<BaseUrl>,

@@ -20,7 +20,7 @@ const ROUNDING: f64 = 1e-6;
 
 /// How a price is found.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "RawPrice")]
 pub(crate) struct Pricing {
     rule: PriceRule,
     unknown_hold_cents: u64,
@@ -105,7 +105,7 @@ enum Kind {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawPrice {
     kind: Kind,
     cents: Option<f64>,
     units: Option<Amount>,
@@ -222,10 +222,10 @@ impl Condition {
     }
 }
 
-impl TryFrom<Written> for Pricing {
+impl TryFrom<RawPrice> for Pricing {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: RawPrice) -> Result<Self, String> {
         let missing = |what: &str| format!("this kind of price needs {what}");
         let given = [
             written.cents.is_some(),

@@ -8,18 +8,18 @@ use super::pointer::Pointer;
 
 /// One rule. It matches an answer when everything that it names does.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "RawRule")]
 pub(crate) struct Rule {
     status: Vec<StatusPattern>,
     on: Vec<Step>,
-    test: Option<(Place, Test)>,
+    test: Option<(RuleTarget, Test)>,
     /// What a match means.
-    pub verdict: Verdict,
+    pub verdict: RuleMeaning,
 }
 
 /// What an answer that is no result means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct RuleMeaning {
     /// Whose trouble it is.
     pub kind: Kind,
     /// Whether nothing ran and the same may go well later; while asking for a state, whether to ask again.
@@ -68,7 +68,7 @@ struct StatusPattern {
 
 /// Where a rule looks.
 #[derive(Clone, Debug)]
-enum Place {
+enum RuleTarget {
     Document(Pointer),
     Header(HeaderName),
 }
@@ -101,7 +101,7 @@ enum StatusText {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawRule {
     #[serde(default)]
     status: Vec<StatusPattern>,
     #[serde(default)]
@@ -131,7 +131,7 @@ pub(crate) struct Said<'a> {
 
 /// The verdict of the first rule that matches.
 #[must_use]
-pub(crate) fn first_match(rules: &[Rule], said: Said<'_>) -> Option<Verdict> {
+pub(crate) fn first_match(rules: &[Rule], said: Said<'_>) -> Option<RuleMeaning> {
     let mut rules = rules.iter();
     rules
         .find(|rule| rule.matches(said))
@@ -154,8 +154,8 @@ impl Rule {
             return true;
         };
         match place {
-            Place::Document(pointer) => test.passes(&pointer.all(said.document)),
-            Place::Header(name) => {
+            RuleTarget::Document(pointer) => test.passes(&pointer.all(said.document)),
+            RuleTarget::Header(name) => {
                 let values = said.headers.get_all(name).iter();
                 let values: Vec<Value> = values
                     .map(|value| String::from_utf8_lossy(value.as_bytes()).into())
@@ -182,10 +182,10 @@ impl Test {
     }
 }
 
-impl TryFrom<Written> for Rule {
+impl TryFrom<RawRule> for Rule {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: RawRule) -> Result<Self, String> {
         let tests = [
             written.is.map(Test::Is),
             written.is_not.map(Test::IsNot),
@@ -193,11 +193,11 @@ impl TryFrom<Written> for Rule {
         ];
         let mut tests = tests.into_iter().flatten();
         let place = match (written.pointer, written.header) {
-            (Some(pointer), None) => Some(Place::Document(pointer)),
+            (Some(pointer), None) => Some(RuleTarget::Document(pointer)),
             (None, Some(name)) => {
                 let name = HeaderName::try_from(&name)
                     .map_err(|_| format!("`{name}` is no name of a header"))?;
-                Some(Place::Header(name))
+                Some(RuleTarget::Header(name))
             }
             (None, None) => None,
             (Some(_), Some(_)) => {
@@ -223,7 +223,7 @@ impl TryFrom<Written> for Rule {
             status: written.status,
             on: written.on,
             test,
-            verdict: Verdict {
+            verdict: RuleMeaning {
                 kind: written.bucket,
                 retryable: written.retryable,
             },
@@ -307,7 +307,7 @@ mod tests {
         toml::from_str::<File>(text).map(|file| file.rule)
     }
 
-    fn verdict(rules: &[Rule], step: Step, status: u16, document: &Value) -> Option<Verdict> {
+    fn verdict(rules: &[Rule], step: Step, status: u16, document: &Value) -> Option<RuleMeaning> {
         let mut headers = HeaderMap::new();
         headers.insert("finish-reason", "CONTENT_FILTERED".parse().expect("plain"));
         let said = Said {

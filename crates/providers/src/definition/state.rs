@@ -8,7 +8,7 @@ use super::rule::Scalar;
 
 /// Where the state stands and what its words mean. Exactly one of `pointer`, `http_status` and `done` is the source.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "RawState")]
 pub(crate) struct StateReader {
     source: Source,
     reduce: Reduce,
@@ -65,7 +65,7 @@ enum Case {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawState {
     pointer: Option<Pointer>,
     #[serde(default)]
     http_status: bool,
@@ -157,10 +157,10 @@ impl StateReader {
     }
 }
 
-impl TryFrom<Written> for StateReader {
+impl TryFrom<RawState> for StateReader {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: RawState) -> Result<Self, String> {
         let source = match (written.pointer, written.http_status, written.done) {
             (Some(pointer), false, None) => Source::Pointer(pointer),
             (None, true, None) => Source::HttpStatus,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::reply::{Document, Reply};
 use crate::definition::{
-    Call, Charges, Kind, ModelFile, PartnerFile, Pricing, Rule, Said, Step, Texts, Verdict,
+    Call, Charges, Kind, ModelFile, PartnerFile, Pricing, Rule, RuleMeaning, Said, Step, Texts,
     first_match,
 };
 
@@ -55,7 +55,7 @@ impl Dialect {
         step: Step,
         reply: &Reply,
         document: &Document,
-    ) -> Option<Verdict> {
+    ) -> Option<RuleMeaning> {
         first_match(&self.errors, said(step, reply, document))
     }
 
@@ -65,14 +65,14 @@ impl Dialect {
         step: Step,
         reply: &Reply,
         document: &Document,
-    ) -> Option<Verdict> {
+    ) -> Option<RuleMeaning> {
         first_match(&self.call.guards, said(step, reply, document))
     }
 
     /// The failure of a submission.
     pub(super) fn submit_failure(
         &self,
-        verdict: Verdict,
+        verdict: RuleMeaning,
         reply: Reply,
         document: &Document,
     ) -> Failure {
@@ -89,14 +89,20 @@ impl Dialect {
     /// The failure of work that was accepted.
     pub(super) fn work_failure(
         &self,
-        verdict: Verdict,
+        verdict: RuleMeaning,
         reply: Reply,
         document: &Document,
     ) -> Failure {
         self.failure(verdict, Ran::Perhaps, reply, document)
     }
 
-    fn failure(&self, verdict: Verdict, ran: Ran, reply: Reply, document: &Document) -> Failure {
+    fn failure(
+        &self,
+        verdict: RuleMeaning,
+        ran: Ran,
+        reply: Reply,
+        document: &Document,
+    ) -> Failure {
         match verdict.kind {
             Kind::Policy => Failure::Policy {
                 message: POLICY.to_owned(),
@@ -166,7 +172,7 @@ fn said<'a>(step: Step, reply: &'a Reply, document: &'a Document) -> Said<'a> {
 }
 
 /// What a status means by itself, for a submission.
-pub(super) fn submit_default(status: u16) -> Verdict {
+pub(super) fn submit_default(status: u16) -> RuleMeaning {
     let (kind, retryable) = match status {
         400 | 413 | 415 | 422 => (Kind::Content, false),
         401..=403 => (Kind::Account, false),
@@ -174,7 +180,7 @@ pub(super) fn submit_default(status: u16) -> Verdict {
         429 => (Kind::Account, true),
         _ => (Kind::Partner, false),
     };
-    Verdict { kind, retryable }
+    RuleMeaning { kind, retryable }
 }
 
 /// An answer that nothing can be made of.

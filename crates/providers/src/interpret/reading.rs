@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::failure::{Dialect, submit_default, unreadable};
 use super::reply::{Document, Reply};
-use crate::definition::{Kind, Pointer, Polled, Pricing, SettleOn, State, Step, Verdict};
+use crate::definition::{Kind, Pointer, Polled, Pricing, RuleMeaning, SettleOn, State, Step};
 
 /// Most bytes of anything that is kept of an answer: it must fit into a handle with others.
 const MAX_KEPT_BYTES: usize = 4096;
@@ -233,8 +233,8 @@ fn kept(pointer: &Pointer, document: &Value) -> Option<String> {
     (!text.is_empty() && text.len() <= MAX_KEPT_BYTES).then_some(text)
 }
 
-fn final_verdict(kind: Kind) -> Verdict {
-    Verdict {
+fn final_verdict(kind: Kind) -> RuleMeaning {
+    RuleMeaning {
         kind,
         retryable: false,
     }

@@ -13,12 +13,12 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER}
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper_kit::{Body, BodyError, Client, FetchError, Host, ReadPace, read_limited};
 use jiff::Timestamp;
-use router_core::Written;
+use router_core::RequestWritten;
 use tokio::time::timeout;
 
 use super::decode::{DecodeError, decoded};
-use super::tap::{Exchange, Received, Tap};
-use super::told::ToldBody;
+use super::recorder::{Exchange, ExchangeRecorder, Received};
+use super::tracked_body::TrackedBody;
 use crate::credential::{Credential, MASK};
 use crate::definition::HostPattern;
 use crate::interpret::Reply;
@@ -36,7 +36,7 @@ pub(crate) struct Egress {
     pub(crate) exempt: Vec<Host>,
     pub(crate) credential: Credential,
     /// Takes note of every exchange.
-    pub(crate) tap: Option<Tap>,
+    pub(crate) recorder: Option<ExchangeRecorder>,
 }
 
 /// A request that is to go out.
@@ -47,7 +47,7 @@ pub(crate) struct Outgoing {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<(Bytes, String)>,
     /// To be told when the whole request is written.
-    pub(crate) written: Option<Written>,
+    pub(crate) written: Option<RequestWritten>,
     pub(crate) timeout: Duration,
     pub(crate) max_answer_bytes: usize,
 }
@@ -153,7 +153,7 @@ impl Egress {
         let uri =
             shown.map_err(|_| Trouble::Unsent(FetchError::BadUrl("it is too long to be asked")))?;
 
-        let noted = self.tap.is_some().then(|| {
+        let noted = self.recorder.is_some().then(|| {
             Box::new(Exchange {
                 method: outgoing.method.to_string(),
                 url: self.credential.mask(&uri.to_string()),
@@ -162,7 +162,7 @@ impl Egress {
                 outcome: Err("it was given up".to_owned()),
             })
         });
-        let body = Body::new(ToldBody::new(bytes, outgoing.written));
+        let body = Body::new(TrackedBody::new(bytes, outgoing.written));
         let mut request = Request::new(body);
         *request.method_mut() = outgoing.method;
         *request.uri_mut() = uri;
@@ -185,8 +185,8 @@ impl Egress {
             }),
             Err(trouble) => Err(self.credential.mask(&told(trouble))),
         };
-        if let Some(tap) = &self.tap {
-            tap.note(exchange);
+        if let Some(recorder) = &self.recorder {
+            recorder.note(exchange);
         }
     }
 

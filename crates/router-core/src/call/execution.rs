@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, Cause};
+use accounts::{AccountId, LedgerRef};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::prepare::{Order, prepare};
 use super::running::{Registered, Reply};
-use super::verdict::Verdict;
+use super::settlement::Settlement;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
@@ -58,9 +58,9 @@ pub(super) fn run(
 /// Asks the partner and settles what comes of it. From here on nothing stops it.
 async fn carry_out(router: &Inner, dispatch: Dispatch, body: Bytes) {
     let working = AssertUnwindSafe(work(router, &dispatch, body)).catch_unwind();
-    let verdict = while_owned(&dispatch, working).await;
-    let verdict = verdict.map(|worked| worked.unwrap_or_else(|_| Verdict::broken()));
-    finish(router, dispatch, verdict).boxed().await;
+    let settlement = while_owned(&dispatch, working).await;
+    let settlement = settlement.map(|worked| worked.unwrap_or_else(|_| Settlement::broken()));
+    finish(router, dispatch, settlement).boxed().await;
 }
 
 /// Does the work on a generation for as long as it is this router's; `None` if another process took it over.
@@ -88,10 +88,10 @@ impl Dispatch {
 }
 
 /// The work at the partner, from the submission to its end.
-async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Verdict {
+async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Settlement {
     let held_cents = dispatch.generation.hold_cents;
     match dispatch.submit(body).await {
-        Ok(Submitted::Done(done)) => Verdict::of(Ok(done), held_cents),
+        Ok(Submitted::Done(done)) => Settlement::of(Ok(done), held_cents),
         Ok(Submitted::Accepted {
             handle,
             task_id,
@@ -104,9 +104,9 @@ async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Verdict {
             };
             note_accepted(router, dispatch, &accepted, task_id.as_deref()).await;
             let ended = collect(router, dispatch, &accepted).await;
-            Verdict::of(ended, held_cents).named(task_id)
+            Settlement::of(ended, held_cents).named(task_id)
         }
-        Err(failure) => Verdict::of(Err(failure), held_cents),
+        Err(failure) => Settlement::of(Err(failure), held_cents),
     }
 }
 
@@ -180,7 +180,7 @@ pub(super) async fn collect(
 
 /// Settles a generation, gives its room back and replies to the waiter. A generation that another process owns is settled there:
 /// its hold stays, and the waiter gets no result that was not billed.
-pub(super) async fn finish(router: &Inner, dispatch: Dispatch, verdict: Option<Verdict>) {
+pub(super) async fn finish(router: &Inner, dispatch: Dispatch, settlement: Option<Settlement>) {
     let Dispatch {
         generation,
         registered,
@@ -188,17 +188,17 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, verdict: Option<V
     } = dispatch;
     let (id, account) = (generation.id, &generation.account);
     registered.running.settles();
-    let result = match verdict {
+    let result = match settlement {
         None => None,
-        Some(verdict) => {
-            let ending = verdict.ending();
+        Some(settlement) => {
+            let ending = settlement.ending();
             let was_released = matches!(ending, Ending::Released(_));
-            match settle(router, id, account, ending, verdict.task_id()).await {
+            match settle(router, id, account, ending, settlement.task_id()).await {
                 Ok(Settled::Now) => {
                     if was_released {
                         release_hold(router, account, id).await;
                     }
-                    Some(verdict.result())
+                    Some(settlement.result())
                 }
                 Ok(Settled::Before) => None,
                 Err(error) => Some(Err(error)),
@@ -276,6 +276,6 @@ pub(super) async fn release_hold(router: &Inner, account: &AccountId, id: Genera
     }
 }
 
-pub(super) fn cause(id: GenerationId) -> Cause {
-    Cause::Generation(id.0)
+pub(super) fn cause(id: GenerationId) -> LedgerRef {
+    LedgerRef::Generation(id.0)
 }

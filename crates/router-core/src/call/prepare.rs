@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Fingerprint, Reservation, Standing};
+use accounts::{Fingerprint, Principal, Reservation};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::execution::{Dispatch, cause, release_hold, release_room, settle};
 use super::running::{Reply, Running};
-use super::verdict::told;
+use super::settlement::told;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
@@ -38,7 +38,7 @@ const ELSEWHERE_PAUSE: Duration = Duration::from_secs(1);
 /// What is to be carried out.
 pub(super) struct Order {
     pub(super) generation: GenerationId,
-    pub(super) caller: Standing,
+    pub(super) caller: Principal,
     pub(super) model: Arc<Model>,
     /// The query, as it was sent.
     pub(super) query: String,
@@ -51,7 +51,7 @@ pub(super) struct Order {
 struct Judged {
     hold_cents: u64,
     /// Whether it can be dispatched.
-    verdict: Result<(), RouterError>,
+    settlement: Result<(), RouterError>,
 }
 
 /// How a call starts, by its key.
@@ -168,7 +168,7 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
     let judged = aside(router, order.body.len(), move || judge(&model, &body));
     let Judged {
         hold_cents,
-        verdict,
+        settlement,
     } = judged.await?;
     let hold = u32::try_from(hold_cents).unwrap_or(u32::MAX);
     let (account, cause) = (&order.caller.account, cause(order.generation));
@@ -184,7 +184,7 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
         Reservation::Insufficient { .. } => return Err(RouterError::InsufficientCredits),
     }
     // Credits are judged before the body.
-    verdict?;
+    settlement?;
     let generation = Generation {
         id: order.generation,
         account: order.caller.account.clone(),
@@ -226,14 +226,14 @@ fn judge(model: &Model, body: &[u8]) -> Judged {
     let priced = view.as_ref().unwrap_or(&Value::Null);
     let hold_cents = model.provider().price(priced).hold_cents();
     let violations = view.map(|view| model.document().violations(&view));
-    let verdict = match violations {
+    let settlement = match violations {
         Err(reason) => Err(RouterError::Malformed(reason)),
         Ok(violations) if violations.is_empty() => Ok(()),
         Ok(violations) => Err(RouterError::Schema(violations)),
     };
     Judged {
         hold_cents,
-        verdict,
+        settlement,
     }
 }
 

@@ -7,13 +7,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, AccountsError, Cause};
+use accounts::{AccountId, AccountsError, LedgerRef};
 use futures_util::FutureExt;
 
 use super::Execution;
 use super::execution::{self, Dispatch};
 use super::running::Running;
-use super::verdict::Verdict;
+use super::settlement::Settlement;
 use crate::router::Inner;
 use crate::{
     Acceptance, CallsError, Generation, GenerationId, Lease, Permit, QuotaError, Router, Unfinished,
@@ -113,7 +113,7 @@ impl Inner {
         }
         let hold = permits.iter();
         let hold = hold.map(|permit| (permit.account, execution::cause(permit.generation)));
-        let holds: Vec<(&AccountId, Cause)> = hold.collect();
+        let holds: Vec<(&AccountId, LedgerRef)> = hold.collect();
         let (accounts, lasts) = (&self.ports.accounts, lease.lasts);
         for position in accounts.renew(&holds, lasts, now).await? {
             let running = kept[position];
@@ -143,7 +143,7 @@ impl Inner {
             return Some(resume(Arc::clone(self), dispatch, accepted));
         }
         tracing::warn!(generation.id = %id, "a generation ends with an unknown outcome");
-        let ending = Verdict::unknown().ending();
+        let ending = Settlement::unknown().ending();
         // A failure is logged there; it is tried again when the lease has lapsed.
         let _ = execution::settle(self, *id, account, ending, None).await;
         None
@@ -192,11 +192,11 @@ fn resume(router: Arc<Inner>, dispatch: Dispatch, accepted: Acceptance) -> Execu
         let collecting = execution::collect(&router, &dispatch, &accepted);
         let collecting = AssertUnwindSafe(collecting).catch_unwind();
         let held_cents = dispatch.generation.hold_cents;
-        let verdict = execution::while_owned(&dispatch, collecting).await;
-        let verdict = verdict.map(|collected| match collected {
-            Ok(ended) => Verdict::of(ended, held_cents),
-            Err(_) => Verdict::broken(),
+        let settlement = execution::while_owned(&dispatch, collecting).await;
+        let settlement = settlement.map(|collected| match collected {
+            Ok(ended) => Settlement::of(ended, held_cents),
+            Err(_) => Settlement::broken(),
         });
-        execution::finish(&router, dispatch, verdict).await;
+        execution::finish(&router, dispatch, settlement).await;
     })
 }

@@ -7,7 +7,7 @@ use accounts::AccountId;
 use foldhash::HashMap;
 use tokio::sync::{Notify, oneshot};
 
-use crate::{Answer, Generation, GenerationId, Permit, RouterError, Written};
+use crate::{Answer, Generation, GenerationId, Permit, RequestWritten, RouterError};
 
 /// What a retry may wait before it asks again, where the partner has no polling interval.
 const SYNCHRONOUS_RETRY: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ pub(crate) struct Running {
     hold_cents: u64,
     state: Mutex<State>,
     /// Told by the provider once the whole request is out.
-    pub(crate) written: Written,
+    pub(crate) written: RequestWritten,
     /// Rung once if another process owns it now.
     lost: Notify,
 }
@@ -66,7 +66,7 @@ impl Running {
             account: generation.account.clone(),
             hold_cents: generation.hold_cents,
             state: Mutex::default(),
-            written: Written::default(),
+            written: RequestWritten::default(),
             lost: Notify::new(),
         }
     }

@@ -57,7 +57,7 @@ pub struct Delivery {
 
 /// An execution that is carried out by whoever waits for it. What is left of it when they leave is detached: nothing may
 /// stop it.
-struct Carried<D: FnOnce(Execution)> {
+struct DetachOnDrop<D: FnOnce(Execution)> {
     execution: Option<Execution>,
     detach: Option<D>,
 }
@@ -133,7 +133,7 @@ impl Waiter {
     /// Carries the execution out and waits for the reply, at most until the deadline. What is left of the execution then, or
     /// when the future is dropped, goes to `detach`, which has to see it to its end.
     pub async fn wait(self, execution: Execution, detach: impl FnOnce(Execution)) -> Answered {
-        let mut carried = Carried {
+        let mut carried = DetachOnDrop {
             execution: Some(execution),
             detach: Some(detach),
         };
@@ -240,7 +240,7 @@ impl Drop for Delivery {
     }
 }
 
-impl<D: FnOnce(Execution)> Carried<D> {
+impl<D: FnOnce(Execution)> DetachOnDrop<D> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Out of its place, so that one that panics is not detached.
         let Some(mut execution) = self.execution.take() else {
@@ -254,7 +254,7 @@ impl<D: FnOnce(Execution)> Carried<D> {
     }
 }
 
-impl<D: FnOnce(Execution)> Drop for Carried<D> {
+impl<D: FnOnce(Execution)> Drop for DetachOnDrop<D> {
     fn drop(&mut self) {
         if let (Some(execution), Some(detach)) = (self.execution.take(), self.detach.take()) {
             detach(execution);

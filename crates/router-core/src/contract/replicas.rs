@@ -125,8 +125,8 @@ impl History {
 
     /// Compares the answer of a claim with what the key stands for.
     fn claimed(&mut self, handle: usize, key: u8, n: u128, answer: &Claimed) {
-        let standing = self.claims.get(&key).filter(|claim| claim.until > self.now);
-        let expected = match (self.of_key(key), standing) {
+        let principal = self.claims.get(&key).filter(|claim| claim.until > self.now);
+        let expected = match (self.of_key(key), principal) {
             (Some((n, known)), _) => match &known.outcome {
                 Some(outcome) => Claimed::Replay(id(n), outcome.clone()),
                 None => Claimed::PickUp(id(n)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Entitlements, MemoryAccounts, RateWindow, RouterLimits, Scopes, Standing, Tier};
+use accounts::{Entitlements, MemoryAccounts, Principal, RateWindow, RouterLimits, Scopes, Tier};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -21,7 +21,7 @@ impl Timer for Idle {
     async fn sleep(&self, _: Duration) {}
 }
 
-impl Threads for Idle {
+impl BlockingPool for Idle {
     fn run(&self, work: Box<dyn FnOnce() + Send>) {
         work();
     }
@@ -35,14 +35,14 @@ fn catalog(ids: impl IntoIterator<Item = String>) -> Catalog {
 trait AtOnce {
     fn list_at_once(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         query: ListQuery<'_>,
         now: Timestamp,
     ) -> Result<ModelPage, RouterError>;
 
     fn detail_at_once(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         provider: &str,
         model: &str,
         now: Timestamp,
@@ -52,7 +52,7 @@ trait AtOnce {
 impl AtOnce for Router {
     fn list_at_once(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         query: ListQuery<'_>,
         now: Timestamp,
     ) -> Result<ModelPage, RouterError> {
@@ -62,7 +62,7 @@ impl AtOnce for Router {
 
     fn detail_at_once(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         provider: &str,
         model: &str,
         now: Timestamp,
@@ -93,19 +93,19 @@ fn router(models: usize) -> Router {
     Router::new(ports, LiveCatalog::new(catalog(ids)), config)
 }
 
-fn caller(router: RouterLimits) -> Standing {
+fn caller(router: RouterLimits) -> Principal {
     let tier = Tier {
         router,
         ..Tier::standard()
     };
-    Standing::full("acme".parse().expect("a valid id"), tier)
+    Principal::full("acme".parse().expect("a valid id"), tier)
 }
 
-fn anybody() -> Standing {
+fn anybody() -> Principal {
     caller(RouterLimits::standard())
 }
 
-fn entitled(patterns: &str) -> Standing {
+fn entitled(patterns: &str) -> Principal {
     let entitlements: Entitlements = patterns.parse().expect("patterns");
     caller(RouterLimits {
         entitlements,
@@ -271,14 +271,14 @@ fn reads_count_in_the_rate_windows_and_need_the_scope_but_no_subscription() {
         .detail_at_once(&limited, "a", "m000", at(0))
         .expect_err("its second");
     assert_eq!(refused.bucket(), Bucket::RateLimited);
-    let lapsed = Standing {
+    let lapsed = Principal {
         subscribed: false,
         ..anybody()
     };
     router
         .detail_at_once(&lapsed, "a", "m000", at(0))
         .expect("looking is free");
-    let without = Standing {
+    let without = Principal {
         scopes: Scopes::NONE,
         ..anybody()
     };
@@ -286,7 +286,7 @@ fn reads_count_in_the_rate_windows_and_need_the_scope_but_no_subscription() {
         .detail_at_once(&without, "a", "m000", at(0))
         .expect_err("no scope");
     assert_eq!(refused.bucket(), Bucket::Forbidden);
-    let disabled = Standing {
+    let disabled = Principal {
         router: false,
         ..anybody()
     };
@@ -332,14 +332,14 @@ fn what_a_partner_lacks_is_told_to_the_operator_alone() {
     let id: ModelId = "bfl/flux-2".parse().expect("an id");
     let offered = catalog(["a/m000".to_owned()]).withholding([(id, lacks)]);
     router.catalog().replace(offered, at(0));
-    let told = |caller: &Standing| match router.detail_at_once(caller, "bfl", "flux-2", at(0)) {
+    let told = |caller: &Principal| match router.detail_at_once(caller, "bfl", "flux-2", at(0)) {
         Err(RouterError::ModelNotFound { lacks, .. }) => lacks,
         other => panic!("{other:?}"),
     };
     let operator = anybody();
     assert!(operator.scopes.allow(Scope::Admin));
     assert_eq!(told(&operator).as_deref(), Some("BFL_API_KEY is not set"));
-    let ordinary = Standing {
+    let ordinary = Principal {
         scopes: Scopes::standard(),
         ..anybody()
     };

@@ -143,7 +143,7 @@ fn samples() -> Vec<ApiError> {
     routers.chain(others).collect()
 }
 
-async fn told(error: ApiError) -> String {
+async fn parts(error: ApiError) -> String {
     let response = error.into_response(RequestId(Uuid::nil()));
     let mut text = format!("{}", response.status().as_u16());
     let mut lines: Vec<String> = response
@@ -164,7 +164,7 @@ async fn told(error: ApiError) -> String {
 async fn every_error_has_its_status_bucket_headers_and_body() {
     let mut all = String::new();
     for error in samples() {
-        writeln!(all, "{}", told(error).await).expect("a string takes everything");
+        writeln!(all, "{}", parts(error).await).expect("a string takes everything");
     }
     let expected = include_str!("expected.txt");
     if all != expected {
@@ -180,8 +180,8 @@ async fn every_error_has_its_status_bucket_headers_and_body() {
 #[tokio::test]
 async fn nothing_of_a_fault_is_told() {
     for error in samples() {
-        let told = told(error).await;
-        assert!(!told.contains("a path"), "{told}");
+        let parts = parts(error).await;
+        assert!(!parts.contains("a path"), "{parts}");
     }
 }
 
@@ -191,10 +191,10 @@ fn every_bucket_keeps_to_its_statuses_and_stands_in_the_table_for_people() {
     for error in samples() {
         let (bucket, refused) = (error.bucket(), matches!(error, ApiError::Refused(_)));
         let slow = matches!(error, ApiError::Body(BodyError::Idle));
-        let told = error.told();
-        assert_eq!(told.bucket, bucket);
+        let parts = error.parts();
+        assert_eq!(parts.bucket, bucket);
         // What HTTP itself has a status for, the plumbing answers with it.
-        let status = told.status.as_u16();
+        let status = parts.status.as_u16();
         assert!(
             bucket.statuses().contains(&status) || refused || slow,
             "{status} {bucket:?}"

@@ -2,7 +2,7 @@
 
 use accounts::{
     Account, AccountChange, AccountId, AccountQuery, AccountState, AccountView, AdminError, ApiKey,
-    Cause, DisplayName, KeyHash, KeyId, LedgerEntry, Scopes,
+    DisplayName, KeyHash, KeyId, LedgerEntry, LedgerRef, Scopes,
 };
 use asset_store::{AssetId, Hold};
 use jiff::{SignedDuration, Timestamp};
@@ -65,7 +65,7 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             cents,
         } => {
             let id = account_id(&account)?;
-            let cause = uuid(&cause).map(Cause::Grant)?;
+            let cause = uuid(&cause).map(LedgerRef::Grant)?;
             let granted = admin.grant(&id, cause, cents, now).await;
             let balance_cents = granted.map_err(of_account(&id))?.balance_cents;
             Ok(Answer::Credits { balance_cents })

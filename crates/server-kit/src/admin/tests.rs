@@ -103,19 +103,19 @@ async fn a_key_counts_from_its_adding_to_its_revocation() {
         .ask(add_key("acme", "aaaaaaaa", hash))
         .await
         .expect("it is new");
-    let standing = server
+    let principal = server
         .store
         .by_key(&hash, now)
         .await
         .expect("memory answers");
-    assert_eq!(standing.expect("it counts").account.as_str(), "acme");
+    assert_eq!(principal.expect("it counts").account.as_str(), "acme");
     let id = "aaaaaaaa".to_owned();
     server
         .ask(Request::RevokeKey { id })
         .await
         .expect("it is there");
-    let standing = server.store.by_key(&hash, now).await;
-    assert_eq!(standing.expect("memory answers"), None);
+    let principal = server.store.by_key(&hash, now).await;
+    assert_eq!(principal.expect("memory answers"), None);
 }
 
 #[tokio::test]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use accounts::{AccountId, Cause, LedgerEntry};
+use accounts::{AccountId, LedgerEntry, LedgerRef};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::{Bill, Shelf};
+use super::{Bill, SharedAccounts};
 use crate::columns::{Id, Micros, unreadable, whole_micros};
 use crate::database::{Insert, Transaction, Values};
 
@@ -22,9 +22,9 @@ const COLUMNS: &str = "seq, account, why, cause, amount_cents, at";
 /// Adds an entry for its cause, unless there is one, and lets the hold of the cause go; the entry that stands.
 pub(super) fn post(
     rows: &mut Transaction<'_>,
-    shelf: &Shelf,
+    accounts: &SharedAccounts,
     account: &AccountId,
-    cause: Cause,
+    cause: LedgerRef,
     amount_cents: i64,
     now: Timestamp,
 ) -> rusqlite::Result<LedgerEntry> {
@@ -32,18 +32,18 @@ pub(super) fn post(
     let (why, id) = spell(cause);
     let at_us = now.as_microsecond();
     let Some(seq) = add(rows, (account.as_str(), why, id), amount_cents, at_us)? else {
-        shelf.later(rows, move |roster| {
-            if let Some(purse) = roster.purse(&of_account) {
-                purse.release(cause);
+        accounts.later(rows, move |index| {
+            if let Some(balance) = index.balance(&of_account) {
+                balance.release(cause);
             }
         });
         let entry = of_cause(rows, account, cause)?;
         return entry.ok_or(rusqlite::Error::QueryReturnedNoRows);
     };
     change_balance(rows, account.as_str(), amount_cents)?;
-    shelf.later(rows, move |roster| {
-        if let Some(purse) = roster.purse(&of_account) {
-            purse.post(cause, amount_cents);
+    accounts.later(rows, move |index| {
+        if let Some(balance) = index.balance(&of_account) {
+            balance.post(cause, amount_cents);
         }
     });
     Ok(LedgerEntry {
@@ -55,7 +55,7 @@ pub(super) fn post(
     })
 }
 
-/// Adds the entries of bills that the roster knows of already, and takes their sums off the balances.
+/// Adds the entries of bills that the index knows of already, and takes their sums off the balances.
 pub(super) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Result<()> {
     const INSERT: Insert = Insert {
         into: "ledger (account, seq, why, cause, amount_cents, at)",
@@ -72,7 +72,7 @@ pub(super) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Res
         numbered.push((*seq, bill));
     }
     let values = |(seq, bill): &(i64, &Bill<'_>), values: &mut Values<'_, '_>| {
-        let (why, id) = spell(Cause::Generation(bill.generation));
+        let (why, id) = spell(LedgerRef::Generation(bill.generation));
         values.put(bill.account)?;
         values.put(seq)?;
         values.put(why)?;
@@ -147,7 +147,7 @@ pub(super) fn newest(
 fn of_cause(
     rows: &Connection,
     account: &AccountId,
-    cause: Cause,
+    cause: LedgerRef,
 ) -> rusqlite::Result<Option<LedgerEntry>> {
     let (why, id) = spell(cause);
     rows.prepare_cached(&format!(
@@ -169,15 +169,15 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
 }
 
 /// The two columns of a cause.
-fn spell(cause: Cause) -> (i64, Id) {
+fn spell(cause: LedgerRef) -> (i64, Id) {
     match cause {
-        Cause::Grant(id) => (1, Id(id)),
-        Cause::Generation(id) => (2, Id(id)),
+        LedgerRef::Grant(id) => (1, Id(id)),
+        LedgerRef::Generation(id) => (2, Id(id)),
     }
 }
 
-fn read(why: i64, Id(id): Id) -> rusqlite::Result<Cause> {
-    let kinds: [fn(Uuid) -> Cause; 2] = [Cause::Grant, Cause::Generation];
+fn read(why: i64, Id(id): Id) -> rusqlite::Result<LedgerRef> {
+    let kinds: [fn(Uuid) -> LedgerRef; 2] = [LedgerRef::Grant, LedgerRef::Generation];
     let kind = usize::try_from(why - 1).ok().and_then(|at| kinds.get(at));
     kind.map(|kind| kind(id))
         .ok_or_else(|| unreadable(UnknownCause))

@@ -36,8 +36,8 @@ async fn acme(store: &SqliteAccounts) -> AccountId {
     id
 }
 
-fn generation(number: u128) -> Cause {
-    Cause::Generation(Uuid::from_u128(number))
+fn generation(number: u128) -> LedgerRef {
+    LedgerRef::Generation(Uuid::from_u128(number))
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn everything_but_holds_outlives_the_process() {
         revoked_at: None,
     };
     store.add_key(key, minted.hash()).await.expect("it is new");
-    let granted = store.grant(&acme, Cause::Grant(Uuid::nil()), 100, now());
+    let granted = store.grant(&acme, LedgerRef::Grant(Uuid::nil()), 100, now());
     granted.await.expect("the account is there");
     let held = store.reserve(&acme, generation(1), 70, LEASE, now());
     assert_eq!(held.await.expect("an answer"), Reservation::Held);
@@ -113,9 +113,9 @@ async fn everything_but_holds_outlives_the_process() {
         (90, 0)
     );
     assert_eq!(store.keys(&acme).await.expect("it is there"), keys);
-    let standing = store.by_key(&minted.hash(), now()).await;
+    let principal = store.by_key(&minted.hash(), now()).await;
     assert_eq!(
-        standing.expect("an answer").and_then(|found| found.key),
+        principal.expect("an answer").and_then(|found| found.key),
         Some(minted.id)
     );
     let again = store.settle(&acme, generation(2), 99, now()).await;
@@ -195,7 +195,7 @@ async fn balances_rows_and_ledger_agree_after_a_storm() {
         .change(&acme, vec![AccountChange::Billed(true)])
         .await
         .expect("it is there");
-    let granted = store.grant(&acme, Cause::Grant(Uuid::nil()), 500, now());
+    let granted = store.grant(&acme, LedgerRef::Grant(Uuid::nil()), 500, now());
     granted.await.expect("it is there");
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..200 {

@@ -1,7 +1,7 @@
 //! A backup is a data directory, whatever happens to the original meanwhile and afterwards.
 
 use asset_store::{
-    Asset, AssetId, AssetRecords, BlobStore, InsertAsset, InsertRule, Room, read_all,
+    Asset, AssetId, AssetRecords, BlobStore, InsertAsset, InsertRule, SpaceClass, read_all,
 };
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use crate::Store;
 
 async fn add(store: &Store, number: u128, content: &str) -> Asset {
     let blobs = store.blobs();
-    let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
+    let mut writer = blobs.begin(SpaceClass::Spare).await.expect("a writer");
     let bytes = Bytes::copy_from_slice(content.as_bytes());
     writer.write(bytes).await.expect("room");
     let blob = writer.commit().await.expect("a blob");

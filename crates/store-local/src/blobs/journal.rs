@@ -87,12 +87,12 @@ impl Journal {
 
     /// Writes what waits, and removes what is done with, in a transaction. Either [`Journal::committed`] or
     /// [`Journal::rolled_back`] has to follow.
-    pub(crate) fn write(&self, rows: &Connection) -> Result<Written, Arc<rusqlite::Error>> {
+    pub(crate) fn write(&self, rows: &Connection) -> Result<JournalWrite, Arc<rusqlite::Error>> {
         let (entries, synced) = {
             let mut state = self.state();
             (mem::take(&mut state.waiting), state.synced.take())
         };
-        let mut written = Written {
+        let mut written = JournalWrite {
             entries,
             synced,
             newest: None,
@@ -108,7 +108,7 @@ impl Journal {
     }
 
     /// What was written is committed.
-    pub(crate) fn committed(&self, written: &Written) {
+    pub(crate) fn committed(&self, written: &JournalWrite) {
         let mut state = self.state();
         let Some(newest) = written.newest else {
             return;
@@ -136,7 +136,7 @@ impl Journal {
     }
 
     /// What was written is not in the database after all.
-    pub(crate) fn rolled_back(&self, written: Written) {
+    pub(crate) fn rolled_back(&self, written: JournalWrite) {
         let mut state = self.state();
         let later = mem::replace(&mut state.waiting, written.entries);
         state.waiting.extend(later);
@@ -177,13 +177,13 @@ fn sync_files(folder: &Directory) -> io::Result<()> {
 
 /// What a transaction wrote of a journal.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct JournalWrite {
     entries: Vec<Entry>,
     synced: Option<i64>,
     newest: Option<i64>,
 }
 
-impl Written {
+impl JournalWrite {
     fn write(&mut self, rows: &Connection) -> rusqlite::Result<()> {
         if let Some(up_to) = self.synced {
             rows.prepare_cached("DELETE FROM blob_journal WHERE number <= ?1")?

@@ -22,7 +22,7 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{self, JoinHandle};
 
-use super::shelves::Shelves;
+use super::directory::BlobDirectory;
 use super::{failed, joined};
 
 /// What is read at once, however the reader keeps up.
@@ -31,12 +31,15 @@ pub(super) const SMALL: u64 = 256 * 1024;
 /// Bytes of one chunk: a stalled reader holds one, and its connection another.
 const CHUNK: u64 = 32 * 1024;
 
-/// How many readers may hold a second chunk and an open file.
-pub(super) const AHEAD: usize = 64;
+/// How many threads read blobs, at most: those that read ahead, and those that read for readers that hold no second chunk.
+const THREADS: usize = 64;
 
-/// How many threads open, touch and compare blobs, and read for readers that hold no second chunk. Callers wait for each other in order: each wait is
-/// for the disk alone, never for a client.
+/// How many threads open, touch and compare blobs, and read for readers that hold no second chunk. Callers wait for each other
+/// in order: each wait is for the disk alone, never for a client.
 const READS: usize = 8;
+
+/// How many readers may hold a second chunk and an open file.
+pub(super) const AHEAD: usize = THREADS - READS;
 
 /// Bytes of blobs that are read at once, of all readers together; beyond, small ones go out in chunks like large ones.
 pub(super) const AT_ONCE: usize = 64 << 20;
@@ -73,7 +76,7 @@ pub(super) enum Reading {
 
 /// What is still to be read.
 pub(super) struct Rest {
-    shelves: Arc<Shelves>,
+    prefixes: Arc<BlobDirectory>,
     blob: Blob,
     /// Of a whole blob: what was read until now.
     hasher: Option<Box<blake3::Hasher>>,
@@ -148,16 +151,16 @@ impl Reading {
 
 /// Opens `range` of a blob, which was just `verified` or was not; may wait for the disk.
 pub(super) fn open(
-    shelves: Arc<Shelves>,
+    prefixes: Arc<BlobDirectory>,
     hash: BlobHash,
     range: Range<u64>,
     verified: bool,
     held: &ReadAhead,
 ) -> Result<Opened, BlobError> {
-    if shelves.integrity().is_damaged(&hash) {
+    if prefixes.integrity().is_damaged(&hash) {
         return Err(BlobError::Damaged(hash));
     }
-    let path = shelves.path(&hash);
+    let path = prefixes.path(&hash);
     let file = open_at(&path, 0).inspect_err(|error| {
         if matches!(error, BlobError::Absent) {
             tracing::error!(
@@ -173,7 +176,7 @@ pub(super) fn open(
     }
     if range.end > size_bytes {
         // Either the caller is wrong, or the blob has lost its end.
-        return match verified || shelves.was_verified(&blob) {
+        return match verified || prefixes.was_verified(&blob) {
             true => Err(BlobError::Absent),
             false => Ok(Opened::Unverified(size_bytes)),
         };
@@ -182,7 +185,7 @@ pub(super) fn open(
         return Ok(Opened::Reading(Reading::Small(size_bytes, Bytes::new())));
     }
     let mut rest = Rest {
-        shelves,
+        prefixes,
         blob,
         hasher: None,
         path: path.into(),
@@ -203,7 +206,7 @@ pub(super) fn open(
     }
     if range == (0..size_bytes) {
         rest.hasher = Some(Box::default());
-    } else if verified || rest.shelves.was_verified(&blob) {
+    } else if verified || rest.prefixes.was_verified(&blob) {
         rest.seek(&range)?;
     } else {
         return Ok(Opened::Unverified(size_bytes));
@@ -287,7 +290,7 @@ impl Rest {
         });
         if let Err(error) = read {
             // What is wrong with the file others are to know, too.
-            let _ = self.shelves.confirm(&self.blob.hash);
+            let _ = self.prefixes.confirm(&self.blob.hash);
             return Err(failed(error));
         }
         self.file = Some(file);
@@ -307,11 +310,11 @@ impl Rest {
     fn judge(&self, found: BlobHash) -> Result<(), BlobError> {
         let hash = self.blob.hash;
         if found == hash {
-            self.shelves.note_read(&self.blob);
+            self.prefixes.note_read(&self.blob);
             return Ok(());
         }
         // Once more: the file may have been replaced between two chunks, which is no damage. What was read is wrong anyhow.
-        self.shelves.confirm(&hash)?;
+        self.prefixes.confirm(&hash)?;
         Err(BlobError::Damaged(hash))
     }
 }

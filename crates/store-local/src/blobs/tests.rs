@@ -31,7 +31,7 @@ fn root() -> TempDir {
 }
 
 async fn put(blobs: &FileBlobs, bytes: &Bytes) -> Blob {
-    let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
+    let mut writer = blobs.begin(SpaceClass::Spare).await.expect("a writer");
     writer.write(bytes.clone()).await.expect("room");
     writer.commit().await.expect("a commit")
 }
@@ -81,9 +81,9 @@ async fn damaged_blobs_in_files_keep_the_contract() {
         let root = root();
         let blobs = blobs_in(root.path(), Clock::new(move || clock.now()));
         roots.lock().expect("no panic").push(root);
-        let shelves = Arc::clone(&blobs.shelves);
+        let prefixes = Arc::clone(&blobs.prefixes);
         let damage = move |hash: &BlobHash, bytes: &[u8]| {
-            let path = shelves.path(hash);
+            let path = prefixes.path(hash);
             let file = fs::metadata(&path).and_then(|there| there.modified());
             let modified = file.expect("the file");
             fs::write(&path, bytes).expect("the file");
@@ -102,7 +102,7 @@ async fn what_a_process_before_damaged_is_found_before_a_part_is_given_out() {
     let root = root();
     let bytes = Bytes::from(vec![7; 3_000_000]);
     let blob = put(&blobs(&root), &bytes).await;
-    let path = blobs(&root).shelves.path(&blob.hash);
+    let path = blobs(&root).prefixes.path(&blob.hash);
     let part = async || blobs(&root).open(&blob.hash, 10..20).await;
     assert!(part().await.is_ok());
     let mut damaged = bytes.to_vec();
@@ -118,11 +118,11 @@ async fn a_comparison_of_a_file_that_was_replaced_condemns_nothing() {
     let blobs = blobs(&root);
     let bytes = Bytes::from(vec![7; 1_000]);
     let blob = put(&blobs, &bytes).await;
-    fs::write(blobs.shelves.path(&blob.hash), "damaged").expect("the file");
-    let mut comparison = blobs.shelves.compare(&blob.hash).expect("it is there");
+    fs::write(blobs.prefixes.path(&blob.hash), "damaged").expect("the file");
+    let mut comparison = blobs.prefixes.compare(&blob.hash).expect("it is there");
     assert!(matches!(comparison.step(), Compared::End(7)));
     put(&blobs, &bytes).await;
-    let concluded = blobs.shelves.conclude(&comparison, None);
+    let concluded = blobs.prefixes.conclude(&comparison, None);
     assert!(concluded.is_ok(), "{concluded:?}");
     assert_eq!(blobs.damaged(), []);
     assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
@@ -134,10 +134,10 @@ async fn a_file_that_cannot_be_read_is_damaged_and_replaced() {
     let blobs = blobs(&root);
     let bytes = Bytes::from_static(b"unreadable");
     let blob = put(&blobs, &bytes).await;
-    let path = blobs.shelves.path(&blob.hash);
-    let comparison = blobs.shelves.compare(&blob.hash).expect("it is there");
+    let path = blobs.prefixes.path(&blob.hash);
+    let comparison = blobs.prefixes.compare(&blob.hash).expect("it is there");
     let error = io::Error::from_raw_os_error(5);
-    let concluded = blobs.shelves.conclude(&comparison, Some(&error));
+    let concluded = blobs.prefixes.conclude(&comparison, Some(&error));
     assert!(matches!(concluded, Err(BlobError::Damaged(_))));
     let refused = read_all(&blobs, &blob).await;
     assert!(matches!(refused, Err(BlobError::Damaged(_))), "{refused:?}");
@@ -163,13 +163,13 @@ async fn a_dropped_writer_leaves_no_file() {
     let root = root();
     let blobs = blobs(&root);
     let large = Bytes::from(vec![7; 3_000_000]);
-    let mut unfinished = blobs.begin(Room::Spare).await.expect("a writer");
+    let mut unfinished = blobs.begin(SpaceClass::Spare).await.expect("a writer");
     unfinished.write(large.clone()).await.expect("room");
     // Still being written while it is dropped.
     drop(unfinished);
     all_turns_free(&blobs).await;
     nothing_left(&root).await;
-    let mut finished = blobs.begin(Room::Spare).await.expect("a writer");
+    let mut finished = blobs.begin(SpaceClass::Spare).await.expect("a writer");
     finished.write(large).await.expect("room");
     finished.finish().await.expect("an end");
     assert_eq!(files(&root.path().join("tmp")).len(), 1);
@@ -184,7 +184,7 @@ async fn writers_whose_bytes_are_still_to_come_keep_nobody_waiting() {
     let blobs = blobs(&root);
     let mut slow = Vec::new();
     for n in 0..4 * WRITERS {
-        let begun = blobs.begin(Room::Spare).now_or_never();
+        let begun = blobs.begin(SpaceClass::Spare).now_or_never();
         let mut writer = begun
             .expect("beginning waits for nothing")
             .expect("a writer");
@@ -214,7 +214,7 @@ async fn writers_whose_bytes_are_still_to_come_keep_nobody_waiting() {
 async fn chunks_of_every_size_keep_their_order() {
     let root = root();
     let blobs = blobs(&root);
-    let mut writer = blobs.begin(Room::Spare).await.expect("a writer");
+    let mut writer = blobs.begin(SpaceClass::Spare).await.expect("a writer");
     let mut whole = Vec::new();
     for n in 0..3_000_usize {
         let chunk = vec![n as u8; [1, 4_096, 7, 900, 5_000][n % 5]];
@@ -248,7 +248,7 @@ async fn a_damaged_blob_is_replaced_when_it_is_put_again() {
         Bytes::from(vec![7; 3_000_000]),
     ] {
         let blob = put(&blobs, &bytes).await;
-        fs::write(blobs.shelves.path(&blob.hash), "cut").expect("the file");
+        fs::write(blobs.prefixes.path(&blob.hash), "cut").expect("the file");
         assert_eq!(put(&blobs, &bytes).await, blob);
         assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
     }
@@ -259,7 +259,7 @@ async fn a_blob_that_is_cut_short_while_it_is_read_is_an_error() {
     let root = root();
     let blobs = blobs(&root);
     let blob = put(&blobs, &Bytes::from(vec![7; 3_000_000])).await;
-    let path = blobs.shelves.path(&blob.hash);
+    let path = blobs.prefixes.path(&blob.hash);
     let reader = blobs
         .open(&blob.hash, 0..blob.size_bytes)
         .await
@@ -346,7 +346,7 @@ async fn strange_files_among_the_blobs_are_passed_over() {
     let folder = root.path().join("blobs");
     fs::write(folder.join("README"), "").expect("a file");
     fs::create_dir(folder.join("lost+found")).expect("a folder");
-    let inner = blobs.shelves.path(&blob.hash).with_file_name("notes");
+    let inner = blobs.prefixes.path(&blob.hash).with_file_name("notes");
     fs::write(inner, "").expect("a file");
     assert_eq!(blobs.list(None, 10).await.expect("a list"), [blob]);
 }

@@ -10,9 +10,9 @@ use std::sync::{MutexGuard, PoisonError};
 
 use asset_store::{Blob, BlobError, BlobHash, BlobIntegrity};
 
+use super::directory::BlobDirectory;
 use super::failed;
 use super::reader::SMALL;
-use super::shelves::Shelves;
 use crate::directory::if_there;
 
 /// Bytes that are compared at once.
@@ -81,7 +81,7 @@ impl Comparison {
     }
 }
 
-impl Shelves {
+impl BlobDirectory {
     pub(super) fn integrity(&self) -> MutexGuard<'_, BlobIntegrity> {
         // Every change leaves it whole: what a panic lost is found again.
         self.integrity
@@ -112,7 +112,7 @@ impl Shelves {
     ) -> Result<(), BlobError> {
         let hash = comparison.hash;
         let found = BlobHash::from(comparison.hasher.finalize());
-        let shelf = self.shelf(&hash);
+        let prefix = self.prefix(&hash);
         let there = if_there(fs::metadata(self.path(&hash))).map_err(failed)?;
         if there.map(|there| FileId::of(&there)) != Some(comparison.id) {
             // Put anew, or deleted: what was read is not the blob any more.
@@ -124,7 +124,7 @@ impl Shelves {
             return Ok(());
         }
         let is_new = self.integrity().damaged(hash);
-        drop(shelf);
+        drop(prefix);
         if is_new {
             let reason = match unreadable {
                 Some(error) => error.to_string(),
@@ -157,7 +157,7 @@ impl Shelves {
         }
     }
 
-    /// Notes that what is in a blob's place is whole. Its shelf must be held.
+    /// Notes that what is in a blob's place is whole. Its prefix must be held.
     pub(super) fn note_put(&self, blob: &Blob) {
         let was_damaged = self.integrity().healed(&blob.hash);
         if was_damaged {

@@ -7,14 +7,14 @@
 use std::mem;
 use std::sync::Arc;
 
-use asset_store::{Blob, BlobError, BlobWriter, Room};
+use asset_store::{Blob, BlobError, BlobWriter, SpaceClass};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{self, JoinHandle};
 
+use super::directory::BlobDirectory;
 use super::journal::MOST_BYTES;
-use super::shelves::Shelves;
 use super::temporary::TemporaryFile;
 use super::{failed, joined};
 
@@ -27,8 +27,8 @@ const BATCH: usize = 512 * 1024;
 const SMALL: usize = 4 * 1024;
 
 pub(super) struct FileWriter {
-    shelves: Arc<Shelves>,
-    room: Room,
+    prefixes: Arc<BlobDirectory>,
+    room: SpaceClass,
     turns: Arc<Semaphore>,
     gathered: Gathered,
     state: State,
@@ -38,9 +38,9 @@ enum State {
     /// Nothing is on the disk yet.
     Gathering,
     /// The batches before are being written.
-    Writing(JoinHandle<Result<Written, BlobError>>),
+    Writing(JoinHandle<Result<HashedFile, BlobError>>),
     /// The batches before are written.
-    Waiting(Written),
+    Waiting(HashedFile),
     /// All is known, and nothing visible yet.
     Finished(Blob, Content),
     /// A batch could not be written.
@@ -57,7 +57,7 @@ struct Gathered {
 }
 
 /// Batches that are hashed and handed to the system.
-struct Written {
+struct HashedFile {
     hasher: Box<blake3::Hasher>,
     size_bytes: u64,
     file: TemporaryFile,
@@ -66,7 +66,7 @@ struct Written {
 enum Content {
     Chunks(Vec<Bytes>),
     /// Durable.
-    File(Written),
+    File(HashedFile),
 }
 
 /// The writer was used after an error, or after its end.
@@ -100,9 +100,13 @@ impl Gathered {
 }
 
 impl FileWriter {
-    pub(super) fn new(shelves: Arc<Shelves>, room: Room, turns: Arc<Semaphore>) -> Self {
+    pub(super) fn new(
+        prefixes: Arc<BlobDirectory>,
+        room: SpaceClass,
+        turns: Arc<Semaphore>,
+    ) -> Self {
         Self {
-            shelves,
+            prefixes,
             room,
             turns,
             gathered: Gathered::default(),
@@ -141,20 +145,20 @@ impl FileWriter {
             State::Writing(_) | State::Finished(..) | State::Failed => return Err(unusable()),
         };
         let chunks = self.gathered.take();
-        let shelves = Arc::clone(&self.shelves);
+        let prefixes = Arc::clone(&self.prefixes);
         let room = self.room;
         self.state = State::Writing(task::spawn_blocking(move || {
             // Free with the end of the batch: what becomes of its outcome is up to whoever sends the bytes.
             let _turn = turn;
             let mut written = match before {
                 Some(before) => before,
-                None => Written::begin(&shelves)?,
+                None => HashedFile::begin(&prefixes)?,
             };
             // The reserve must outlast an upload that began above it.
-            shelves.check_room(room)?;
+            prefixes.check_room(room)?;
             written.append(&chunks)?;
             if last {
-                shelves.sync(&written.file)?;
+                prefixes.sync(&written.file)?;
             }
             Ok(written)
         }));
@@ -166,12 +170,12 @@ fn unusable() -> BlobError {
     BlobError::Io(Box::new(Unusable))
 }
 
-impl Written {
-    fn begin(shelves: &Shelves) -> Result<Self, BlobError> {
+impl HashedFile {
+    fn begin(prefixes: &BlobDirectory) -> Result<Self, BlobError> {
         Ok(Self {
             hasher: Box::default(),
             size_bytes: 0,
-            file: shelves.temporary()?,
+            file: prefixes.temporary()?,
         })
     }
 
@@ -241,9 +245,9 @@ impl BlobWriter for FileWriter {
             return self.commit().await;
         }
         let chunks = mem::take(chunks);
-        let shelves = Arc::clone(&self.shelves);
+        let prefixes = Arc::clone(&self.prefixes);
         joined(&mut task::spawn_blocking(move || {
-            shelves.put_with_rows(&blob, chunks.concat().into())?;
+            prefixes.put_with_rows(&blob, chunks.concat().into())?;
             Ok(blob)
         }))
         .await
@@ -255,17 +259,17 @@ impl BlobWriter for FileWriter {
         let State::Finished(_, content) = mem::replace(&mut self.state, State::Failed) else {
             return Err(unusable());
         };
-        let shelves = Arc::clone(&self.shelves);
+        let prefixes = Arc::clone(&self.prefixes);
         joined(&mut task::spawn_blocking(move || {
             let _turn = turn;
             match content {
-                Content::File(written) => shelves.put(&blob, written.file)?,
-                Content::Chunks(_) if shelves.met(&blob)? => {}
+                Content::File(written) => prefixes.put(&blob, written.file)?,
+                Content::Chunks(_) if prefixes.met(&blob)? => {}
                 Content::Chunks(chunks) => {
-                    let mut written = Written::begin(&shelves)?;
+                    let mut written = HashedFile::begin(&prefixes)?;
                     written.file.append(&chunks).map_err(failed)?;
-                    shelves.sync(&written.file)?;
-                    shelves.put(&blob, written.file)?;
+                    prefixes.sync(&written.file)?;
+                    prefixes.put(&blob, written.file)?;
                 }
             }
             Ok(blob)

@@ -6,7 +6,7 @@ use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::{Deserialize, Serialize};
 
-use super::replays::Place;
+use super::replays::SegmentSlice;
 use crate::columns::{Hash, unreadable};
 
 /// Where the bytes of an outcome are.
@@ -42,7 +42,7 @@ pub(super) struct StoredOutcome {
     content_type: Option<String>,
     pub(super) replay: Replay,
     /// Where a shared one lies.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<SegmentSlice>,
     /// What the bytes of its file hash to.
     pub(super) hash: Option<Hash>,
 }
@@ -147,11 +147,11 @@ impl StoredOutcome {
     }
 }
 
-fn place(row: &Row<'_>) -> rusqlite::Result<Option<Place>> {
+fn place(row: &Row<'_>) -> rusqlite::Result<Option<SegmentSlice>> {
     let Some(hour) = row.get("replay_hour")? else {
         return Ok(None);
     };
-    Ok(Some(Place {
+    Ok(Some(SegmentSlice {
         hour,
         offset: row.get("replay_offset")?,
         length: row.get("replay_length")?,

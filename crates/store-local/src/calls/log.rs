@@ -11,7 +11,7 @@
 //!
 //! Whoever reads the rows has the log brought in first; after a crash the next start does.
 
-mod fold;
+mod flush;
 mod frames;
 mod syncer;
 
@@ -33,11 +33,11 @@ use super::replays::as_of_rows;
 use crate::database::{DatabaseError, Durability};
 use crate::health::Health;
 use crate::reserve::Reserve;
-use fold::Folded;
+use flush::Flushed;
 use frames::{Frames, HEAD_BYTES, Place};
 use syncer::{Pace, Waiting};
 
-pub(crate) use fold::bring_in;
+pub(crate) use flush::bring_in;
 pub(crate) use frames::{Contents, read as read_log};
 pub(crate) use syncer::Syncer;
 
@@ -84,7 +84,7 @@ struct Inner {
 
 /// What is to be brought into the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fold {
+pub(crate) enum Flush {
     /// Everything.
     All,
     /// What need not wait for its end a moment longer.
@@ -103,9 +103,9 @@ struct State {
     /// how many they and the fresh ones are,
     entries: usize,
     /// and those that wait in a row of the log for their end, after which they are older than all the others.
-    carried: Folded,
+    carried: Flushed,
     /// What the open transaction brings into the rows.
-    folding: Option<Folding>,
+    flushing: Option<Folding>,
     /// The epoch of the place that the rows on the disk name.
     rows_epoch: u64,
     /// Who waits for the disk.
@@ -126,7 +126,7 @@ struct Folding {
     taken: Vec<u8>,
     entries: usize,
     /// What waits in a row from then on.
-    carried: Folded,
+    carried: Flushed,
     epoch: u64,
 }
 
@@ -139,8 +139,8 @@ impl CallLog {
             fresh: vec![0; HEAD_BYTES],
             ahead: Vec::new(),
             entries: 0,
-            carried: Folded::default(),
-            folding: None,
+            carried: Flushed::default(),
+            flushing: None,
             rows_epoch: 0,
             waiting: Vec::new(),
             is_write_near: false,
@@ -169,7 +169,7 @@ impl CallLog {
         let mut state = self.state();
         // A first start that was cut off may have left one of them so, and nothing in it.
         if state.frames.is_short() && place.epoch > FIRST_EPOCH {
-            fold::tell_damage();
+            flush::tell_damage();
         }
         state.frames.begin(place.epoch);
         state.rows_epoch = place.epoch;
@@ -285,16 +285,16 @@ impl CallLog {
 
     /// Brings entries into the rows, as a part of the transaction. Where that waits for the disk, the files may be written over
     /// after it.
-    pub(crate) fn fold(&self, rows: &Connection, what: Fold) -> rusqlite::Result<()> {
+    pub(crate) fn flush(&self, rows: &Connection, what: Flush) -> rusqlite::Result<()> {
         let most_carried = match what {
-            Fold::All => 0,
-            // What ends before the next fold will be one insert then.
-            Fold::Due => MOST_CARRIED,
+            Flush::All => 0,
+            // What ends before the next flush will be one insert then.
+            Flush::Due => MOST_CARRIED,
         };
         let (entries, place) = self.state().take()?;
-        let folded = fold::fold(rows, &entries, most_carried);
+        let flushed = flush::flush(rows, &entries, most_carried);
         let placed =
-            folded.and_then(|carried| fold::place(rows, &carried, place).map(|()| carried));
+            flushed.and_then(|carried| flush::place(rows, &carried, place).map(|()| carried));
         fail::fail_point!("call-flush");
         let mut state = self.state();
         match placed {
@@ -311,13 +311,13 @@ impl CallLog {
     /// The transaction is over, and whole.
     pub(crate) fn committed(&self, durability: Durability) {
         let mut state = self.state();
-        let Some(folding) = state.folding.take() else {
+        let Some(flushing) = state.flushing.take() else {
             return;
         };
         fail::fail_point!("call-flushed");
-        state.carried = folding.carried;
+        state.carried = flushing.carried;
         if durability == Durability::Now {
-            state.rows_epoch = folding.epoch;
+            state.rows_epoch = flushing.epoch;
         }
         state.due = match state.entries {
             // What waits goes with what comes.
@@ -330,7 +330,7 @@ impl CallLog {
     /// The transaction has left nothing behind.
     pub(crate) fn rolled_back(&self) {
         let mut state = self.state();
-        if state.folding.is_some() {
+        if state.flushing.is_some() {
             state.give_back();
         }
         let now = Instant::now();
@@ -418,35 +418,35 @@ impl State {
         if self.rows_epoch == self.frames.end().epoch {
             self.frames.turn();
         }
-        let mut folding = self.folding.take().unwrap_or_else(|| Folding {
+        let mut flushing = self.flushing.take().unwrap_or_else(|| Folding {
             taken: Vec::new(),
             entries: 0,
             carried: self.carried.clone(),
             epoch: 0,
         });
-        let entries = [&folding.carried.bytes[..], &self.ahead].concat();
+        let entries = [&flushing.carried.bytes[..], &self.ahead].concat();
         let room = self.ahead.capacity();
         let taken = std::mem::replace(&mut self.ahead, Vec::with_capacity(room));
-        folding.taken.extend_from_slice(&taken);
-        folding.entries += std::mem::take(&mut self.entries);
-        self.folding = Some(folding);
+        flushing.taken.extend_from_slice(&taken);
+        flushing.entries += std::mem::take(&mut self.entries);
+        self.flushing = Some(flushing);
         Ok((entries, self.frames.end()))
     }
 
     /// The open transaction leaves this.
-    fn take_on(&mut self, carried: Folded, place: Place) {
-        if let Some(folding) = &mut self.folding {
-            folding.carried = carried;
-            folding.epoch = place.epoch;
+    fn take_on(&mut self, carried: Flushed, place: Place) {
+        if let Some(flushing) = &mut self.flushing {
+            flushing.carried = carried;
+            flushing.epoch = place.epoch;
         }
     }
 
     /// The open transaction is none.
     fn give_back(&mut self) {
-        if let Some(mut folding) = self.folding.take() {
-            folding.taken.append(&mut self.ahead);
-            self.ahead = folding.taken;
-            self.entries += folding.entries;
+        if let Some(mut flushing) = self.flushing.take() {
+            flushing.taken.append(&mut self.ahead);
+            self.ahead = flushing.taken;
+            self.entries += flushing.entries;
         }
     }
 }

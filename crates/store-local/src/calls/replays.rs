@@ -1,10 +1,10 @@
-//! The bytes that keys answer again: small ones many in a file ([`hours`]), each of the others in `replays/xx/` and the id of
+//! The bytes that keys answer again: small ones many in a file ([`segments`]), each of the others in `replays/xx/` and the id of
 //! its generation.
 //!
 //! Bytes are durable before a row names them. A generation's file goes after the row did; one that no row names is found again
 //! by walking the folders, one at a time.
 
-mod hours;
+mod segments;
 
 use std::fs;
 use std::io;
@@ -26,9 +26,9 @@ use crate::columns::Hash;
 use crate::database::DatabaseError;
 use crate::directory::{self, Directory};
 use crate::health::Health;
-use hours::Hours;
+use segments::ReplaySegments;
 
-pub(super) use hours::{MOST_BYTES, Place};
+pub(super) use segments::{MOST_BYTES, SegmentSlice};
 
 /// A younger file may belong to a row that is just being written.
 const SETTLED_AFTER: Duration = Duration::from_secs(3600);
@@ -37,7 +37,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(3600);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kept {
     /// Where it lies if it shares a file.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<SegmentSlice>,
     /// What its bytes hash to.
     pub(super) hash: Option<Hash>,
 }
@@ -56,7 +56,7 @@ struct Inner {
     next: AtomicU8,
     /// By the last byte of an id: whether this process made the name of the folder durable.
     durable_folders: [AtomicBool; 256],
-    hours: Hours,
+    hours: ReplaySegments,
     /// After everything that touches it.
     _directory: Arc<Directory>,
 }
@@ -70,7 +70,7 @@ impl Replays {
             clock,
             next: AtomicU8::new(0),
             durable_folders: [const { AtomicBool::new(false) }; 256],
-            hours: Hours::new(directory.replays().join("hours")),
+            hours: ReplaySegments::new(directory.replays().join("hours")),
             _directory: directory,
         }))
     }
@@ -83,7 +83,11 @@ impl Replays {
 
     /// Appends a small result to those whose keys expire when its does, as a part of a transaction: it is durable when that
     /// is committed.
-    pub(super) fn append(&self, expires_at: Timestamp, body: &[u8]) -> rusqlite::Result<Place> {
+    pub(super) fn append(
+        &self,
+        expires_at: Timestamp,
+        body: &[u8],
+    ) -> rusqlite::Result<SegmentSlice> {
         let appended = self.0.hours.append(expires_at, body);
         appended.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))
     }
@@ -95,7 +99,7 @@ impl Replays {
     }
 
     /// A small result; `None` if it is not there.
-    pub(super) async fn read_shared(&self, place: Place) -> io::Result<Option<Bytes>> {
+    pub(super) async fn read_shared(&self, place: SegmentSlice) -> io::Result<Option<Bytes>> {
         let inner = Arc::clone(&self.0);
         blocking(move || inner.hours.read(place)).await
     }
@@ -147,18 +151,18 @@ impl Replays {
 
 impl Inner {
     /// The last byte of an id is random in every version of UUID; the first one may be the time.
-    fn shelf(&self, byte: u8) -> PathBuf {
+    fn accounts(&self, byte: u8) -> PathBuf {
         self.folder.join(format!("{byte:02x}"))
     }
 
     fn path(&self, id: GenerationId) -> PathBuf {
-        self.shelf(id.0.as_bytes()[15])
+        self.accounts(id.0.as_bytes()[15])
             .join(id.0.simple().to_string())
     }
 
     fn put(&self, id: GenerationId, body: Bytes) -> io::Result<()> {
         self.health.check().map_err(io::Error::other)?;
-        let shelf = self.make_folder(id.0.as_bytes()[15])?;
+        let accounts = self.make_folder(id.0.as_bytes()[15])?;
         let path = self.path(id);
         // What is there was written for a row that was refused then; the end of a generation does not change.
         if !path.try_exists()? {
@@ -169,14 +173,14 @@ impl Inner {
         }
         fail::fail_point!("replay-placed");
         // A folder that cannot be opened, for want of descriptors, says nothing about the disk.
-        let shelf = fs::File::open(shelf)?;
-        self.durable(shelf.sync_all())
+        let accounts = fs::File::open(accounts)?;
+        self.durable(accounts.sync_all())
     }
 
     /// Makes the folder of a last byte where it is missing; its name is durable when this returns. A folder that is there may
     /// have been made by another thread, or by a process that was killed, before its name was synced.
     fn make_folder(&self, byte: u8) -> io::Result<PathBuf> {
-        let folder = self.shelf(byte);
+        let folder = self.accounts(byte);
         let is_durable = &self.durable_folders[usize::from(byte)];
         if !is_durable.load(Ordering::Acquire) {
             directory::create(&folder)?;
@@ -197,8 +201,8 @@ impl Inner {
     }
 
     fn next_old(&self, limit: usize) -> io::Result<Vec<GenerationId>> {
-        let shelf = self.shelf(self.next.fetch_add(1, Ordering::Relaxed));
-        let entries = match fs::read_dir(shelf) {
+        let accounts = self.accounts(self.next.fetch_add(1, Ordering::Relaxed));
+        let entries = match fs::read_dir(accounts) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ::accounts::{AccountId, Cause, Fingerprint};
+use ::accounts::{AccountId, Fingerprint, LedgerRef};
 use bytes::Bytes;
 use foldhash::HashSet;
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::columns::{Replay, StoredOutcome};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
 use super::replays::Kept;
-use crate::accounts::{self, Shelf};
+use crate::accounts::{self, SharedAccounts};
 use crate::columns::{Id, Micros, parse};
 use crate::database::{Insert, Transaction, Values};
 
@@ -257,7 +257,7 @@ pub(super) fn end(rows: &Connection, ended: &Ended<'_>, kept: Kept) -> rusqlite:
 /// Ends a generation, once, and bills it with it.
 pub(super) fn settle(
     rows: &mut Transaction<'_>,
-    shelf: &Shelf,
+    accounts: &SharedAccounts,
     (id, account): (GenerationId, &AccountId),
     ending: &Ending,
     (ended, kept): (&Ended<'_>, Kept),
@@ -271,8 +271,8 @@ pub(super) fn settle(
         free_key(rows, id)?;
     }
     if let Ending::Kept { charge_cents, .. } = ending {
-        let cause = Cause::Generation(id.0);
-        accounts::bill(rows, shelf, account, cause, *charge_cents, now)?;
+        let cause = LedgerRef::Generation(id.0);
+        accounts::bill(rows, accounts, account, cause, *charge_cents, now)?;
     }
     Ok(Settled::Now)
 }

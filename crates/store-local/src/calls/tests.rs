@@ -118,9 +118,9 @@ async fn complete(store: &Store, n: u128, body: &'static [u8]) {
 fn files(root: &Path) -> usize {
     let shelves = std::fs::read_dir(root.join("replays")).expect("the folder");
     shelves
-        .map(|shelf| {
-            std::fs::read_dir(shelf.expect("an entry").path())
-                .expect("a shelf")
+        .map(|accounts| {
+            std::fs::read_dir(accounts.expect("an entry").path())
+                .expect("a accounts")
                 .count()
         })
         .sum()

@@ -11,7 +11,7 @@ use super::operation::{Durability, Need, Operation, Undo, Write};
 use super::transaction::{Effects, Transaction};
 use super::{DatabaseError, continuity, is_full};
 use crate::blobs::Journal;
-use crate::calls::{CallLog, Fold, Replays};
+use crate::calls::{CallLog, Flush, Replays};
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
@@ -121,7 +121,7 @@ impl Committer {
     /// Does what is to be done between two groups.
     pub(super) fn do_chores(&mut self) {
         if self.due().is_some_and(|due| due <= Instant::now()) {
-            self.fold(Fold::Due);
+            self.flush(Flush::Due);
         }
         if self.is_log_long() && self.health.check().is_ok() {
             self.checkpoint();
@@ -131,7 +131,7 @@ impl Committer {
     /// Leaves nothing for the next start to bring in or look through, if the disk lets it.
     pub(super) fn end(&mut self) {
         if self.health.check().is_ok() && self.log.is_ahead() {
-            self.fold(Fold::All);
+            self.flush(Flush::All);
         }
         self.end_journal();
         // Into a database that is damaged nothing is written, whatever it is.
@@ -145,9 +145,9 @@ impl Committer {
     }
 
     /// Brings the log of calls into its rows.
-    fn fold(&mut self, what: Fold) {
-        let folded = self.transact(&mut [], &mut Effects::default(), Some(what));
-        if let Err(error) = folded {
+    fn flush(&mut self, what: Flush) {
+        let flushed = self.transact(&mut [], &mut Effects::default(), Some(what));
+        if let Err(error) = flushed {
             if matches!(error, DatabaseError::Full(_)) {
                 self.reserve.give_up();
             }
@@ -162,10 +162,10 @@ impl Committer {
         &mut self,
         group: &mut [Asked<'_>],
         effects: &mut Effects,
-        fold: Option<Fold>,
+        flush: Option<Flush>,
     ) -> Result<(), DatabaseError> {
         let wanted = |asked: &Asked<'_>| asked.how.durability == Durability::Now;
-        self.set_durability(if fold.is_some() || group.iter().any(wanted) {
+        self.set_durability(if flush.is_some() || group.iter().any(wanted) {
             Durability::Now
         } else {
             Durability::Lazy
@@ -180,8 +180,8 @@ impl Committer {
                     .iter_mut()
                     .try_for_each(|asked| self.run_one(asked, effects))
             })
-            .and_then(|()| match fold {
-                Some(what) => Ok(self.log.fold(&self.connection, what)?),
+            .and_then(|()| match flush {
+                Some(what) => Ok(self.log.flush(&self.connection, what)?),
                 None => Ok(()),
             })
             .and_then(|()| self.number_log())

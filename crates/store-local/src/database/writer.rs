@@ -44,7 +44,7 @@ struct Shared {
 }
 
 /// What came of asking for a write at once.
-pub(super) enum Written<T, F> {
+pub(super) enum WriteAttempt<T, F> {
     /// It is done.
     Now(Result<T, DatabaseError>),
     /// It is for the thread.
@@ -114,14 +114,14 @@ impl Writer {
     }
 
     /// Commits an operation at once, if that is quick.
-    pub(super) fn write_at_once<T, F>(&self, how: Write, operation: F) -> Written<T, F>
+    pub(super) fn write_at_once<T, F>(&self, how: Write, operation: F) -> WriteAttempt<T, F>
     where
         T: Send + 'static,
         F: FnOnce(&mut Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     {
         let mut task = Task::new(operation);
         let Some(mut committer) = self.idle(how) else {
-            return Written::Later(task);
+            return WriteAttempt::Later(task);
         };
         let asked = Asked {
             how,
@@ -133,7 +133,7 @@ impl Writer {
         if is_log_long {
             self.nudge();
         }
-        Written::Now(task.answer(committed))
+        WriteAttempt::Now(task.answer(committed))
     }
 
     /// Puts an operation in the queue, as soon as there is a place for one of this account.

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use asset_store::{BlobHash, BlobStore, Room};
+use asset_store::{BlobHash, BlobStore, SpaceClass};
 use bytes::Bytes;
 use tempfile::TempDir;
 
@@ -13,7 +13,11 @@ use crate::{OpenError, Store, StoreOptions};
 async fn used() -> (TempDir, BlobHash) {
     let root = tempfile::tempdir().expect("a temporary directory");
     let store = Store::open(root.path()).expect("a fresh store");
-    let mut writer = store.blobs().begin(Room::Spare).await.expect("a writer");
+    let mut writer = store
+        .blobs()
+        .begin(SpaceClass::Spare)
+        .await
+        .expect("a writer");
     writer
         .write(Bytes::from_static(b"picture"))
         .await

@@ -6,14 +6,14 @@ use asset_store::{Asset, AssetId, AssetQuery, FilePath, Hold};
 use rusqlite::{Connection, params};
 use workflow_core::{Job, JobOutput, NewOutput, OutputKind, OutputName, SaveJob};
 
-use super::SharedBoard;
+use super::SharedLiveJobs;
 use crate::columns::{Hash, Id, Micros, parse};
 use crate::records::rows as records;
 
 /// Whether a save has new outputs whose account has used up its bytes.
 pub(super) fn is_quota_used_up(
     rows: &Connection,
-    board: &SharedBoard,
+    live_jobs: &SharedLiveJobs,
     save: &SaveJob,
 ) -> rusqlite::Result<bool> {
     let job = &save.job;
@@ -25,10 +25,10 @@ pub(super) fn is_quota_used_up(
     if !save.outputs.iter().any(is_new) {
         return Ok(false);
     }
-    let Some((most, put_off)) = board.lock().stored_bound(job.id) else {
+    let Some((most, deferred)) = live_jobs.lock().stored_bound(job.id) else {
         return Ok(false);
     };
-    Ok(records::stored_bytes(rows, &job.account)? + put_off >= most)
+    Ok(records::stored_bytes(rows, &job.account)? + deferred >= most)
 }
 
 /// An output with its name; `None` if the job has it already.

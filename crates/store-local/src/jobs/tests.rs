@@ -187,7 +187,7 @@ async fn queued_jobs_wait_in_the_same_order_after_a_restart() {
 }
 
 /// Saves an output that may wait for the next save of its job.
-async fn put_off(jobs: &SqliteJobs, job: &Job, output: NewOutput) -> SaveOutcome {
+async fn deferred(jobs: &SqliteJobs, job: &Job, output: NewOutput) -> SaveOutcome {
     let mut next = job.clone();
     let (epoch, progress) = (job.epoch, job.progress.clone());
     next.apply(JobEvent::Advanced { epoch, progress }, at(1))
@@ -207,7 +207,7 @@ async fn an_output_that_waits_for_the_next_save_is_seen_by_nobody_and_goes_with_
     let jobs = before.jobs();
     submit(&jobs, 1).await;
     let claimed = claim(&jobs, at(1)).await.job;
-    let SaveOutcome::Saved(newest) = put_off(&jobs, &claimed, output(1)).await else {
+    let SaveOutcome::Saved(newest) = deferred(&jobs, &claimed, output(1)).await else {
         panic!("nobody else saved it");
     };
     assert_eq!(newest.outputs.len(), 1);
@@ -221,7 +221,7 @@ async fn an_output_that_waits_for_the_next_save_is_seen_by_nobody_and_goes_with_
     let again = claim(&after.jobs(), at(11)).await.job;
     assert_eq!((again.id, again.outputs.len()), (claimed.id, 0));
     assert!(matches!(
-        put_off(&after.jobs(), &claimed, output(1)).await,
+        deferred(&after.jobs(), &claimed, output(1)).await,
         SaveOutcome::Conflict
     ));
     let epoch = again.epoch;
@@ -261,7 +261,7 @@ async fn jobs_of_the_process_before_are_taken_up_as_lost_claims() {
         let code = job.error.as_ref().map(|error| error.code);
         found.push((job.status, job.lost_claims, code));
         assert_eq!((job.updated_at, job.worker), (at(10), None));
-        // What happened at the start is in the row, not on the board alone.
+        // What happened at the start is in the row, not in memory alone.
         let id = job.id;
         let row = jobs.read(move |rows| rows::load(rows, id)).await;
         assert_eq!(row.expect("an answer"), Some(Job::clone(&job)));

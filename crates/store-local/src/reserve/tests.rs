@@ -10,13 +10,13 @@ use super::*;
 const MIB: u64 = 1 << 20;
 
 /// A directory, and a disk of 100 MiB of which as much is free as the number says, the ballast aside.
-struct Place {
+struct TestDisk {
     root: TempDir,
     directory: Directory,
     free: Arc<AtomicU64>,
 }
 
-impl Place {
+impl TestDisk {
     fn new(free_mib: u64) -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
         let directory = Directory::take(root.path()).expect("the directory is free");
@@ -54,7 +54,7 @@ impl Place {
 
 #[test]
 fn uploads_stop_first_then_growth_and_ends_never() {
-    let place = Place::new(50);
+    let place = TestDisk::new(50);
     let reserve = place.reserve(MinFree::Bytes(8 * MIB), 4);
     assert!(place.has_ballast());
     for (free_mib, uploads, growth) in [
@@ -81,7 +81,7 @@ fn uploads_stop_first_then_growth_and_ends_never() {
 
 #[test]
 fn the_ballast_is_given_up_for_ends_alone_and_made_again_when_there_is_room() {
-    let place = Place::new(50);
+    let place = TestDisk::new(50);
     let reserve = place.reserve(MinFree::Bytes(8 * MIB), 4);
     reserve.for_the_end();
     assert!(place.has_ballast(), "there is room enough");
@@ -105,7 +105,7 @@ fn the_ballast_is_given_up_for_ends_alone_and_made_again_when_there_is_room() {
 
 #[test]
 fn a_start_on_a_full_disk_has_the_room_of_the_ballast() {
-    let place = Place::new(50);
+    let place = TestDisk::new(50);
     drop(place.reserve(MinFree::Bytes(0), 4));
     assert!(place.has_ballast());
     place.set_free(5);
@@ -116,7 +116,7 @@ fn a_start_on_a_full_disk_has_the_room_of_the_ballast() {
 
 #[test]
 fn a_ballast_of_another_size_is_made_anew_and_none_is_removed() {
-    let place = Place::new(50);
+    let place = TestDisk::new(50);
     drop(place.reserve(MinFree::Bytes(0), 4));
     drop(place.reserve(MinFree::Bytes(0), 2));
     let size = fs::metadata(place.directory.ballast()).map(|file| file.len());
@@ -140,7 +140,7 @@ fn auto_keeps_a_gibibyte_or_a_twentieth() {
 
 #[test]
 fn a_real_disk_can_be_asked() {
-    let place = Place::new(0);
+    let place = TestDisk::new(0);
     let options = ReserveOptions {
         min_free: MinFree::Bytes(1),
         ballast_bytes: 4096,

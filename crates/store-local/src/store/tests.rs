@@ -1,7 +1,7 @@
 //! Opening, locking and reopening an installation.
 
 use asset_store::{
-    Asset, AssetId, AssetRecords, BlobHash, BlobStore, InsertAsset, InsertRule, Link, Room,
+    Asset, AssetId, AssetRecords, BlobHash, BlobStore, InsertAsset, InsertRule, Link, SpaceClass,
 };
 use jiff::Timestamp;
 
@@ -110,7 +110,7 @@ fn after_a_power_cut(of: &Path, blob: &str) -> tempfile::TempDir {
 
 async fn put_with_rows(store: &Store, bytes: &'static [u8]) -> asset_store::Blob {
     let blobs = store.blobs();
-    let mut writer = blobs.begin(Room::Kept).await.expect("a writer");
+    let mut writer = blobs.begin(SpaceClass::Kept).await.expect("a writer");
     writer.write(bytes.into()).await.expect("room");
     writer.commit_with_rows().await.expect("a commit")
 }

@@ -144,7 +144,7 @@ async fn outputs_are_kept_until_the_bytes_are_used_up(stores: Stores) {
 }
 
 /// Saves outputs that may wait for the next save of their job.
-async fn put_off(stores: &Stores, job: &Job, outputs: Vec<NewOutput>) -> Arc<Job> {
+async fn deferred(stores: &Stores, job: &Job, outputs: Vec<NewOutput>) -> Arc<Job> {
     let mut next = job.clone();
     next.apply(advanced(job), at(11)).expect("the job runs");
     let save = SaveJob {
@@ -162,9 +162,9 @@ async fn put_off(stores: &Stores, job: &Job, outputs: Vec<NewOutput>) -> Arc<Job
 
 async fn outputs_saved_with_the_next_are_there_with_it(stores: Stores) {
     let job = running(&stores, 1).await;
-    let first = put_off(&stores, &job, vec![picture("9", 0, 1)]).await;
+    let first = deferred(&stores, &job, vec![picture("9", 0, 1)]).await;
     let again = vec![picture("9", 0, 1), picture("9", 1, 2)];
-    let second = put_off(&stores, &first, again).await;
+    let second = deferred(&stores, &first, again).await;
     let names = ["art/pic_00001_.png", "art/pic_00002_.png"];
     assert_eq!(paths(&second.outputs), names);
     assert!(second.revision > first.revision && first.revision > job.revision);
@@ -185,7 +185,7 @@ async fn outputs_saved_with_the_next_are_there_with_it(stores: Stores) {
 
 async fn a_save_that_meets_one_put_off_conflicts_and_finds_it(stores: Stores) {
     let job = running(&stores, 1).await;
-    let newest = put_off(&stores, &job, vec![picture("9", 0, 1)]).await;
+    let newest = deferred(&stores, &job, vec![picture("9", 0, 1)]).await;
     let mut canceled = Job::clone(&job);
     canceled
         .apply(JobEvent::CancelRequested, at(12))

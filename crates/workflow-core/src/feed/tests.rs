@@ -213,6 +213,6 @@ fn nothing_is_kept_of_accounts_that_nobody_follows_and_that_run_nothing() {
     drop(follower);
     hub.publish(mine.id, JobChange::Node(started("1")));
     publish(&hub, &after(&mine, JobEvent::Finished { epoch: Epoch(1) }));
-    let told = hub.told();
-    assert!(told.accounts.is_empty() && told.jobs.is_empty());
+    let topics = hub.topics();
+    assert!(topics.accounts.is_empty() && topics.jobs.is_empty());
 }

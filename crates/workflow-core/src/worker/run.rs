@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::sink::Sink;
 use super::{Backoff, Running, Worker};
 use crate::{
-    Claim, Durability, Follower, Graph, Job, JobError, JobErrorCode, JobEvent, JobStatus,
-    NodeCatalog, Plan, RunContext, RunError, SaveJob, SaveOutcome, Seat, StoreError, Ticket,
+    Claim, ComputePermit, Durability, Follower, Graph, Job, JobError, JobErrorCode, JobEvent,
+    JobStatus, NodeCatalog, Plan, RunContext, RunError, SaveJob, SaveOutcome, StoreError, Ticket,
     ValidGraph, validate,
 };
 
@@ -40,7 +40,12 @@ impl Drop for Registered<'_> {
 
 impl Worker {
     /// Runs a claimed job to its end and saves how it ended.
-    pub(super) async fn run_claim(&self, claim: Claim, seat: Seat, halt: &CancellationToken) {
+    pub(super) async fn run_claim(
+        &self,
+        claim: Claim,
+        permit: ComputePermit,
+        halt: &CancellationToken,
+    ) {
         let (id, epoch) = (claim.job.id, claim.job.epoch);
         let cancel = CancellationToken::new();
         let mut follower = self.ports.feed.follow(id);
@@ -48,7 +53,7 @@ impl Worker {
             id,
             Running {
                 account: claim.job.account.clone(),
-                seat: seat.clone(),
+                permit: permit.clone(),
                 epoch,
                 cancel: cancel.clone(),
             },
@@ -64,7 +69,7 @@ impl Worker {
         let sink = Sink::new(self, &claim);
         let mut stop = None;
         let result = {
-            let run = self.run_engine(&claim, &sink, seat, cancel.clone());
+            let run = self.run_engine(&claim, &sink, permit, cancel.clone());
             let run_limit = self.timer.sleep(self.config.run_limit);
             let mut tick = self.timer.sleep(PROGRESS_EVERY);
             let overdue = sink.overdue();
@@ -116,11 +121,11 @@ impl Worker {
         drop((unsaved, registered));
     }
 
-    /// Lets another job compute from now on. This one still counts as one of its account's that runs: its seat is not one
+    /// Lets another job compute from now on. This one still counts as one of its account's that runs: its permit is not one
     /// that was left to wait.
     fn give_seat_back(&self, job: crate::JobId) {
         if let Some(running) = self.registry().get_mut(&job) {
-            running.seat = Seat::default();
+            running.permit = ComputePermit::default();
         }
     }
 
@@ -128,12 +133,12 @@ impl Worker {
         &self,
         claim: &Claim,
         sink: &Arc<Sink>,
-        seat: Seat,
+        permit: ComputePermit,
         cancel: CancellationToken,
     ) -> Result<(), RunError> {
         tokio::select! {
             biased;
-            () = seat.take() => {}
+            () = permit.take() => {}
             () = cancel.cancelled() => return Err(RunError::Canceled(None)),
         }
         let secret = self.ports.secrets.get(claim.job.id);
@@ -164,7 +169,7 @@ impl Worker {
             secret,
             fence: claim.job.epoch,
             cancel,
-            seat,
+            permit,
             sink: sink.clone(),
         };
         engine.run(ticket, context).await

@@ -1,4 +1,4 @@
-//! Takes what a run tells and makes: saved first, told after.
+//! Takes what a run tells and makes: saved first, reported after.
 //!
 //! An output is saved together with what the run saves next, which for the last one is the end of its job: so the disk is
 //! waited for once. Until then the run goes on, and whatever it tells is held back.
@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use asset_store::{AssetId, Blob, BlobError, BlobStore, Room};
+use asset_store::{AssetId, Blob, BlobError, BlobStore, SpaceClass};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -38,20 +38,20 @@ pub(super) struct Sink {
     timer: Arc<dyn Timer>,
     /// The job as last saved here. Held across a save, so that the commits of parallel nodes go one after the other.
     job: tokio::sync::Mutex<Arc<Job>>,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
     /// Rung when an output begins to wait for the next save.
-    put_off: Notify,
+    deferred: Notify,
 }
 
-/// What the run told so far.
-struct Told {
+/// What the run reported so far.
+struct Reported {
     tracker: ProgressTracker,
     report: RunReport,
     log: String,
     log_truncated: bool,
     /// Whether the tracker holds progress that no save has carried yet.
     unsaved: bool,
-    /// What is told once the outputs before it are on disk; `None` while none waits for that.
+    /// What is reported once the outputs before it are on disk; `None` while none waits for that.
     held: Option<Vec<JobChange>>,
 }
 
@@ -65,7 +65,7 @@ impl Sink {
             blobs: worker.blobs.clone(),
             timer: worker.timer.clone(),
             job: tokio::sync::Mutex::new(claim.job.clone()),
-            told: Mutex::new(Told {
+            reported: Mutex::new(Reported {
                 tracker,
                 report: RunReport::default(),
                 log: String::new(),
@@ -73,15 +73,15 @@ impl Sink {
                 unsaved: false,
                 held: None,
             }),
-            put_off: Notify::new(),
+            deferred: Notify::new(),
         })
     }
 
     /// Begins to follow the nodes of `plan`.
     pub(super) fn begin(&self, plan: &Plan) {
-        let mut told = self.told();
-        let before = told.tracker.latest().clone();
-        told.tracker = ProgressTracker::new(plan, Some(&before));
+        let mut reported = self.reported();
+        let before = reported.tracker.latest().clone();
+        reported.tracker = ProgressTracker::new(plan, Some(&before));
     }
 
     /// The job as it stands in the store, which another's save may have changed.
@@ -105,29 +105,29 @@ impl Sink {
 
     /// Takes down that the run was stopped before this node.
     pub(super) fn stopped_at(&self, node: NodeId) {
-        self.told().report.stopped_at = Some(node.clone());
+        self.reported().report.stopped_at = Some(node.clone());
         self.tell(JobChange::StoppedAt(node));
     }
 
     /// Completes when an output has waited long enough for the end of its job. Cancel-safe.
     pub(super) async fn overdue(&self) {
-        self.put_off.notified().await;
+        self.deferred.notified().await;
         self.timer.sleep(TOGETHER).await;
     }
 
     /// Tells what was held back: everything that was put off is on disk.
     pub(super) fn release(&self) {
-        // Told with the lock held, so that nothing overtakes it.
-        let mut told = self.told();
-        for change in told.held.take().into_iter().flatten() {
+        // Reported with the lock held, so that nothing overtakes it.
+        let mut reported = self.reported();
+        for change in reported.held.take().into_iter().flatten() {
             self.ports.feed.publish(self.id, change);
         }
     }
 
     /// Tells a change now, or once the outputs before it are on disk.
     fn tell(&self, change: JobChange) {
-        let mut told = self.told();
-        match &mut told.held {
+        let mut reported = self.reported();
+        match &mut reported.held {
             Some(held) => {
                 let is_passing = match &change {
                     JobChange::Progress(_) | JobChange::Preview(_) | JobChange::Text { .. } => true,
@@ -142,17 +142,17 @@ impl Sink {
     }
 
     pub(super) fn progress_now(&self) -> Progress {
-        self.told().tracker.latest().clone()
+        self.reported().tracker.latest().clone()
     }
 
     pub(super) fn log(&self, captured_at: Timestamp, complete: bool) -> JobLog {
-        let told = self.told();
+        let reported = self.reported();
         JobLog {
-            text: told.log.clone(),
-            truncated: told.log_truncated,
+            text: reported.log.clone(),
+            truncated: reported.log_truncated,
             captured_at,
             complete,
-            report: told.report.clone(),
+            report: reported.report.clone(),
         }
     }
 
@@ -164,14 +164,17 @@ impl Sink {
         let Ok(mut held) = self.job.try_lock() else {
             return;
         };
-        let (unsaved, put_off) = {
-            let mut told = self.told();
-            (std::mem::take(&mut told.unsaved), told.held.is_some())
+        let (unsaved, deferred) = {
+            let mut reported = self.reported();
+            (
+                std::mem::take(&mut reported.unsaved),
+                reported.held.is_some(),
+            )
         };
-        if !unsaved && !put_off {
+        if !unsaved && !deferred {
             return;
         }
-        let durability = match put_off {
+        let durability = match deferred {
             true => Durability::Now,
             false => Durability::Lazy,
         };
@@ -227,10 +230,14 @@ impl Sink {
     async fn keep(&self, content: OutputContent) -> Result<Blob, CommitError> {
         match content {
             OutputContent::Bytes(bytes) => {
-                let mut writer = self.blobs.begin(Room::Kept).await.map_err(blob_failed)?;
+                let mut writer = self
+                    .blobs
+                    .begin(SpaceClass::Kept)
+                    .await
+                    .map_err(blob_failed)?;
                 writer.write(bytes).await.map_err(blob_failed)?;
                 writer.finish().await.map_err(blob_failed)?;
-                // Nobody is told of it before the job's row names it.
+                // Nobody is reported of it before the job's row names it.
                 writer.commit_with_rows().await.map_err(blob_failed)
             }
             OutputContent::Blob(blob) => {
@@ -242,9 +249,9 @@ impl Sink {
         }
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
+    fn reported(&self) -> std::sync::MutexGuard<'_, Reported> {
         // A panic while this is held can only have left a line or a step out.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -252,14 +259,14 @@ impl Sink {
 impl RunSink for Sink {
     fn progress(&self, event: NodeEvent) {
         let progress = {
-            let mut told = self.told();
-            told.report.record(&event);
-            let got_on = told.tracker.record(&event);
-            told.unsaved |= got_on;
+            let mut reported = self.reported();
+            reported.report.record(&event);
+            let got_on = reported.tracker.record(&event);
+            reported.unsaved |= got_on;
             if let NodeEvent::Started { node, class } = &event {
-                told.write(&format!("node {node} ({class})"));
+                reported.write(&format!("node {node} ({class})"));
             }
-            got_on.then(|| told.tracker.latest().clone())
+            got_on.then(|| reported.tracker.latest().clone())
         };
         self.tell(JobChange::Node(event));
         if let Some(progress) = progress {
@@ -272,7 +279,7 @@ impl RunSink for Sink {
     }
 
     fn text(&self, node: &NodeId, line: &str) {
-        self.told().write(&format!("node {node}: {line}"));
+        self.reported().write(&format!("node {node}: {line}"));
         let (node, line) = (node.clone(), line.to_owned());
         self.tell(JobChange::Text { node, line });
     }
@@ -283,9 +290,9 @@ impl RunSink for Sink {
             content_type: "image/png",
             bytes: png,
         };
-        let has_held = self.told().held.is_some();
+        let has_held = self.reported().held.is_some();
         if has_held {
-            // It is shown directly, and must not overtake what was told before.
+            // It is shown directly, and must not overtake what was reported before.
             self.save_progress().await;
         }
         self.ports.feed.frame(self.id, preview).await;
@@ -314,10 +321,10 @@ impl RunSink for Sink {
                 .save(&mut held, vec![new], Durability::WithNext)
                 .await?;
             let saved = JobChange::Saved(job.clone());
-            self.told().held.get_or_insert_default().push(saved);
+            self.reported().held.get_or_insert_default().push(saved);
             job
         };
-        self.put_off.notify_one();
+        self.deferred.notify_one();
         let committed = job
             .outputs
             .iter()
@@ -326,7 +333,7 @@ impl RunSink for Sink {
     }
 }
 
-impl Told {
+impl Reported {
     fn write(&mut self, line: &str) {
         self.log.push_str(line);
         self.log.push('\n');
@@ -383,7 +390,7 @@ mod tests {
     #[test]
     fn a_long_log_keeps_its_newest_lines() {
         let tracker = ProgressTracker::new(&Plan { order: Vec::new() }, None);
-        let mut told = Told {
+        let mut reported = Reported {
             tracker,
             report: RunReport::default(),
             log: String::new(),
@@ -392,9 +399,9 @@ mod tests {
             held: None,
         };
         for line in 0..20_000 {
-            told.write(&format!("line {line} é"));
+            reported.write(&format!("line {line} é"));
         }
-        assert!(told.log.len() <= LOG_BYTES && told.log_truncated);
-        assert!(told.log.ends_with("line 19999 é\n") && told.log.starts_with("line "));
+        assert!(reported.log.len() <= LOG_BYTES && reported.log_truncated);
+        assert!(reported.log.ends_with("line 19999 é\n") && reported.log.starts_with("line "));
     }
 }

@@ -14,13 +14,13 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use uuid::Uuid;
 
 use super::*;
-use crate::threads::tests::AtOnce;
+use crate::blocking_pool::tests::AtOnce;
 use crate::{
-    Availability, CommitError, Durability, Engine, EngineName, Engines, Hub, JobErrorCode,
-    JobEvent, JobOutput, JobStatus, JobStore, Jobs, JobsConfig, MemoryJobs, Metadata, ModelFile,
-    NamedEngine, NodeCatalog, NodeDefinition, NodeEvent, OutputContent, OutputKind, OutputName,
-    Refusal, Requirements, RunContext, RunError, RunOutput, SaveJob, SaveOutcome, Seat, Secrets,
-    Submission, Ticket, ValidGraph,
+    Availability, CommitError, ComputePermit, Durability, Engine, EngineName, Engines, Hub,
+    JobErrorCode, JobEvent, JobOutput, JobStatus, JobStore, Jobs, JobsConfig, MemoryJobs, Metadata,
+    ModelFile, NamedEngine, NodeCatalog, NodeDefinition, NodeEvent, OutputContent, OutputKind,
+    OutputName, Refusal, Requirements, RunContext, RunError, RunOutput, SaveJob, SaveOutcome,
+    Secrets, Submission, Ticket, ValidGraph,
 };
 
 /// A clock that stands still until it is moved, and then wakes whoever slept until then.
@@ -77,7 +77,7 @@ enum Script {
     Commit(u32),
     /// Waits until it is told to stop.
     Hang,
-    /// Leaves its seat until it hears from the test, and finishes.
+    /// Leaves its permit until it hears from the test, and finishes.
     Rest(oneshot::Receiver<()>),
 }
 
@@ -151,10 +151,10 @@ impl Engine for ScriptedEngine {
                 return Err(RunError::Canceled(Some("1".into())));
             }
             Script::Rest(rested) => {
-                context.seat.leave();
+                context.permit.leave();
                 // Whoever drops the other end has let it go on, too.
                 let _ = rested.await;
-                context.seat.take().await;
+                context.permit.take().await;
             }
         }
         context
@@ -342,7 +342,7 @@ impl Bench {
             secrets: Secrets::new(WorkerId(Uuid::from_u128(1))),
             threads: Arc::new(AtOnce::default()),
         };
-        let pace = Arc::new(Pace::default());
+        let pace = Arc::new(CompletionRate::default());
         let assets = Assets::new(
             blobs.clone(),
             Arc::new(records.clone()),
@@ -444,5 +444,5 @@ async fn idle() {
 
 mod ends;
 mod engines;
+mod permits;
 mod runs;
-mod seats;

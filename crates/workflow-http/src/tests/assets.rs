@@ -1,11 +1,11 @@
 //! Assets over HTTP: what is kept, what is answered, and what is refused.
 
-use accounts::Standing;
+use accounts::Principal;
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::harness::{Rig, Server, form, graph, server, standing};
+use super::harness::{Rig, Server, form, graph, principal, server};
 
 const HASH_OF_OTHER: &str =
     "blake3:0000000000000000000000000000000000000000000000000000000000000000";
@@ -95,8 +95,8 @@ async fn new_bytes_are_201_and_known_bytes_200() {
 async fn another_accounts_bytes_never_tell() {
     let rig = Rig::new();
     let (a, b) = (
-        rig.server(standing("a"), |_| {}),
-        rig.server(standing("b"), |_| {}),
+        rig.server(principal("a"), |_| {}),
+        rig.server(principal("b"), |_| {}),
     );
     let asset = a.upload("x.png", "bytes").await;
     let id = asset["id"].as_str().expect("an id");
@@ -273,12 +273,12 @@ async fn unexpected_bytes_mint_nothing() {
 
 #[tokio::test]
 async fn an_upload_beyond_the_bound_is_413() {
-    let small = Standing {
+    let small = Principal {
         tier: accounts::Tier {
             upload_bytes: 4,
-            ..standing("local").tier
+            ..principal("local").tier
         },
-        ..standing("local")
+        ..principal("local")
     };
     let server = Rig::new().server(small, |_| {});
     let error = upload(&server, &PHOTO, Some("bytes"))
@@ -306,12 +306,12 @@ async fn a_form_of_unknown_length_is_taken_byte_by_byte() {
 
 #[tokio::test]
 async fn a_form_of_unknown_length_is_refused_at_the_bound_and_not_at_its_end() {
-    let small = Standing {
+    let small = Principal {
         tier: accounts::Tier {
             upload_bytes: 1 << 20,
-            ..standing("local").tier
+            ..principal("local").tier
         },
-        ..standing("local")
+        ..principal("local")
     };
     let server = Rig::new().server(small, |_| {});
     let (kind, form) = form(&PHOTO, Some(""));

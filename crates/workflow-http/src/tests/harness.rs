@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use accounts::{MemoryAccounts, Standing, Tier};
+use accounts::{MemoryAccounts, Principal, Tier};
 use asset_store::{Assets, BlobHash, LinkKeys, MemoryBlobs, MemoryRecords, Retention};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,11 +24,12 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    Availability, ClaimRequest, Durability, Engine, Engines, FileSource, Hub, InputDefinition, Job,
-    JobChange, JobEvent, JobFeed, JobId, JobPorts, JobQueue, JobStore, Jobs, JobsConfig,
-    MemoryJobs, ModelFile, NewOutput, NodeCatalog, NodeDefinition, OutputDefinition, OutputKind,
-    OutputName, Pace, Preview, Progress, Refusal, RequirementSet, Requirements, Rooms, RunContext,
-    RunError, SaveJob, SaveOutcome, Secrets, Socket, Threads, Ticket, Timer, ValidGraph, WorkerId,
+    Availability, BlockingPool, ClaimRequest, CompletionRate, Durability, Engine, Engines,
+    FileSource, Hub, InputDefinition, Job, JobChange, JobEvent, JobFeed, JobId, JobPorts, JobQueue,
+    JobStore, Jobs, JobsConfig, MemoryJobs, ModelFile, NewOutput, NodeCatalog, NodeDefinition,
+    OutputDefinition, OutputKind, OutputName, Preview, Progress, Refusal, RequirementSet,
+    Requirements, Rooms, RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Ticket,
+    Timer, ValidGraph, WorkerId,
 };
 
 use crate::{Observed, WorkflowApi, WorkflowConfig, WorkflowService, routes};
@@ -69,7 +70,7 @@ pub(super) struct Answer {
 /// Threads that do the work at once.
 struct AtOnce;
 
-impl Threads for AtOnce {
+impl BlockingPool for AtOnce {
     fn run(&self, work: Box<dyn FnOnce() + Send>) {
         work();
     }
@@ -98,15 +99,15 @@ impl Rig {
         }
     }
 
-    /// A server for `standing`, changed by `change` before it is mounted.
+    /// A server for `principal`, changed by `change` before it is mounted.
     pub(super) fn server(
         &self,
-        standing: Standing,
+        principal: Principal,
         change: impl FnOnce(&mut WorkflowService),
     ) -> Server {
-        let account = standing.account.clone();
+        let account = principal.account.clone();
         let accounts = Arc::clone(&self.accounts);
-        accounts.put(standing);
+        accounts.put(principal);
         let retention = Retention::default();
         let assets = Assets::new(
             Arc::new(self.blobs.clone()),
@@ -129,7 +130,12 @@ impl Rig {
         let observed = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&observed);
         let mut service = WorkflowService {
-            jobs: Jobs::new(ports, assets.clone(), config, Arc::new(Pace::default())),
+            jobs: Jobs::new(
+                ports,
+                assets.clone(),
+                config,
+                Arc::new(CompletionRate::default()),
+            ),
             assets,
             link_keys: Arc::new(LinkKeys::new(vec![(1, [7; 32])])),
             identity: Identity::none(accounts.clone(), account),
@@ -214,17 +220,17 @@ impl ImageTools for OnePixel {
 
 /// A server of its own for the local account.
 pub(super) fn server() -> Server {
-    Rig::new().server(standing("local"), |_| {})
+    Rig::new().server(principal("local"), |_| {})
 }
 
 /// An account that may do everything.
-pub(super) fn standing(account: &str) -> Standing {
+pub(super) fn principal(account: &str) -> Principal {
     let tier = Tier {
         queued_jobs: 100,
         streams: 2,
         ..Tier::standard()
     };
-    Standing::full(account.parse().expect("an account id"), tier)
+    Principal::full(account.parse().expect("an account id"), tier)
 }
 
 pub(super) fn start() -> Timestamp {

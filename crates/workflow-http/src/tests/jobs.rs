@@ -1,12 +1,12 @@
 //! Jobs over HTTP: what is taken, what is answered, and what is refused.
 
-use accounts::{AccountAdmin, Cause, CreditLedger, Standing, Tier};
+use accounts::{AccountAdmin, CreditLedger, LedgerRef, Principal, Tier};
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use workflow_core::{Availability, JobError, JobErrorCode, JobEvent, Timer};
 
-use super::harness::{Answer, Rig, Server, graph, server, standing};
+use super::harness::{Answer, Rig, Server, graph, principal, server};
 
 async fn submit_with(server: &Server, headers: &[(&str, &str)], body: &Value) -> Answer {
     let mut all = vec![("content-type", "application/json")];
@@ -252,7 +252,7 @@ async fn a_body_that_is_no_submission_is_refused_by_what_it_is() {
 
 #[tokio::test]
 async fn a_body_beyond_the_bound_is_413() {
-    let server = Rig::new().server(standing("local"), |service| service.config.json_bytes = 64);
+    let server = Rig::new().server(principal("local"), |service| service.config.json_bytes = 64);
     let answer = submit_with(&server, &[], &json!({ "workflow": graph() })).await;
     let error = answer.is_error(413, "payload_too_large");
     assert_eq!(error["details"]["limit_bytes"], 64);
@@ -362,12 +362,12 @@ async fn the_secret_is_kept_in_memory_and_answered_nowhere() {
 
 #[tokio::test]
 async fn a_full_queue_says_when_to_come_back() {
-    let short = Standing {
+    let short = Principal {
         tier: Tier {
             queued_jobs: 1,
-            ..standing("local").tier
+            ..principal("local").tier
         },
-        ..standing("local")
+        ..principal("local")
     };
     let server = Rig::new().server(short, |_| {});
     server.submit().await;
@@ -388,12 +388,12 @@ async fn a_full_queue_says_when_to_come_back() {
 
 #[tokio::test]
 async fn submissions_have_windows_that_only_what_is_taken_in_counts_in() {
-    let limited = Standing {
+    let limited = Principal {
         tier: Tier {
             submissions: accounts::RateWindow::read_list("2/1m").expect("windows"),
-            ..standing("local").tier
+            ..principal("local").tier
         },
-        ..standing("local")
+        ..principal("local")
     };
     let server = Rig::new().server(limited, |_| {});
     let key = [("idempotency-key", "k")];
@@ -419,12 +419,12 @@ async fn submissions_have_windows_that_only_what_is_taken_in_counts_in() {
 
 #[tokio::test]
 async fn an_account_stores_no_more_bytes_than_its_tier_says() {
-    let small = Standing {
+    let small = Principal {
         tier: Tier {
             stored_bytes: 1_000,
-            ..standing("local").tier
+            ..principal("local").tier
         },
-        ..standing("local")
+        ..principal("local")
     };
     let server = Rig::new().server(small, |_| {});
     server.upload("a", &"a".repeat(900)).await;
@@ -599,8 +599,8 @@ async fn logs_are_204_until_something_is_written() {
 async fn another_accounts_job_is_not_found_anywhere() {
     let rig = Rig::new();
     let (a, b) = (
-        rig.server(standing("a"), |_| {}),
-        rig.server(standing("b"), |_| {}),
+        rig.server(principal("a"), |_| {}),
+        rig.server(principal("b"), |_| {}),
     );
     let id = a.submit().await;
     let unknown = "00000000-0000-7000-8000-000000000000";
@@ -621,8 +621,8 @@ async fn another_accounts_job_is_not_found_anywhere() {
 
 /// Billing is on, and an operator granted some cents.
 async fn billed(rig: &Rig, cents: i32) {
-    let cause = Cause::Grant(uuid::Uuid::new_v4());
-    let account = standing("local").account;
+    let cause = LedgerRef::Grant(uuid::Uuid::new_v4());
+    let account = principal("local").account;
     let now = rig.clock.now();
     let granted = rig.accounts.grant(&account, cause, cents, now).await;
     granted.expect("the account is there");
@@ -631,11 +631,11 @@ async fn billed(rig: &Rig, cents: i32) {
 #[tokio::test]
 async fn without_credits_nothing_new_is_taken_in() {
     let rig = Rig::new();
-    let standing = Standing {
+    let principal = Principal {
         billed: true,
-        ..standing("local")
+        ..principal("local")
     };
-    let server = rig.server(standing, |_| {});
+    let server = rig.server(principal, |_| {});
     let body = json!({ "workflow": graph() });
     let refused = server.post_json("/api/v2/jobs", &body).await;
     refused.is_error(402, "insufficient_credits");
@@ -657,20 +657,22 @@ async fn without_credits_nothing_new_is_taken_in() {
 #[tokio::test]
 async fn credits_that_are_set_aside_are_not_left() {
     let rig = Rig::new();
-    let standing = Standing {
+    let principal = Principal {
         billed: true,
-        ..standing("local")
+        ..principal("local")
     };
-    let server = rig.server(standing.clone(), |_| {});
+    let server = rig.server(principal.clone(), |_| {});
     billed(&rig, 5).await;
-    let cause = Cause::Generation(uuid::Uuid::nil());
+    let cause = LedgerRef::Generation(uuid::Uuid::nil());
     let (hour, now) = (std::time::Duration::from_secs(3600), jiff::Timestamp::now());
-    let held = rig.accounts.reserve(&standing.account, cause, 5, hour, now);
+    let held = rig
+        .accounts
+        .reserve(&principal.account, cause, 5, hour, now);
     held.await.expect("memory answers");
     let body = json!({ "workflow": graph() });
     let refused = server.post_json("/api/v2/jobs", &body).await;
     refused.is_error(402, "insufficient_credits");
-    let released = rig.accounts.release(&standing.account, cause).await;
+    let released = rig.accounts.release(&principal.account, cause).await;
     released.expect("memory answers");
     server.submit().await;
 }
@@ -680,11 +682,11 @@ async fn jobs_and_uploads_are_kept_as_long_as_the_tier_says() {
     let tier = Tier {
         job_retention: SignedDuration::from_hours(1),
         upload_retention: SignedDuration::from_hours(2),
-        ..standing("local").tier
+        ..principal("local").tier
     };
-    let brief = Standing {
+    let brief = Principal {
         tier,
-        ..standing("local")
+        ..principal("local")
     };
     let server = Rig::new().server(brief, |_| {});
     let job = server

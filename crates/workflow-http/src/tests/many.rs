@@ -5,7 +5,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use workflow_core::JobEvent;
 
-use super::harness::{Rig, Server, standing};
+use super::harness::{Rig, Server, principal};
 
 /// More than are answered at once.
 const OUTPUTS: u32 = 300;
@@ -19,7 +19,7 @@ async fn server(jobs: u32) -> Server {
 async fn server_of(jobs: u32, outputs: u32) -> Server {
     let rig = Rig::new();
     let older = rig.older();
-    let server = rig.server(standing("local"), |service| service.v1 = Some(older));
+    let server = rig.server(principal("local"), |service| service.v1 = Some(older));
     for _ in 0..jobs {
         server.submit().await;
         let job = rig.claim().await;

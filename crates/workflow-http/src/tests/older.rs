@@ -3,12 +3,12 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::harness::{Rig, Server, graph, server, standing};
+use super::harness::{Rig, Server, graph, principal, server};
 
 fn older() -> Server {
     let rig = Rig::new();
     let older = rig.older();
-    rig.server(standing("local"), |service| service.v1 = Some(older))
+    rig.server(principal("local"), |service| service.v1 = Some(older))
 }
 
 async fn submit(server: &Server) -> String {
@@ -155,8 +155,8 @@ fn form() -> (&'static str, String) {
 #[tokio::test]
 async fn another_account_finds_nothing() {
     let rig = Rig::new();
-    let mine = rig.server(standing("a"), |service| service.v1 = Some(rig.older()));
-    let theirs = rig.server(standing("b"), |service| service.v1 = Some(rig.older()));
+    let mine = rig.server(principal("a"), |service| service.v1 = Some(rig.older()));
+    let theirs = rig.server(principal("b"), |service| service.v1 = Some(rig.older()));
     let id = submit(&mine).await;
     let unknown = "9c0e6f4a-0000-4000-8000-000000000009";
     for route in [

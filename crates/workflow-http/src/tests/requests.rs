@@ -1,12 +1,12 @@
 //! What holds for every request, whatever it is for.
 
-use accounts::{AccountId, MemoryAccounts, Scope, Standing};
+use accounts::{AccountId, MemoryAccounts, Principal, Scope};
 use http::Method;
 use hyper_kit::{BaseUrl, Origin, Refusal};
 use identity::Identity;
 use std::sync::Arc;
 
-use super::harness::{Rig, server, standing};
+use super::harness::{Rig, principal, server};
 
 #[tokio::test]
 async fn unknown_routes_and_methods_answer_the_envelope() {
@@ -105,9 +105,9 @@ async fn what_the_server_refuses_itself_has_the_envelope_too() {
 #[tokio::test]
 async fn a_token_is_wanted_where_one_is_set() {
     let rig = Rig::new();
-    let server = rig.server(standing("local"), |service| {
+    let server = rig.server(principal("local"), |service| {
         let accounts = MemoryAccounts::new();
-        accounts.put(standing("local"));
+        accounts.put(principal("local"));
         service.identity = Identity::token(Arc::new(accounts), AccountId::local(), &"t0ken".into());
     });
     let answer = server.get("/api/v2/jobs").await;
@@ -137,11 +137,11 @@ async fn a_scope_that_is_missing_is_forbidden() {
     ];
     for (method, path, missing) in paths {
         let scopes = Scope::ALL.into_iter().filter(|scope| *scope != missing);
-        let standing = Standing {
+        let principal = Principal {
             scopes: scopes.collect(),
-            ..standing("local")
+            ..principal("local")
         };
-        let server = Rig::new().server(standing, |_| {});
+        let server = Rig::new().server(principal, |_| {});
         let answer = server.send(method, path, &[], "").await;
         let error = answer.is_error(403, "forbidden");
         assert!(error["message"].to_string().contains(missing.name()));
@@ -150,9 +150,9 @@ async fn a_scope_that_is_missing_is_forbidden() {
 
 #[tokio::test]
 async fn running_needs_a_subscription() {
-    let lapsed = Standing {
+    let lapsed = Principal {
         subscribed: false,
-        ..standing("local")
+        ..principal("local")
     };
     let server = Rig::new().server(lapsed, |_| {});
     let answer = server
@@ -178,7 +178,7 @@ async fn pages_of_other_origins_change_nothing() {
 #[tokio::test]
 async fn allowed_origins_may_call_and_no_others_read() {
     let allowed = "https://app.example";
-    let server = Rig::new().server(standing("local"), |service| {
+    let server = Rig::new().server(principal("local"), |service| {
         let origin = Origin::parse(allowed).expect("an origin");
         service.config.allowed_origins.push(origin);
     });
@@ -214,7 +214,7 @@ async fn allowed_origins_may_call_and_no_others_read() {
 #[tokio::test]
 async fn links_follow_the_host_the_public_address_and_the_mount() {
     let rig = Rig::new();
-    let server = rig.server(standing("local"), |_| {});
+    let server = rig.server(principal("local"), |_| {});
     let id = server.submit().await;
     let own = |base: &str| format!("{base}/api/v2/jobs/{id}");
     let path = format!("/api/v2/jobs/{id}");
@@ -229,7 +229,7 @@ async fn links_follow_the_host_the_public_address_and_the_mount() {
     let answer = server.send(Method::GET, &path, &forwarded, "").await;
     assert_eq!(answer.json()["urls"]["self"], own("http://127.0.0.1:8189"));
 
-    let mounted = rig.server(standing("local"), |service| {
+    let mounted = rig.server(principal("local"), |service| {
         let address = &mut service.config.address;
         address.mount_prefix = "/deployment/x".to_owned();
         address.trusted_proxies = "127.0.0.1".parse().expect("an address");
@@ -247,7 +247,7 @@ async fn links_follow_the_host_the_public_address_and_the_mount() {
         own("https://easel.example/deployment/x") + "/events"
     );
 
-    let public = rig.server(standing("local"), |service| {
+    let public = rig.server(principal("local"), |service| {
         let url = BaseUrl::parse("https://public.example/base").expect("a URL");
         service.config.address.configured = Some(url);
     });

@@ -8,12 +8,12 @@ use http::{Request, Response};
 use hyper_kit::{Body, BoxError};
 use tokio::time::{Instant, sleep};
 
-use super::harness::{Rig, Server, connection, form, standing};
+use super::harness::{Rig, Server, connection, form, principal};
 
 fn server() -> Server {
     let rig = Rig::new();
     let older = rig.older();
-    rig.server(standing("local"), |service| service.v1 = Some(older))
+    rig.server(principal("local"), |service| service.v1 = Some(older))
 }
 
 /// A form whose file comes in chunks of so many bytes, one each second.

@@ -24,7 +24,7 @@ fn refused(error: ApiError) -> ApiError {
 
 /// POST /prompt: 200 once what is valid of the graph is durably queued.
 pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
-    if !call.service.can_pay(&call.standing, call.now).await? {
+    if !call.service.can_pay(&call.principal, call.now).await? {
         return Err(ApiError::InsufficientCredits);
     }
     let bytes = call.read(body).await?;
@@ -43,7 +43,7 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
     let submission = Submission {
         id,
         account: call.account().clone(),
-        tier: call.standing.tier.clone(),
+        tier: call.principal.tier.clone(),
         workflow: request.workflow,
         metadata,
         secret: request.secret,
@@ -56,7 +56,7 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
     };
     let submitted = call
         .service
-        .jobs_of(&call.standing)
+        .jobs_of(&call.principal)
         .submit(submission, call.now)
         .await?;
     drop((room, bytes));

@@ -3,7 +3,7 @@
 //! A credential comes as `X-API-Key`, as a bearer token, else as the cookie of the web page, or, for the socket alone, in the
 //! query, where it wins. Whichever it is, it goes no further than here.
 
-use accounts::{AccountId, Standing};
+use accounts::{AccountId, Principal};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Response};
@@ -34,7 +34,7 @@ pub(super) struct Call<'a> {
     pub(super) head: &'a Parts,
     /// What the path names; `None` where a part of it cannot be read as a whole.
     pub(super) params: Option<Params>,
-    pub(super) standing: Standing,
+    pub(super) principal: Principal,
     pub(super) links: Links,
     pub(super) now: Timestamp,
 }
@@ -106,12 +106,12 @@ async fn try_answer(
             Ok(about::public(operation, service, v1))
         };
     };
-    let standing = verify(operation, service, v1, head, now).await?;
-    *account = Some(standing.account.clone());
-    if !standing.scopes.allow(scope) {
+    let principal = verify(operation, service, v1, head, now).await?;
+    *account = Some(principal.account.clone());
+    if !principal.scopes.allow(scope) {
         return Err(ApiError::MissingScope(scope));
     }
-    if operation == Operation::Submit && !standing.subscribed {
+    if operation == Operation::Submit && !principal.subscribed {
         return Err(ApiError::SubscriptionInactive);
     }
     let base = address.of_request(&head.uri, &head.headers, connection);
@@ -124,7 +124,7 @@ async fn try_answer(
         memory,
         head,
         params,
-        standing,
+        principal,
         links: Links::new(base.to_string(), keys, service.config.link_lifetime),
         now,
     };
@@ -138,7 +138,7 @@ pub(super) async fn verify(
     v1: &V1Service,
     head: &Parts,
     now: Timestamp,
-) -> Result<Standing, IdentityError> {
+) -> Result<Principal, IdentityError> {
     let identity = &service.identity;
     if operation == Operation::OpenSocket {
         let query = pairs(head.uri.query().unwrap_or_default());
@@ -245,7 +245,7 @@ impl Call<'_> {
     }
 
     pub(super) fn account(&self) -> &AccountId {
-        &self.standing.account
+        &self.principal.account
     }
 }
 

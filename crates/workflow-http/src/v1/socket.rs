@@ -25,8 +25,10 @@ const MOST_CLIENT_ID: usize = 256;
 
 /// GET /ws.
 pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let (service, standing) = (call.service, &call.standing);
-    let slot = call.streams.open(&standing.account, standing.tier.streams);
+    let (service, principal) = (call.service, &call.principal);
+    let slot = call
+        .streams
+        .open(&principal.account, principal.tier.streams);
     let slot = slot.ok_or(ApiError::TooManyStreams)?;
     let query = call.query();
     let client = query.iter().find(|(name, _)| name == "clientId");
@@ -35,9 +37,9 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let heard = Heard {
         jobs: service.jobs.clone(),
         clock: Arc::clone(&service.clock),
-        account: standing.account.clone(),
-        billed: standing.billed.then(|| Arc::clone(&service.accounts)),
-        follower: service.jobs.follow_account(&standing.account),
+        account: principal.account.clone(),
+        billed: principal.billed.then(|| Arc::clone(&service.accounts)),
+        follower: service.jobs.follow_account(&principal.account),
         projector: Projector::new(),
         sid: Some(client.unwrap_or_else(|| Uuid::new_v4().simple().to_string())),
         snapshot: None,
@@ -58,7 +60,7 @@ struct Heard {
     billed: Option<Arc<dyn Accounts>>,
     follower: AccountFollower,
     projector: Projector,
-    /// Told once, with the first message; before that nothing is said.
+    /// Sent once, with the first message; before that nothing is said.
     sid: Option<String>,
     /// What runs told so far, until the rows that belong to it are read.
     snapshot: Option<Vec<(JobId, RunReport)>>,

@@ -99,7 +99,7 @@ pub(super) async fn mask(call: &Call<'_>, body: Body) -> Result<Response<Body>, 
 impl Form {
     async fn read(call: &Call<'_>, body: Body) -> Result<Self, ApiError> {
         let config = &call.service.config;
-        let tier = call.standing.tier.upload_bytes;
+        let tier = call.principal.tier.upload_bytes;
         let limit_bytes = UPLOAD_BYTES.min(config.upload_bytes).min(tier);
         let limits = MultipartLimits {
             total_bytes: limit_bytes.saturating_add(BESIDES_THE_FILE_BYTES),
@@ -185,7 +185,7 @@ async fn store(call: &Call<'_>, file: File) -> Result<Stored, ApiError> {
     let asset = match known {
         Some(known) => known,
         None => {
-            let within = assets.within(call.standing.tier.stored_bound());
+            let within = assets.within(call.principal.tier.stored_bound());
             within.keep(blob, upload, now).await?.asset
         }
     };
@@ -201,10 +201,10 @@ async fn commit(call: &Call<'_>, mut writer: Box<dyn BlobWriter>) -> Result<Blob
     let assets = call
         .service
         .assets
-        .within(call.standing.tier.stored_bound());
+        .within(call.principal.tier.stored_bound());
     let room = assets.room(call.account(), false).await?;
     if room.is_some_and(|room| blob.size_bytes > room) {
-        let limit_bytes = call.standing.tier.stored_bytes;
+        let limit_bytes = call.principal.tier.stored_bytes;
         return Err(AssetsError::QuotaExceeded { limit_bytes }.into());
     }
     writer.commit().await.map_err(store_failed)

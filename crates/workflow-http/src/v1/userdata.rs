@@ -7,7 +7,7 @@ use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::Body;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-use v1_compat::{Renamed, UserFile, Written};
+use v1_compat::{FileWrite, Renamed, UserFile};
 
 use super::errors::{ApiError, field};
 use super::reply;
@@ -81,8 +81,8 @@ pub(super) async fn save(call: &Call<'_>, body: Body) -> Result<Response<Body>, 
     let files = &call.v1.user_files;
     let written = files.write(call.account(), &path, bytes, replace, call.now);
     match written.await? {
-        Written::Saved(file) => Ok(told(&file, full)),
-        Written::Exists => Err(ApiError::Exists),
+        FileWrite::Saved(file) => Ok(told(&file, full)),
+        FileWrite::Exists => Err(ApiError::Exists),
     }
 }
 

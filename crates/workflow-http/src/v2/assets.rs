@@ -66,7 +66,7 @@ pub(crate) async fn create_from_hash(
     let expires_in = given(&body.expires_in).map(|seconds| read_expires_in(whole(seconds)));
     let upload = Upload {
         id: AssetId(Uuid::now_v7()),
-        account: call.standing.account.clone(),
+        account: call.principal.account.clone(),
         // That of the bytes the account has takes its place.
         content_type: String::new(),
         file_path: file_path.transpose()?,
@@ -74,12 +74,12 @@ pub(crate) async fn create_from_hash(
         expires_in: expires_in.transpose()?,
         key,
     };
-    let kept = call.standing.tier.upload_retention;
+    let kept = call.principal.tier.upload_retention;
     let created = call
         .service
         .assets
         .keeping(kept)
-        .within(call.standing.tier.stored_bound())
+        .within(call.principal.tier.stored_bound())
         .from_hash(upload, hash, call.now)
         .await?;
     Ok(created_answer(
@@ -97,7 +97,7 @@ pub(crate) async fn has_by_hash(call: &Call<'_>) -> Result<Response<Body>, ApiEr
     let Ok(hash) = call.params["hash"].parse() else {
         return Err(absent);
     };
-    let account = &call.standing.account;
+    let account = &call.principal.account;
     if call.service.assets.has(account, hash, call.now).await? {
         Ok(reply::empty(StatusCode::OK))
     } else {
@@ -114,7 +114,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 
 /// DELETE /assets/{id}: exactly 204; what is held stays, and the refusal never says what holds it.
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let (assets, account) = (&call.service.assets, &call.standing.account);
+    let (assets, account) = (&call.service.assets, &call.principal.account);
     assets.delete(account, asset_id(call)?, call.now).await?;
     Ok(reply::empty(StatusCode::NO_CONTENT))
 }
@@ -232,7 +232,7 @@ fn tags_of(value: &Value) -> Result<Vec<String>, ApiError> {
 }
 
 async fn find(call: &Call<'_>) -> Result<Asset, ApiError> {
-    let account: &AccountId = &call.standing.account;
+    let account: &AccountId = &call.principal.account;
     let assets = &call.service.assets;
     Ok(assets.get(account, asset_id(call)?, call.now).await?)
 }

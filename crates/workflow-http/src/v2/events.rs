@@ -20,7 +20,7 @@ use workflow_core::{Follower, JobId, JobStatus, JobView, Jobs, Timer};
 use super::errors::ApiError;
 use super::jobs::job_id;
 use super::reply;
-use super::told::{News, Told};
+use super::stream_cursor::{News, StreamCursor};
 use super::wire::{OutputBody, PreviewBody, ProgressBody, StatusBody};
 use crate::api::Call;
 use crate::links::Links;
@@ -35,38 +35,40 @@ const PACE: Duration = Duration::from_millis(500);
 /// GET /jobs/{id}/events.
 pub(crate) async fn follow(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let id = job_id(call)?;
-    let (service, standing) = (call.service, &call.standing);
+    let (service, principal) = (call.service, &call.principal);
     if call.head.method == Method::HEAD {
-        service.jobs.get(&standing.account, id, call.now).await?;
+        service.jobs.get(&principal.account, id, call.now).await?;
         let mut response = reply::empty(StatusCode::OK);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         return Ok(response);
     }
-    let slot = call.streams.open(&standing.account, standing.tier.streams);
+    let slot = call
+        .streams
+        .open(&principal.account, principal.tier.streams);
     let slot = slot.ok_or(ApiError::TooManyStreams)?;
-    let followed = service.jobs.follow(&standing.account, id, call.now);
+    let followed = service.jobs.follow(&principal.account, id, call.now);
     let (view, mut follower) = followed.await?;
-    let (told, first) = Told::begin(&view, &follower.latest());
+    let (cursor, first) = StreamCursor::begin(&view, &follower.latest());
     let teller = Teller {
         jobs: service.jobs.clone(),
         clock: Arc::clone(&service.clock),
-        account: standing.account.clone(),
+        account: principal.account.clone(),
         links: call.links.clone(),
         _slot: slot,
     };
     let first = teller.spell(id, &first, Some(&view)).await;
-    let told = Telling {
+    let telling = Telling {
         id,
         over: view.job.status.is_terminal(),
         drain: service.drain.clone(),
         teller,
-        told,
+        cursor,
         follower,
         first: Some(first),
         paced_until: Instant::now() + PACE,
     };
-    let events = sse::with_heartbeat(told.into_stream(), HEARTBEAT);
+    let events = sse::with_heartbeat(telling.into_stream(), HEARTBEAT);
     Ok(sse::sse_response(events))
 }
 
@@ -76,7 +78,7 @@ struct Telling {
     over: bool,
     drain: CancellationToken,
     teller: Teller,
-    told: Told,
+    cursor: StreamCursor,
     follower: Follower,
     first: Option<Bytes>,
     paced_until: Instant,
@@ -98,7 +100,7 @@ impl Telling {
         while !self.over {
             let live = self.follower.latest();
             let in_time = Instant::now() >= self.paced_until;
-            let news = self.told.take(&live, in_time);
+            let news = self.cursor.take(&live, in_time);
             if news.iter().any(is_paced) {
                 self.paced_until = Instant::now() + PACE;
             }
@@ -106,7 +108,7 @@ impl Telling {
             if !news.is_empty() {
                 return Some(self.teller.spell(self.id, &news, None).await);
             }
-            let is_behind = self.told.is_behind(&live);
+            let is_behind = self.cursor.is_behind(&live);
             tokio::select! {
                 () = self.follower.changed() => {}
                 () = sleep_until(self.paced_until), if is_behind => {}

@@ -34,7 +34,7 @@ const OPERATION: &str = "jobs";
 pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     let headers = &call.head.headers;
     let key = idempotency::read(headers, OPERATION)?;
-    let pays = call.service.can_pay(&call.standing, call.now).await?;
+    let pays = call.service.can_pay(&call.principal, call.now).await?;
     if !pays && key.is_none() {
         return Err(ApiError::InsufficientCredits);
     }
@@ -47,8 +47,8 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
     let workflow = submitted.workflow.clone();
     let submission = Submission {
         id: JobId(Uuid::now_v7()),
-        account: call.standing.account.clone(),
-        tier: call.standing.tier.clone(),
+        account: call.principal.account.clone(),
+        tier: call.principal.tier.clone(),
         workflow: submitted.workflow,
         metadata: submitted.metadata,
         secret: submitted.secret,
@@ -59,7 +59,7 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         flat_uploads: false,
         extra_pnginfo: serde_json::Map::new(),
     };
-    let jobs = call.service.jobs_of(&call.standing);
+    let jobs = call.service.jobs_of(&call.principal);
     let submitted = if pays {
         jobs.submit(submission, call.now).await.map(Some)
     } else {
@@ -89,7 +89,7 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
 /// GET /jobs: one page, newest first.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let query = ListQuery::read(call.head.uri.query().unwrap_or_default())?;
-    let account = &call.standing.account;
+    let account = &call.principal.account;
     let after = query.cursor.as_deref().map(|text| {
         let after = cursor::read(text, account, &query.labels, &query.statuses);
         after.ok_or(ApiError::Cursor)
@@ -128,7 +128,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 /// GET /jobs/{id}: the authoritative view.
 pub(crate) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let id = job_id(call)?;
-    let (jobs, account) = (&call.service.jobs, &call.standing.account);
+    let (jobs, account) = (&call.service.jobs, &call.principal.account);
     let view = jobs.get(account, id, call.now).await?;
     let outputs = view.job.outputs.len();
     if outputs <= FEW_OUTPUTS {
@@ -148,7 +148,7 @@ pub(crate) async fn workflow(call: &Call<'_>) -> Result<Response<Body>, ApiError
     const HEAD: &[u8] = b"{\"workflow\":";
     const TAIL: &[u8] = b",\"format\":\"api\"}";
     let id = job_id(call)?;
-    let (jobs, account) = (&call.service.jobs, &call.standing.account);
+    let (jobs, account) = (&call.service.jobs, &call.principal.account);
     let mut room = call.memory.for_answer(account).await?;
     let workflow = jobs.workflow(account, id, call.now).await?;
     room.shrink_to(workflow.len());
@@ -171,7 +171,7 @@ pub(crate) async fn workflow(call: &Call<'_>) -> Result<Response<Body>, ApiError
 /// GET /jobs/{id}/logs: what the run wrote, or 204 while it wrote nothing.
 pub(crate) async fn logs(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let id = job_id(call)?;
-    let (jobs, account) = (&call.service.jobs, &call.standing.account);
+    let (jobs, account) = (&call.service.jobs, &call.principal.account);
     let Some(log) = jobs.log(account, id, call.now).await? else {
         return Ok(reply::empty(StatusCode::NO_CONTENT));
     };
@@ -181,7 +181,7 @@ pub(crate) async fn logs(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 /// POST /jobs/{id}/cancel: exactly 200 and the job as it stands then, however often and late it is asked.
 pub(crate) async fn cancel(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let id = job_id(call)?;
-    let (jobs, account) = (&call.service.jobs, &call.standing.account);
+    let (jobs, account) = (&call.service.jobs, &call.principal.account);
     let view = jobs.cancel(account, id, call.now).await?;
     let body = JobBody::new(&view, &call.links, call.now);
     Ok(reply::json(StatusCode::OK, &body))

@@ -15,8 +15,8 @@ mod labels;
 mod outputs;
 mod problems;
 mod query;
+mod stream_cursor;
 mod submission;
-mod told;
 mod upload;
 mod wire;
 
@@ -150,7 +150,7 @@ pub(crate) async fn dispatch(
 impl Call<'_> {
     /// A whole body within the bound of JSON.
     pub(crate) async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
-        let (account, config) = (&self.standing.account, &self.service.config);
+        let (account, config) = (&self.principal.account, &self.service.config);
         let (limit, pace) = (config.json_bytes, config.read_pace);
         Ok(self.memory.read(account, body, limit, pace).await?)
     }
@@ -161,7 +161,7 @@ impl Call<'_> {
         bytes: &Bytes,
         work: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> Result<Parsed<T>, ApiError> {
-        let (account, jobs) = (&self.standing.account, &self.service.jobs);
+        let (account, jobs) = (&self.principal.account, &self.service.jobs);
         Ok(self.memory.parse(account, jobs, bytes, work).await?)
     }
 }

@@ -47,7 +47,7 @@ struct Form {
 pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     let key = idempotency::read(&call.head.headers, OPERATION)?;
     let config = &call.service.config;
-    let limit_bytes = config.upload_bytes.min(call.standing.tier.upload_bytes);
+    let limit_bytes = config.upload_bytes.min(call.principal.tier.upload_bytes);
     let limits = MultipartLimits {
         total_bytes: limit_bytes.saturating_add(BESIDES_THE_FILE_BYTES),
         part_bytes: limit_bytes,
@@ -55,7 +55,7 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
         parts: MOST_PARTS,
         pace: UPLOAD_PACE,
     };
-    // Told by the file's bound and not by that of the form, which nobody can compare a file with.
+    // Refused by the file's bound and not by that of the form, which nobody can compare a file with.
     let too_large = |error| {
         if matches!(&error, ApiError::Form(MultipartError::TooLarge { limit }) if *limit >= limit_bytes)
         {
@@ -67,12 +67,12 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
     let form = Multipart::new(&call.head.headers, body, limits).map_err(ApiError::Form);
     let form = form.map_err(too_large)?;
     // Kept until the record is there.
-    let _place = call.uploads.begin(&call.standing.account).await?;
+    let _place = call.uploads.begin(&call.principal.account).await?;
     let assets = call
         .service
         .assets
-        .within(call.standing.tier.stored_bound());
-    let room = assets.room(&call.standing.account, key.is_some()).await?;
+        .within(call.principal.tier.stored_bound());
+    let room = assets.room(&call.principal.account, key.is_some()).await?;
     let form = Form::read(form, call, room).await.map_err(too_large)?;
 
     let missing = |name: &'static str| field(name, "a part of the form; it is missing");
@@ -86,7 +86,7 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
     let expires_in = expires_in.map(|text| read_expires_in(text.parse().ok()));
     let upload = Upload {
         id: AssetId(Uuid::now_v7()),
-        account: call.standing.account.clone(),
+        account: call.principal.account.clone(),
         content_type: read_type(content_type)?,
         file_path: Some(read_path(Some(&file_path))?),
         tags: read_tags(form.tags)?,
@@ -95,7 +95,7 @@ pub(crate) async fn upload(call: &Call<'_>, body: Body) -> Result<Response<Body>
     };
     // An upload may take its time: it is kept from its end on and not from its beginning.
     let now = call.service.clock.now();
-    let kept = call.standing.tier.upload_retention;
+    let kept = call.principal.tier.upload_retention;
     let assets = assets.keeping(kept);
     let created = assets
         .finish(file, upload, expected.transpose()?, now)
@@ -114,7 +114,7 @@ impl Form {
         while let Some(part) = parts.next_part().await? {
             let name = part.name().to_owned();
             match name.as_str() {
-                // Told before its bytes are taken.
+                // Refused before its bytes are taken.
                 "file" if form.file.is_some() => return Err(twice("file")),
                 "file" => {
                     form.part_type = part.content_type().filter(is_known).map(str::to_owned);
@@ -152,7 +152,7 @@ async fn store(
         }
         taken += chunk.len() as u64;
         if room.is_some_and(|room| taken > room) {
-            let limit_bytes = call.standing.tier.stored_bytes;
+            let limit_bytes = call.principal.tier.stored_bytes;
             return Err(asset_store::AssetsError::QuotaExceeded { limit_bytes }.into());
         }
         writer.write(chunk).await.map_err(store_failed)?;

@@ -56,8 +56,8 @@ impl Run {
     /// # Errors
     /// If the run is stopped meanwhile.
     pub(super) async fn rest(&mut self) -> Result<(), RunError> {
-        let (cancel, seat) = (self.shared.cancel.clone(), self.seat.clone());
-        seat.leave();
+        let (cancel, permit) = (self.shared.cancel.clone(), self.permit.clone());
+        permit.leave();
         let answered = tokio::select! {
             biased;
             () = cancel.cancelled() => return self.stop().await,
@@ -66,7 +66,7 @@ impl Run {
         tokio::select! {
             biased;
             () = cancel.cancelled() => return self.stop().await,
-            () = seat.take() => {}
+            () = permit.take() => {}
         }
         if let Some(answered) = answered {
             self.answered(answered);

@@ -47,7 +47,7 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
         if emit(canvas.raster())?.is_break() {
             return Ok(());
         }
-        let place = Place::of(&frame);
+        let place = FrameRect::of(&frame);
         frame = match blocks.next_frame() {
             Some(next) if canvas.holds(&next) => next,
             // A frame that enlarges the canvas makes it and all later ones frames of another size, which are dropped.
@@ -59,14 +59,14 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
 }
 
 /// The rectangle of a frame.
-struct Place {
+struct FrameRect {
     x: usize,
     y: usize,
     width: usize,
     height: usize,
 }
 
-impl Place {
+impl FrameRect {
     fn of(frame: &FrameBlock<'_>) -> Self {
         Self {
             x: frame.x,
@@ -127,7 +127,7 @@ impl Canvas {
         frame.x + frame.width <= self.width && frame.y + frame.height <= self.height
     }
 
-    fn rows(&mut self, place: &Place) -> impl Iterator<Item = &mut [[u8; 4]]> {
+    fn rows(&mut self, place: &FrameRect) -> impl Iterator<Item = &mut [[u8; 4]]> {
         let (from, to) = (place.x, place.x + place.width);
         self.pixels
             .chunks_exact_mut(self.width)
@@ -151,7 +151,7 @@ impl Canvas {
             }
             3.. if self.first => clear.map_or(Disposal::Keep, Disposal::Fill),
             3.. => Disposal::Restore(
-                self.rows(&Place::of(frame))
+                self.rows(&FrameRect::of(frame))
                     .flat_map(|row| row.iter().copied())
                     .collect(),
             ),
@@ -159,7 +159,7 @@ impl Canvas {
         }
     }
 
-    fn dispose(&mut self, place: &Place, disposal: Disposal) {
+    fn dispose(&mut self, place: &FrameRect, disposal: Disposal) {
         match disposal {
             Disposal::Keep => {}
             Disposal::Fill(pixel) => self.rows(place).for_each(|row| row.fill(pixel)),
@@ -186,7 +186,7 @@ impl Canvas {
         let first = self.first;
         let indices = frame.indices();
         for (row, indices) in self
-            .rows(&Place::of(frame))
+            .rows(&FrameRect::of(frame))
             .zip(indices.chunks_exact(frame.width.max(1)))
         {
             for (pixel, &index) in row.iter_mut().zip(indices) {

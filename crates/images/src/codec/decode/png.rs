@@ -89,7 +89,7 @@ pub(super) fn decode(bytes: &[u8], meter: &mut Meter, emit: Emit<'_>) -> Result<
     };
 
     for index in 0.. {
-        let place = Place::of(&source, width, height)?;
+        let place = FrameRect::of(&source, width, height)?;
         let keeps = place.dispose == DisposeOp::Previous && index > 0;
         let replaced = keeps.then(|| canvas.cut(&place));
         let over = place.blend == BlendOp::Over && index > 0;
@@ -133,7 +133,7 @@ fn draw_frame(
     source: &mut Source<'_>,
     layout: &Layout,
     canvas: &mut Canvas,
-    place: &Place,
+    place: &FrameRect,
     over: bool,
     meter: &mut Meter,
 ) -> Result<bool, CodecError> {
@@ -200,7 +200,7 @@ fn read_interlaced(
 }
 
 /// Where a frame goes and what becomes of it.
-struct Place {
+struct FrameRect {
     x: usize,
     y: usize,
     width: usize,
@@ -209,7 +209,7 @@ struct Place {
     blend: BlendOp,
 }
 
-impl Place {
+impl FrameRect {
     fn of(source: &Source<'_>, width: usize, height: usize) -> Result<Self, CodecError> {
         let Some(control) = source.info().frame_control else {
             return Ok(Self {
@@ -247,7 +247,7 @@ struct Canvas {
 
 impl Canvas {
     /// The place's rows within the canvas.
-    fn rows(&mut self, place: &Place) -> impl Iterator<Item = &mut [u8]> {
+    fn rows(&mut self, place: &FrameRect) -> impl Iterator<Item = &mut [u8]> {
         let (from, to) = (place.x * self.bands, (place.x + place.width) * self.bands);
         let stride = self.width * self.bands;
         self.data
@@ -257,13 +257,13 @@ impl Canvas {
             .map(move |row| &mut row[from..to])
     }
 
-    fn cut(&mut self, place: &Place) -> Vec<u8> {
+    fn cut(&mut self, place: &FrameRect) -> Vec<u8> {
         let mut cut = Vec::with_capacity(place.width * place.height * self.bands);
         self.rows(place).for_each(|row| cut.extend_from_slice(row));
         cut
     }
 
-    fn paste(&mut self, place: &Place, pixels: &[u8]) {
+    fn paste(&mut self, place: &FrameRect, pixels: &[u8]) {
         let stride = place.width * self.bands;
         self.rows(place)
             .zip(pixels.chunks_exact(stride))
@@ -271,7 +271,7 @@ impl Canvas {
     }
 
     /// Pillow's paste through a mask: every band, alpha included, moves towards the new value by the new alpha.
-    fn blend(&mut self, place: &Place, pixels: &[u8], layout: &Layout) {
+    fn blend(&mut self, place: &FrameRect, pixels: &[u8], layout: &Layout) {
         let bands = self.bands;
         let stride = place.width * bands;
         for (row, new) in self.rows(place).zip(pixels.chunks_exact(stride)) {

@@ -31,7 +31,7 @@ enum Style {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Written {
+pub(super) struct RawCall {
     style: Style,
     base_url: Option<BaseUrl>,
     submit: Submit,
@@ -130,10 +130,10 @@ fn thirty_seconds() -> u64 {
     30_000
 }
 
-impl TryFrom<Written> for Call {
+impl TryFrom<RawCall> for Call {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: RawCall) -> Result<Self, String> {
         if !written.submit.path.begins_with("/") {
             return Err("the `path` of `submit` begins with `/`".to_owned());
         }

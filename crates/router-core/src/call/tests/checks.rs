@@ -1,6 +1,6 @@
 //! The order of checks, and what a plain call is.
 
-use accounts::{AccountChange, Scopes, Standing};
+use accounts::{AccountChange, Principal, Scopes};
 use bytes::Bytes;
 
 use super::harness::*;
@@ -84,7 +84,7 @@ async fn checks_are_made_in_the_contracts_order() {
     };
     let mut scopes = Scopes::NONE;
     let ask = async |wrong: Call<'_>, scopes| {
-        let caller = Standing {
+        let caller = Principal {
             scopes,
             ..house.caller().await
         };

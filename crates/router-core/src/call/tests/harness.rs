@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use accounts::{
-    Account, AccountAdmin, AccountChange, AccountId, Accounts, Cause, CreditLedger, MemoryAccounts,
-    RateWindow, Standing,
+    Account, AccountAdmin, AccountChange, AccountId, Accounts, CreditLedger, LedgerRef,
+    MemoryAccounts, Principal, RateWindow,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,11 +18,11 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::{
-    Answer, Answered, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection, Collected,
-    CursorKey, Done, Execution, Failure, Handle, LiveCatalog, Load, MemoryCalls, MemoryQuota,
-    Model, ModelDefinition, OwnerId, Polling, Price, Provider, RequestId, Router, RouterConfig,
-    RouterError, RouterPorts, Submission, Submitted, Threads, Timer, Usage, UsageQuery, UsageRow,
-    Waiter,
+    Answer, Answered, BlockingPool, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection,
+    Collected, CursorKey, Done, Execution, Failure, Handle, LiveCatalog, Load, MemoryCalls,
+    MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider, RequestId, Router,
+    RouterConfig, RouterError, RouterPorts, Submission, Submitted, Timer, Usage, UsageQuery,
+    UsageRow, Waiter,
 };
 
 /// What the provider was asked, and where its answer goes.
@@ -140,7 +140,7 @@ impl Aside {
     }
 }
 
-impl Threads for Aside {
+impl BlockingPool for Aside {
     fn run(&self, work: Box<dyn FnOnce() + Send>) {
         self.work.lock().expect("not poisoned").push_back(work);
         self.came.notify_one();
@@ -324,7 +324,7 @@ impl House {
 
     pub(super) async fn grant(&self, cents: i32) {
         let n = self.next_request.fetch_add(1, Ordering::Relaxed);
-        let grant = Cause::Grant(Uuid::from_u128(n as u128));
+        let grant = LedgerRef::Grant(Uuid::from_u128(n as u128));
         let granted = self.accounts.grant(&acme(), grant, cents, start()).await;
         granted.expect("the account is there");
     }
@@ -334,7 +334,7 @@ impl House {
         self.change(AccountChange::RateWindows(Some(windows))).await;
     }
 
-    pub(super) async fn caller(&self) -> Standing {
+    pub(super) async fn caller(&self) -> Principal {
         let caller = self.accounts.by_id(&acme()).await;
         caller.expect("memory answers").expect("it is there")
     }
@@ -359,7 +359,7 @@ impl House {
 
     pub(super) async fn open_as(
         &self,
-        caller: &Standing,
+        caller: &Principal,
         call: Call<'_>,
     ) -> Result<crate::OpenCall, RouterError> {
         let n = self.next_request.fetch_add(1, Ordering::Relaxed);

@@ -48,13 +48,13 @@ pub(super) fn crash(root: &Path) -> TempDir {
     for name in ["main.db", "main.db-wal", "calls-0.log", "calls-1.log"] {
         std::fs::copy(root.join(name), copy.path().join(name)).expect("a file");
     }
-    for shelf in std::fs::read_dir(root.join("replays")).expect("the folder") {
-        let shelf = shelf.expect("an entry").path();
+    for accounts in std::fs::read_dir(root.join("replays")).expect("the folder") {
+        let accounts = accounts.expect("an entry").path();
         let place = copy
             .path()
-            .join(shelf.strip_prefix(root).expect("it is below"));
+            .join(accounts.strip_prefix(root).expect("it is below"));
         std::fs::create_dir_all(&place).expect("a folder");
-        for file in std::fs::read_dir(&shelf).expect("a shelf") {
+        for file in std::fs::read_dir(&accounts).expect("a accounts") {
             let file = file.expect("an entry");
             std::fs::copy(file.path(), place.join(file.file_name())).expect("a file");
         }
@@ -244,8 +244,8 @@ fn end(log: &CallLog, n: u128) -> Option<Settled> {
     ended.expect("it can be written")
 }
 
-fn fold(log: &CallLog, rows: &Connection, what: Fold) {
-    log.fold(rows, what).expect("rows");
+fn flush(log: &CallLog, rows: &Connection, what: Flush) {
+    log.flush(rows, what).expect("rows");
     log.committed(Durability::Now);
 }
 
@@ -275,7 +275,7 @@ fn what_has_not_ended_waits_for_its_end_where_few_calls_run() {
     (101..=700).for_each(|n| {
         end(&log, n);
     });
-    fold(&log, &rows, Fold::Due);
+    flush(&log, &rows, Flush::Due);
     assert_eq!(known(&rows), (600, 600));
     assert!(log.is_ahead(), "a hundred wait");
     (1..=50).for_each(|n| {
@@ -291,11 +291,11 @@ fn what_has_not_ended_waits_for_its_end_where_few_calls_run() {
     (1_001..=1_700).for_each(|n| {
         begin(&log, n);
     });
-    fold(&log, &rows, Fold::Due);
+    flush(&log, &rows, Flush::Due);
     assert_eq!(known(&rows), (1_400, 650), "so many do not wait");
     assert!(!log.is_ahead());
     (1_001..=1_700).for_each(|n| assert_eq!(end(&log, n), Some(Settled::Now)));
-    fold(&log, &rows, Fold::All);
+    flush(&log, &rows, Flush::All);
     assert_eq!(known(&rows), (1_400, 1_350));
 }
 
@@ -306,7 +306,7 @@ fn a_transaction_that_is_undone_leaves_the_log_as_it_was() {
         rows.execute("BEGIN", []).expect("a transaction");
         for _ in 0..2 {
             change();
-            log.fold(&rows, Fold::All).expect("rows");
+            log.flush(&rows, Flush::All).expect("rows");
         }
         rows.execute("ROLLBACK", []).expect("it is undone");
         log.rolled_back();
@@ -321,7 +321,7 @@ fn a_transaction_that_is_undone_leaves_the_log_as_it_was() {
     assert_eq!(end(&log, 1), None, "once is enough");
     assert_eq!(known(&rows), (0, 0));
     assert!(log.is_ahead());
-    fold(&log, &rows, Fold::All);
+    flush(&log, &rows, Flush::All);
     assert_eq!(known(&rows), (1, 1));
     assert_eq!(count(&rows, "calls"), 1);
     assert!(!log.is_ahead());
@@ -335,7 +335,7 @@ fn rows_that_cannot_be_written_leave_the_log_as_it_was() {
     let broken =
         "CREATE TRIGGER broken BEFORE INSERT ON generations BEGIN SELECT RAISE(ABORT, 'no'); END";
     rows.execute(broken, []).expect("a trigger");
-    log.fold(&rows, Fold::All).expect_err("the rows refuse");
+    log.flush(&rows, Flush::All).expect_err("the rows refuse");
     log.rolled_back();
     assert!(log.is_ahead());
     rows.execute("DROP TRIGGER broken", []).expect("it goes");
@@ -357,11 +357,11 @@ fn files_are_used_in_turns_and_nothing_is_lost_between_them() {
         }
         if round % 5 == 0 {
             rows.execute("BEGIN", []).expect("a transaction");
-            log.fold(&rows, Fold::All).expect("rows");
+            log.flush(&rows, Flush::All).expect("rows");
             rows.execute("ROLLBACK", []).expect("it is undone");
             log.rolled_back();
         } else {
-            fold(&log, &rows, Fold::Due);
+            flush(&log, &rows, Flush::Due);
         }
     }
     let of_files = ["calls-0.log", "calls-1.log"].map(|name| {
@@ -391,7 +391,7 @@ fn nothing_is_written_over_before_the_rows_are_on_the_disk() {
             begin(&log, n);
             assert_eq!(end(&log, n), Some(Settled::Now));
             if n % 1_000 == 0 {
-                log.fold(&rows, Fold::All).expect("rows");
+                log.flush(&rows, Flush::All).expect("rows");
                 log.committed(durability);
             }
         }
@@ -421,7 +421,7 @@ fn the_writing_thread_is_told_once_and_sooner_when_many_wait() {
     let told: Vec<u128> = (2..=2_000).filter(|n| is_told_of(*n)).collect();
     assert_eq!(told, [1_024]);
     assert!(log.due().is_some_and(|due| due < first));
-    fold(&log, &rows, Fold::All);
+    flush(&log, &rows, Flush::All);
     assert_eq!(log.due(), None);
     assert_eq!(end(&log, 1), Some(Settled::Now));
     assert!(log.take_news() && !log.take_news());
@@ -433,7 +433,7 @@ fn the_writing_thread_is_told_once_and_sooner_when_many_wait() {
 fn what_waits_for_its_end_is_no_work_by_itself_and_waits_a_moment_only() {
     let (_root, rows, log) = apart();
     begin(&log, 1);
-    fold(&log, &rows, Fold::Due);
+    flush(&log, &rows, Flush::Due);
     assert_eq!(known(&rows), (0, 0));
     assert_eq!((log.due(), log.is_ahead()), (None, true));
     let much_later = CallRecord {
@@ -441,7 +441,7 @@ fn what_waits_for_its_end_is_no_work_by_itself_and_waits_a_moment_only() {
         ..record(1)
     };
     log.record(&much_later);
-    fold(&log, &rows, Fold::Due);
+    flush(&log, &rows, Flush::Due);
     assert_eq!((known(&rows), count(&rows, "calls")), ((1, 0), 1));
     assert!(!log.is_ahead());
 }
@@ -451,7 +451,7 @@ fn what_failed_is_not_tried_again_at_once_whatever_is_noted_meanwhile() {
     let (_root, rows, log) = apart();
     begin(&log, 1);
     let failed = Instant::now();
-    log.fold(&rows, Fold::All).expect("rows");
+    log.flush(&rows, Flush::All).expect("rows");
     log.rolled_back();
     assert!(log.due().is_some() && log.take_news());
     (2..2_000).for_each(|n| {
@@ -479,7 +479,7 @@ fn so_much_waits_for_rows_that_cannot_be_written_and_no_more() {
     );
     assert!(matches!(refused, Err(DatabaseError::Busy)), "{refused:?}");
     assert_eq!(end(&log, 1), Some(Settled::Now), "an end finds room");
-    fold(&log, &rows, Fold::All);
+    flush(&log, &rows, Flush::All);
     let taken = count(&rows, "calls");
     assert!(taken > 0 && u128::try_from(taken).is_ok_and(|taken| taken < more));
     begin(&log, 2);

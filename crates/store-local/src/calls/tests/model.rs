@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ::accounts::{Cause, MemoryAccounts};
+use ::accounts::{LedgerRef, MemoryAccounts};
 use proptest::prelude::*;
 use router_core::{CallRecord, MemoryCalls, RequestId, UsageQuery};
 
@@ -314,7 +314,7 @@ proptest! {
             assert_eq!(rows, twin, "in the end");
             let entries = store.accounts().entries(&acme(), None, 1_000).await;
             let entries = entries.expect("an answer");
-            let causes: HashSet<Cause> = entries.iter().map(|entry| entry.cause).collect();
+            let causes: HashSet<LedgerRef> = entries.iter().map(|entry| entry.cause).collect();
             assert_eq!(causes.len(), entries.len(), "nothing is billed twice");
         });
     }

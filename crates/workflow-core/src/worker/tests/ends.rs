@@ -31,7 +31,7 @@ async fn no_more_runs_begin_than_ends_may_wait() {
             for _ in 0..=MOST_UNSAVED {
                 bench.begun().await;
             }
-            // The last run that began keeps its seat until its end is saved.
+            // The last run that began keeps its permit until its end is saved.
             tokio::select! {
                 _ = bench.begun() => panic!("too many runs wait for the store"),
                 () = idle() => {}
@@ -79,7 +79,7 @@ async fn a_cancel_between_claim_and_run_is_not_lost() {
         .expect("it can be canceled");
     bench
         .worker
-        .run_claim(claim, Seat::default(), &bench.halt)
+        .run_claim(claim, ComputePermit::default(), &bench.halt)
         .await;
     assert_eq!(bench.job(id).await.status, JobStatus::Canceled);
 }
@@ -173,7 +173,7 @@ async fn a_zombie_can_neither_commit_nor_finish() {
         secret: None,
         fence: first.job.epoch,
         cancel: CancellationToken::new(),
-        seat: Seat::default(),
+        permit: ComputePermit::default(),
         sink: zombie,
     };
     assert!(matches!(

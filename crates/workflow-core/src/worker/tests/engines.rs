@@ -74,7 +74,7 @@ impl Engine for Remote {
     }
 
     async fn run(&self, _: Ticket, context: RunContext) -> Result<(), RunError> {
-        context.seat.move_out();
+        context.permit.move_out();
         let fate = self
             .fates
             .lock()

@@ -114,7 +114,7 @@ fn replica(bench: &Bench, n: u128) -> Replica {
         secrets: Secrets::new(WorkerId(Uuid::from_u128(n))),
         ..bench.ports.clone()
     };
-    let pace = Arc::new(Pace::default());
+    let pace = Arc::new(CompletionRate::default());
     let worker = Worker::new(
         ports.clone(),
         bench.worker.blobs.clone(),

@@ -47,7 +47,7 @@ pub(super) enum Instruction {
     /// Takes any character but a line feed.
     NotLineFeed,
     /// Goes on at a place only.
-    At(Place),
+    At(Anchor),
     /// Tries one instruction, then the other. `number` counts the splits.
     Split {
         first: usize,
@@ -88,7 +88,7 @@ pub(super) enum Instruction {
 
 /// A place in a text.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Anchor {
     Start,
     /// The end, or before a line feed that is the last character.
     End,
@@ -254,18 +254,18 @@ impl Compiler {
 
     fn assertion(&mut self, assertion: Assertion) -> Result<Width, PatternError> {
         let place = match assertion {
-            Assertion::StartText => Place::Start,
-            Assertion::EndText => Place::End,
-            Assertion::StartLine { .. } => Place::LineStart,
-            Assertion::EndLine { .. } => Place::LineEnd,
-            Assertion::WordBoundary => Place::WordBoundary,
-            Assertion::NotWordBoundary => Place::NotWordBoundary,
+            Assertion::StartText => Anchor::Start,
+            Assertion::EndText => Anchor::End,
+            Assertion::StartLine { .. } => Anchor::LineStart,
+            Assertion::EndLine { .. } => Anchor::LineEnd,
+            Assertion::WordBoundary => Anchor::WordBoundary,
+            Assertion::NotWordBoundary => Anchor::NotWordBoundary,
             Assertion::LeftWordBoundary
             | Assertion::LeftWordHalfBoundary
             | Assertion::RightWordBoundary
             | Assertion::RightWordHalfBoundary => return Err(broken("bad escape")),
         };
-        if matches!(place, Place::WordBoundary | Place::NotWordBoundary) {
+        if matches!(place, Anchor::WordBoundary | Anchor::NotWordBoundary) {
             self.words.get_or_insert_with(CharSet::words);
         }
         self.emit(Instruction::At(place))?;

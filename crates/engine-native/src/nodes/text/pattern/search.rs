@@ -8,7 +8,7 @@
 //! its groups note. Where that can be, a match is made once more without the memory of what was tried.
 
 use super::PatternError;
-use super::program::{Instruction, Place, Program};
+use super::program::{Anchor, Instruction, Program};
 use super::set::CharSet;
 use super::visited::Visited;
 
@@ -321,16 +321,16 @@ impl<'a> Search<'a> {
         Ok(is_same.then_some(at + found.offset()))
     }
 
-    fn is_at(&self, place: Place, at: usize) -> bool {
+    fn is_at(&self, place: Anchor, at: usize) -> bool {
         let rest = &self.text.as_bytes()[at..];
         match place {
-            Place::Start => at == 0,
-            Place::End => rest.is_empty() || rest == b"\n",
-            Place::LineStart => at == 0 || self.text.as_bytes()[at - 1] == b'\n',
-            Place::LineEnd => rest.is_empty() || rest[0] == b'\n',
-            Place::WordBoundary => self.is_boundary(at),
+            Anchor::Start => at == 0,
+            Anchor::End => rest.is_empty() || rest == b"\n",
+            Anchor::LineStart => at == 0 || self.text.as_bytes()[at - 1] == b'\n',
+            Anchor::LineEnd => rest.is_empty() || rest[0] == b'\n',
+            Anchor::WordBoundary => self.is_boundary(at),
             // An empty text has no place that is none, as Python had it until 3.14.
-            Place::NotWordBoundary => !self.text.is_empty() && !self.is_boundary(at),
+            Anchor::NotWordBoundary => !self.text.is_empty() && !self.is_boundary(at),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::{Answer, Bucket, Charge, Done, Ending, Failure, KeyAfter, Outcome, Ra
 
 /// The end of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct Settlement {
     outcome: Outcome,
     ran: Ran,
     charge_cents: u64,
@@ -12,7 +12,7 @@ pub(super) struct Verdict {
     task_id: Option<String>,
 }
 
-impl Verdict {
+impl Settlement {
     /// What the partner's last word means, given what was held.
     pub(super) fn of(ended: Result<Done, Failure>, held_cents: u64) -> Self {
         let kept = |outcome, charge: Charge| Self {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn charged(ended: Result<Done, Failure>) -> Option<u64> {
-        match Verdict::of(ended, 7).ending() {
+        match Settlement::of(ended, 7).ending() {
             Ending::Kept { charge_cents, .. } => Some(charge_cents),
             Ending::Released(_) => None,
         }
@@ -194,7 +194,7 @@ mod tests {
             ran: Ran::Nothing,
             message: "away".to_owned(),
         };
-        let told = Verdict::of(Err(trouble), 7)
+        let told = Settlement::of(Err(trouble), 7)
             .result()
             .expect_err("a failure");
         assert_eq!(told.bucket(), Bucket::ServiceUnavailable);

@@ -4,7 +4,7 @@ use crate::{AccountId, KeyId, Scopes, Tier};
 
 /// An account as one credential may use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Principal {
     /// Whose requests these are.
     pub account: AccountId,
     /// The API key that they came with; `None` for every other credential.
@@ -22,7 +22,7 @@ pub struct Standing {
     pub billed: bool,
 }
 
-impl Standing {
+impl Principal {
     /// An account that may do everything within `tier`, free of charge.
     #[must_use]
     pub fn full(account: AccountId, tier: Tier) -> Self {

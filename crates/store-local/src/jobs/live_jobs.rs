@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use accounts::AccountId;
 use jiff::Timestamp;
 use workflow_core::{
-    ClaimRequest, Demand, Epoch, Job, JobBody, JobEvent, JobId, JobQuery, JobStatus, LeaseNews,
-    Lineup, PresentWorkers, QueueDepth, QueuedAs, WorkerId,
+    ClaimRequest, Demand, Epoch, FairQueue, Job, JobBody, JobEvent, JobId, JobQuery, JobStatus,
+    LeaseNews, PresentWorkers, QueueDepth, QueuedAs, WorkerId,
 };
 
 /// How many jobs that ended are kept at hand, at least; at most twice as many.
@@ -24,14 +24,14 @@ const RECENT_OUTPUTS: usize = 32_768;
 /// How many bytes of bodies are kept at hand for the workers that will ask for them.
 const BODY_BYTES: usize = 16 << 20;
 
-/// The board of a store. Clones are the same one.
+/// The live jobs of a store. Clones are the same one.
 #[derive(Clone, Default)]
-pub(crate) struct SharedBoard(Arc<Mutex<Board>>);
+pub(crate) struct SharedLiveJobs(Arc<Mutex<LiveJobs>>);
 
 #[derive(Default)]
-pub(crate) struct Board {
+pub(crate) struct LiveJobs {
     live: HashMap<JobId, Live>,
-    lineup: Lineup,
+    fair_queue: FairQueue,
     workers: PresentWorkers,
     recent: Recent,
     body_bytes: usize,
@@ -52,12 +52,12 @@ pub(crate) struct Live {
     /// Until when its claim counts; of no meaning while it is queued.
     pub(crate) lease_until: Timestamp,
     /// What `newest` has and the rows have not.
-    pub(crate) put_off: PutOff,
+    pub(crate) deferred: DeferredSave,
 }
 
 /// Saves that go into the rows with the next one of their job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PutOff {
+pub(crate) struct DeferredSave {
     /// How many.
     pub(crate) saves: u64,
     /// The outputs among them, by their place in the job.
@@ -73,20 +73,20 @@ struct Recent {
     old: HashMap<JobId, Arc<Job>>,
 }
 
-impl From<Board> for SharedBoard {
-    fn from(board: Board) -> Self {
-        Self(Arc::new(Mutex::new(board)))
+impl From<LiveJobs> for SharedLiveJobs {
+    fn from(live_jobs: LiveJobs) -> Self {
+        Self(Arc::new(Mutex::new(live_jobs)))
     }
 }
 
-impl SharedBoard {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Board> {
-        // A panic of an operation is followed by its undoing, which is what puts the board in order.
+impl SharedLiveJobs {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LiveJobs> {
+        // A panic of an operation is followed by its undoing, which puts the live jobs in order.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Board {
+impl LiveJobs {
     /// A job as readers may see it.
     pub(crate) fn committed(&mut self, id: JobId) -> Option<Arc<Job>> {
         match self.live.get(&id) {
@@ -132,35 +132,39 @@ impl Board {
         } else {
             self.body_bytes += bytes;
         }
-        self.lineup.note(None, &live.newest, &live.queued);
+        self.fair_queue.note(None, &live.newest, &live.queued);
         self.live.insert(live.newest.id, live);
     }
 
-    /// Takes back an [`Board::add`] that was not committed.
+    /// Takes back an [`LiveJobs::add`] that was not committed.
     pub(crate) fn take_back(&mut self, id: JobId) {
         if let Some(live) = self.remove(id) {
             let mut gone = Job::clone(&live.newest);
             gone.status = JobStatus::Expired;
-            self.lineup
+            self.fair_queue
                 .note(Some(live.newest.status), &gone, &live.queued);
         }
     }
 
     /// Takes note of a live job's newest state, and what of it is put off; answers those before.
-    pub(crate) fn stage(&mut self, job: Arc<Job>, put_off: PutOff) -> Option<(Arc<Job>, PutOff)> {
+    pub(crate) fn stage(
+        &mut self,
+        job: Arc<Job>,
+        deferred: DeferredSave,
+    ) -> Option<(Arc<Job>, DeferredSave)> {
         let live = self.live.get_mut(&job.id)?;
         let before = mem::replace(&mut live.newest, job);
-        let put_off = mem::replace(&mut live.put_off, put_off);
-        self.lineup
+        let deferred = mem::replace(&mut live.deferred, deferred);
+        self.fair_queue
             .note(Some(before.status), &live.newest, &live.queued);
-        Some((before, put_off))
+        Some((before, deferred))
     }
 
     /// What the rows lack of a live job's newest state.
-    pub(crate) fn put_off(&self, id: JobId) -> PutOff {
+    pub(crate) fn deferred(&self, id: JobId) -> DeferredSave {
         self.live
             .get(&id)
-            .map(|live| live.put_off.clone())
+            .map(|live| live.deferred.clone())
             .unwrap_or_default()
     }
 
@@ -188,30 +192,30 @@ impl Board {
 
     /// The next number of the sequence that submissions and claims share.
     pub(crate) fn number(&mut self) -> u64 {
-        self.lineup.number()
+        self.fair_queue.number()
     }
 
     /// Continues the sequence behind this number.
     pub(crate) fn continue_after(&mut self, number: u64) {
-        self.lineup.continue_after(number);
+        self.fair_queue.continue_after(number);
     }
 
     /// Takes over the number of an account's last claim.
     pub(crate) fn note_claim(&mut self, account: &AccountId, claim: u64) {
-        self.lineup.note_claim(account, claim);
+        self.fair_queue.note_claim(account, claim);
     }
 
     /// What waits, and who is there.
     pub(crate) fn demand(&mut self, now: Timestamp) -> Demand {
         Demand {
-            sets: self.lineup.sets(),
+            sets: self.fair_queue.sets(),
             workers: Arc::new(self.workers.now(now)),
         }
     }
 
     /// The next job that the worker can run, and the number of its claim; its account's turn is then over.
     pub(crate) fn next(&mut self, request: &ClaimRequest) -> Option<(Arc<Job>, u64)> {
-        let next = self.lineup.next(&request.sets, &request.rooms)?;
+        let next = self.fair_queue.next(&request.sets, &request.rooms)?;
         Some((self.newest(next.job).cloned()?, next.claim))
     }
 
@@ -266,25 +270,28 @@ impl Board {
 
     /// Queued jobs of an account, and of all.
     pub(crate) fn queued(&self, account: &AccountId) -> (usize, u64) {
-        (self.lineup.queued(account), self.lineup.depth().queued)
+        (
+            self.fair_queue.queued(account),
+            self.fair_queue.depth().queued,
+        )
     }
 
     pub(crate) fn position(&self, account: &AccountId, id: JobId) -> Option<u64> {
         let live = self.live.get(&id)?;
         let mine = live.newest.account == *account;
-        mine.then(|| self.lineup.position(account, live.queued.order))?
+        mine.then(|| self.fair_queue.position(account, live.queued.order))?
     }
 
     pub(crate) fn depth(&self) -> QueueDepth {
-        self.lineup.depth()
+        self.fair_queue.depth()
     }
 
     /// Most bytes that the account of a live job may have stored, if there is a bound, and those of its outputs that are in no
     /// row yet.
     pub(crate) fn stored_bound(&self, id: JobId) -> Option<(u64, u64)> {
         let live = self.live.get(&id)?;
-        let put_off = live.newest.outputs.get(live.put_off.outputs.clone());
-        let outputs = put_off.unwrap_or_default().iter();
+        let deferred = live.newest.outputs.get(live.deferred.outputs.clone());
+        let outputs = deferred.unwrap_or_default().iter();
         let put_off_bytes = outputs.map(|output| output.size_bytes).sum();
         Some((live.stored_bytes?, put_off_bytes))
     }

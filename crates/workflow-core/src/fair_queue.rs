@@ -2,7 +2,7 @@
 //!
 //! The order follows from what a store has: the number of each submission, and the number that each account's last claim got
 //! from the same sequence ([`turn`]). So replicas that share a store agree on it, and a restart does not change it. A store
-//! that keeps its queue in memory keeps one [`Lineup`] beside its rows and notes in it every job that it saves.
+//! that keeps its queue in memory keeps one [`FairQueue`] beside its rows and notes in it every job that it saves.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn turn(last_claim: Option<u64>, oldest: u64) -> u64 {
 
 /// The queued jobs in the order they will be claimed, and how many of each account run.
 #[derive(Debug, Default)]
-pub struct Lineup {
+pub struct FairQueue {
     lines: HashMap<AccountId, Line>,
     /// Accounts with queued jobs, by the turn they would have if all of their jobs could run: never later than their real one.
     turns: BTreeSet<(u64, AccountId)>,
@@ -76,7 +76,7 @@ struct Waiting {
     account_room: u32,
 }
 
-impl Lineup {
+impl FairQueue {
     /// Nobody waits, nothing runs.
     #[must_use]
     pub fn new() -> Self {
@@ -105,19 +105,19 @@ impl Lineup {
     /// Takes note of a job's change from `before` (`None` for a new job or a store that opens) to `job`.
     pub fn note(&mut self, before: Option<JobStatus>, job: &Job, queued: &QueuedAs) {
         self.latest = self.latest.max(queued.order);
-        let (was, is) = (before.map(Place::of), Place::of(job.status));
+        let (was, is) = (before.map(QueueStage::of), QueueStage::of(job.status));
         if was == Some(is) {
             return;
         }
         match was {
-            Some(Place::Waiting) => self.leave(&job.account, queued),
-            Some(Place::Running) => self.count(&job.account, -1),
-            Some(Place::Over) | None => {}
+            Some(QueueStage::Waiting) => self.leave(&job.account, queued),
+            Some(QueueStage::Running) => self.count(&job.account, -1),
+            Some(QueueStage::Over) | None => {}
         }
         match is {
-            Place::Waiting => self.join(job, queued),
-            Place::Running => self.count(&job.account, 1),
-            Place::Over => {}
+            QueueStage::Waiting => self.join(job, queued),
+            QueueStage::Running => self.count(&job.account, 1),
+            QueueStage::Over => {}
         }
         if !self.lines.contains_key(&job.account) && !self.running.contains_key(&job.account) {
             self.claims.remove(&job.account);
@@ -303,13 +303,13 @@ impl Line {
 
 /// Where a job stands as far as the queue is concerned.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum QueueStage {
     Waiting,
     Running,
     Over,
 }
 
-impl Place {
+impl QueueStage {
     fn of(status: JobStatus) -> Self {
         match status {
             JobStatus::Queued => Self::Waiting,

@@ -9,7 +9,7 @@ const LARGE_BYTES: usize = 256 * 1024;
 ///
 /// **Contract.** Every piece of work is run once and soon, on a thread that nobody else waits for; a panic in it hurts nobody
 /// else. Work that is dropped instead means that the program stops.
-pub trait Threads: Send + Sync + 'static {
+pub trait BlockingPool: Send + Sync + 'static {
     /// Takes a piece of work and returns at once.
     fn run(&self, work: Box<dyn FnOnce() + Send>);
 }
@@ -21,7 +21,7 @@ pub struct Abandoned;
 
 /// Does work on a text of so many bytes: here while they are few, else on a thread where nobody waits for it.
 pub(crate) async fn aside<T: Send + 'static>(
-    threads: &dyn Threads,
+    threads: &dyn BlockingPool,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Abandoned> {
@@ -46,7 +46,7 @@ pub(crate) mod tests {
     #[derive(Debug, Default)]
     pub(crate) struct AtOnce(pub(crate) AtomicUsize);
 
-    impl Threads for AtOnce {
+    impl BlockingPool for AtOnce {
         fn run(&self, work: Box<dyn FnOnce() + Send>) {
             self.0.fetch_add(1, Ordering::Relaxed);
             work();
@@ -56,7 +56,7 @@ pub(crate) mod tests {
     /// Threads of a program that stops.
     struct Stopped;
 
-    impl Threads for Stopped {
+    impl BlockingPool for Stopped {
         fn run(&self, work: Box<dyn FnOnce() + Send>) {
             drop(work);
         }

@@ -26,7 +26,7 @@ const KEPT_AFTER_S: i64 = HOUR_S;
 
 /// Where a small result lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::calls) struct Place {
+pub(in crate::calls) struct SegmentSlice {
     /// What its file is named by: the end of the hour in which its key expires, in seconds since 1970.
     pub(in crate::calls) hour: i64,
     /// The first of its bytes,
@@ -37,14 +37,14 @@ pub(in crate::calls) struct Place {
 
 /// The files of a data directory.
 #[derive(Debug)]
-pub(super) struct Hours {
+pub(super) struct ReplaySegments {
     folder: PathBuf,
     /// Those that were appended to last: one, and at the turn of an hour two.
-    open: Mutex<Vec<Hour>>,
+    open: Mutex<Vec<Segment>>,
 }
 
 #[derive(Debug)]
-struct Hour {
+struct Segment {
     end: i64,
     file: File,
     length: u64,
@@ -52,7 +52,7 @@ struct Hour {
     is_synced: bool,
 }
 
-impl Hours {
+impl ReplaySegments {
     pub(super) fn new(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -60,8 +60,8 @@ impl Hours {
         }
     }
 
-    /// Appends the result of a key that expires then. It is durable after the next [`Hours::sync`].
-    pub(super) fn append(&self, expires_at: Timestamp, body: &[u8]) -> io::Result<Place> {
+    /// Appends the result of a key that expires then. It is durable after the next [`ReplaySegments::sync`].
+    pub(super) fn append(&self, expires_at: Timestamp, body: &[u8]) -> io::Result<SegmentSlice> {
         fail::fail_point!("replay-append", |kind| Err(crate::faults::io(kind)));
         let end = (expires_at.as_second().div_euclid(HOUR_S) + 1) * HOUR_S;
         let mut open = self.open();
@@ -79,14 +79,14 @@ impl Hours {
         hour.file.write_all_at(body, hour.length)?;
         let offset = hour.length;
         hour.length += body.len() as u64;
-        Ok(Place {
+        Ok(SegmentSlice {
             hour: end,
             offset: offset.cast_signed(),
             length: body.len() as i64,
         })
     }
 
-    fn open_hour(&self, end: i64) -> io::Result<Hour> {
+    fn open_hour(&self, end: i64) -> io::Result<Segment> {
         directory::create(&self.folder)?;
         // Also if it was there: an earlier process may have been killed between its creation and the sync.
         sync_directory(self.folder.parent().unwrap_or(Path::new(".")))?;
@@ -98,7 +98,7 @@ impl Hours {
             .open(path)?;
         sync_directory(&self.folder)?;
         let length = file.metadata()?.len();
-        Ok(Hour {
+        Ok(Segment {
             end,
             file,
             length,
@@ -112,7 +112,7 @@ impl Hours {
         if open.iter().all(|hour| hour.is_synced) {
             return Ok(());
         }
-        let synced = open.iter_mut().try_for_each(Hour::sync);
+        let synced = open.iter_mut().try_for_each(Segment::sync);
         match &synced {
             Ok(()) => {
                 let newest = open.iter().map(|hour| hour.end).max();
@@ -125,7 +125,7 @@ impl Hours {
     }
 
     /// A result; `None` if it is not there.
-    pub(super) fn read(&self, place: Place) -> io::Result<Option<Bytes>> {
+    pub(super) fn read(&self, place: SegmentSlice) -> io::Result<Option<Bytes>> {
         let (Ok(offset), Ok(length)) = (u64::try_from(place.offset), usize::try_from(place.length))
         else {
             return Ok(None);
@@ -171,13 +171,13 @@ impl Hours {
         Ok(())
     }
 
-    fn open(&self) -> MutexGuard<'_, Vec<Hour>> {
+    fn open(&self) -> MutexGuard<'_, Vec<Segment>> {
         // A panic while it is held leaves at most bytes that no row names.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Hour {
+impl Segment {
     fn sync(&mut self) -> io::Result<()> {
         if !self.is_synced {
             fail::fail_point!("replay-sync", |kind| Err(crate::faults::io(kind)));
@@ -196,13 +196,13 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    fn hours() -> (tempfile::TempDir, Hours) {
+    fn hours() -> (tempfile::TempDir, ReplaySegments) {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let hours = Hours::new(root.path().join("hours"));
+        let hours = ReplaySegments::new(root.path().join("hours"));
         (root, hours)
     }
 
-    fn names(hours: &Hours) -> Vec<String> {
+    fn names(hours: &ReplaySegments) -> Vec<String> {
         let entries = fs::read_dir(&hours.folder).expect("the folder");
         let name = |entry: io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
         let mut names: Vec<_> = entries
@@ -251,17 +251,17 @@ mod tests {
         let (_root, hours) = hours();
         let place = hours.append(at(0), b"body").expect("there is room");
         let others = [
-            Place {
+            SegmentSlice {
                 hour: 7200,
                 ..place
             },
-            Place { offset: 1, ..place },
-            Place { length: 5, ..place },
-            Place {
+            SegmentSlice { offset: 1, ..place },
+            SegmentSlice { length: 5, ..place },
+            SegmentSlice {
                 offset: -1,
                 ..place
             },
-            Place {
+            SegmentSlice {
                 length: i64::MAX,
                 ..place
             },

@@ -1,4 +1,4 @@
-//! What each kind of client is told, and in which order.
+//! What each kind of client is cursor, and in which order.
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
@@ -90,7 +90,7 @@ fn on_connect_status_progress_outputs_and_preview_are_told() {
         preview: Some(Arc::clone(&picture)),
         ..live(&running, &[Running], None)
     };
-    let (mut told, news) = Told::begin(&view(&running), &known);
+    let (mut cursor, news) = StreamCursor::begin(&view(&running), &known);
     assert_eq!(
         news,
         [
@@ -101,13 +101,17 @@ fn on_connect_status_progress_outputs_and_preview_are_told() {
             News::Preview(picture),
         ]
     );
-    assert_eq!(told.take(&known, true), [], "the same snapshot is no news");
+    assert_eq!(
+        cursor.take(&known, true),
+        [],
+        "the same snapshot is no news"
+    );
 }
 
 #[test]
 fn a_finished_job_is_told_at_once_and_its_status_last() {
     let done = job(7, Succeeded, 1);
-    let (_, news) = Told::begin(&view(&done), &Live::default());
+    let (_, news) = StreamCursor::begin(&view(&done), &Live::default());
     let expected = [
         News::Progress(Progress::complete(4)),
         News::Output(output(0)),
@@ -118,9 +122,9 @@ fn a_finished_job_is_told_at_once_and_its_status_last() {
 
 #[test]
 fn outputs_precede_the_terminal_status() {
-    let (mut told, _) = Told::begin(&view(&job(3, Running, 1)), &Live::default());
+    let (mut cursor, _) = StreamCursor::begin(&view(&job(3, Running, 1)), &Live::default());
     let done = job(5, Succeeded, 3);
-    let news = told.take(&live(&done, &[Running, Succeeded], Some(0.9)), false);
+    let news = cursor.take(&live(&done, &[Running, Succeeded], Some(0.9)), false);
     let expected = [
         News::Progress(Progress::complete(4)),
         News::Output(output(1)),
@@ -133,18 +137,18 @@ fn outputs_precede_the_terminal_status() {
 #[test]
 fn progress_waits_for_its_time_and_only_the_newest_is_told() {
     let running = job(3, Running, 0);
-    let (mut told, _) = Told::begin(&view(&running), &live(&running, &[Running], None));
+    let (mut cursor, _) = StreamCursor::begin(&view(&running), &live(&running, &[Running], None));
     let first = live(&running, &[Running], Some(0.25));
-    assert_eq!(told.take(&first, false), []);
-    assert!(told.is_behind(&first));
+    assert_eq!(cursor.take(&first, false), []);
+    assert!(cursor.is_behind(&first));
     let second = live(&running, &[Running], Some(0.5));
-    assert_eq!(told.take(&second, true), [News::Progress(progress(0.5))]);
-    assert!(!told.is_behind(&second));
+    assert_eq!(cursor.take(&second, true), [News::Progress(progress(0.5))]);
+    assert!(!cursor.is_behind(&second));
 }
 
 #[test]
 fn the_last_progress_and_preview_are_told_before_the_end_whatever_the_time() {
-    let (mut told, _) = Told::begin(&view(&job(3, Running, 0)), &Live::default());
+    let (mut cursor, _) = StreamCursor::begin(&view(&job(3, Running, 0)), &Live::default());
     let over = job(4, Canceled, 0);
     let picture = picture();
     let last = Live {
@@ -157,34 +161,34 @@ fn the_last_progress_and_preview_are_told_before_the_end_whatever_the_time() {
         News::Preview(picture),
         News::Over(over),
     ];
-    assert_eq!(told.take(&last, false), expected);
+    assert_eq!(cursor.take(&last, false), expected);
 }
 
 #[test]
 fn progress_never_goes_back() {
     let running = job(3, Running, 0);
-    let (mut told, _) = Told::begin(&view(&running), &live(&running, &[Running], None));
-    told.take(&live(&running, &[Running], Some(0.5)), true);
+    let (mut cursor, _) = StreamCursor::begin(&view(&running), &live(&running, &[Running], None));
+    cursor.take(&live(&running, &[Running], Some(0.5)), true);
     let behind = live(&running, &[Running], Some(0.25));
-    assert_eq!(told.take(&behind, true), []);
-    assert!(!told.is_behind(&behind));
+    assert_eq!(cursor.take(&behind, true), []);
+    assert!(!cursor.is_behind(&behind));
 }
 
 #[test]
 fn statuses_between_two_looks_are_told_once_and_in_order() {
-    let (mut told, _) = Told::begin(&view(&job(1, Queued, 0)), &Live::default());
+    let (mut cursor, _) = StreamCursor::begin(&view(&job(1, Queued, 0)), &Live::default());
     let canceling = live(&job(3, Canceling, 0), &[Running, Canceling], None);
-    let news = told.take(&canceling, false);
+    let news = cursor.take(&canceling, false);
     assert_eq!(news, [News::Status(Running), News::Status(Canceling)]);
-    assert_eq!(told.take(&canceling, false), []);
+    assert_eq!(cursor.take(&canceling, false), []);
 }
 
 #[test]
 fn a_snapshot_that_is_older_than_the_view_is_no_news() {
     let stale = live(&job(2, Queued, 0), &[Running, Queued], None);
-    let (mut told, news) = Told::begin(&view(&job(3, Running, 2)), &stale);
+    let (mut cursor, news) = StreamCursor::begin(&view(&job(3, Running, 2)), &stale);
     assert_eq!(news.first(), Some(&News::Status(Running)));
-    assert_eq!(told.take(&stale, true), []);
+    assert_eq!(cursor.take(&stale, true), []);
 }
 
 #[test]
@@ -194,20 +198,20 @@ fn a_snapshot_that_is_newer_than_the_view_is_news_from_there_on() {
         &[Running, Queued, Running, Canceling],
         None,
     );
-    let (mut told, news) = Told::begin(&view(&job(4, Running, 0)), &newer);
+    let (mut cursor, news) = StreamCursor::begin(&view(&job(4, Running, 0)), &newer);
     assert_eq!(news.first(), Some(&News::Status(Running)));
-    assert_eq!(told.take(&newer, true), [News::Status(Canceling)]);
-    let (mut told, _) = Told::begin(
+    assert_eq!(cursor.take(&newer, true), [News::Status(Canceling)]);
+    let (mut cursor, _) = StreamCursor::begin(
         &view(&job(1, Queued, 0)),
         &live(&job(2, Running, 0), &[Running], None),
     );
     let same = live(&job(2, Running, 0), &[Running], None);
-    assert_eq!(told.take(&same, true), [News::Status(Running)]);
+    assert_eq!(cursor.take(&same, true), [News::Status(Running)]);
 }
 
 #[test]
 fn a_job_that_is_given_back_is_told_as_queued_again() {
-    let (mut told, _) = Told::begin(&view(&job(2, Running, 0)), &Live::default());
+    let (mut cursor, _) = StreamCursor::begin(&view(&job(2, Running, 0)), &Live::default());
     let back = live(&job(3, Queued, 0), &[Queued], None);
-    assert_eq!(told.take(&back, false), [News::Status(Queued)]);
+    assert_eq!(cursor.take(&back, false), [News::Status(Queued)]);
 }

@@ -22,14 +22,14 @@ fn queued(order: u64, engine: &str, account_room: u32) -> QueuedAs {
 
 /// Jobs of these accounts, submitted in this order, each for an engine.
 struct Bench {
-    lineup: Lineup,
+    fair_queue: FairQueue,
     jobs: Vec<(Job, QueuedAs)>,
 }
 
 impl Bench {
     fn new(submitted: &[(&str, &str)], room: u32) -> Self {
         let mut bench = Self {
-            lineup: Lineup::new(),
+            fair_queue: FairQueue::new(),
             jobs: Vec::new(),
         };
         for (name, engine) in submitted {
@@ -40,15 +40,15 @@ impl Bench {
 
     fn submit(&mut self, name: &str, engine: &str, room: u32) {
         let job = new_job(self.jobs.len() as u128, &account(name));
-        let queued = queued(self.lineup.number(), engine, room);
-        self.lineup.note(None, &job, &queued);
+        let queued = queued(self.fair_queue.number(), engine, room);
+        self.fair_queue.note(None, &job, &queued);
         self.jobs.push((job, queued));
     }
 
     /// Claims for these engines; the job by its place among the submissions.
     fn claim(&mut self, engines: &[&str]) -> Option<usize> {
         let sets = engines.iter().map(|engine| set(engine).id()).collect();
-        let next = self.lineup.next(&sets, &Rooms::default())?;
+        let next = self.fair_queue.next(&sets, &Rooms::default())?;
         let n = self.jobs.iter().position(|(job, _)| job.id == next.job)?;
         self.becomes(n, JobStatus::Running);
         Some(n)
@@ -57,7 +57,7 @@ impl Bench {
     fn becomes(&mut self, n: usize, status: JobStatus) {
         let (job, queued) = &mut self.jobs[n];
         let before = std::mem::replace(&mut job.status, status);
-        self.lineup.note(Some(before), job, queued);
+        self.fair_queue.note(Some(before), job, queued);
     }
 
     fn claim_all(&mut self, engines: &[&str]) -> Vec<usize> {
@@ -66,7 +66,7 @@ impl Bench {
 
     fn position(&self, n: usize) -> Option<u64> {
         let (job, queued) = &self.jobs[n];
-        self.lineup.position(&job.account, queued.order)
+        self.fair_queue.position(&job.account, queued.order)
     }
 }
 
@@ -88,8 +88,8 @@ fn accounts_take_turns_and_positions_say_so_exactly() {
         queued: 0,
         running: 6,
     };
-    assert_eq!(bench.lineup.depth(), all_run);
-    assert!(bench.lineup.sets().is_empty());
+    assert_eq!(bench.fair_queue.depth(), all_run);
+    assert!(bench.fair_queue.sets().is_empty());
 }
 
 #[test]
@@ -127,9 +127,12 @@ fn what_cannot_run_blocks_nothing_behind_it() {
         ("b", "native"),
     ];
     let mut bench = Bench::new(&jobs, 9);
-    assert_eq!(bench.lineup.sets().len(), 2);
+    assert_eq!(bench.fair_queue.sets().len(), 2);
     assert_eq!(bench.claim_all(&["native"]), [1, 4, 3]);
-    assert_eq!(bench.lineup.sets().iter().collect::<Vec<_>>(), [&set("x")]);
+    assert_eq!(
+        bench.fair_queue.sets().iter().collect::<Vec<_>>(),
+        [&set("x")]
+    );
     assert_eq!(
         bench.claim_all(&["native", "x"]),
         [2, 0],
@@ -148,18 +151,20 @@ fn a_job_that_cannot_run_wins_its_account_no_turn() {
 fn a_store_that_opens_goes_on_with_the_turns_of_the_one_before() {
     let mut before = native(&["a", "a", "b", "b"], 9);
     assert_eq!(before.claim(&["native"]), Some(0));
-    let last_claim = before.lineup.claims[&account("a")];
+    let last_claim = before.fair_queue.claims[&account("a")];
 
     let mut after = Bench {
-        lineup: Lineup::new(),
+        fair_queue: FairQueue::new(),
         jobs: before.jobs,
     };
     for (job, queued) in &after.jobs {
-        after.lineup.note(None, job, queued);
+        after.fair_queue.note(None, job, queued);
     }
-    after.lineup.note_claim(&account("a"), last_claim);
-    after.lineup.note_claim(&account("gone"), last_claim + 10);
-    assert_eq!(after.lineup.number(), last_claim + 11);
+    after.fair_queue.note_claim(&account("a"), last_claim);
+    after
+        .fair_queue
+        .note_claim(&account("gone"), last_claim + 10);
+    assert_eq!(after.fair_queue.number(), last_claim + 11);
     assert_eq!(after.claim_all(&["native"]), [2, 1, 3]);
 }
 
@@ -170,7 +175,9 @@ fn nothing_is_kept_of_an_account_without_jobs() {
     for n in 0..3 {
         bench.becomes(n, JobStatus::Succeeded);
     }
-    let lineup = &bench.lineup;
-    assert!(lineup.claims.is_empty() && lineup.lines.is_empty() && lineup.turns.is_empty());
-    assert!(lineup.running.is_empty() && lineup.sets.is_empty());
+    let fair_queue = &bench.fair_queue;
+    assert!(
+        fair_queue.claims.is_empty() && fair_queue.lines.is_empty() && fair_queue.turns.is_empty()
+    );
+    assert!(fair_queue.running.is_empty() && fair_queue.sets.is_empty());
 }

@@ -12,7 +12,7 @@ const SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
 
 /// The running mean of the time between two jobs that end.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct CompletionRate {
     state: Mutex<State>,
 }
 
@@ -22,7 +22,7 @@ struct State {
     interval_s: Option<f64>,
 }
 
-impl Pace {
+impl CompletionRate {
     /// Notes that a job ended.
     pub fn finished(&self, now: Timestamp) {
         let mut state = self.lock();
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn the_answer_follows_the_measured_interval_within_bounds() {
         let at = |second| Timestamp::from_second(second).expect("in range");
-        let pace = Pace::default();
+        let pace = CompletionRate::default();
         assert_eq!(pace.retry_after_s(), 1);
         for tick in 0..40 {
             pace.finished(at(tick * 7));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use asset_store::{Blob, BlobError, BlobHash, BlobIntegrity, Room};
+use asset_store::{Blob, BlobError, BlobHash, BlobIntegrity, SpaceClass};
 use bytes::Bytes;
 use jiff::Timestamp;
 
@@ -24,7 +24,7 @@ use crate::health::Health;
 use crate::reserve::Reserve;
 
 /// The folders of the blobs. Every method may wait for the disk.
-pub(super) struct Shelves {
+pub(super) struct BlobDirectory {
     /// Keeps the directory taken while a blob may be written.
     _directory: Arc<Directory>,
     root: PathBuf,
@@ -33,15 +33,15 @@ pub(super) struct Shelves {
     reserve: Reserve,
     journal: Journal,
     clock: Clock,
-    /// Taken after a shelf where both are needed.
+    /// Taken after a prefix where both are needed.
     pub(super) integrity: Mutex<BlobIntegrity>,
     /// By the first byte of the hashes.
-    shelves: Vec<Mutex<Shelf>>,
+    prefixes: Vec<Mutex<Prefix>>,
 }
 
 /// What this process knows of one `aa/`. A process that was killed may have left names that the disk does not have yet.
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(super) struct Prefix {
     /// Whether this process made the folder and its name is not on the disk yet.
     nameless: bool,
     /// Whether every name in the folder is on the disk.
@@ -50,7 +50,7 @@ pub(super) struct Shelf {
     parts: [u64; 4],
 }
 
-impl Shelves {
+impl BlobDirectory {
     pub(super) fn open(
         directory: Arc<Directory>,
         health: Health,
@@ -73,7 +73,7 @@ impl Shelves {
             journal,
             clock,
             integrity: Mutex::default(),
-            shelves: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
+            prefixes: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
         })
     }
 
@@ -85,10 +85,10 @@ impl Shelves {
     }
 
     /// Whether the disk has the room that a blob may take.
-    pub(super) fn check_room(&self, room: Room) -> Result<(), BlobError> {
+    pub(super) fn check_room(&self, room: SpaceClass) -> Result<(), BlobError> {
         let checked = match room {
-            Room::Spare => self.reserve.for_uploads(),
-            Room::Kept => self.reserve.for_growth(),
+            SpaceClass::Spare => self.reserve.for_uploads(),
+            SpaceClass::Kept => self.reserve.for_growth(),
         };
         checked.map_err(|no_room| BlobError::Full(Box::new(no_room)))
     }
@@ -120,15 +120,15 @@ impl Shelves {
     pub(super) fn put(&self, blob: &Blob, file: TemporaryFile) -> Result<(), BlobError> {
         self.check()?;
         let damaged = self.find_damaged(&blob.hash)?;
-        let mut shelf = self.shelf(&blob.hash);
-        if self.renew(&mut shelf, blob, damaged)? {
+        let mut prefix = self.prefix(&blob.hash);
+        if self.renew(&mut prefix, blob, damaged)? {
             return Ok(());
         }
-        self.make_folders(&mut shelf, &blob.hash).map_err(failed)?;
+        self.make_folders(&mut prefix, &blob.hash).map_err(failed)?;
         file.place(&self.path(&blob.hash), self.now())
             .map_err(failed)?;
         self.note_put(blob);
-        self.sync_way(&mut shelf, &blob.hash)?;
+        self.sync_way(&mut prefix, &blob.hash)?;
         fail::fail_point!("blob-placed");
         Ok(())
     }
@@ -137,16 +137,17 @@ impl Shelves {
     pub(super) fn put_with_rows(&self, blob: &Blob, bytes: Bytes) -> Result<(), BlobError> {
         self.check()?;
         // Held to the end: whoever meets the file finds its bytes waiting for the very next transaction.
-        let mut shelf = self.shelf(&blob.hash);
+        let mut prefix = self.prefix(&blob.hash);
         let [_, second, ..] = *blob.hash.as_bytes();
         let there = self.refresh(&blob.hash).map_err(failed)?;
         let is_whole = there.is_some_and(|there| there.len() == blob.size_bytes)
             && self.holds(&blob.hash, &bytes);
         if !is_whole {
-            self.place(&mut shelf, &blob.hash, &bytes).map_err(failed)?;
+            self.place(&mut prefix, &blob.hash, &bytes)
+                .map_err(failed)?;
         }
         self.note_put(blob);
-        if is_whole && shelf.has(second) {
+        if is_whole && prefix.has(second) {
             return Ok(());
         }
         self.journal.add(Entry {
@@ -163,21 +164,21 @@ impl Shelves {
         if kept.is_some_and(|kept| kept == entry.bytes) {
             return Ok(());
         }
-        let mut shelf = self.shelf(&entry.hash);
-        self.place(&mut shelf, &entry.hash, &entry.bytes)
+        let mut prefix = self.prefix(&entry.hash);
+        self.place(&mut prefix, &entry.hash, &entry.bytes)
     }
 
     /// If the blob is there already and whole, makes it as durable and as fresh as if it had just been put.
     pub(super) fn met(&self, blob: &Blob) -> Result<bool, BlobError> {
         self.check()?;
         let damaged = self.find_damaged(&blob.hash)?;
-        let mut shelf = self.shelf(&blob.hash);
-        self.renew(&mut shelf, blob, damaged)
+        let mut prefix = self.prefix(&blob.hash);
+        self.renew(&mut prefix, blob, damaged)
     }
 
     /// Renews the age of a blob that is not known to be damaged, and answers its size.
     pub(super) fn touch(&self, hash: &BlobHash) -> Result<Option<u64>, BlobError> {
-        let _shelf = self.shelf(hash);
+        let _shelf = self.prefix(hash);
         if self.integrity().is_damaged(hash) {
             return Ok(None);
         }
@@ -192,7 +193,7 @@ impl Shelves {
         untouched_since: Timestamp,
     ) -> Result<bool, BlobError> {
         self.check()?;
-        let _shelf = self.shelf(hash);
+        let _shelf = self.prefix(hash);
         let path = self.path(hash);
         let Some(metadata) = if_there(fs::metadata(&path)).map_err(failed)? else {
             self.integrity().forget(hash);
@@ -214,10 +215,10 @@ impl Shelves {
         let from = after.map(|hash| *hash.as_bytes());
         let mut found = Vec::new();
         for first in names(&self.root, from.map(|from| from[0]))? {
-            let shelf = self.root.join(hex(first));
+            let prefix = self.root.join(hex(first));
             let begun = from.filter(|from| from[0] == first);
-            for second in names(&shelf, begun.map(|from| from[1]))? {
-                let mut part = blobs_in(&shelf.join(hex(second)), [first, second])?;
+            for second in names(&prefix, begun.map(|from| from[1]))? {
+                let mut part = blobs_in(&prefix.join(hex(second)), [first, second])?;
                 part.retain(|blob| after.is_none_or(|after| blob.hash > after));
                 part.sort_unstable_by_key(|blob| blob.hash);
                 found.extend(part);
@@ -230,9 +231,9 @@ impl Shelves {
         Ok(found)
     }
 
-    pub(super) fn shelf(&self, hash: &BlobHash) -> MutexGuard<'_, Shelf> {
+    pub(super) fn prefix(&self, hash: &BlobHash) -> MutexGuard<'_, Prefix> {
         // A panic leaves at worst a folder that is synced once more than needed.
-        self.shelves[usize::from(hash.as_bytes()[0])]
+        self.prefixes[usize::from(hash.as_bytes()[0])]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -254,7 +255,7 @@ impl Shelves {
     /// disk.
     fn renew(
         &self,
-        shelf: &mut Shelf,
+        prefix: &mut Prefix,
         blob: &Blob,
         damaged: Option<FileId>,
     ) -> Result<bool, BlobError> {
@@ -264,8 +265,8 @@ impl Shelves {
         if damaged == Some(FileId::of(&there)) || there.len() != blob.size_bytes {
             return Ok(false);
         }
-        if !shelf.has(blob.hash.as_bytes()[1]) {
-            self.sync_way(shelf, &blob.hash)?;
+        if !prefix.has(blob.hash.as_bytes()[1]) {
+            self.sync_way(prefix, &blob.hash)?;
         }
         Ok(true)
     }
@@ -284,49 +285,49 @@ impl Shelves {
     }
 
     /// Gives bytes their name, and nobody knows when the disk will have them.
-    fn place(&self, shelf: &mut Shelf, hash: &BlobHash, bytes: &Bytes) -> io::Result<()> {
+    fn place(&self, prefix: &mut Prefix, hash: &BlobHash, bytes: &Bytes) -> io::Result<()> {
         let mut file = TemporaryFile::create(&self.temporary)?;
         if !bytes.is_empty() {
             // Writing nothing would look like a disk that takes nothing.
             file.append(std::slice::from_ref(bytes))?;
         }
-        self.make_folders(shelf, hash)?;
-        shelf.unmark(hash.as_bytes()[1]);
+        self.make_folders(prefix, hash)?;
+        prefix.unmark(hash.as_bytes()[1]);
         file.place(&self.path(hash), self.now())
     }
 
     /// Makes the two folders of a hash where they are missing.
-    fn make_folders(&self, shelf: &mut Shelf, hash: &BlobHash) -> io::Result<()> {
+    fn make_folders(&self, prefix: &mut Prefix, hash: &BlobHash) -> io::Result<()> {
         let [first, second, ..] = *hash.as_bytes();
-        if shelf.has(second) {
+        if prefix.has(second) {
             return Ok(());
         }
         let outer = self.root.join(hex(first));
         if make(&outer)? {
-            shelf.nameless = true;
+            prefix.nameless = true;
         }
         if make(&outer.join(hex(second)))? {
-            shelf.synced = false;
+            prefix.synced = false;
         }
         Ok(())
     }
 
     /// Makes the name of a blob durable, and the names of the folders that lead to it. In this order, because a file system
     /// that keeps a journal writes all of it with the first and has nothing left to do for the others.
-    fn sync_way(&self, shelf: &mut Shelf, hash: &BlobHash) -> Result<(), BlobError> {
+    fn sync_way(&self, prefix: &mut Prefix, hash: &BlobHash) -> Result<(), BlobError> {
         let [first, second, ..] = *hash.as_bytes();
         // Until all of it is done, whoever meets the name has to make it durable.
-        shelf.unmark(second);
+        prefix.unmark(second);
         self.sync_folder(&self.folder(hash))?;
-        if !shelf.synced {
+        if !prefix.synced {
             self.sync_folder(&self.root.join(hex(first)))?;
         }
-        if shelf.nameless {
+        if prefix.nameless {
             self.sync_folder(&self.root)?;
         }
-        shelf.synced = true;
-        shelf.nameless = false;
-        shelf.mark(second);
+        prefix.synced = true;
+        prefix.nameless = false;
+        prefix.mark(second);
         Ok(())
     }
 
@@ -340,7 +341,7 @@ impl Shelves {
     }
 }
 
-impl Shelf {
+impl Prefix {
     fn has(&self, second: u8) -> bool {
         self.parts[usize::from(second / 64)] & (1 << (second % 64)) != 0
     }

@@ -17,7 +17,7 @@ const USUAL_BYTES: usize = 160;
 
 /// Entries of generations that have not ended: they wait in a row of the log.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Folded {
+pub(super) struct Flushed {
     pub(super) bytes: Vec<u8>,
     pub(super) entries: usize,
 }
@@ -39,7 +39,7 @@ pub(crate) fn bring_in(rows: &Connection, contents: &Contents) -> rusqlite::Resu
         tell_damage();
     }
     entries.extend(frames::entries(contents, from));
-    let carried = fold(rows, &entries, 0)?;
+    let carried = flush(rows, &entries, 0)?;
     let next = Place {
         // Behind the epoch that may have followed.
         epoch: from.epoch + 2,
@@ -58,11 +58,11 @@ pub(super) fn tell_damage() {
 
 /// Brings entries into the rows. Generations among them that began a moment ago and have not ended are left if they are at most
 /// `most_carried`.
-pub(super) fn fold(
+pub(super) fn flush(
     rows: &Connection,
     entries: &[u8],
     most_carried: usize,
-) -> rusqlite::Result<Folded> {
+) -> rusqlite::Result<Flushed> {
     // Growing costs more than what is not needed of this.
     let most = entries.len() / USUAL_BYTES;
     let mut lives: Vec<Life<'_>> = Vec::with_capacity(most);
@@ -95,7 +95,7 @@ pub(super) fn fold(
             Event::Recorded(recorded) => records.push(recorded),
         }
     }
-    let mut carried = Folded::default();
+    let mut carried = Flushed::default();
     let waits = |life: &Life<'_>| {
         life.ended.is_none() && newest.saturating_sub(life.begun.at) <= CARRIED_FOR_US
     };
@@ -116,7 +116,7 @@ pub(super) fn fold(
 }
 
 /// Writes down what waits, and that everything before a place is in the rows.
-pub(super) fn place(rows: &Connection, carried: &Folded, place: Place) -> rusqlite::Result<()> {
+pub(super) fn place(rows: &Connection, carried: &Flushed, place: Place) -> rusqlite::Result<()> {
     rows.prepare_cached("DELETE FROM call_log")?.execute([])?;
     if carried.entries > 0 {
         rows.prepare_cached("INSERT INTO call_log (entries) VALUES (?1)")?

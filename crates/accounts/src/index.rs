@@ -8,13 +8,13 @@ use foldhash::HashMap;
 use jiff::Timestamp;
 
 use crate::{
-    Account, AccountId, AccountQuery, AccountState, AccountView, ApiKey, Cause, Credits, KeyHash,
-    KeyId, Purse, Reservation, Scopes, Standing, Tier, lapses_at,
+    Account, AccountId, AccountQuery, AccountState, AccountView, ApiKey, CreditBalance, Credits,
+    KeyHash, KeyId, LedgerRef, Principal, Reservation, Scopes, Tier, lapses_at,
 };
 
 /// Accounts by id, keys by hash.
 #[derive(Debug)]
-pub struct Roster {
+pub struct AccountIndex {
     defaults: Tier,
     accounts: HashMap<AccountId, Row>,
     keys: HashMap<KeyHash, ApiKey>,
@@ -26,12 +26,12 @@ struct Row {
     account: Account,
     /// What `account.limits` make of the defaults, so that a look need not work it out.
     tier: Tier,
-    /// What the account itself allows; less than all only where a fixed standing says so.
+    /// What the account itself allows; less than all only where a fixed principal says so.
     scopes: Scopes,
-    purse: Purse,
+    balance: CreditBalance,
 }
 
-impl Roster {
+impl AccountIndex {
     /// No accounts; those that come have the tier `defaults` where their limits say nothing else.
     #[must_use]
     pub fn new(defaults: Tier) -> Self {
@@ -48,7 +48,7 @@ impl Roster {
         let row = Row {
             tier: self.defaults.with(&account.limits),
             scopes: Scopes::all(),
-            purse: Purse::new(balance_cents),
+            balance: CreditBalance::new(balance_cents),
             account,
         };
         self.accounts.insert(row.account.id.clone(), row);
@@ -117,15 +117,15 @@ impl Roster {
     }
 
     /// The credits of an account, to look at and to change.
-    pub fn purse(&mut self, id: &AccountId) -> Option<&mut Purse> {
-        self.accounts.get_mut(id).map(|row| &mut row.purse)
+    pub fn balance(&mut self, id: &AccountId) -> Option<&mut CreditBalance> {
+        self.accounts.get_mut(id).map(|row| &mut row.balance)
     }
 
     /// Sets credits of an account aside for so long; nothing where there is no such account.
     pub fn reserve(
         &mut self,
         id: &AccountId,
-        cause: Cause,
+        cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
         now: Timestamp,
@@ -133,7 +133,7 @@ impl Roster {
         let span = (now, lapses_at(now, lasts));
         match self.accounts.get_mut(id) {
             Some(row) => row
-                .purse
+                .balance
                 .reserve(cause, hold_cents, row.account.billed, span),
             None => Reservation::Insufficient { available_cents: 0 },
         }
@@ -142,14 +142,14 @@ impl Roster {
     /// Renews holds; the positions of those that are none.
     pub fn renew(
         &mut self,
-        holds: &[(&AccountId, Cause)],
+        holds: &[(&AccountId, LedgerRef)],
         lasts: Duration,
         now: Timestamp,
     ) -> Vec<usize> {
         let span = (now, lapses_at(now, lasts));
         let gone = holds.iter().enumerate().filter(|(_, (id, cause))| {
             let row = self.accounts.get_mut(*id);
-            !row.is_some_and(|row| row.purse.renew(*cause, span))
+            !row.is_some_and(|row| row.balance.renew(*cause, span))
         });
         gone.map(|(position, _)| position).collect()
     }
@@ -158,22 +158,22 @@ impl Roster {
     #[must_use]
     pub fn credits(&self, id: &AccountId, now: Timestamp) -> Credits {
         let row = self.accounts.get(id);
-        row.map_or_else(Credits::default, |row| row.purse.credits(now))
+        row.map_or_else(Credits::default, |row| row.balance.credits(now))
     }
 
-    /// The full standing of an active account.
+    /// The full principal of an active account.
     #[must_use]
-    pub fn standing(&self, id: &AccountId) -> Option<Standing> {
+    pub fn principal(&self, id: &AccountId) -> Option<Principal> {
         let row = self.active(id)?;
-        Some(row.standing(None, row.scopes))
+        Some(row.principal(None, row.scopes))
     }
 
-    /// The standing of a key that counts, of an active account.
+    /// The principal of a key that counts, of an active account.
     #[must_use]
-    pub fn standing_by_key(&self, hash: &KeyHash, now: Timestamp) -> Option<Standing> {
+    pub fn principal_by_key(&self, hash: &KeyHash, now: Timestamp) -> Option<Principal> {
         let key = self.keys.get(hash).filter(|key| key.counts(now))?;
         let row = self.active(&key.account)?;
-        Some(row.standing(Some(key.id.clone()), key.scopes))
+        Some(row.principal(Some(key.id.clone()), key.scopes))
     }
 
     /// Accounts as an operator sees them.
@@ -198,8 +198,8 @@ impl Roster {
 }
 
 impl Row {
-    fn standing(&self, key: Option<KeyId>, scopes: Scopes) -> Standing {
-        Standing {
+    fn principal(&self, key: Option<KeyId>, scopes: Scopes) -> Principal {
+        Principal {
             account: self.account.id.clone(),
             key,
             scopes,
@@ -214,7 +214,7 @@ impl Row {
         AccountView {
             account: self.account.clone(),
             tier: self.tier.clone(),
-            credits: self.purse.last_credits(),
+            credits: self.balance.last_credits(),
         }
     }
 }

@@ -32,9 +32,9 @@ pub struct Received {
 
 /// Takes note of exchanges.
 #[derive(Clone, Debug, Default)]
-pub struct Tap(Arc<Mutex<Vec<Exchange>>>);
+pub struct ExchangeRecorder(Arc<Mutex<Vec<Exchange>>>);
 
-impl Tap {
+impl ExchangeRecorder {
     pub(crate) fn note(&self, exchange: Exchange) {
         self.exchanges().push(exchange);
     }

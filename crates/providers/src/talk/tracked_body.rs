@@ -6,20 +6,20 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use hyper_kit::BoxError;
-use router_core::Written;
+use router_core::RequestWritten;
 
 /// Bytes are handed out in pieces of this size. The transport asks for the next one when it has room, so what was handed
 /// out runs ahead of the wire by its buffer alone.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// The body of a submission.
-pub(super) struct ToldBody {
+pub(super) struct TrackedBody {
     left: Bytes,
-    written: Option<Written>,
+    written: Option<RequestWritten>,
 }
 
-impl ToldBody {
-    pub(super) fn new(bytes: Bytes, written: Option<Written>) -> Self {
+impl TrackedBody {
+    pub(super) fn new(bytes: Bytes, written: Option<RequestWritten>) -> Self {
         Self {
             left: bytes,
             written,
@@ -27,7 +27,7 @@ impl ToldBody {
     }
 }
 
-impl http_body::Body for ToldBody {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -52,7 +52,7 @@ impl http_body::Body for ToldBody {
     }
 }
 
-impl Drop for ToldBody {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         // The transport lets go of a body when it has taken the last of it, or when it gives up before.
         if let Some(written) = self.written.take().filter(|_| self.left.is_empty()) {

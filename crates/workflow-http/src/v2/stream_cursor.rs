@@ -9,7 +9,7 @@ use workflow_core::{Job, JobOutput, JobStatus, JobView, Live, Preview, Progress}
 
 /// How far a client is.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct StreamCursor {
     status: JobStatus,
     /// Statuses of [`Live::statuses`] that are told or older than what is told.
     statuses: usize,
@@ -33,12 +33,12 @@ pub(crate) enum News {
     Over(Arc<Job>),
 }
 
-impl Told {
+impl StreamCursor {
     /// What a client that comes now is told at once: the status, how far the job is, every output, the latest picture. A job
     /// that is over is told to its end.
     pub(crate) fn begin(view: &JobView, live: &Live) -> (Self, Vec<News>) {
         let job = &view.job;
-        let told = Self {
+        let cursor = Self {
             status: job.status,
             statuses: statuses_before(view, live),
             outputs: job.outputs.len(),
@@ -52,11 +52,11 @@ impl Told {
         }
         news.push(News::Progress(view.progress.clone()));
         news.extend(job.outputs.iter().cloned().map(News::Output));
-        news.extend(told.preview.clone().map(News::Preview));
+        news.extend(cursor.preview.clone().map(News::Preview));
         if over {
             news.push(News::Over(Arc::clone(job)));
         }
-        (told, news)
+        (cursor, news)
     }
 
     /// What is new in a snapshot. Progress and pictures are left for later unless `in_time`; before the last status they
@@ -93,7 +93,7 @@ impl Told {
         news
     }
 
-    /// Whether a snapshot has progress or a picture that [`Told::take`] would leave for later.
+    /// Whether a snapshot has progress or a picture that [`StreamCursor::take`] would leave for later.
     pub(crate) fn is_behind(&self, live: &Live) -> bool {
         let progress = live.progress.as_ref();
         progress.is_some_and(|progress| self.is_newer(progress)) || self.is_other(live)

@@ -4,7 +4,7 @@
 ///
 /// **Contract.** Every piece of work is run once and soon, on a thread that nobody else waits for; a panic in it hurts nobody
 /// else. Work that is dropped instead means that the program stops.
-pub trait Threads: Send + Sync + 'static {
+pub trait BlockingPool: Send + Sync + 'static {
     /// Takes a piece of work and returns at once.
     fn run(&self, work: Box<dyn FnOnce() + Send>);
 }
