@@ -110,10 +110,6 @@ impl seam::Disks for VolatileDisks {
         let made = VolatileDisk::new(folder, self.broken, Arc::clone(&self.counts))?;
         Ok(Box::new(made))
     }
-
-    fn keep_everything(&self) -> bool {
-        false
-    }
 }
 
 impl VolatileDisk {
@@ -147,7 +143,7 @@ impl seam::Disk for VolatileDisk {
         is_armed
     }
 
-    fn died(&mut self, mut random: Random) -> io::Result<()> {
+    fn died(&mut self, mut random: Random) -> io::Result<seam::Death> {
         let is_kill = random.below(ONE_IS_A_KILL) == 0;
         if let Some(mount) = self.mount.take() {
             if !is_kill {
@@ -165,7 +161,10 @@ impl seam::Disk for VolatileDisk {
         }
         let folder = self.folder.join("disk");
         self.mount = Some(Mount::new(&folder, Arc::clone(&self.disk))?);
-        Ok(())
+        Ok(match is_kill {
+            true => seam::Death::Kill,
+            false => seam::Death::PowerCut,
+        })
     }
 
     fn keep(&self, folder: &Path) -> io::Result<()> {

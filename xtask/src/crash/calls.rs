@@ -1,12 +1,18 @@
 //! What the world outside knows of calls of models, and what the server may therefore answer.
 //!
 //! A call has one end: its first answer that keeps its key, or, without a key, any answer. Only a call that was under way when
-//! the server was killed may end with an unknown outcome.
+//! the server was killed may end with an unknown outcome. A power cut may take more of a call without a key: its end is on the
+//! disk a quarter of a second after its answer at the latest.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use super::partner::{Behavior, Book, Dispatch, Order};
 use super::tally::{Kind, Violation};
+
+/// How long before a power cut the end of a call without a key must be to be on the disk: four times what the program promises,
+/// since a machine under load wakes its threads late.
+const END_IS_SYNCED: Duration = Duration::from_secs(1);
 
 /// Every call of an installation, beside the book of its partner.
 #[derive(Debug)]
@@ -20,6 +26,8 @@ pub(super) struct Calls {
     pub(super) api_key: String,
     /// How often the server was started.
     life: u64,
+    /// When the server answered a call last, in this life.
+    last_answer: Option<Instant>,
     /// Status and charge of each generation that was reported as settled.
     pub(super) settled: BTreeMap<String, (String, u64)>,
 }
@@ -36,6 +44,10 @@ pub(super) struct Call {
     waits_since: Option<u64>,
     /// Whether the server was killed while it was under way.
     is_interrupted: bool,
+    /// When it was answered, in this life of the server.
+    ended_at: Option<Instant>,
+    /// Whether a power cut may have taken what the server knew of it.
+    pub(super) may_be_forgotten: bool,
 }
 
 /// An answer that stands.
@@ -55,6 +67,8 @@ impl Call {
             end: None,
             waits_since: None,
             is_interrupted: false,
+            ended_at: None,
+            may_be_forgotten: false,
         }
     }
 
@@ -80,6 +94,7 @@ impl Calls {
             book,
             api_key,
             life: 0,
+            last_answer: None,
             settled: BTreeMap::new(),
         }
     }
@@ -87,8 +102,22 @@ impl Calls {
     /// The server was started again: what was not answered before never will be.
     pub(super) fn restarted(&mut self) {
         self.life += 1;
+        self.last_answer = None;
         for call in self.calls.values_mut() {
             call.is_interrupted |= call.waits_since.is_some();
+            call.ended_at = None;
+        }
+    }
+
+    /// The server died of a power cut, and was not started again yet.
+    pub(super) fn lost_power(&mut self) {
+        for call in self.calls.values_mut().filter(|call| !call.is_keyed) {
+            // The power went after the last answer, at a time that is not known.
+            let is_unsynced = match (call.ended_at, self.last_answer) {
+                (Some(ended), Some(last)) => last.duration_since(ended) < END_IS_SYNCED,
+                (None, _) | (Some(_), None) => call.waits_since == Some(self.life),
+            };
+            call.may_be_forgotten |= is_unsynced;
         }
     }
 
@@ -108,10 +137,13 @@ impl Calls {
         replayed: bool,
     ) -> Result<(), Violation> {
         let dispatches = self.dispatches(name);
+        let now = Instant::now();
+        self.last_answer = Some(now);
         let Some(call) = self.calls.get_mut(name) else {
             return Ok(());
         };
         call.waits_since = None;
+        call.ended_at = Some(now);
         let text = || String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
         if let Some(end) = &call.end {
             if (end.status, &end.body[..]) != (status, body) {

@@ -13,10 +13,15 @@ pub(crate) trait Disks: Debug + Send + Sync {
     /// # Errors
     /// When it cannot be made.
     fn make(&self, folder: &Path) -> io::Result<Box<dyn Disk>>;
+}
 
-    /// Whether the end of a process takes nothing from them. Where it does, models are not called: the end of a call without a
-    /// key may go with the power, which the oracle of calls does not know.
-    fn keep_everything(&self) -> bool;
+/// What the death of a process took from its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// Nothing: what was written is there.
+    Kill,
+    /// What was not synced may be gone.
+    PowerCut,
 }
 
 /// The disk of an installation.
@@ -31,7 +36,7 @@ pub(crate) trait Disk: Send {
     ///
     /// # Errors
     /// When it cannot.
-    fn died(&mut self, random: Random) -> io::Result<()>;
+    fn died(&mut self, random: Random) -> io::Result<Death>;
 
     /// Keeps what is on the disk in the folder of the installation, for people.
     ///
@@ -51,10 +56,6 @@ impl Disks for Folders {
     fn make(&self, folder: &Path) -> io::Result<Box<dyn Disk>> {
         Ok(Box::new(Folder(folder.join("data"))))
     }
-
-    fn keep_everything(&self) -> bool {
-        true
-    }
 }
 
 impl Disk for Folder {
@@ -66,8 +67,8 @@ impl Disk for Folder {
         false
     }
 
-    fn died(&mut self, _random: Random) -> io::Result<()> {
-        Ok(())
+    fn died(&mut self, _random: Random) -> io::Result<Death> {
+        Ok(Death::Kill)
     }
 
     fn keep(&self, _folder: &Path) -> io::Result<()> {

@@ -15,7 +15,7 @@ use super::calls::Calls;
 use super::check::Check;
 use super::client::{Client, Shared, UPLOAD_LIFE};
 use super::database::Depth;
-use super::disk::Disk;
+use super::disk::{Death, Disk};
 use super::operator::Operator;
 use super::oracle::Oracle;
 use super::partner::Partner;
@@ -89,7 +89,7 @@ impl Installation {
         for cycle in 0..cycles {
             let mut violations = Vec::new();
             // The first start is one over an empty directory.
-            if cycle == 1 && self.campaign.disks.keep_everything() {
+            if cycle == 1 {
                 let key = self.operator().add_buyer().await?;
                 let calls = Calls::new(self.partner.book.clone(), key);
                 self.oracle.lock().calls = Some(calls);
@@ -149,7 +149,11 @@ impl Installation {
                 point.1 += u64::from(reached);
             }
         }
-        self.disk.died(self.random(cycle, part::DISK))?;
+        if self.disk.died(self.random(cycle, part::DISK))? == Death::PowerCut
+            && let Some(calls) = &mut self.oracle.lock().calls
+        {
+            calls.lost_power();
+        }
         self.database_check(Depth::Quick, violations)
     }
 

@@ -203,7 +203,8 @@ fn fits(call: &Call, dispatch: &Dispatch, all: &[Dispatch], reported: &Reported)
         });
     let as_done = (&reported.status[..], reported.charge_cents) == (status, cents);
     let as_unknown = (&reported.status[..], reported.charge_cents) == (UNKNOWN, 0);
-    as_done || (as_unknown && !is_told && call.may_be_unknown(all))
+    let may_be_unknown = !is_told && call.may_be_unknown(all);
+    as_done || (as_unknown && (may_be_unknown || call.may_be_forgotten))
 }
 
 /// One entry of the ledger for each charge, and every sum is the same.

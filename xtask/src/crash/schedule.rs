@@ -37,6 +37,9 @@ pub(super) enum End {
 
 /// Longest time from the first request to a kill: the work of a cycle is about over by then.
 const LONGEST_LIFE_US: u64 = 150_000;
+/// On a disk that ends it, one of so many lives is a long one, in which ends of calls become durable by time alone.
+const LONG_LIFE_IN: u64 = 8;
+const LONG_LIFE_US: u64 = 2_500_000;
 /// Longest time from the start of a process to a kill at its start: a start takes less.
 const LONGEST_START_US: u64 = 40_000;
 /// Most hits that a point lets pass: a cycle reaches every point some dozen times.
@@ -76,7 +79,11 @@ impl fmt::Display for LaneInstallation {
 
 /// How a cycle ends that the disk shall end.
 pub(super) fn end_by_disk(random: &mut Random) -> End {
-    End::Disk(Duration::from_micros(random.below(LONGEST_LIFE_US)))
+    let longest_us = match random.below(LONG_LIFE_IN) {
+        0 => LONG_LIFE_US,
+        _ => LONGEST_LIFE_US,
+    };
+    End::Disk(Duration::from_micros(random.below(longest_us)))
 }
 
 /// How a cycle ends: half at a fault point if there are any, one in twenty while it starts, the others at any instant.

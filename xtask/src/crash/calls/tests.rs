@@ -76,3 +76,43 @@ fn a_key_that_is_free_again_has_no_end() {
     assert_eq!(answer(&mut calls, 422, b"{}", false), None);
     assert_eq!(calls.acknowledged(), 1);
 }
+
+#[test]
+fn a_power_cut_takes_nothing_with_a_key_and_no_end_of_a_second_ago() {
+    let long_ago = Instant::now() - 2 * END_IS_SYNCED;
+    for (is_keyed, is_answered, ended_before, expected) in [
+        (true, true, false, false),
+        (true, false, false, false),
+        (false, true, false, true),
+        (false, true, true, false),
+        (false, false, false, true),
+    ] {
+        let mut calls = Calls::new(Book::default(), String::new());
+        let order = order(Behavior::Answer);
+        calls.book.submitted(&order, "g", false);
+        calls.sending("a", || Call::new(order, is_keyed, false));
+        if is_answered {
+            let result = result(&calls);
+            assert_eq!(answer(&mut calls, 200, &result, false), None);
+        }
+        if ended_before {
+            calls.calls.get_mut("a").expect("it was sent").ended_at = Some(long_ago);
+        }
+        calls.lost_power();
+        calls.restarted();
+        let call = &calls.calls["a"];
+        assert_eq!(
+            call.may_be_forgotten, expected,
+            "{is_keyed} {is_answered} {ended_before}"
+        );
+    }
+}
+
+#[test]
+fn a_call_of_an_earlier_life_has_nothing_to_lose() {
+    let mut calls = Calls::new(Book::default(), String::new());
+    calls.sending("a", || Call::new(order(Behavior::Answer), false, false));
+    calls.restarted();
+    calls.lost_power();
+    assert!(!calls.calls["a"].may_be_forgotten);
+}

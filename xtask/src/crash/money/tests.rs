@@ -86,6 +86,19 @@ fn what_was_acknowledged_is_billed_and_what_was_not_may_be_unknown() {
 }
 
 #[test]
+fn a_power_cut_may_take_a_late_end_of_a_call_without_a_key() {
+    let mut calls = calls(true);
+    calls.lost_power();
+    calls.restarted();
+    assert_eq!(kinds(&mut calls, &reports(vec![line(UNKNOWN, 0)])), []);
+    assert_eq!(
+        kinds(&mut calls, &reports(vec![line("ok", 7)])),
+        [Kind::Money],
+        "what was reported once stays so"
+    );
+}
+
+#[test]
 fn a_lost_row_of_the_ledger_is_reported_and_a_second_one_too() {
     let right = reports(vec![line("ok", 7)]);
     let mut lost = right.clone();
