@@ -46,6 +46,8 @@ pub(super) struct Call {
     is_interrupted: bool,
     /// When it was answered, in this life of the server.
     ended_at: Option<Instant>,
+    /// Whether the server was killed before it synced what it knew of it. The next start does.
+    is_unsynced: bool,
     /// Whether a power cut may have taken what the server knew of it.
     pub(super) may_be_forgotten: bool,
 }
@@ -68,6 +70,7 @@ impl Call {
             waits_since: None,
             is_interrupted: false,
             ended_at: None,
+            is_unsynced: false,
             may_be_forgotten: false,
         }
     }
@@ -99,25 +102,29 @@ impl Calls {
         }
     }
 
-    /// The server was started again: what was not answered before never will be.
+    /// The server is started again: what was not answered before never will be.
     pub(super) fn restarted(&mut self) {
-        self.life += 1;
-        self.last_answer = None;
         for call in self.calls.values_mut() {
+            call.is_unsynced |= call.may_be_unsynced(self.life, self.last_answer);
             call.is_interrupted |= call.waits_since.is_some();
             call.ended_at = None;
+        }
+        self.life += 1;
+        self.last_answer = None;
+    }
+
+    /// The server has started: what the one before left is on the disk.
+    pub(super) fn recovered(&mut self) {
+        for call in self.calls.values_mut() {
+            call.is_unsynced = false;
         }
     }
 
     /// The server died of a power cut, and was not started again yet.
     pub(super) fn lost_power(&mut self) {
-        for call in self.calls.values_mut().filter(|call| !call.is_keyed) {
-            // The power went after the last answer, at a time that is not known.
-            let is_unsynced = match (call.ended_at, self.last_answer) {
-                (Some(ended), Some(last)) => last.duration_since(ended) < END_IS_SYNCED,
-                (None, _) | (Some(_), None) => call.waits_since == Some(self.life),
-            };
-            call.may_be_forgotten |= is_unsynced;
+        for call in self.calls.values_mut() {
+            let is_unsynced = call.may_be_unsynced(self.life, self.last_answer);
+            call.may_be_forgotten |= call.is_unsynced || is_unsynced;
         }
     }
 
@@ -207,6 +214,16 @@ impl Calls {
 }
 
 impl Call {
+    /// Whether what the server knows of it at the end of a life may not be synced.
+    fn may_be_unsynced(&self, life: u64, last_answer: Option<Instant>) -> bool {
+        // The server died after its last answer, at a time that is not known.
+        let is_fresh = match (self.ended_at, last_answer) {
+            (Some(ended), Some(last)) => last.duration_since(ended) < END_IS_SYNCED,
+            (None, _) | (Some(_), None) => self.waits_since == Some(life),
+        };
+        is_fresh && !self.is_keyed
+    }
+
     /// Whether its outcome may be unknown to the server: it was killed meanwhile, and did not ask after the task yet, which
     /// it does only once the task is on the disk.
     pub(super) fn may_be_unknown(&self, dispatches: &[Dispatch]) -> bool {

@@ -165,8 +165,7 @@ impl Installation {
         violations: &mut Vec<Violation>,
     ) -> io::Result<()> {
         // A failing start or connection is what was asked for.
-        self.restarted();
-        let Ok(server) = Server::start(&self.launch(None)).await else {
+        let Ok(server) = self.start(None).await else {
             return Ok(());
         };
         if self.recent_check(&server, cycle, violations).await.is_err() {
@@ -188,8 +187,7 @@ impl Installation {
         violations: &mut Vec<Violation>,
     ) -> io::Result<bool> {
         // It may end at any moment from here on, so a failing start or connection is what was asked for.
-        self.restarted();
-        let Ok(mut server) = Server::start(&self.launch(Some(armed))).await else {
+        let Ok(mut server) = self.start(Some(armed)).await else {
             return Ok(true);
         };
         if self.recent_check(&server, cycle, violations).await.is_err() {
@@ -208,8 +206,7 @@ impl Installation {
         armed: Option<&str>,
         violations: &mut Vec<Violation>,
     ) -> io::Result<Option<Server>> {
-        self.restarted();
-        match Server::start(&self.launch(armed)).await {
+        match self.start(armed).await {
             Ok(server) => {
                 self.tally.slowest_start = self.tally.slowest_start.max(server.start_time);
                 if server.start_time >= self.campaign.longest_start {
@@ -329,6 +326,17 @@ impl Installation {
         self.tally.acknowledged_jobs = jobs;
         self.tally.acknowledged_uploads = uploads;
         self.tally.acknowledged_deletions = deletions;
+    }
+
+    /// Starts the server, whose start brings what the one before left to the disk.
+    async fn start(&mut self, armed: Option<&str>) -> io::Result<Server> {
+        self.restarted();
+        let launch = self.launch(armed);
+        let server = Server::start(&launch).await?;
+        if let Some(calls) = &mut self.oracle.lock().calls {
+            calls.recovered();
+        }
+        Ok(server)
     }
 
     /// The server is about to be started.

@@ -113,6 +113,25 @@ fn a_call_of_an_earlier_life_has_nothing_to_lose() {
     let mut calls = Calls::new(Book::default(), String::new());
     calls.sending("a", || Call::new(order(Behavior::Answer), false, false));
     calls.restarted();
+    calls.recovered();
     calls.lost_power();
     assert!(!calls.calls["a"].may_be_forgotten);
+}
+
+#[test]
+fn what_a_kill_left_unsynced_is_lost_with_the_power_until_a_start_is_over() {
+    for (is_recovered, expected) in [(false, true), (true, false)] {
+        let mut calls = Calls::new(Book::default(), String::new());
+        let order = order(Behavior::Answer);
+        calls.book.submitted(&order, "g", false);
+        calls.sending("a", || Call::new(order, false, false));
+        let result = result(&calls);
+        assert_eq!(answer(&mut calls, 200, &result, false), None);
+        calls.restarted();
+        if is_recovered {
+            calls.recovered();
+        }
+        calls.lost_power();
+        assert_eq!(calls.calls["a"].may_be_forgotten, expected);
+    }
 }
