@@ -24,6 +24,9 @@ const LIST_BYTES: usize = 216;
 /// Bytes of a tree for each object besides: its index, and room for three fields with their names.
 const OBJECT_BYTES: usize = 384;
 
+/// A text of at most so many bytes passes [`check`] unseen: at worst every byte of it is an object of its own.
+const SURELY_SMALL: usize = MOST_TREE_BYTES / (1 + VALUE_BYTES + OBJECT_BYTES);
+
 /// What a text measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
@@ -79,11 +82,22 @@ pub fn weigh(text: &[u8]) -> Weight {
     }
 }
 
+/// Whether the tree of a text is not too large. A text of less than half a megabyte costs nothing.
+///
+/// # Errors
+/// As [`weigh_bounded`].
+pub fn check(text: &[u8]) -> Result<(), TooLarge> {
+    if text.len() <= SURELY_SMALL {
+        return Ok(());
+    }
+    weigh_bounded(text).map(drop)
+}
+
 /// Weighs a text whose tree is not too large.
 ///
 /// # Errors
 /// If it has more than [`MOST_VALUES`], or its tree takes more than [`MOST_TREE_BYTES`].
-pub fn check(text: &[u8]) -> Result<Weight, TooLarge> {
+pub fn weigh_bounded(text: &[u8]) -> Result<Weight, TooLarge> {
     let mut weight = weigh(text);
     if weight.values > MOST_VALUES || weight.tree_bytes > MOST_TREE_BYTES {
         // Only now is it worth knowing what is text and what is structure.

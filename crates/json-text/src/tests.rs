@@ -41,6 +41,16 @@ fn spelled(text: &str, piece: usize) -> String {
 }
 
 #[test]
+fn no_text_that_is_surely_small_is_too_large() {
+    for worst in ["{", "[", ",", "[{"] {
+        let text = worst.repeat(SURELY_SMALL / worst.len());
+        let weight = weigh(text.as_bytes());
+        assert!(weight.values <= MOST_VALUES, "{worst} {weight:?}");
+        assert!(weight.tree_bytes <= MOST_TREE_BYTES, "{worst} {weight:?}");
+    }
+}
+
+#[test]
 fn values_depth_and_texts_are_counted() {
     for (text, expected) in [
         ("", (0, 0, 0)),
@@ -65,7 +75,7 @@ fn a_text_whose_tree_is_too_large_is_refused() {
     let zeros = |count: usize| format!("[{}0]", "0,".repeat(count - 1));
     let fits = zeros(MOST_VALUES - 1);
     assert_eq!(
-        check(fits.as_bytes()).map(|weight| weight.values),
+        weigh_bounded(fits.as_bytes()).map(|weight| weight.values),
         Ok(MOST_VALUES)
     );
     let much = zeros(MOST_VALUES);
@@ -78,7 +88,10 @@ fn a_text_whose_tree_is_too_large_is_refused() {
     assert_eq!(check(objects.as_bytes()), Err(TooLarge::Tree));
     // What looks like values inside of a text is none.
     let text = format!("[\"{}\"]", ",[{".repeat(1 << 20));
-    assert_eq!(check(text.as_bytes()).map(|weight| weight.values), Ok(2));
+    assert_eq!(
+        weigh_bounded(text.as_bytes()).map(|weight| weight.values),
+        Ok(2)
+    );
 }
 
 #[test]

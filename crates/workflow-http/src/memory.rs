@@ -150,7 +150,7 @@ impl Memory {
     ) -> Result<Parsed<T>, IntakeError> {
         let (text, length) = (bytes.clone(), bytes.len());
         let weight = jobs
-            .aside(length, move || json_text::check(&text))
+            .aside(length, move || json_text::weigh_bounded(&text))
             .await??;
         let room = self
             .trees
