@@ -2,10 +2,10 @@
 //!
 //! A model becomes a label only if the catalog has it, and only so many of them: whoever asks cannot make labels.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use foldhash::HashMap;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
@@ -34,7 +34,7 @@ pub(crate) struct RouterMetrics {
     requests: HttpMetrics,
     calls: Family<CallLabels, Counter>,
     latency: Family<ModelLabels, Histogram>,
-    /// What is counted of each model, found by its id alone.
+    /// What is counted of each model of the catalog, found by its id alone.
     models: Arc<Mutex<HashMap<ModelId, ModelMetrics>>>,
     count_bodies: CountBodies,
 }
