@@ -183,6 +183,9 @@ impl Index<&str> for Params {
 }
 
 fn decode_param(raw: &str) -> Option<String> {
+    if memchr::memchr(b'%', raw.as_bytes()).is_none() {
+        return (!raw.contains('\0')).then(|| raw.to_owned());
+    }
     let hides_slash = raw
         .as_bytes()
         .windows(3)

@@ -4,6 +4,7 @@
 //! bound does not stand in the way of others; among the rest the oldest goes first, so a large request is not starved by
 //! small ones.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::Hash;
@@ -55,7 +56,7 @@ struct State<K> {
 }
 
 /// What one key has; the entry goes when both are 0.
-#[derive(Default)]
+#[derive(Default, PartialEq, Eq)]
 struct KeyUse {
     units: usize,
     waiters: usize,
@@ -110,10 +111,7 @@ impl<K: Clone + Eq + Hash> KeyedSemaphore<K> {
     /// # Errors
     /// [`NoUnits`] says which bound is in the way; nothing is held then.
     pub fn try_acquire(&self, key: K, units: usize) -> Result<KeyedPermit<K>, NoUnits> {
-        let mut state = self.lock();
-        state.admit(&self.inner.limits, &key, units)?;
-        state.hold(&key, units);
-        drop(state);
+        self.lock().try_hold(&self.inner.limits, &key, units)?;
         Ok(self.permit(key, units))
     }
 
@@ -124,21 +122,19 @@ impl<K: Clone + Eq + Hash> KeyedSemaphore<K> {
     pub async fn acquire(&self, key: K, units: usize) -> Result<KeyedPermit<K>, NoUnits> {
         let granted = {
             let mut state = self.lock();
-            match state.admit(&self.inner.limits, &key, units) {
+            match state.try_hold(&self.inner.limits, &key, units) {
                 Ok(()) => {
-                    state.hold(&key, units);
                     drop(state);
                     return Ok(self.permit(key, units));
                 }
                 Err(NoUnits::Never) => return Err(NoUnits::Never),
                 Err(NoUnits::Key | NoUnits::Total) => {}
             }
-            let of_key = state.keys.entry(key.clone()).or_default();
-            if of_key.waiters >= self.inner.limits.waiters_per_key {
-                state.forget_if_idle(&key);
+            let waiting = state.keys.get(&key).map_or(0, |of_key| of_key.waiters);
+            if waiting >= self.inner.limits.waiters_per_key {
                 return Err(NoUnits::Key);
             }
-            of_key.waiters += 1;
+            state.keys.entry(key.clone()).or_default().waiters += 1;
             let (grant, granted) = oneshot::channel();
             state.waiters.push_back(Waiter {
                 key: key.clone(),
@@ -225,20 +221,30 @@ impl<K: Clone + Eq + Hash> fmt::Debug for KeyedSemaphore<K> {
 // === impl State ===
 
 impl<K: Clone + Eq + Hash> State<K> {
-    /// Whether units may be held now.
-    fn admit(&self, limits: &KeyedLimits, key: &K, units: usize) -> Result<(), NoUnits> {
+    /// Holds units if they may be held now.
+    fn try_hold(&mut self, limits: &KeyedLimits, key: &K, units: usize) -> Result<(), NoUnits> {
         if units > limits.per_key || units > limits.total {
             return Err(NoUnits::Never);
         }
-        self.fits_key(limits, key, units)?;
         // Those who wait for the total came first; those who wait for their own key have no claim on it.
         let others_wait = self
             .waiters
             .iter()
             .any(|waiter| self.fits_key(limits, &waiter.key, waiter.units).is_ok());
+        // The key is looked up once: every request with a body passes here.
+        let of_key = self.keys.entry(key.clone());
+        let held = match &of_key {
+            Entry::Occupied(of_key) => of_key.get().units,
+            Entry::Vacant(_) => 0,
+        };
+        if units > limits.per_key - held {
+            return Err(NoUnits::Key);
+        }
         if others_wait || units > limits.total - self.used {
             return Err(NoUnits::Total);
         }
+        of_key.or_default().units += units;
+        self.used += units;
         Ok(())
     }
 
@@ -257,16 +263,20 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn release(&mut self, key: &K, units: usize) {
         self.used -= units;
-        if let Some(of_key) = self.keys.get_mut(key) {
-            of_key.units -= units;
-        }
-        self.forget_if_idle(key);
+        self.change(key, |of_key| of_key.units -= units);
     }
 
-    fn forget_if_idle(&mut self, key: &K) {
-        let idle = |of_key: &KeyUse| of_key.units == 0 && of_key.waiters == 0;
-        if self.keys.get(key).is_some_and(idle) {
-            self.keys.remove(key);
+    fn leave(&mut self, key: &K) {
+        self.change(key, |of_key| of_key.waiters -= 1);
+    }
+
+    /// Changes what a key has, and forgets the key if that is nothing.
+    fn change(&mut self, key: &K, change: impl FnOnce(&mut KeyUse)) {
+        if let Entry::Occupied(mut of_key) = self.keys.entry(key.clone()) {
+            change(of_key.get_mut());
+            if *of_key.get() == KeyUse::default() {
+                of_key.remove();
+            }
         }
     }
 
@@ -284,10 +294,11 @@ impl<K: Clone + Eq + Hash> State<K> {
             let Some(waiter) = self.waiters.remove(next) else {
                 return;
             };
+            self.used += waiter.units;
             if let Some(of_key) = self.keys.get_mut(&waiter.key) {
                 of_key.waiters -= 1;
+                of_key.units += waiter.units;
             }
-            self.hold(&waiter.key, waiter.units);
             // A dropped future closes its end under this lock and takes its waiter out, so the grant arrives.
             let _ = waiter.grant.send(());
         }
@@ -315,10 +326,7 @@ impl<K: Clone + Eq + Hash> Drop for Waiting<'_, K> {
             state.release(self.key, self.units);
         } else {
             state.waiters.retain(|waiter| !waiter.grant.is_closed());
-            if let Some(of_key) = state.keys.get_mut(self.key) {
-                of_key.waiters -= 1;
-            }
-            state.forget_if_idle(self.key);
+            state.leave(self.key);
         }
         // A waiter that leaves may have stood before others.
         state.grant_waiters(&self.semaphore.inner.limits);
