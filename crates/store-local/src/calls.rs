@@ -16,7 +16,6 @@ mod usage;
 use std::time::Duration;
 
 use accounts::{AccountId, LedgerRef};
-use asset_store::BlobHash;
 use async_trait::async_trait;
 use bytes::Bytes;
 use foldhash::HashSet;
@@ -29,11 +28,10 @@ use router_core::{
 use rusqlite::Connection;
 
 use crate::accounts::{SharedAccounts, bill_ahead};
-use crate::columns::Hash;
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
 use event::{Accepted, Ended, Event};
-use replays::{Kept, MOST_BYTES};
+use replays::{Kept, MOST_BYTES, ReplaySum};
 
 pub(crate) use keyed::Keyed;
 pub(crate) use log::{CallLog, Contents, Flush, Syncer, bring_in, read_log};
@@ -61,10 +59,10 @@ pub(crate) struct UnderWay {
 /// Where the bytes of an outcome go.
 #[derive(Debug)]
 enum Keeping {
-    /// They are there, with this hash, or are not kept.
-    Done(Replay, Option<BlobHash>),
+    /// They are there, with this sum, or are not kept.
+    Done(Replay, Option<ReplaySum>),
     /// With others, in the transaction that ends the generation; the key expires then.
-    Shared(Bytes, BlobHash, Timestamp),
+    Shared(Bytes, ReplaySum, Timestamp),
 }
 
 /// Makes the claims void that the process before did not dispatch, and answers what it left running.
@@ -149,12 +147,12 @@ impl SqliteCalls {
         let Some(expires_at) = expires_at.filter(|_| body.len() <= REPLAY_CAP_BYTES) else {
             return Ok(Keeping::Done(Replay::NotKept, None));
         };
-        let hash = BlobHash::of(&body);
+        let sum = ReplaySum::of(&body);
         if body.len() <= MOST_BYTES {
-            return Ok(Keeping::Shared(body, hash, expires_at));
+            return Ok(Keeping::Shared(body, sum, expires_at));
         }
         self.replays.put(id, body).await.map_err(failed)?;
-        Ok(Keeping::Done(Replay::InFile, Some(hash)))
+        Ok(Keeping::Done(Replay::InFile, Some(sum)))
     }
 }
 
@@ -289,15 +287,14 @@ impl Calls for SqliteCalls {
                 rows::free_undispatched(rows, generation, &ending)?;
                 return Ok(Settled::Before);
             }
-            let (replay, place, hash) = match keeping {
-                Keeping::Done(replay, hash) => (replay, None, hash),
-                Keeping::Shared(body, hash, expires_at) => {
+            let (replay, place, sum) = match keeping {
+                Keeping::Done(replay, sum) => (replay, None, sum),
+                Keeping::Shared(body, sum, expires_at) => {
                     let place = replays.append(expires_at, &body)?;
-                    (Replay::Shared, Some(place), Some(hash))
+                    (Replay::Shared, Some(place), Some(sum))
                 }
             };
-            let hash = hash.map(Hash);
-            let kept = Kept { place, hash };
+            let kept = Kept { place, sum };
             let ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
             let ended = (&ended, kept);
             let settled = rows::settle(rows, &accounts, of, &ending, ended, now)?;
@@ -449,16 +446,16 @@ impl SqliteCalls {
     }
 }
 
-/// The bytes that an ending has to tell, if it has any.
 /// Whether a result is there with the bytes that it had, as far as its row tells.
 fn is_as_kept(body: Option<&Bytes>, stored: &StoredOutcome) -> bool {
-    match (stored.replay, body, stored.hash) {
+    match (stored.replay, body, stored.sum) {
         (Replay::NoBody | Replay::NotKept, _, _) | (_, Some(_), None) => true,
-        (_, Some(body), Some(Hash(hash))) => BlobHash::of(body) == hash,
+        (_, Some(body), Some(sum)) => sum.fits(body),
         (Replay::InFile | Replay::Shared, None, _) => false,
     }
 }
 
+/// The bytes that an ending has to tell, if it has any.
 fn body_of(ending: &Ending) -> Option<&Bytes> {
     let answer = match ending {
         Ending::Kept { outcome, .. } => outcome.answer()?,

@@ -6,8 +6,8 @@ use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::{Deserialize, Serialize};
 
-use super::replays::SegmentSlice;
-use crate::columns::{Hash, unreadable};
+use super::replays::{ReplaySum, SegmentSlice};
+use crate::columns::unreadable;
 
 /// Where the bytes of an outcome are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +43,8 @@ pub(super) struct StoredOutcome {
     pub(super) replay: Replay,
     /// Where a shared one lies.
     pub(super) place: Option<SegmentSlice>,
-    /// What the bytes of its file hash to.
-    pub(super) hash: Option<Hash>,
+    /// What its bytes sum up to.
+    pub(super) sum: Option<ReplaySum>,
 }
 
 /// A column that names no bucket.
@@ -113,7 +113,7 @@ impl StoredOutcome {
             content_type: row.get("content_type")?,
             replay: row.get("replay")?,
             place: place(row)?,
-            hash: row.get("replay_hash")?,
+            sum: row.get("replay_hash")?,
         }))
     }
 

@@ -13,10 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
+use asset_store::BlobHash;
 use bytes::Bytes;
 use jiff::Timestamp;
 use router_core::GenerationId;
 use rusqlite::ffi;
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use tokio::task;
 use uuid::Uuid;
 
@@ -38,8 +40,54 @@ const SETTLED_AFTER: Duration = Duration::from_secs(3600);
 pub(super) struct Kept {
     /// Where it lies if it shares a file.
     pub(super) place: Option<SegmentSlice>,
-    /// What its bytes hash to.
-    pub(super) hash: Option<Hash>,
+    /// What its bytes sum up to.
+    pub(super) sum: Option<ReplaySum>,
+}
+
+/// What finds damage of a stored result, as a column holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplaySum {
+    /// CRC-32 (IEEE) in 4 bytes, the most significant first: of a small result, for which a hash would be the dearest part of
+    /// a call.
+    Crc(u32),
+    /// BLAKE3 in 32 bytes.
+    Hash(BlobHash),
+}
+
+impl ReplaySum {
+    /// That of a result that is written now.
+    pub(super) fn of(body: &[u8]) -> Self {
+        match body.len() <= MOST_BYTES {
+            true => Self::Crc(crc32fast::hash(body)),
+            false => Self::Hash(BlobHash::of(body)),
+        }
+    }
+
+    /// Whether these are the bytes.
+    pub(super) fn fits(self, body: &[u8]) -> bool {
+        match self {
+            Self::Crc(sum) => crc32fast::hash(body) == sum,
+            Self::Hash(hash) => BlobHash::of(body) == hash,
+        }
+    }
+}
+
+impl ToSql for ReplaySum {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Self::Crc(sum) => Vec::from(sum.to_be_bytes()).into(),
+            Self::Hash(hash) => ToSqlOutput::Borrowed(ValueRef::Blob(hash.as_bytes())),
+        })
+    }
+}
+
+impl FromSql for ReplaySum {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value.as_blob()?.len() {
+            4 => <[u8; 4]>::column_result(value).map(|sum| Self::Crc(u32::from_be_bytes(sum))),
+            _ => Hash::column_result(value).map(|Hash(hash)| Self::Hash(hash)),
+        }
+    }
 }
 
 /// The files of a data directory. Clones share them.
@@ -56,7 +104,7 @@ struct Inner {
     next: AtomicU8,
     /// By the last byte of an id: whether this process made the name of the folder durable.
     durable_folders: [AtomicBool; 256],
-    hours: ReplaySegments,
+    segments: ReplaySegments,
     /// After everything that touches it.
     _directory: Arc<Directory>,
 }
@@ -70,7 +118,7 @@ impl Replays {
             clock,
             next: AtomicU8::new(0),
             durable_folders: [const { AtomicBool::new(false) }; 256],
-            hours: ReplaySegments::new(directory.replays().join("hours")),
+            segments: ReplaySegments::new(directory.replays().join("hours")),
             _directory: directory,
         }))
     }
@@ -88,26 +136,26 @@ impl Replays {
         expires_at: Timestamp,
         body: &[u8],
     ) -> rusqlite::Result<SegmentSlice> {
-        let appended = self.0.hours.append(expires_at, body);
+        let appended = self.0.segments.append(expires_at, body);
         appended.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))
     }
 
     /// Brings to the disk what was appended: before the rows that name it are committed.
     pub(crate) fn sync(&self) -> Result<(), DatabaseError> {
-        let synced = self.0.durable(self.0.hours.sync());
+        let synced = self.0.durable(self.0.segments.sync());
         synced.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_FSYNC).into())
     }
 
     /// A small result; `None` if it is not there.
     pub(super) async fn read_shared(&self, place: SegmentSlice) -> io::Result<Option<Bytes>> {
         let inner = Arc::clone(&self.0);
-        blocking(move || inner.hours.read(place)).await
+        blocking(move || inner.segments.read(place)).await
     }
 
     /// Removes the small results whose keys have all expired, file by file.
     pub(super) async fn sweep_shared(&self, now: Timestamp) -> io::Result<()> {
         let inner = Arc::clone(&self.0);
-        blocking(move || inner.hours.sweep(now)).await
+        blocking(move || inner.segments.sweep(now)).await
     }
 
     /// The bytes of a generation; `None` if they are not there.
@@ -151,18 +199,18 @@ impl Replays {
 
 impl Inner {
     /// The last byte of an id is random in every version of UUID; the first one may be the time.
-    fn accounts(&self, byte: u8) -> PathBuf {
+    fn folder_of(&self, byte: u8) -> PathBuf {
         self.folder.join(format!("{byte:02x}"))
     }
 
     fn path(&self, id: GenerationId) -> PathBuf {
-        self.accounts(id.0.as_bytes()[15])
+        self.folder_of(id.0.as_bytes()[15])
             .join(id.0.simple().to_string())
     }
 
     fn put(&self, id: GenerationId, body: Bytes) -> io::Result<()> {
         self.health.check().map_err(io::Error::other)?;
-        let accounts = self.make_folder(id.0.as_bytes()[15])?;
+        let folder = self.make_folder(id.0.as_bytes()[15])?;
         let path = self.path(id);
         // What is there was written for a row that was refused then; the end of a generation does not change.
         if !path.try_exists()? {
@@ -173,14 +221,14 @@ impl Inner {
         }
         fail::fail_point!("replay-placed");
         // A folder that cannot be opened, for want of descriptors, says nothing about the disk.
-        let accounts = fs::File::open(accounts)?;
-        self.durable(accounts.sync_all())
+        let folder = fs::File::open(folder)?;
+        self.durable(folder.sync_all())
     }
 
     /// Makes the folder of a last byte where it is missing; its name is durable when this returns. A folder that is there may
     /// have been made by another thread, or by a process that was killed, before its name was synced.
     fn make_folder(&self, byte: u8) -> io::Result<PathBuf> {
-        let folder = self.accounts(byte);
+        let folder = self.folder_of(byte);
         let is_durable = &self.durable_folders[usize::from(byte)];
         if !is_durable.load(Ordering::Acquire) {
             directory::create(&folder)?;
@@ -201,8 +249,8 @@ impl Inner {
     }
 
     fn next_old(&self, limit: usize) -> io::Result<Vec<GenerationId>> {
-        let accounts = self.accounts(self.next.fetch_add(1, Ordering::Relaxed));
-        let entries = match fs::read_dir(accounts) {
+        let folder = self.folder_of(self.next.fetch_add(1, Ordering::Relaxed));
+        let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),

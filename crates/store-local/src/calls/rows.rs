@@ -249,7 +249,7 @@ pub(super) fn end(rows: &Connection, ended: &Ended<'_>, kept: Kept) -> rusqlite:
             kept.place.map(|place| place.hour),
             kept.place.map(|place| place.offset),
             kept.place.map(|place| place.length),
-            kept.hash,
+            kept.sum,
         ])?;
     Ok(changed > 0)
 }
