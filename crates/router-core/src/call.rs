@@ -156,10 +156,16 @@ fn refuse(router: &Inner, record: CallRecord, error: RouterError) -> RouterError
 }
 
 fn is_json(content_type: &str) -> bool {
+    const PREFIX: &str = "application/";
     let essence = content_type.split(';').next().unwrap_or_default().trim();
-    let essence = essence.to_ascii_lowercase();
-    let structured = || essence.starts_with("application/") && essence.ends_with("+json");
-    essence == "application/json" || structured()
+    let (Some(family), Some(kind)) = (essence.get(..PREFIX.len()), essence.get(PREFIX.len()..))
+    else {
+        return false;
+    };
+    let suffix = kind.len().checked_sub("+json".len());
+    let suffix = suffix.and_then(|start| kind.get(start..));
+    let is_structured = suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case("+json"));
+    family.eq_ignore_ascii_case(PREFIX) && (is_structured || kind.eq_ignore_ascii_case("json"))
 }
 
 fn key_of(values: &[&[u8]]) -> Result<Option<KeyDigest>, RouterError> {

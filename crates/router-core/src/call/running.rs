@@ -1,11 +1,15 @@
 //! The generations that run in this process, who waits for each, and whether they are still this process' own.
 
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use accounts::AccountId;
 use foldhash::HashMap;
-use tokio::sync::{Notify, oneshot};
+use futures_util::task::AtomicWaker;
+use tokio::sync::oneshot;
 
 use crate::{Answer, Generation, GenerationId, Permit, RequestWritten, RouterError};
 
@@ -31,8 +35,10 @@ pub(crate) struct Running {
     state: Mutex<State>,
     /// Told by the provider once the whole request is out.
     pub(crate) written: RequestWritten,
-    /// Rung once if another process owns it now.
-    lost: Notify,
+    /// Whether another process owns it now,
+    is_lost: AtomicBool,
+    /// and what wakes its execution then. Every call registers here, which costs less than a list of those who wait.
+    execution: AtomicWaker,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +73,8 @@ impl Running {
             hold_cents: generation.hold_cents,
             state: Mutex::default(),
             written: RequestWritten::default(),
-            lost: Notify::new(),
+            is_lost: AtomicBool::new(false),
+            execution: AtomicWaker::new(),
         }
     }
 
@@ -139,13 +146,21 @@ impl Running {
     /// Another process owns it now: its execution stops, unless it is writing the end and hears of it there.
     fn lose(&self) {
         if !self.state().is_settling {
-            self.lost.notify_one();
+            self.is_lost.store(true, Ordering::Release);
+            self.execution.wake();
         }
     }
 
-    /// Completes when another process owns it.
+    /// Completes when another process owns it. Only its execution waits for that.
     pub(crate) async fn lost(&self) {
-        self.lost.notified().await;
+        poll_fn(|context| {
+            self.execution.register(context.waker());
+            match self.is_lost.load(Ordering::Acquire) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
     }
 
     /// Sends whoever waits away, because the router stops; the work goes on.

@@ -10,6 +10,9 @@ use jiff::Timestamp;
 use super::{Admission, Load, Permit, Permits, Quota, QuotaError};
 use crate::{Lease, OwnerId};
 
+/// How many accounts keep their empty permits, so that the next call of one allocates nothing.
+pub(super) const KEPT: usize = 1024;
+
 /// Forgets everything with the process. Clones are the same one.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryQuota(Arc<Inner>);
@@ -95,9 +98,10 @@ impl Quota for MemoryQuota {
 
     async fn release(&self, permit: Permit<'_>, owner: OwnerId) -> Result<(), QuotaError> {
         let mut permits = self.permits();
+        let is_crowded = permits.len() > KEPT;
         if let Some(of_account) = permits.get_mut(permit.account) {
             of_account.release(permit.generation, owner);
-            if of_account.is_empty() {
+            if of_account.is_empty() && (is_crowded || of_account.is_large()) {
                 permits.remove(permit.account);
             }
         }

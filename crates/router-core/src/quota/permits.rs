@@ -7,6 +7,9 @@ use jiff::Timestamp;
 use super::{Admission, Load, Permit};
 use crate::{GenerationId, Lease, OwnerId};
 
+/// So many permits have room in some kilobytes.
+const FEW: usize = 64;
+
 /// The permits of one account, by their calls.
 #[derive(Clone, Debug, Default)]
 pub struct Permits {
@@ -98,6 +101,11 @@ impl Permits {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
+    }
+
+    /// Whether it keeps room for more than a few permits.
+    pub(super) fn is_large(&self) -> bool {
+        self.held.capacity() > FEW
     }
 
     fn remove(&mut self, generation: GenerationId) {

@@ -10,6 +10,7 @@ use jiff::SignedDuration;
 use proptest::prelude::*;
 use uuid::Uuid;
 
+use super::memory::KEPT;
 use super::*;
 use crate::contract;
 
@@ -64,7 +65,43 @@ fn nothing_is_left_of_an_account_without_calls() {
     now(quota.admit(permit, &limits(1, 9), lease(A), at(0)));
     assert_eq!(quota.permits().len(), 1);
     now(quota.release(permit, A));
+    // The room of a few permits stays for the next call,
+    assert!(quota.permits().values().all(Permits::is_empty));
+    for n in 0..100 {
+        let generation = id(n);
+        now(quota.admit(
+            Permit {
+                generation,
+                ..permit
+            },
+            &limits(100, 999),
+            lease(A),
+            at(0),
+        ));
+    }
+    for n in 0..100 {
+        let generation = id(n);
+        now(quota.release(
+            Permit {
+                generation,
+                ..permit
+            },
+            A,
+        ));
+    }
+    // that of many does not,
     assert!(quota.permits().is_empty());
+    for n in 0..2 * KEPT {
+        let account: AccountId = format!("account-{n}").parse().expect("a valid name");
+        let permit = Permit {
+            account: &account,
+            ..permit
+        };
+        now(quota.admit(permit, &limits(1, 9), lease(A), at(0)));
+        now(quota.release(permit, A));
+    }
+    // nor that of thousands of accounts.
+    assert_eq!(quota.permits().len(), KEPT);
 }
 
 #[test]
