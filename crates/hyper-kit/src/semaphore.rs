@@ -256,11 +256,6 @@ impl<K: Clone + Eq + Hash> State<K> {
         Ok(())
     }
 
-    fn hold(&mut self, key: &K, units: usize) {
-        self.used += units;
-        self.keys.entry(key.clone()).or_default().units += units;
-    }
-
     fn release(&mut self, key: &K, units: usize) {
         self.used -= units;
         self.change(key, |of_key| of_key.units -= units);
