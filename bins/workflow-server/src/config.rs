@@ -97,7 +97,7 @@ const WORKFLOW_KEYS: &[Key] = &[
         "ballast",
         "SIZE",
         "16MiB",
-        "SpaceClass on the disk that is given up when it is full, for jobs to end; 0B keeps none",
+        "Space on the disk that is given up when it is full, for jobs to end; 0B keeps none",
     ),
     key(
         "upload_retention",
@@ -170,7 +170,7 @@ const WORKFLOW_KEYS: &[Key] = &[
         "threads",
         "N",
         "auto",
-        "BlockingPool that run nodes of one account, with one more for others; auto is one for each processor core",
+        "Threads that run nodes of one account, with one more for others; auto is one for each processor core",
     ),
     key(
         "cache_size",

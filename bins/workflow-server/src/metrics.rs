@@ -105,7 +105,7 @@ impl JobMetrics {
         );
         registry.register(
             "easel_disk_free_bytes",
-            "SpaceClass on the disk of the data directory",
+            "Space on the disk of the data directory",
             counted.free.clone(),
         );
         registry.register(

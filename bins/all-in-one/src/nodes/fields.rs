@@ -71,9 +71,9 @@ fn definition(field: &Field) -> InputDefinition {
                 .is_some_and(|last| last.contains("seed"));
             let lowest = if is_seed { 0 } else { WHOLE.0 };
             let (min, max) = (min.unwrap_or(lowest), max.unwrap_or(WHOLE.1));
-            let principal = default.unwrap_or(0.clamp(min, max.max(min)));
+            let preset = default.unwrap_or(0.clamp(min, max.max(min)));
             let mut options =
-                json!({"default": principal, "min": min, "max": max, "step": step.unwrap_or(1)});
+                json!({"default": preset, "min": min, "max": max, "step": step.unwrap_or(1)});
             if is_seed {
                 options["control_after_generate"] = true.into();
             }
@@ -87,9 +87,9 @@ fn definition(field: &Field) -> InputDefinition {
             default,
         } => {
             let (min, max) = (min.unwrap_or(-1e9), max.unwrap_or(1e9));
-            let principal = default.unwrap_or(0.0_f64.clamp(min, max.max(min)));
+            let preset = default.unwrap_or(0.0_f64.clamp(min, max.max(min)));
             let options =
-                json!({"default": principal, "min": min, "max": max, "step": step.unwrap_or(0.01)});
+                json!({"default": preset, "min": min, "max": max, "step": step.unwrap_or(0.01)});
             float_input(&name, only_linked(options, field, default.is_none()))
         }
         Kind::Truth { default } => {
@@ -97,8 +97,8 @@ fn definition(field: &Field) -> InputDefinition {
             boolean_input(&name, only_linked(options, field, default.is_none()))
         }
         Kind::Json => {
-            let principal = if field.path.is_empty() { "{}" } else { "" };
-            string_input(&name, json!({"default": principal, "multiline": true}))
+            let preset = if field.path.is_empty() { "{}" } else { "" };
+            string_input(&name, json!({"default": preset, "multiline": true}))
         }
     };
     if !field.description.is_empty() {

@@ -51,7 +51,7 @@ fn refused(outcome: Outcome) -> Reply {
         Outcome::RefuseFunds => error(
             400,
             "Arrearage",
-            "Access denied, account not in good principal",
+            "Access denied, account not in good standing",
         ),
         Outcome::RefusePolicy => error(
             400,
