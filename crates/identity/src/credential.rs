@@ -27,8 +27,9 @@ pub enum Presented<'a> {
 #[must_use]
 pub fn presented(headers: &HeaderMap) -> Presented<'_> {
     let key = headers.contains_key(X_API_KEY);
-    let bearer = headers.contains_key(AUTHORIZATION);
     let bearer_text = sole(headers, &AUTHORIZATION);
+    // One that is no text, or stands twice, is there all the same.
+    let bearer = bearer_text.is_some() || headers.contains_key(AUTHORIZATION);
     let credential = match (key, bearer) {
         (false, false) => return Presented::Nothing,
         // Two `Authorization` are one too many, whatever stands beside them.

@@ -71,7 +71,7 @@ impl From<FetchError> for Unanswered {
 impl Message {
     pub(super) fn new(request: Request<Body>, lease: Lease) -> Self {
         let announced = announced(&request);
-        let head = head::written(&request, &lease.host(), announced);
+        let head = head::written(&request, || lease.host(), announced);
         Self {
             lease,
             pieces: VecDeque::from([Bytes::from(head)]),

@@ -3,7 +3,6 @@
 //! A name is resolved once, all of its addresses must pass, and the connection goes to one of those very addresses: a name
 //! that is harmless when it is checked and somewhere else when it is used gains nothing.
 
-use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use http::Uri;
@@ -103,7 +102,8 @@ impl Target {
             (_, port) => {
                 let mut named = String::with_capacity(self.host.name().len() + ":65535".len());
                 named.push_str(self.host.name());
-                write!(named, ":{port}").expect("memory takes every write");
+                named.push(':');
+                named.push_str(itoa::Buffer::new().format(port));
                 named
             }
         }

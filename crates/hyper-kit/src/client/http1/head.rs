@@ -1,6 +1,5 @@
 //! The heads of requests and answers, as bytes. Nothing here waits.
 
-use std::io::Write as _;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING};
@@ -48,8 +47,12 @@ pub(super) enum Malformed {
     Chunk,
 }
 
-/// The head of a request. What the caller says about connection and framing is not its to say and is left out.
-pub(super) fn written<B>(request: &Request<B>, host: &str, announced: Announced) -> Vec<u8> {
+/// The head of a request; `host` is asked if the request names none. What the caller says about connection and framing is not its to say and is left out.
+pub(super) fn written<B>(
+    request: &Request<B>,
+    host: impl FnOnce() -> String,
+    announced: Announced,
+) -> Vec<u8> {
     let mut head = Vec::with_capacity(USUAL);
     let target = request.uri().path_and_query();
     let target = target.map_or("/", http::uri::PathAndQuery::as_str);
@@ -57,7 +60,7 @@ pub(super) fn written<B>(request: &Request<B>, host: &str, announced: Announced)
         head.extend_from_slice(part.as_bytes());
     }
     if !request.headers().contains_key(HOST) {
-        header(&mut head, &HOST, host.as_bytes());
+        header(&mut head, &HOST, host().as_bytes());
     }
     for (name, value) in request.headers() {
         if ![CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING].contains(name) {
@@ -67,7 +70,8 @@ pub(super) fn written<B>(request: &Request<B>, host: &str, announced: Announced)
     match announced {
         Announced::Nothing => {}
         Announced::Length(length) => {
-            write!(head, "content-length: {length}\r\n").expect("memory takes every write");
+            let mut digits = itoa::Buffer::new();
+            header(&mut head, &CONTENT_LENGTH, digits.format(length).as_bytes());
         }
         Announced::Chunks => header(&mut head, &TRANSFER_ENCODING, b"chunked"),
     }

@@ -22,7 +22,7 @@ fn a_request_says_what_it_is_for_and_how_long_it_is() {
         .body(())
         .expect("a request");
     let text = |announced| {
-        let head = written(&request, "example.com", announced);
+        let head = written(&request, || "example.com".to_owned(), announced);
         String::from_utf8(head).expect("ASCII")
     };
     let begins =
@@ -40,7 +40,7 @@ fn a_request_says_what_it_is_for_and_how_long_it_is() {
     let bare = Request::get("http://example.com")
         .header("host", "other.example")
         .body(());
-    let head = written(&bare.expect("a request"), "example.com", Announced::Nothing);
+    let head = written(&bare.expect("a request"), || "example.com".to_owned(), Announced::Nothing);
     assert_eq!(head, b"GET / HTTP/1.1\r\nhost: other.example\r\n\r\n");
 }
 
