@@ -206,7 +206,7 @@ impl Ask<'_> {
         for (name, value) in &answer.headers {
             text.push_str(&format!("\n{name}: {value}"));
         }
-        // Whoever has a link may follow it, so what it leads to is part of the answer.
+        // The holder of a link may follow it, so what it leads to is part of the answer.
         if let Some(link) = link(&answer) {
             let file = self.server.send(&Request::get(link)).await.unwrap();
             assert_eq!(file.status, 200, "{}: {link}", place());

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 
 use crate::{Server, process};
 
-/// The disk. Dropping it ends whoever keeps it.
+/// The disk. Dropping it ends the process that keeps it.
 #[derive(Debug)]
 pub struct Disk {
     /// Where it is mounted, for those who see it.

@@ -23,7 +23,7 @@ async fn bodies_of_one_account_have_a_bound_and_leave_room_for_others() {
         while it.server.metric("easel_body_bytes").await.unwrap() < (5 * LARGEST) as f64 {
             tokio::task::yield_now().await;
         }
-        // More wait, and are refused in the words of their API after a while; whoever sends little is not.
+        // More wait, and are refused in the words of their API after a while; a client that sends little is not.
         let refused = async |path: &str| {
             let head = it.of(&it.hostile, head(path, LARGEST));
             let mut connection = begun(&it.server, &head, 0).await;

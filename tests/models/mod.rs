@@ -298,7 +298,7 @@ async fn calls_of_models_that_run_here_are_limited_as_all_are() {
         Some("concurrency_limit_exceeded")
     );
 
-    // Whoever sees the job may stop it; the call then ends, and gives its place back.
+    // An account that sees the job may stop it; the call then ends, and gives its place back.
     let cancel = Request::new("POST", &format!("/api/v2/jobs/{id}/cancel"));
     let canceled = server.send(&authorized(cancel, TOKEN)).await.unwrap();
     assert!(canceled.status < 300, "{}", canceled.text());

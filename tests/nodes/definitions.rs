@@ -25,7 +25,7 @@ async fn every_model_is_a_class_with_inputs_from_its_schema() {
         assert_eq!(info["name"], class.as_str());
         let category = info["category"].as_str().unwrap();
         assert!(category.starts_with("api node/"), "{category}");
-        // What every definition has, whoever reads it.
+        // What every definition has, for every reader.
         for (key, is_right) in [
             ("input", info["input"].is_object()),
             ("input_order", info["input_order"].is_object()),

@@ -58,7 +58,7 @@ async fn the_folder_is_read_again_and_a_broken_one_changes_nothing() {
     let answer = rig.call(ADDED, &prompt("b")).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
 
-    // A file removed is a model that is listed no more; whoever knows it may still call it.
+    // A file removed is a model that is listed no more; a client that knows it may still call it.
     fs::remove_file(&file).unwrap();
     log.next(READ_AGAIN).await;
     assert_eq!(listed(&rig).await, before);

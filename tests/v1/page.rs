@@ -32,7 +32,7 @@ async fn drive(test: &str, arguments: &[&str], key: Option<&str>) -> Option<Valu
         .into_iter()
         .chain(arguments.iter().copied());
     let server = Server::start_with(data.path(), all).await.unwrap();
-    // Kept for whoever wants to look at it.
+    // Kept for people to look at.
     let screenshot = root().join("target/ci").join(format!("{test}.png"));
     std::fs::create_dir_all(screenshot.parent().unwrap()).unwrap();
     let driven = Command::new("node")

@@ -157,7 +157,7 @@ fn places() -> Vec<Place> {
     [workflow_server::PLACES, router_server::PLACES].concat()
 }
 
-/// The router is never anonymous: where everything else is, on loopback, whoever starts the program gets a token for it.
+/// The router is never anonymous: where everything else is, on loopback, the person who starts the program gets a token for it.
 fn development_token(access: &Access, address: SocketAddr) -> Option<SecretString> {
     let open = access.anonymous && address.ip().to_canonical().is_loopback();
     let random = || Uuid::new_v4().simple().to_string();

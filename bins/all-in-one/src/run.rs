@@ -145,7 +145,7 @@ async fn run_graph(
         .await
         .map_err(|error| Failure::fault(&error))?;
     let ended = follow::to_the_end(&stack, &principal.account, id, &mut signals).await;
-    // Whoever interrupted does not want to wait: the loops are cut off with the return.
+    // A person who interrupts does not want to wait: the loops are cut off with the return.
     let job = ended?;
     let written = outputs::write(&stack.assets, &job, &arguments.out).await;
     background.drain(GRACE).await;

@@ -1,6 +1,6 @@
 //! Calls by model and bucket, and executions at work.
 //!
-//! A model becomes a label only if the catalog has it, and only so many of them: whoever asks cannot make labels.
+//! A model becomes a label only if the catalog has it, and only so many of them: a client cannot make labels.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -39,7 +39,7 @@ pub(crate) struct RouterMetrics {
     count_bodies: CountBodies,
 }
 
-/// How many bytes bodies take, for whoever reads some.
+/// How many bytes bodies take.
 type CountBodies = Arc<OnceLock<Box<dyn Fn() -> usize + Send + Sync>>>;
 
 /// The metrics of a model that most of its calls change.
@@ -62,7 +62,7 @@ struct ModelLabels {
     model: String,
 }
 
-/// Read when somebody asks.
+/// Read when a client asks.
 struct Now {
     executions: TaskTracker,
     count_bodies: CountBodies,
@@ -100,7 +100,7 @@ impl RouterMetrics {
         counted
     }
 
-    /// Asks `count` from now on how many bytes the bodies of calls take; whoever comes first is asked.
+    /// Asks `count` from now on how many bytes the bodies of calls take; the first one given is asked.
     pub(crate) fn watch_bodies(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
         let _ = self.count_bodies.set(Box::new(count));
     }

@@ -69,7 +69,7 @@ fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {
     Ok((settings, config))
 }
 
-/// Where everything is, for whoever started the program by hand.
+/// Where everything is, for the person who started the program by hand.
 fn welcome(config: &Config, app: &App) -> String {
     let server = &config.server;
     let address: SocketAddr = app.address();

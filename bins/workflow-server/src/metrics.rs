@@ -34,7 +34,7 @@ pub(crate) struct JobMetrics {
     queued: Gauge,
     running: Gauge,
     streams: Gauge,
-    /// How many event streams are open, for whoever serves some.
+    /// How many event streams are open.
     count_streams: Arc<OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>>,
     bodies: Gauge,
     trees: Gauge,
@@ -144,12 +144,12 @@ impl JobMetrics {
             .set(i64::try_from(depth.running).unwrap_or(i64::MAX));
     }
 
-    /// Asks `count` from now on how many streams are open; whoever comes first is asked.
+    /// Asks `count` from now on how many streams are open; the first one given is asked.
     pub(crate) fn watch_streams(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
         let _ = self.count_streams.set(Box::new(count));
     }
 
-    /// Asks `count` from now on how many bytes bodies and the trees made of them take; whoever comes first is asked.
+    /// Asks `count` from now on how many bytes bodies and the trees made of them take; the first one given is asked.
     pub(crate) fn watch_memory(&self, count: impl Fn() -> (usize, usize) + Send + Sync + 'static) {
         let _ = self.count_memory.set(Box::new(count));
     }

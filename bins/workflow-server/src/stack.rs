@@ -48,7 +48,7 @@ pub struct Stack {
     pub accounts: Arc<dyn Accounts>,
     /// What runs graphs.
     pub engine: Arc<dyn Engine>,
-    /// The same, for whoever offers classes of its own ([`NativeEngine::offer`]).
+    /// The same, for code that offers classes of its own ([`NativeEngine::offer`]).
     pub native: NativeEngine,
     /// Reads and rewrites pictures outside jobs.
     pub image_tools: Arc<dyn ImageTools>,
@@ -311,7 +311,7 @@ async fn client(limits: &WorkflowLimits) -> Result<Client, StackError> {
     Client::new(ClientConfig {
         policy,
         extra_ca_pem,
-        // Some hosts refuse whoever does not say who they are.
+        // Some hosts refuse a client that does not name itself.
         user_agent: concat!("easel/", env!("CARGO_PKG_VERSION")).parse().ok(),
         ..ClientConfig::default()
     })

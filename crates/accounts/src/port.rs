@@ -71,7 +71,7 @@ pub trait CreditLedger: Send + Sync + 'static {
     ) -> Result<Vec<LedgerEntry>, AccountsError>;
 }
 
-/// Looks up accounts. Whoever keeps accounts keeps their credits.
+/// Looks up accounts. A store of accounts keeps their credits.
 ///
 /// **Contract.** The standings are `None` for what does not exist, was revoked, has expired or is suspended, and do not tell
 /// which. An answer is never older than the last change that the same process made: a revocation, a suspension and another

@@ -138,7 +138,7 @@ fn is_active(content_type: &str) -> bool {
         .any(|active| essence.contains(active))
 }
 
-/// Whether a name promises such bytes: whoever saves or opens a file goes by its ending.
+/// Whether a name promises such bytes: programs that save or open a file go by its ending.
 fn has_active_ending(file_name: &str) -> bool {
     let ending = file_name.rsplit_once('.').map(|(_, ending)| ending);
     let ending = ending.unwrap_or_default().to_ascii_lowercase();

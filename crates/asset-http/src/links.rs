@@ -8,7 +8,7 @@ use asset_store::{Asset, BlobHash, Link, LinkKeys};
 use jiff::{SignedDuration, Timestamp};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// All but the unreserved characters: no name of a file may mean anything to whoever reads the link.
+/// All but the unreserved characters: no name of a file may mean anything to a reader of the link.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')

@@ -43,7 +43,7 @@ impl Node for Vignette {
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let strength = inputs.float("strength")? as f32;
         let image = inputs.image("image")?;
-        // A frame that somebody else holds as well is copied: that must fit into the memory of the job.
+        // A frame that has another holder as well is copied: that must fit into the memory of the job.
         context.reserve(image.size_bytes())?;
         let (height, width, channels) = image.first().shape();
         let centred = |at: usize, side: usize| (at as f32 + 0.5) / side as f32 * 2.0 - 1.0;

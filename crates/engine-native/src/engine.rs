@@ -164,7 +164,7 @@ impl Inner {
 
 #[async_trait]
 impl Engine for NativeEngine {
-    /// It lives in this process, so it is there whenever somebody asks.
+    /// It lives in this process, so it is always ready.
     fn availability(&self) -> Availability {
         Availability::Ready
     }

@@ -35,7 +35,7 @@ pub trait Node: Send + Sync + 'static {
     /// What the class takes and gives.
     fn definition(&self) -> NodeDefinition;
 
-    /// Asks somebody else for what the node cannot run without, before each run of it. While the answer is on its way the
+    /// Asks another service for what the node cannot run without, before each run of it. While the answer is on its way the
     /// node has no thread, and a job that only waits leaves its slot to others. What is taken out of the inputs here is gone
     /// when `run` gets them; the answer is there instead ([`Inputs::awaited`]).
     ///

@@ -60,7 +60,7 @@ impl Body {
 
     /// Yields the chunks of a stream; an error cuts the connection, so that the client cannot take a part for the whole.
     ///
-    /// No length is announced. Whoever knows it sets `Content-Length` on the response, which is then honoured.
+    /// No length is announced. A caller that knows it sets `Content-Length` on the response, which is then honoured.
     pub fn stream<S, E>(chunks: S) -> Self
     where
         S: Stream<Item = Result<Bytes, E>> + Send + 'static,

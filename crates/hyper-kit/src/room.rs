@@ -134,7 +134,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> BodyRoom<K> {
                 return Err(too_large().into());
             }
             if bytes > room.units() {
-                // Room for small ones is never waited for by whoever has room for a large one, so nobody waits in a circle.
+                // A request that has room for a large body never waits for room of small ones, so no requests wait in a circle.
                 room = self.room(sender, limit).await?;
             }
             gathered.push(chunk);

@@ -2,7 +2,7 @@
 //!
 //! Nothing here ends the loop but the shutdown: not a full process, not a flood, not a panic in a handler. Every
 //! connection is a task of its own that this function joins, so when it returns none is left (upgraded ones excepted:
-//! those belong to whoever upgraded them).
+//! those belong to the handler that upgraded them).
 
 mod accept;
 mod admission;
@@ -140,7 +140,7 @@ fn admit<A: Application>(
     admission: &Admission,
     shared: &Arc<Shared<A>>,
 ) {
-    // A refused connection is closed by dropping it: whoever floods gets no answer made for it.
+    // A refused connection is closed by dropping it: a flood gets no answers.
     match admission.admit(peer.ip()) {
         Ok(ticket) => {
             shared.stats.accepted.add(1);

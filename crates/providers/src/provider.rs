@@ -190,7 +190,7 @@ impl PartnerModel {
         }
     }
 
-    /// Failures that somebody must act on are logged: the account at the partner is the operator's, not the caller's.
+    /// Failures that the operator must act on are logged: the account at the partner is the operator's, not the caller's.
     fn logged(&self, failure: Failure) -> Failure {
         if let Failure::Account { .. } = failure {
             let (partner, model) = (&*self.partner, &*self.model);

@@ -1,4 +1,4 @@
-//! What is told of every answered request: one log line, and a call for whoever counts.
+//! What is told of every answered request: one log line, and a call for the metrics.
 //!
 //! Both name the pattern of the route and never the path, and a model only where the catalog has it.
 

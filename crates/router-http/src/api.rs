@@ -182,7 +182,7 @@ impl RouterApi {
         under("/v1") || (self.inner.service.config.aliases && under("/v2/models"))
     }
 
-    /// Tells how many bytes the bodies of calls take in memory, also to whoever outlives the API.
+    /// Tells how many bytes the bodies of calls take in memory, also to code that outlives the API.
     pub fn memory_counter(&self) -> impl Fn() -> usize + Send + Sync + use<> {
         let room = self.inner.room.clone();
         move || room.used()

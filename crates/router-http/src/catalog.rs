@@ -83,7 +83,7 @@ pub(crate) async fn find(
         .await
 }
 
-/// Where the schema of a model is served: only over https, and only where somebody wrote one.
+/// Where the schema of a model is served: only over https, and only where there is one.
 fn input_schema_url(
     service: &RouterService,
     model: &Model,

@@ -2,7 +2,7 @@
 //!
 //! Decides nothing about a call; it reads what came, asks [`router_core::Router`], and spells the answer. Every wire word of
 //! the family stands in `wire` and `headers`, every error becomes a response in one file. The one task that it starts is
-//! what is left of a call when its connection goes; whoever mounts the API joins those. Start at [`routes`],
+//! what is left of a call when its connection goes; the host of the API joins those. Start at [`routes`],
 //! which mounts a [`RouterService`].
 
 mod access;

@@ -71,7 +71,7 @@ pub struct Endpoints {
     pub requests: HttpMetrics,
 }
 
-/// How long a look may take: whoever asks for readiness has given up by then.
+/// How long a look may take: the probe has given up by then.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Why metrics are refused.

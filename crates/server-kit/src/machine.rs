@@ -1,4 +1,4 @@
-//! What is known of the machine that a server runs on, read when somebody asks.
+//! What is known of the machine that a server runs on, read when a client asks.
 
 use std::fs;
 

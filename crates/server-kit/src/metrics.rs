@@ -32,7 +32,7 @@ impl Metrics {
         Self { registry }
     }
 
-    /// The registry, for whoever has something to count. Names start with `easel_`.
+    /// The registry, for code that has something to count. Names start with `easel_`.
     pub fn registry(&mut self) -> &mut Registry {
         &mut self.registry
     }

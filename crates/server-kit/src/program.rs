@@ -93,7 +93,7 @@ fn built(builder: &mut Builder) -> Result<Runtime, Failure> {
 }
 
 /// Serves on these threads until the first signal, then ends well; a second one ends it at once. `assembled` is the server,
-/// ready to run, with what to print for whoever started it by hand.
+/// ready to run, with what to print for the person who started it by hand.
 ///
 /// # Errors
 /// If the server cannot start, or is ended at once.
@@ -140,7 +140,7 @@ pub fn metrics(base: &str, own: Option<SocketAddr>) -> String {
     }
 }
 
-/// What is said to whoever starts a server by hand: a line for each name.
+/// What a person who starts a server by hand reads: a line for each name.
 #[must_use]
 pub fn welcome(lines: &[(&str, String)]) -> String {
     let mut text = String::from("Easel is serving.\n");

@@ -58,7 +58,7 @@ impl<A: Application> Server<A> {
         let ended = CancellationToken::new();
         let metrics = self.metrics.map(|metrics| {
             let endpoints = self.front.endpoints.clone();
-            // Whoever watches the server leave can do so to the end.
+            // A client that watches the server stop can do so to the end.
             metrics.serve(endpoints, ended.clone().cancelled_owned())
         });
         let metrics = async {

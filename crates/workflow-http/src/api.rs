@@ -184,7 +184,7 @@ impl WorkflowApi {
             .filter(|_| !is_other && below != "/api/v2")
     }
 
-    /// Tells how many event streams are open, also to whoever outlives the API: it holds nothing of what is behind it.
+    /// Tells how many event streams are open, also to code that outlives the API: it holds nothing of what is behind it.
     pub fn stream_counter(&self) -> impl Fn() -> u64 + Send + Sync + use<> {
         let streams = self.inner.streams.clone();
         move || streams.count()

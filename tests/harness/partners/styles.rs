@@ -1,5 +1,5 @@
 //! The dialects, one file for each partner. What they answer is written in odd ways on purpose (spaces, keys twice, long
-//! numbers, escapes), so that whoever rewrites it on the way is found out.
+//! numbers, escapes), so that a rewrite on the way is found out.
 
 pub(super) mod bfl;
 pub(super) mod byteplus;

@@ -251,7 +251,7 @@ impl Prepared {
         }
         if let Self::Listen(_) = self {
             connection.upgrade("/ws").await?;
-            // Whoever was greeted is one of those who are told.
+            // A client that was greeted is one of those that get the line.
             connection.frame().await?;
             return Ok(());
         }

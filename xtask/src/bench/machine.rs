@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::server::Profile;
 
-/// Describes the machine, and how busy it was when asked: `load_1m` beyond 0 is somebody else's work.
+/// Describes the machine, and how busy it was when asked: `load_1m` beyond 0 is other work.
 #[must_use]
 pub fn machine() -> Value {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

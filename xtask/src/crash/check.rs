@@ -232,7 +232,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Every record that the database has leads to bytes with its hash, whoever knows of it.
+    /// Every record that the database has leads to bytes with its hash, known to the oracle or not.
     async fn records(&mut self, records: &[(String, String)]) -> io::Result<()> {
         for (id, hash) in records {
             let asset = dashed(id);

@@ -56,7 +56,7 @@ async fn entry(
         let read = read.map_err(|error: BlobError| AssetsError::Store(Box::new(error)))?;
         data_url(&output.content_type, &read)
     } else {
-        // As long as the bytes are there: the answer is told again to whoever repeats the call.
+        // As long as the bytes are there: a repeated call gets the same answer.
         let keys = &workflows.link_keys;
         workflow_http::output_url(&workflows.base, keys, output, job.expires_at)
     };

@@ -20,7 +20,7 @@ pub struct MemoryRecords {
     rows: Arc<Mutex<RecordRows>>,
 }
 
-/// The records themselves, as one transaction sees them. There is no undo: whoever changes several rows checks first.
+/// The records themselves, as one transaction sees them. There is no undo: code that changes several rows checks first.
 #[derive(Debug, Default)]
 pub struct RecordRows {
     /// By the order in which they were made: the last is the newest.

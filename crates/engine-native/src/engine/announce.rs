@@ -117,7 +117,7 @@ impl Announcer {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the run is over, for whoever still works for it.
+    /// Whether the run is over, for threads that still work for it.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! Results kept for later runs: least recently used goes first, within a budget of bytes.
 //!
-//! Whoever holds an entry keeps it alive, so an entry may go at any time without disturbing a run.
+//! The holder of an entry keeps it alive, so an entry may go at any time without disturbing a run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

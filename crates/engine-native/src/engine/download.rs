@@ -1,6 +1,6 @@
 //! Files behind web addresses: fetched before the node that names them is called, so that no thread of the engine waits.
 //!
-//! Whoever may submit a graph chooses the address, so the client's policy is all that stands between a stranger and the
+//! A client that may submit a graph chooses the address, so the client's policy is all that stands between a stranger and the
 //! network that the server is in.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Videos and sounds, as nodes of embedders make them: files that are handed on and never opened.
 //!
-//! No class of the engine makes such values, so its own list has none of these; whoever offers a class that does offers
+//! No class of the engine makes such values, so its own list has none of these; code that offers a class that does offers
 //! [`media`] with it.
 
 use std::sync::Arc;

@@ -84,7 +84,7 @@ impl Node for GetImageSize {
     }
 }
 
-/// Pictures handed to whoever follows the run, as PNG; nothing is kept of them.
+/// Pictures handed to the followers of the run, as PNG; nothing is kept of them.
 #[derive(Clone, Copy, Debug)]
 pub struct SaveImageWebsocket;
 

@@ -1,4 +1,4 @@
-//! Nodes that ask somebody else and wait: without a thread, without a slot, and no longer than their run.
+//! Nodes that ask another service and wait: without a thread, without a slot, and no longer than their run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use workflow_core::{NodeDefinition, RunError};
 use crate::bench::{Bench, CONFIG};
 use crate::toys::{add, count, show};
 
-/// `Ask`: twice a number, once somebody lets the answer through.
+/// `Ask`: twice a number, once the test lets the answer through.
 struct Ask {
     gate: Arc<Semaphore>,
     asked: Arc<AtomicUsize>,

@@ -36,7 +36,7 @@ impl Site {
                     let path = asked_for(&mut stream).await;
                     seen.lock().unwrap().push(path.clone());
                     match answer(&path) {
-                        // Whoever gave up hears nothing.
+                        // A client that gave up hears nothing.
                         Some(answer) => drop(stream.write_all(&answer).await),
                         None => std::future::pending().await,
                     }

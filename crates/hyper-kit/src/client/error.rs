@@ -1,6 +1,6 @@
 //! Why an address was not asked, or did not answer.
 //!
-//! The texts are fit for whoever wrote the address: they name its host at most, because paths, queries and user names
+//! The texts are fit for the author of the address: they name its host at most, because paths, queries and user names
 //! carry secrets.
 
 /// Why there is no answer, told apart by what the caller can do.

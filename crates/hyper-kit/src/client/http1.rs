@@ -189,7 +189,7 @@ async fn send(message: &mut Message, received: &mut BytesMut) -> Result<Sent, Fe
                 frame.map_err(|cause| broken(&*cause))?
             }
         };
-        // Whoever made the body learns by its end that its last piece goes out.
+        // The maker of the body learns by its end that its last piece goes out.
         let is_last = frame.is_none() || body.is_end_stream();
         if let Some(data) = frame.and_then(|frame| frame.into_data().ok()) {
             message.add(data)?;

@@ -46,7 +46,7 @@ struct Shared {
 #[derive(Default)]
 struct Hosts {
     by_target: HashMap<Target, Kept>,
-    /// Whether somebody looks after what was kept too long.
+    /// Whether a task closes what was kept too long.
     is_swept: bool,
 }
 

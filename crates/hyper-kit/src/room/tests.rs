@@ -89,7 +89,7 @@ async fn a_sender_at_its_bound_waits_ten_seconds_and_nobody_else_does() {
         .await
         .expect("another's");
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    // And whoever waits goes on when room is given back.
+    // And the waiting request goes on when room is given back.
     let waits = read(&room, "a", Body::full(vec![0; LARGEST]));
     let (waited, ()) = tokio::join!(waits, async { drop(held.pop()) });
     waited.expect("there is room again");

@@ -161,7 +161,7 @@ proptest! {
             prop_assert_eq!(state.keys.values().map(|of_key| of_key.units).sum::<usize>(), state.used);
         }
         drop(held);
-        // With nothing held, whoever waits is granted: no wake-up was lost.
+        // With nothing held, every waiter is granted: no wake-up was lost.
         while let Some(mut first) = (!waiting.is_empty()).then(|| waiting.remove(0)) {
             if poll(&mut first).is_none() {
                 prop_assert!(semaphore.used() > 0, "waits although nothing is held");

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counters of one server, shared with whoever exports them.
+/// The counters of one server, shared with the code that exports them.
 #[derive(Debug, Default)]
 pub struct ServerStats {
     /// Connections taken up.

@@ -142,6 +142,6 @@ async fn say_goodbye(stream: &mut Stream, code: CloseCode, patience: Duration) {
             while let Some(Ok(_)) = stream.next().await {}
         }
     };
-    // Whoever does not answer has had its chance.
+    // A peer that does not answer has had its chance.
     let _ = timeout(patience, goodbye).await;
 }

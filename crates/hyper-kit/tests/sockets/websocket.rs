@@ -1,4 +1,4 @@
-//! WebSockets through real sockets: what is said arrives in order, and whoever is too big, too slow or dead is cut.
+//! WebSockets through real sockets: messages arrive in order, and a peer that sends too much, reads too slowly or is dead is cut.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! An entry is found by a keyed digest of the whole token, so no token is kept and the time of a miss tells nothing of
 //! one. It says what the token says; whether the account still counts is asked at every request. Two generations bound
-//! the cache: when the younger is full, the older is forgotten, and whoever is still asked for moves along.
+//! the cache: when the younger is full, the older is forgotten, and an entry that is still asked for moves along.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -1,7 +1,7 @@
 //! The keys that signatures are checked with: a secret, one public key, or a set of them, from a file.
 //!
 //! A file is judged whole before any of it counts. Keys are of the one configured algorithm; those of others are passed
-//! over, and a secret among public keys never counts: whoever could read the file could sign.
+//! over, and a secret among public keys never counts: a reader of the file could sign with it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -99,7 +99,7 @@ impl Keys {
             PublicKeyAlgorithm::EdDsa => DecodingKey::from_ed_pem(&bytes),
         };
         let key = key.map_err(|_| KeyFileError::Format)?;
-        // A private key reads as well, and whoever has that can sign.
+        // A private key reads as well, and its holder can sign.
         let private = bytes.windows(11).any(|window| window == b"PRIVATE KEY");
         if private {
             return Err(KeyFileError::Format);

@@ -5,7 +5,7 @@ use std::fmt;
 /// A mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// The file, as whoever wrote it knows it.
+    /// The file, as its author knows it.
     pub file: String,
     /// The line, from 1 on.
     pub line: usize,

@@ -26,7 +26,7 @@ pub struct Source {
 /// A file of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// As whoever wrote it knows it.
+    /// As its author knows it.
     pub path: String,
     /// What stands in it.
     pub text: String,

@@ -66,7 +66,7 @@ struct Begun<'a> {
     sending: BoxFuture<'a, Result<Response<Body>, FetchError>>,
     limit: Duration,
     max_bytes: usize,
-    /// What is told of it where somebody listens in.
+    /// What is recorded of it where an exchange is recorded.
     noted: Option<Box<Exchange>>,
 }
 
@@ -103,7 +103,7 @@ pub(crate) enum Trouble {
 impl Egress {
     /// Sends a request, and takes the answer. `now` is the time of the credential.
     ///
-    /// What is sent is the connection's before anything waits, so that whoever waits for the answer does not hold it as well.
+    /// What is sent is the connection's before anything waits, so that the task that waits for the answer does not hold it as well.
     pub(crate) fn send(
         &self,
         outgoing: Outgoing,
@@ -175,7 +175,7 @@ impl Egress {
         })
     }
 
-    /// Tells whoever listens in what came of an exchange.
+    /// Tells the recorder what came of an exchange.
     fn note(&self, mut exchange: Exchange, result: &Result<Reply, Trouble>) {
         exchange.outcome = match result {
             Ok(reply) => Ok(Received {

@@ -315,7 +315,7 @@ fn words(matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
     (words, innermost)
 }
 
-/// What happened, for whoever watches.
+/// What happened, for the person at the terminal.
 fn say(text: &str) {
     use std::io::Write;
     let said = writeln!(std::io::stderr().lock(), "{text}");

@@ -1,4 +1,4 @@
-//! Which known word somebody meant.
+//! Which known word a person meant.
 
 /// The known word that is closest to `word`, unless none is close.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {

@@ -24,7 +24,7 @@ pub trait Value: Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
-/// A number of bytes; `auto` leaves it to whoever needs it, and `0` is allowed.
+/// A number of bytes; `auto` leaves it to the part that needs it, and `0` is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AutoSize {
     /// `auto`.

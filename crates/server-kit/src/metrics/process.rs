@@ -1,4 +1,4 @@
-//! What the system knows of this process, read from `/proc/self` when somebody asks; absent where there is none.
+//! What the system knows of this process, read from `/proc/self` when a client asks; absent where there is none.
 
 use std::fmt;
 use std::fs;

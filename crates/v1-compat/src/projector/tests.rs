@@ -296,7 +296,7 @@ fn a_job_that_waits_for_a_slot_is_told_once_and_only_after_a_while() {
     assert_eq!(told["data"]["value"], "The job waits for a free slot.");
     assert_eq!(projector.tells_at(), None);
     assert!(projector.waiting(at(9)).is_empty());
-    // Whoever connects meanwhile is told as well.
+    // A client that connects meanwhile gets it as well.
     let mut late = Projector::new();
     late.begin(&[Arc::new(second)], Vec::new(), Some("s"));
     assert_eq!(late.tells_at(), Some(at(5)));

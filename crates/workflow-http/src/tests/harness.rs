@@ -436,7 +436,7 @@ impl Rig {
         job
     }
 
-    /// Whether these bytes are in the store, whoever has them.
+    /// Whether these bytes are in the store, of any account.
     pub(super) async fn has_blob(&self, bytes: &str) -> bool {
         use asset_store::BlobStore;
         let hash = BlobHash::of(bytes.as_bytes());

@@ -134,7 +134,7 @@ impl ApiError {
             let error = chain(&self);
             tracing::error!(error, request.id = %request_id, "request failed through a fault of the service");
         }
-        // Whoever is not let in is told so in the same words everywhere.
+        // Every refused credential gets the same words everywhere.
         let outside = answer.status == StatusCode::UNAUTHORIZED;
         let body = match answer.problem {
             Some(problem) => problem.body(),

@@ -65,7 +65,7 @@ impl SubmissionBody {
 }
 
 /// Why a text that passed for JSON cannot be read as a value: it nests too deeply, has a number beyond all range, or half
-/// a surrogate pair. Asked only once somebody failed to read it.
+/// a surrogate pair. Asked only once a parser failed to read it.
 pub(crate) fn unreadable(text: &[u8]) -> Option<ApiError> {
     let value = serde_json::from_slice::<serde_json::Value>(text);
     value.err().map(ApiError::Syntax)

@@ -51,7 +51,7 @@ pub fn main(out: &mut dyn Write) -> io::Result<bool> {
                     continue;
                 };
                 let desk = desk.clone();
-                // Whoever called may leave at any time.
+                // A caller may leave at any time.
                 tokio::task::spawn_local(async move { drop(serve(&desk, stream).await) });
             }
         });
@@ -60,7 +60,7 @@ pub fn main(out: &mut dyn Write) -> io::Result<bool> {
     })
 }
 
-/// Does something for every line of standard input, until whoever started this process closes it or is gone.
+/// Does something for every line of standard input, until the parent process closes it or is gone.
 pub(super) async fn lines_of_input(each: impl Fn() + Send + 'static) -> io::Result<()> {
     let lines = move || {
         let lines = io::stdin().lock().lines().map_while(Result::ok);

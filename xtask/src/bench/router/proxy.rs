@@ -52,7 +52,7 @@ async fn accept(listener: TcpListener, way: Arc<Way>) {
         tokio::spawn(async move {
             let _ = stream.set_nodelay(true);
             let service = service_fn(move |request| forward(way.clone(), request));
-            // Whoever called may leave at any time.
+            // A caller may leave at any time.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

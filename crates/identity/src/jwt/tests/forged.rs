@@ -1,4 +1,4 @@
-//! Tokens that somebody made up: none is taken.
+//! Forged tokens: none is taken.
 
 use super::*;
 use crate::forged::forgeries;
