@@ -5,11 +5,13 @@
 //! says how many files were not read because they are not text.
 
 pub mod documents;
+pub mod frame;
 pub mod homes;
 pub mod layers;
 pub mod manifests;
 pub mod operating;
 pub mod purity;
+pub mod reach;
 pub mod root;
 pub mod shape;
 pub mod unused;
@@ -26,6 +28,8 @@ use crate::workspace::Workspace;
 const CHECKS: &[fn(&Workspace) -> Vec<Finding>] = &[
     |workspace| workspace.unreadable.clone(),
     layers::check,
+    reach::check,
+    frame::check,
     homes::check,
     manifests::check,
     unused::check,

@@ -94,6 +94,8 @@ async fn a_new_installation_is_healthy(store: &dyn InstallationStore) {
     installation.health.room().expect("nothing is kept back");
     let found = installation.health.check().await.expect("an answer");
     assert_eq!(found, Vec::<String>::new(), "nothing is damaged");
+    installation.closing.write_back().await;
+    installation.health.writable().expect("writes may follow");
     drop(installation);
     let (_, faults) = store.inspect().await.expect("it is not in use");
     assert_eq!(faults, Vec::<String>::new(), "it is sound");

@@ -26,8 +26,4 @@ pub trait Health: Send + Sync + 'static {
     /// Reads the rows and looks for damage; answers what it found, nothing when they are sound. A store that finds damage logs
     /// it and writes nothing from then on.
     async fn check(&self) -> Result<Vec<String>, InstallationError>;
-
-    /// Brings the rows into the form that they have at rest, where the store has one. A program calls it last: handles to the
-    /// store may outlive its work, so the store itself does not see the end. A failure is logged; nothing is lost by it.
-    async fn write_back(&self);
 }

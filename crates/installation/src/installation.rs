@@ -11,7 +11,7 @@ use v1_compat::UserFiles;
 #[cfg(feature = "workflow")]
 use workflow_core::{JobQueue, JobStore};
 
-use crate::{Health, SigningKeys};
+use crate::{Closing, Health, SigningKeys};
 
 /// An open installation. Clones are the same one, which stays open until the last clone and the last port are gone.
 #[derive(Clone)]
@@ -26,6 +26,8 @@ pub struct Installation {
     pub keys: Arc<dyn SigningKeys>,
     /// Whether it can be written, and how much room it has.
     pub health: Arc<dyn Health>,
+    /// What a program calls at its end.
+    pub closing: Arc<dyn Closing>,
     /// Jobs and their queue.
     #[cfg(feature = "workflow")]
     pub jobs: JobRows,

@@ -3,7 +3,10 @@
 //! A store implements [`InstallationStore`]; a program names a store on the one line that chooses it, and works with the
 //! [`Installation`] that opening it gives. The features `router`, `workflow` and `v1` add the ports of those families. Knows no
 //! file, database or server. Start at [`Installation`].
+//!
+#![doc = include_str!("../README.md")]
 
+mod closing;
 mod health;
 mod installation;
 mod keys;
@@ -14,6 +17,7 @@ mod store;
 pub mod contract;
 
 pub use asset_store::BoxError;
+pub use closing::Closing;
 pub use health::{Health, Unhealthy};
 #[cfg(feature = "router")]
 pub use installation::CallRows;

@@ -19,8 +19,8 @@ use crate::CallRows;
 #[cfg(feature = "workflow")]
 use crate::JobRows;
 use crate::{
-    AssetRows, Contents, CopyError, Health, Installation, InstallationError, InstallationStore,
-    OpenError, OpenOptions, SigningKeys, Unhealthy,
+    AssetRows, Closing, Contents, CopyError, Health, Installation, InstallationError,
+    InstallationStore, OpenError, OpenOptions, SigningKeys, Unhealthy,
 };
 
 /// The place of an installation that ends with the process. Every opening gives the same rows.
@@ -59,6 +59,7 @@ impl MemoryStore {
             },
             keys: Arc::new(keys),
             health: Arc::new(AlwaysHealthy),
+            closing: Arc::new(AlwaysHealthy),
             #[cfg(feature = "workflow")]
             jobs: JobRows {
                 store: jobs.clone(),
@@ -157,7 +158,10 @@ impl Health for AlwaysHealthy {
     async fn check(&self) -> Result<Vec<String>, InstallationError> {
         Ok(Vec::new())
     }
+}
 
+#[async_trait]
+impl Closing for AlwaysHealthy {
     async fn write_back(&self) {}
 }
 

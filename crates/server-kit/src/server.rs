@@ -74,7 +74,7 @@ impl<A: Application> Server<A> {
             drained
         };
         let (drained, (), ()) = tokio::join!(leaving, commands, metrics);
-        self.installation.health.write_back().await;
+        self.installation.closing.write_back().await;
         tracing::info!(cut_connections = drained.cut, "stopped");
     }
 }

@@ -4,6 +4,8 @@
 //! it is answered: so nobody is told of a change that a crash could undo, and nobody who was told meets the state before
 //! it. Looking up a key touches neither the disk nor another thread.
 
+#[cfg(feature = "router")]
+mod bills;
 mod ledger;
 mod rows;
 
@@ -18,10 +20,12 @@ use accounts::{
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
-use uuid::Uuid;
 
 use crate::columns::whole_micros;
 use crate::database::{Database, DatabaseError, Durability, Transaction};
+
+#[cfg(feature = "router")]
+pub(crate) use bills::{Bill, bill, bill_ahead, post_bills};
 
 /// Accounts in the database of a data directory. Clones share them.
 #[derive(Clone, Debug)]
@@ -68,59 +72,6 @@ impl SharedAccounts {
         let accounts = self.clone();
         transaction.after_commit(move || change(&mut accounts.write()));
     }
-}
-
-/// Bills a cause, if it costs anything and the account is there, and lets its hold go: for rows that commit with the bill.
-pub(crate) fn bill(
-    rows: &mut Transaction<'_>,
-    accounts: &SharedAccounts,
-    account: &AccountId,
-    cause: LedgerRef,
-    charge_cents: u64,
-    now: Timestamp,
-) -> rusqlite::Result<()> {
-    if accounts.knows(account) && charge_cents > 0 {
-        let amount_cents = i64::try_from(charge_cents).map_or(i64::MIN, |cents| -cents);
-        ledger::post(rows, accounts, account, cause, amount_cents, now)?;
-        return Ok(());
-    }
-    let account = account.clone();
-    accounts.later(rows, move |index| {
-        if let Some(balance) = index.balance(&account) {
-            balance.release(cause);
-        }
-    });
-    Ok(())
-}
-
-/// A charge whose entry in the ledger is written later than the index hears of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bill<'a> {
-    pub(crate) account: &'a str,
-    pub(crate) generation: Uuid,
-    pub(crate) charge_cents: i64,
-    /// Microseconds.
-    pub(crate) at: i64,
-}
-
-/// Bills a generation in the index alone and lets its hold go. The entry follows with [`post_bills`].
-pub(crate) fn bill_ahead(
-    accounts: &SharedAccounts,
-    account: &AccountId,
-    cause: LedgerRef,
-    charge_cents: i64,
-) {
-    if let Some(balance) = accounts.write().balance(account) {
-        match charge_cents {
-            0 => balance.release(cause),
-            _ => balance.post(cause, -charge_cents),
-        }
-    }
-}
-
-/// Writes the entries of what was billed ahead.
-pub(crate) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Result<()> {
-    ledger::post_bills(rows, bills)
 }
 
 impl SqliteAccounts {

@@ -14,10 +14,15 @@ use asset_store::BlobHash;
 use installation::Contents;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::calls::{Contents as Logged, bring_in, read_log};
+use crate::call_log_rows::LOG;
+#[cfg(not(feature = "router"))]
+use crate::call_log_rows::park as bring_in;
+#[cfg(feature = "router")]
+use crate::calls::bring_in;
 use crate::columns::Hash;
 use crate::database::{keep_log_on_close, number_copy};
 use crate::directory::{Directory, DirectoryError, sync_directory};
+use crate::log_files::{self, Contents as Logged};
 
 /// A backup was not made.
 #[derive(Debug, thiserror::Error)]
@@ -68,7 +73,7 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Contents, BackupError> {
     let (rows, new) = (to.join("main.db"), to.join("main.db.new"));
     remove(&new).map_err(at(&new))?;
     // Before the rows: what leaves it meanwhile is among them.
-    let logged = read_log(from).map_err(at(from))?;
+    let logged = log_files::read(from, LOG).map_err(at(from))?;
     let (hashes, journaled) = copy_rows(&database, &new, &logged).map_err(BackupError::Rows)?;
     let mut contents = Contents::default();
     let mut folders = BTreeSet::new();

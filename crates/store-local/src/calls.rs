@@ -8,11 +8,13 @@ mod columns;
 mod event;
 mod keyed;
 mod log;
+mod opening;
 mod owned;
 mod replays;
 mod rows;
 mod usage;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::{AccountId, LedgerRef};
@@ -31,17 +33,24 @@ use crate::accounts::{SharedAccounts, bill_ahead};
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
 use columns::{Replay, StoredOutcome};
 use event::{Accepted, Ended, Event};
-use replays::{Kept, MOST_BYTES, ReplaySum};
+use keyed::Keyed;
+use log::{CallLog, Flush, Syncer};
+use owned::Owned;
+use replays::{Kept, MOST_BYTES, ReplaySum, Replays};
 
-pub(crate) use keyed::Keyed;
-pub(crate) use log::{CallLog, Contents, Flush, Syncer, bring_in, read_log};
-pub(crate) use owned::Owned;
-pub(crate) use replays::Replays;
+pub(crate) use log::bring_in;
+#[cfg(fuzzing)]
+pub(crate) use log::fuzzing::entries as fuzz_entries;
+pub(crate) use opening::Opening;
+#[cfg(fuzzing)]
+pub(crate) use replays::fuzz_segment;
 pub use usage::SqliteUsage;
 
 /// Keys, generations and calls in the database of a data directory. Clones share them.
 #[derive(Clone, Debug)]
 pub struct SqliteCalls {
+    /// The thread of the log. Before the database, whose thread has the last word about the rows.
+    _syncer: Arc<Syncer>,
     database: Database,
     replays: Replays,
     accounts: SharedAccounts,
@@ -52,8 +61,8 @@ pub struct SqliteCalls {
 /// What is known in memory of the generations under way.
 #[derive(Clone, Debug)]
 pub(crate) struct UnderWay {
-    pub(crate) keyed: Keyed,
-    pub(crate) owned: Owned,
+    keyed: Keyed,
+    owned: Owned,
 }
 
 /// Where the bytes of an outcome go.
@@ -66,7 +75,7 @@ enum Keeping {
 }
 
 /// Makes the claims void that the process before did not dispatch, and answers what it left running.
-pub(crate) fn recover(rows: &Connection) -> rusqlite::Result<UnderWay> {
+fn recover(rows: &Connection) -> rusqlite::Result<UnderWay> {
     rows::void_undispatched(rows)?;
     Ok(UnderWay {
         keyed: Keyed::of(rows::unfinished_with_keys(rows)?),
@@ -75,7 +84,7 @@ pub(crate) fn recover(rows: &Connection) -> rusqlite::Result<UnderWay> {
 }
 
 impl SqliteCalls {
-    pub(crate) fn new(
+    fn new(
         database: Database,
         replays: Replays,
         accounts: SharedAccounts,
@@ -83,6 +92,7 @@ impl SqliteCalls {
         log: CallLog,
     ) -> Self {
         Self {
+            _syncer: Arc::new(Syncer::start(&log)),
             database,
             replays,
             accounts,
@@ -162,7 +172,7 @@ impl Calls for SqliteCalls {
         let keyed = self.under_way.keyed.clone();
         let (account, how) = (claim.account.clone(), Durability::Lazy.sure().quick());
         let claimed = self.write(Some(&account), how, move |rows| {
-            fail::fail_point!("call-claim");
+            crate::faults::fault_point!("call-claim");
             let claimed = rows::claim(rows, &claim, now, |id| keyed.claimed_until(id))?;
             if let rows::Claim::Fresh { before, .. } = claimed {
                 rows.after_commit(move || keyed.claimed(&claim, now, before));
@@ -195,7 +205,7 @@ impl Calls for SqliteCalls {
             begun.map_err(unavailable)?;
             owned.lock().begin(id, lease, now);
             self.log_durably().await?;
-            fail::fail_point!("call-dispatched");
+            crate::faults::fault_point!("call-dispatched");
             return Ok(Dispatched::Begun);
         };
         let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
@@ -205,12 +215,12 @@ impl Calls for SqliteCalls {
                 return Ok(Dispatched::ClaimLost);
             }
             rows::begin(rows, &event::Dispatched::of(&generation))?;
-            fail::fail_point!("call-dispatch");
+            crate::faults::fault_point!("call-dispatch");
             rows.after_commit(move || owned.lock().begin(id, lease, now));
             Ok(Dispatched::Begun)
         });
         let dispatched = dispatched.await?;
-        fail::fail_point!("call-dispatched");
+        crate::faults::fault_point!("call-dispatched");
         Ok(dispatched)
     }
 
@@ -222,7 +232,7 @@ impl Calls for SqliteCalls {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CallsError> {
-        fail::fail_point!("call-accept");
+        crate::faults::fault_point!("call-accept");
         let accepted = Accepted::of(generation, handle, poll_after, task_id, now);
         let is_noted = {
             let owned = self.under_way.owned.lock();
@@ -248,7 +258,7 @@ impl Calls for SqliteCalls {
             });
             accepted.await?;
         }
-        fail::fail_point!("call-accepted");
+        crate::faults::fault_point!("call-accepted");
         Ok(())
     }
 
@@ -260,14 +270,14 @@ impl Calls for SqliteCalls {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<Settled, CallsError> {
-        fail::fail_point!("call-settle");
+        crate::faults::fault_point!("call-settle");
         let of = (generation, owner);
         let UnderWay { keyed, owned } = self.under_way.clone();
         let expires_at = keyed.expires_at(generation);
         if expires_at.is_none()
             && let Some(settled) = self.end_in_log(of, account, &ending, task_id, now)?
         {
-            fail::fail_point!("call-settled");
+            crate::faults::fault_point!("call-settled");
             return Ok(settled);
         }
         // The file of a result is its owner's to write. The transaction below decides.
@@ -307,7 +317,7 @@ impl Calls for SqliteCalls {
             Ok(settled)
         });
         let settled = settled.await?;
-        fail::fail_point!("call-settled");
+        crate::faults::fault_point!("call-settled");
         Ok(settled)
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Exactly one connection ever writes or checkpoints. Readers see what was committed when they begin.
 
+#[cfg(feature = "router")]
 mod bulk;
 mod committer;
 mod connection;
@@ -10,6 +11,7 @@ mod damage;
 mod migrations;
 mod operation;
 mod pace;
+mod participant;
 mod places;
 mod readers;
 mod transaction;
@@ -21,23 +23,25 @@ use accounts::AccountId;
 use rusqlite::{Connection, ErrorCode};
 use tokio::task;
 
-use crate::OpenError;
-use crate::blobs::Journal;
-use crate::calls::{CallLog, Flush, Replays, Syncer};
 use crate::directory::Directory;
 use crate::health::{Health, Poisoned};
+use crate::open_error::OpenError;
 use crate::reserve::{NoRoom, Reserve};
 use committer::Committer;
 use damage::Wanted;
 use operation::Need;
 use writer::{WriteAttempt, Writer};
 
+#[cfg(feature = "router")]
 pub(crate) use bulk::{Insert, Values};
 pub(crate) use connection::keep_log_on_close;
 pub(crate) use continuity::{expect_whole, number_copy};
 pub use migrations::MigrationError;
+pub(crate) use migrations::Schema;
 pub(crate) use operation::{Durability, Write};
+#[cfg(feature = "router")]
 pub(crate) use pace::{CROWD, IN_PLACE, gathering};
+pub(crate) use participant::{Occasion, Participant, Participants};
 pub(crate) use readers::Readers;
 pub(crate) use transaction::Transaction;
 
@@ -67,31 +71,29 @@ pub(crate) struct Database(Arc<Inner>);
 
 struct Inner {
     readers: Readers,
-    /// The thread of the log, which ends before the one that writes.
-    syncer: Option<Syncer>,
     writer: Writer,
     health: Health,
     reserve: Reserve,
-    log: CallLog,
+    participants: Participants,
     /// After the connections, so that they are closed before the directory is given up.
     directory: Arc<Directory>,
 }
 
 impl Database {
-    /// Opens the database, creating and migrating it as needed, and runs `first` in a transaction before anything else.
+    /// Opens the database, creating it and bringing it to `schema` as needed, and runs `first` in a transaction before anything
+    /// else. From then on the participants write with each transaction.
     pub(crate) fn open<T>(
         directory: Arc<Directory>,
-        health: Health,
-        reserve: Reserve,
-        journal: Journal,
-        (log, replays): (CallLog, Replays),
+        (health, reserve): (Health, Reserve),
+        schema: Schema,
+        participants: Participants,
         first: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<(Self, T), OpenError> {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
         let path = directory.database();
         let mut connection = connection::open_writing(&path).map_err(failed)?;
         let sound = damage::check_small(&connection, &path, &health).map_err(failed)?;
-        migrations::run(&mut connection)?;
+        migrations::run(&mut connection, schema)?;
         let transaction = connection.transaction().map_err(failed)?;
         let number = continuity::number_log(&transaction).map_err(failed)?;
         let done = first(&transaction).map_err(failed)?;
@@ -108,18 +110,16 @@ impl Database {
             connection,
             health.clone(),
             reserve.clone(),
-            journal,
-            (log.clone(), replays),
+            Arc::clone(&participants),
             Arc::clone(&directory),
         );
         let writer = Writer::start(committer.map_err(failed)?);
         let database = Self(Arc::new(Inner {
             readers,
-            syncer: Some(Syncer::start(&log)),
             writer,
             health,
             reserve,
-            log,
+            participants,
             directory,
         }));
         Ok((database, done))
@@ -188,20 +188,24 @@ impl Database {
         Ok(found)
     }
 
-    /// Brings what the log of calls has into the rows, for whoever reads those. Where nothing can be written, they are read as
-    /// they are.
+    /// Brings what the participants have acknowledged into the rows, for a caller that reads those next. Where nothing can be
+    /// written, they are read as they are.
     pub(crate) async fn catch_up(&self) {
-        if !self.0.log.is_ahead() {
+        if !self.0.participants.iter().any(|one| one.is_ahead()) {
             return;
         }
-        let log = self.0.log.clone();
+        let participants = Arc::clone(&self.0.participants);
         let how = Durability::Now.end().sure();
-        let flushed = self
-            .write(how, move |rows| log.flush(rows, Flush::All))
-            .await;
-        if let Err(error) = flushed {
+        let written = self.write(how, move |rows| {
+            let mut ahead = participants.iter().filter(|one| one.is_ahead());
+            ahead.try_for_each(|one| one.write(rows, Occasion::CatchUp))
+        });
+        if let Err(error) = written.await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "the newest calls are not among those that are read");
+            tracing::warn!(
+                error,
+                "what was acknowledged last is not among the rows that are read"
+            );
         }
     }
 
@@ -214,12 +218,14 @@ impl Database {
         }
     }
 
-    /// Has the writing thread look when the log of calls is to be brought in.
+    /// Has the writing thread look when a participant is due.
+    #[cfg(feature = "router")]
     pub(crate) fn nudge(&self) {
         self.0.writer.nudge();
     }
 
-    /// The connections that read, for whoever does nothing else.
+    /// The connections that read, for a caller that does nothing else.
+    #[cfg(feature = "router")]
     pub(crate) fn readers(&self) -> &Readers {
         &self.0.readers
     }
@@ -260,7 +266,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // The writing connection is the last: closing it writes the log back and removes it.
         self.readers.close();
-        self.syncer = None;
         self.writer.stop();
     }
 }

@@ -9,6 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::ffi;
 
+/// A fault point: what `fail::fail_point!` is, and nothing at all in a build without the feature `failpoints`.
+#[cfg(feature = "failpoints")]
+macro_rules! fault_point {
+    ($($point:tt)*) => { fail::fail_point!($($point)*) };
+}
+#[cfg(not(feature = "failpoints"))]
+macro_rules! fault_point {
+    ($($point:tt)*) => {};
+}
+pub(crate) use fault_point;
+
 /// Whether the process has armed its fault points.
 #[cfg(feature = "failpoints")]
 static ARMED: AtomicBool = AtomicBool::new(false);

@@ -3,16 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(feature = "router")]
+use ::installation::CallRows;
+#[cfg(feature = "workflow")]
+use ::installation::JobRows;
 use ::installation::{
-    AssetRows, BoxError, CallRows, Contents, CopyError, Health, Installation, InstallationError,
-    InstallationStore, JobRows, OpenError, OpenOptions, SigningKeys, Unhealthy,
+    AssetRows, BoxError, Closing, Contents, CopyError, Health, Installation, InstallationError,
+    InstallationStore, OpenError, OpenOptions, SigningKeys, Unhealthy,
 };
 use asset_store::LinkKeys;
 use async_trait::async_trait;
+#[cfg(feature = "router")]
 use router_core::Usage;
+#[cfg(feature = "v1")]
 use v1_compat::UserFilesBounds;
 
-use crate::{DirectoryError, SqliteUsage, Store, StoreOptions};
+#[cfg(feature = "router")]
+use crate::SqliteUsage;
+use crate::{DirectoryError, Store, StoreOptions};
 
 /// One data directory, to be opened, copied or inspected.
 #[derive(Clone, Debug)]
@@ -53,6 +61,7 @@ impl InstallationStore for LocalStore {
         self.path.join("main.db").exists()
     }
 
+    #[cfg(feature = "router")]
     async fn usage(&self) -> Result<Arc<dyn Usage>, OpenError> {
         let usage = SqliteUsage::open(&self.path).map_err(opening)?;
         Ok(Arc::new(usage))
@@ -86,7 +95,9 @@ impl Store {
     pub fn installation(&self) -> Installation {
         let accounts = Arc::new(self.accounts());
         let records = Arc::new(self.records());
+        #[cfg(feature = "workflow")]
         let jobs = Arc::new(self.jobs());
+        #[cfg(feature = "router")]
         let calls = Arc::new(self.calls());
         let store = Arc::new(self.clone());
         Installation {
@@ -101,17 +112,21 @@ impl Store {
                 scrub: records,
             },
             keys: store.clone(),
-            health: store,
+            health: store.clone(),
+            closing: store,
+            #[cfg(feature = "workflow")]
             jobs: JobRows {
                 store: jobs.clone(),
                 queue: jobs,
             },
+            #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
                 quota: Arc::new(self.quota()),
                 retention: calls.clone(),
                 usage: calls,
             },
+            #[cfg(feature = "v1")]
             user_files: Arc::new(self.user_files(UserFilesBounds::DEFAULT)),
         }
     }
@@ -149,7 +164,10 @@ impl Health for Store {
     async fn check(&self) -> Result<Vec<String>, InstallationError> {
         self.look_through().await.map_err(unavailable)
     }
+}
 
+#[async_trait]
+impl Closing for Store {
     async fn write_back(&self) {
         Self::write_back(self).await;
     }

@@ -48,7 +48,7 @@ pub(crate) fn recover(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
                 .expect("a job that runs can lose its claim");
             job = rows::as_it_reads_back(job);
             job.revision += 1;
-            fail::fail_point!("job-take-up");
+            crate::faults::fault_point!("job-take-up");
             rows::update(rows, &job, 0)?;
             tracing::info!(job.id = %job.id, job.status = job.status.name(), "took up a job that was running");
         }
@@ -221,14 +221,14 @@ fn stage(
 /// The fault points of the steps of a job after its submission and its claim.
 fn fault(save: &SaveJob) {
     match save.job.status {
-        JobStatus::Canceling | JobStatus::Canceled => fail::fail_point!("job-cancel"),
+        JobStatus::Canceling | JobStatus::Canceled => crate::faults::fault_point!("job-cancel"),
         JobStatus::Succeeded | JobStatus::Failed | JobStatus::Expired => {
-            fail::fail_point!("job-end");
+            crate::faults::fault_point!("job-end");
         }
         JobStatus::Queued | JobStatus::Running if !save.outputs.is_empty() => {
-            fail::fail_point!("job-output");
+            crate::faults::fault_point!("job-output");
         }
-        JobStatus::Queued | JobStatus::Running => fail::fail_point!("job-progress"),
+        JobStatus::Queued | JobStatus::Running => crate::faults::fault_point!("job-progress"),
     }
 }
 
@@ -305,7 +305,7 @@ fn insert(
         }
     }
 
-    fail::fail_point!("job-insert");
+    crate::faults::fault_point!("job-insert");
     let job = Arc::new(rows::as_it_reads_back(job));
     let seq = live_jobs.lock().number().cast_signed();
     rows::insert(rows, seq, &job, &body)?;
@@ -315,7 +315,7 @@ fn insert(
     if let Some(claim) = claim {
         beside::claim_key(rows, &account, &claim, seq)?;
     }
-    fail::fail_point!("job-inserted");
+    crate::faults::fault_point!("job-inserted");
     live_jobs.lock().add(Live {
         newest: Arc::clone(&job),
         committed: None,

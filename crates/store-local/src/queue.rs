@@ -30,14 +30,14 @@ fn claim(
     let worker = request.worker;
     job.apply(JobEvent::Claimed { worker }, now)
         .expect("a job in the line-up is queued");
-    fail::fail_point!("job-claim");
+    crate::faults::fault_point!("job-claim");
     // The body first: a row without one is a defect, of which nobody else is to hear.
     let body = jobs::take_body(rows, live_jobs, next.id)?;
     let body = body.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let claimed = jobs::change(rows, live_jobs, jobs::plain(job))?;
     let job = claimed.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     requirements::put_claim(rows, &job.account, number)?;
-    fail::fail_point!("job-claimed");
+    crate::faults::fault_point!("job-claimed");
     live_jobs.lock().lease(job.id, after(now, request.lease));
     Ok(Some(Claim { job, body }))
 }

@@ -6,22 +6,29 @@ use std::sync::Arc;
 use accounts::Tier;
 use asset_store::LinkKeys;
 use installation::ReserveOptions;
+#[cfg(feature = "router")]
 use router_core::MemoryQuota;
+use uuid::Uuid;
+#[cfg(feature = "v1")]
 use v1_compat::UserFilesBounds;
 
-use crate::accounts::SqliteAccounts;
+use crate::accounts::{SharedAccounts, SqliteAccounts};
 use crate::blobs::{FileBlobs, Journal, journal};
-use crate::calls::{CallLog, Replays, SqliteCalls};
+#[cfg(feature = "router")]
+use crate::calls::{self, SqliteCalls};
 use crate::clock::Clock;
-use crate::database::{Database, DatabaseError, Durability, MigrationError, expect_whole};
+use crate::database::{Database, DatabaseError, Durability, Participant, expect_whole};
 use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
-use crate::installation_id::{self, WrongRows};
-use crate::jobs::SqliteJobs;
+#[cfg(feature = "workflow")]
+use crate::jobs::{self, SharedLiveJobs, SqliteJobs};
+use crate::open_error::OpenError;
 use crate::records::SqliteRecords;
 use crate::reserve::{NoRoom, Reserve};
+use crate::schema::SCHEMA;
+#[cfg(feature = "v1")]
 use crate::user_files::SqliteUserFiles;
-use crate::{accounts as account_rows, calls, jobs, link_keys};
+use crate::{accounts as account_rows, installation_id, link_keys};
 
 /// An open data directory. Clones are the same one; it stays taken until the last of them and of the ports made from them
 /// is gone.
@@ -29,12 +36,27 @@ use crate::{accounts as account_rows, calls, jobs, link_keys};
 pub struct Store {
     database: Database,
     blobs: FileBlobs,
+    #[cfg(feature = "workflow")]
     jobs: SqliteJobs,
     accounts: SqliteAccounts,
+    #[cfg(feature = "router")]
     calls: SqliteCalls,
+    #[cfg(feature = "router")]
     quota: MemoryQuota,
     health: Health,
     reserve: Reserve,
+}
+
+/// What the first transaction finds in the rows.
+struct Recovered {
+    #[cfg(feature = "router")]
+    under_way: calls::UnderWay,
+    accounts: SharedAccounts,
+    #[cfg(feature = "workflow")]
+    live_jobs: SharedLiveJobs,
+    /// The number of the newest blob in the journal, and all of them.
+    journal: (i64, Vec<journal::Entry>),
+    id: Uuid,
 }
 
 /// How a store is opened.
@@ -48,30 +70,6 @@ pub struct StoreOptions {
     pub reserve: ReserveOptions,
     /// Whether a new installation may begin where the files of another one lie and its rows are gone.
     pub fresh: bool,
-}
-
-/// The directory cannot be opened. The texts say what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The directory is taken or cannot be used.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// The rows are gone, or belong to other files.
-    #[error(transparent)]
-    Rows(#[from] WrongRows),
-    /// The database belongs to another version of the program.
-    #[error(transparent)]
-    Migration(#[from] MigrationError),
-    /// The database cannot be opened.
-    #[error(
-        "the database in the data directory cannot be opened; if it is damaged, restore the directory from a backup"
-    )]
-    Database(#[source] DatabaseError),
-    /// The folder of the blobs cannot be read or written.
-    #[error(
-        "the blobs in the data directory cannot be opened; check that this user may read and write them"
-    )]
-    Blobs(#[source] std::io::Error),
 }
 
 impl Default for StoreOptions {
@@ -108,43 +106,42 @@ impl Store {
         // First of all: on a full disk it makes the room that opening takes.
         let reserve = Reserve::open(&directory, options.reserve);
         let journal = Journal::new(Arc::clone(&directory), health.clone());
-        let log = CallLog::open(directory.path(), health.clone(), reserve.clone());
-        let log = log.map_err(|source| DirectoryError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-        let replays = Replays::new(
-            Arc::clone(&directory),
-            health.clone(),
-            options.clock.clone(),
-        );
+        // In the order in which they write: the bytes of blobs first, then what else rows name.
+        #[cfg_attr(not(feature = "router"), expect(unused_mut))]
+        let mut participants: Vec<Arc<dyn Participant>> = vec![Arc::new(journal.clone())];
+        #[cfg(feature = "router")]
+        let opening = {
+            let opened =
+                calls::Opening::files(&directory, (&health, &reserve), options.clock.clone());
+            let opening = opened.map_err(|source| DirectoryError::Io {
+                path: path.to_owned(),
+                source,
+            })?;
+            participants.extend(opening.participants());
+            opening
+        };
+        #[cfg(feature = "workflow")]
         let now = options.clock.now();
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
-            // Before anybody reads what it brings into the rows.
-            log.recover(rows, directory.path())?;
-            let accounts = account_rows::load(rows, options.tier)?;
-            let under_way = calls::recover(rows)?;
-            Ok((
-                jobs::recover(rows, now)?,
-                accounts,
-                under_way,
-                journal::load(rows)?,
-                installation_id::of_rows(rows)?,
-            ))
+            Ok(Recovered {
+                #[cfg(feature = "router")]
+                under_way: opening.recover(rows)?,
+                accounts: account_rows::load(rows, options.tier)?,
+                #[cfg(feature = "workflow")]
+                live_jobs: jobs::recover(rows, now)?,
+                journal: journal::load(rows)?,
+                id: installation_id::of_rows(rows)?,
+            })
         };
-        let opened = Database::open(
+        let (database, recovered) = Database::open(
             Arc::clone(&directory),
-            health.clone(),
-            reserve.clone(),
-            journal.clone(),
-            (log.clone(), replays.clone()),
+            (health.clone(), reserve.clone()),
+            SCHEMA,
+            participants.into(),
             first,
         )?;
-        let (database, (live_jobs, accounts, under_way, (newest, journaled), id)) = opened;
-        let calls = SqliteCalls::new(database.clone(), replays, accounts.clone(), under_way, log);
-        let accounts = SqliteAccounts::new(database.clone(), accounts);
-        let jobs = SqliteJobs::new(database.clone(), live_jobs);
+        let (newest, journaled) = recovered.journal;
         let blobs = FileBlobs::open(
             Arc::clone(&directory),
             health.clone(),
@@ -160,14 +157,21 @@ impl Store {
             source,
         })?;
         // Last, so that a first start that was cut off leaves no directory that seems to have lost its rows.
-        installation_id::record(&directory, id)?;
+        installation_id::record(&directory, recovered.id)?;
         Ok(Self {
-            database,
             blobs,
-            jobs,
-            accounts,
-            calls,
+            #[cfg(feature = "workflow")]
+            jobs: SqliteJobs::new(database.clone(), recovered.live_jobs),
+            #[cfg(feature = "router")]
+            calls: opening.ports(
+                database.clone(),
+                recovered.accounts.clone(),
+                recovered.under_way,
+            ),
+            #[cfg(feature = "router")]
             quota: MemoryQuota::new(),
+            accounts: SqliteAccounts::new(database.clone(), recovered.accounts),
+            database,
             health,
             reserve,
         })
@@ -186,6 +190,7 @@ impl Store {
     }
 
     /// The jobs, and their queue.
+    #[cfg(feature = "workflow")]
     #[must_use]
     pub fn jobs(&self) -> SqliteJobs {
         self.jobs.clone()
@@ -198,6 +203,7 @@ impl Store {
     }
 
     /// The keys, generations and calls of the model router, and their usage.
+    #[cfg(feature = "router")]
     #[must_use]
     pub fn calls(&self) -> SqliteCalls {
         self.calls.clone()
@@ -205,12 +211,14 @@ impl Store {
 
     /// What accounts have in flight and asked for lately. In memory: one process has the directory, and after a start nothing is
     /// in flight but what its routers recover.
+    #[cfg(feature = "router")]
     #[must_use]
     pub fn quota(&self) -> MemoryQuota {
         self.quota.clone()
     }
 
     /// Settings and saved files, within these bounds for each account.
+    #[cfg(feature = "v1")]
     #[must_use]
     pub fn user_files(&self, bounds: UserFilesBounds) -> SqliteUserFiles {
         SqliteUserFiles::new(self.database.clone(), bounds)

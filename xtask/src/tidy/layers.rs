@@ -97,10 +97,10 @@ pub const LAYERS: &[Layer] = &[
         Room::Adapter,
         &["accounts", "hyper-kit", "identity", "router-core"],
     ),
-    layer(
-        "store-local",
-        Room::Adapter,
-        &[
+    Layer {
+        name: "store-local",
+        room: Room::Adapter,
+        uses: &[
             "accounts",
             "asset-store",
             "installation",
@@ -108,7 +108,9 @@ pub const LAYERS: &[Layer] = &[
             "v1-compat",
             "workflow-core",
         ],
-    ),
+        // With the features of all families.
+        tests_use: &["store-local"],
+    },
     layer(
         "engine-native",
         Room::Adapter,

@@ -8,10 +8,10 @@ const MOST_LINES: usize = 500;
 /// Most lines of a program's `main.rs`; everything that can be tested lives in the library.
 const MOST_MAIN_LINES: usize = 40;
 
-/// Checks the first line and the length of every Rust file.
+/// Checks the first line and the length of every Rust file, and that the README of a crate is whole.
 #[must_use]
 pub fn check(workspace: &Workspace) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = readmes(workspace);
     for source in &workspace.sources {
         let path = source.path.as_str();
         if !source.comments.starts_with("//!") {
@@ -39,6 +39,36 @@ pub fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
+/// A crate is a product: strangers read its README first, and its host compiles because the crate's documentation has it.
+fn readmes(workspace: &Workspace) -> Vec<Finding> {
+    let is_product = |folder: &str| folder.starts_with("crates/") || folder.starts_with("bins/");
+    let products = workspace.packages.iter().filter(|package| {
+        let readme = format!("{}/README.md", package.folder);
+        is_product(&package.folder) && workspace.tree.exists(&readme)
+    });
+    let mut findings = Vec::new();
+    for package in products {
+        let readme = format!("{}/README.md", package.folder);
+        let text = workspace.tree.text(&readme).unwrap_or_default();
+        for part in ["```rust", "## Features"] {
+            if !text.contains(part) {
+                let advice =
+                    "say what the crate is, show a host that compiles, and list its features";
+                let rule = format!("the README of a crate has `{part}`");
+                findings.push(Finding::new(&readme, 1, rule, advice));
+            }
+        }
+        let library = format!("{}/src/lib.rs", package.folder);
+        let text = workspace.tree.text(&library).unwrap_or_default();
+        if !text.contains("include_str!(\"../README.md\")") {
+            let advice = "add `#![doc = include_str!(\"../README.md\")]`";
+            let rule = "the documentation of a crate has its README, whose host is tested so";
+            findings.push(Finding::new(library, 1, rule, advice));
+        }
+    }
+    findings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +78,23 @@ mod tests {
             .into_iter()
             .map(|finding| finding.rule)
             .collect()
+    }
+
+    #[test]
+    fn a_crate_has_a_readme_with_a_host() {
+        let rules = |readme: &str, library: &str| {
+            let files = [
+                ("crates/a/Cargo.toml", "[package]\nname = \"a\"\n"),
+                ("crates/a/README.md", readme),
+                ("crates/a/src/lib.rs", library),
+            ];
+            readmes(&Workspace::of(&files)).len()
+        };
+        let readme = "# a\n```rust\n```\n## Features\nNone.\n";
+        let library = "//! Purpose.\n#![doc = include_str!(\"../README.md\")]\n";
+        assert_eq!(rules(readme, library), 0);
+        assert_eq!(rules("# a\n", library), 2);
+        assert_eq!(rules(readme, "//! Purpose.\n"), 1);
     }
 
     #[test]

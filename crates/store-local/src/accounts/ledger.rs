@@ -1,16 +1,13 @@
 //! The SQL of the ledger.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
 use accounts::{AccountId, LedgerEntry, LedgerRef};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::{Bill, SharedAccounts};
+use super::SharedAccounts;
 use crate::columns::{Id, Micros, unreadable, whole_micros};
-use crate::database::{Insert, Transaction, Values};
+use crate::database::Transaction;
 
 /// An entry with a cause of a kind that this program does not write.
 #[derive(Debug, thiserror::Error)]
@@ -55,42 +52,6 @@ pub(super) fn post(
     })
 }
 
-/// Adds the entries of bills that the index knows of already, and takes their sums off the balances.
-pub(super) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Result<()> {
-    const INSERT: Insert = Insert {
-        into: "ledger (account, seq, why, cause, amount_cents, at)",
-        columns: 6,
-    };
-    let mut newest: BTreeMap<&str, i64> = BTreeMap::new();
-    let mut numbered = Vec::with_capacity(bills.len());
-    for bill in bills {
-        let seq = match newest.entry(bill.account) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(newest_seq(rows, bill.account)?),
-        };
-        *seq += 1;
-        numbered.push((*seq, bill));
-    }
-    let values = |(seq, bill): &(i64, &Bill<'_>), values: &mut Values<'_, '_>| {
-        let (why, id) = spell(LedgerRef::Generation(bill.generation));
-        values.put(bill.account)?;
-        values.put(seq)?;
-        values.put(why)?;
-        values.put(id)?;
-        values.put(-bill.charge_cents)?;
-        values.put(bill.at)
-    };
-    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
-    INSERT.all(rows, &numbered, values, |(_, bill)| {
-        let sum = sums.entry(bill.account).or_default();
-        *sum = sum.saturating_sub(bill.charge_cents);
-    })?;
-    for (account, amount_cents) in sums {
-        change_balance(rows, account, amount_cents)?;
-    }
-    Ok(())
-}
-
 /// Adds an entry unless there is one for its cause; the number that it got.
 fn add(
     rows: &Connection,
@@ -109,7 +70,7 @@ fn add(
 }
 
 /// The number of the newest entry of an account; 0 if it has none.
-fn newest_seq(rows: &Connection, account: &str) -> rusqlite::Result<i64> {
+pub(super) fn newest_seq(rows: &Connection, account: &str) -> rusqlite::Result<i64> {
     let newest = rows
         .prepare_cached("SELECT seq FROM ledger WHERE account = ?1 ORDER BY seq DESC LIMIT 1")?
         .query_row([account], |row| row.get(0))
@@ -118,7 +79,11 @@ fn newest_seq(rows: &Connection, account: &str) -> rusqlite::Result<i64> {
 }
 
 /// Changes the balance of an account, which must be there.
-fn change_balance(rows: &Connection, account: &str, amount_cents: i64) -> rusqlite::Result<()> {
+pub(super) fn change_balance(
+    rows: &Connection,
+    account: &str,
+    amount_cents: i64,
+) -> rusqlite::Result<()> {
     let changed = rows
         .prepare_cached("UPDATE accounts SET balance_cents = balance_cents + ?2 WHERE id = ?1")?
         .execute(params![account, amount_cents])?;
@@ -169,7 +134,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
 }
 
 /// The two columns of a cause.
-fn spell(cause: LedgerRef) -> (i64, Id) {
+pub(super) fn spell(cause: LedgerRef) -> (i64, Id) {
     match cause {
         LedgerRef::Grant(id) => (1, Id(id)),
         LedgerRef::Generation(id) => (2, Id(id)),

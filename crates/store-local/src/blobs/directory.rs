@@ -129,7 +129,7 @@ impl BlobDirectory {
             .map_err(failed)?;
         self.note_put(blob);
         self.sync_way(&mut prefix, &blob.hash)?;
-        fail::fail_point!("blob-placed");
+        crate::faults::fault_point!("blob-placed");
         Ok(())
     }
 
@@ -154,7 +154,7 @@ impl BlobDirectory {
             hash: blob.hash,
             bytes,
         });
-        fail::fail_point!("blob-journaled");
+        crate::faults::fault_point!("blob-journaled");
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl BlobDirectory {
             return Ok(false);
         }
         // Not made durable: a blob that comes back with the power is swept again.
-        fail::fail_point!("blob-delete");
+        crate::faults::fault_point!("blob-delete");
         fs::remove_file(&path).map_err(failed)?;
         self.integrity().forget(hash);
         Ok(true)
@@ -356,12 +356,12 @@ impl Prefix {
 }
 
 fn open_blob_folder(folder: &Path) -> io::Result<File> {
-    fail::fail_point!("blob-folder-open", |kind| Err(crate::faults::io(kind)));
+    crate::faults::fault_point!("blob-folder-open", |kind| Err(crate::faults::io(kind)));
     File::open(folder)
 }
 
 fn sync_blob_folder(folder: &File) -> io::Result<()> {
-    fail::fail_point!("blob-folder-sync", |kind| Err(crate::faults::io(kind)));
+    crate::faults::fault_point!("blob-folder-sync", |kind| Err(crate::faults::io(kind)));
     folder.sync_all()
 }
 

@@ -9,12 +9,14 @@ use std::io;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use asset_store::BlobHash;
 use bytes::Bytes;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ffi, params};
 
 use crate::columns::Hash;
+use crate::database::{Durability, Occasion, Participant};
 use crate::directory::Directory;
 use crate::health::Health;
 
@@ -46,6 +48,8 @@ pub(crate) struct Entry {
 struct State {
     /// For the next transaction.
     waiting: Vec<Entry>,
+    /// What the open transaction has written.
+    open: JournalWrite,
     /// The number of the newest row that is committed.
     newest: i64,
     /// What is in committed rows that nobody brings to their files yet.
@@ -85,64 +89,6 @@ impl Journal {
         }
     }
 
-    /// Writes what waits, and removes what is done with, in a transaction. Either [`Journal::committed`] or
-    /// [`Journal::rolled_back`] has to follow.
-    pub(crate) fn write(&self, rows: &Connection) -> Result<JournalWrite, Arc<rusqlite::Error>> {
-        let (entries, synced) = {
-            let mut state = self.state();
-            (mem::take(&mut state.waiting), state.synced.take())
-        };
-        let mut written = JournalWrite {
-            entries,
-            synced,
-            newest: None,
-        };
-        let result = written.write(rows);
-        match result {
-            Ok(()) => Ok(written),
-            Err(error) => {
-                self.rolled_back(written);
-                Err(Arc::new(error))
-            }
-        }
-    }
-
-    /// What was written is committed.
-    pub(crate) fn committed(&self, written: &JournalWrite) {
-        let mut state = self.state();
-        let Some(newest) = written.newest else {
-            return;
-        };
-        state.newest = newest;
-        for entry in &written.entries {
-            state.volume.add(entry);
-        }
-        if state.syncing || !state.volume.is_much() {
-            return;
-        }
-        // The files of these rows had their places before the rows were written.
-        let up_to = state.newest;
-        state.volume = Volume::default();
-        state.syncing = true;
-        drop(state);
-        let journal = self.clone();
-        let started = thread::Builder::new()
-            .name("store-journal".to_owned())
-            .spawn(move || journal.sync(up_to));
-        if let Err(error) = started {
-            tracing::warn!(%error, "files of small blobs stay in the journal for now: no thread could be started");
-            self.state().syncing = false;
-        }
-    }
-
-    /// What was written is not in the database after all.
-    pub(crate) fn rolled_back(&self, written: JournalWrite) {
-        let mut state = self.state();
-        let later = mem::replace(&mut state.waiting, written.entries);
-        state.waiting.extend(later);
-        state.synced = state.synced.max(written.synced);
-    }
-
     /// Brings every file to the disk that has its row, so that the next transaction may remove the rows.
     pub(crate) fn sync_all(&self) {
         let state = self.state();
@@ -169,6 +115,76 @@ impl Journal {
     }
 }
 
+impl Participant for Journal {
+    /// Writes what waits, and removes what is done with.
+    fn write(&self, rows: &Connection, occasion: Occasion) -> rusqlite::Result<()> {
+        if occasion == Occasion::End {
+            self.sync_all();
+            self.health.check().map_err(|poisoned| {
+                let code = ffi::Error::new(ffi::SQLITE_IOERR_FSYNC);
+                rusqlite::Error::SqliteFailure(code, Some(poisoned.to_string()))
+            })?;
+        }
+        let (entries, synced) = {
+            let mut state = self.state();
+            (mem::take(&mut state.waiting), state.synced.take())
+        };
+        let mut written = JournalWrite {
+            entries,
+            synced,
+            newest: None,
+        };
+        let result = written.write(rows);
+        self.state().open.append(written);
+        result
+    }
+
+    fn committed(&self, _: Durability) {
+        let mut state = self.state();
+        let written = mem::take(&mut state.open);
+        let Some(newest) = written.newest else {
+            return;
+        };
+        state.newest = newest;
+        for entry in &written.entries {
+            state.volume.add(entry);
+        }
+        if state.syncing || !state.volume.is_much() {
+            return;
+        }
+        // The files of these rows had their places before the rows were written.
+        let up_to = state.newest;
+        state.volume = Volume::default();
+        state.syncing = true;
+        drop(state);
+        let journal = self.clone();
+        let started = thread::Builder::new()
+            .name("store-journal".to_owned())
+            .spawn(move || journal.sync(up_to));
+        if let Err(error) = started {
+            tracing::warn!(%error, "files of small blobs stay in the journal for now: no thread could be started");
+            self.state().syncing = false;
+        }
+    }
+
+    fn rolled_back(&self) {
+        let mut state = self.state();
+        let written = mem::take(&mut state.open);
+        let later = mem::replace(&mut state.waiting, written.entries);
+        state.waiting.extend(later);
+        state.synced = state.synced.max(written.synced);
+    }
+
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Rows do not wait for the journal: it goes with them.
+    fn is_ahead(&self) -> bool {
+        false
+    }
+}
+
 /// One call for all files of the file system: they are thousands, and most of their folders are new.
 fn sync_files(folder: &Directory) -> io::Result<()> {
     let folder = File::open(folder.blobs())?;
@@ -177,13 +193,20 @@ fn sync_files(folder: &Directory) -> io::Result<()> {
 
 /// What a transaction wrote of a journal.
 #[derive(Debug, Default)]
-pub(crate) struct JournalWrite {
+struct JournalWrite {
     entries: Vec<Entry>,
     synced: Option<i64>,
     newest: Option<i64>,
 }
 
 impl JournalWrite {
+    /// Adds what a later write of the same transaction wrote.
+    fn append(&mut self, later: Self) {
+        self.entries.extend(later.entries);
+        self.synced = self.synced.max(later.synced);
+        self.newest = later.newest.or(self.newest);
+    }
+
     fn write(&mut self, rows: &Connection) -> rusqlite::Result<()> {
         if let Some(up_to) = self.synced {
             rows.prepare_cached("DELETE FROM blob_journal WHERE number <= ?1")?
@@ -253,8 +276,8 @@ mod tests {
     }
 
     fn transact(journal: &Journal, rows: &Connection) {
-        let written = journal.write(rows).expect("room");
-        journal.committed(&written);
+        journal.write(rows, Occasion::Group).expect("room");
+        journal.committed(Durability::Now);
     }
 
     #[test]
@@ -282,10 +305,10 @@ mod tests {
         journal.sync_all();
         journal.add(entry("two"));
         rows.execute_batch("BEGIN").expect("a transaction");
-        let written = journal.write(&rows).expect("room");
+        journal.write(&rows, Occasion::Group).expect("room");
         rows.execute_batch("ROLLBACK").expect("its end");
         journal.add(entry("three"));
-        journal.rolled_back(written);
+        journal.rolled_back();
         assert_eq!(texts(&rows), ["one"]);
         transact(&journal, &rows);
         assert_eq!(texts(&rows), ["two", "three"]);

@@ -21,7 +21,7 @@ pub(crate) struct TemporaryFile {
 
 impl TemporaryFile {
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
-        fail::fail_point!("blob-create", |kind| Err(crate::faults::io(kind)));
+        crate::faults::fault_point!("blob-create", |kind| Err(crate::faults::io(kind)));
         let path = folder.join(Uuid::new_v4().simple().to_string());
         let file = create_private(&path)?;
         Ok(Self {
@@ -33,7 +33,7 @@ impl TemporaryFile {
 
     /// Appends the chunks without copying them together first.
     pub(crate) fn append(&mut self, chunks: &[Bytes]) -> io::Result<()> {
-        fail::fail_point!("blob-write", |kind| Err(crate::faults::io(kind)));
+        crate::faults::fault_point!("blob-write", |kind| Err(crate::faults::io(kind)));
         for chunks in chunks.chunks(SLICES) {
             let mut slices: Vec<IoSlice<'_>> =
                 chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
@@ -52,14 +52,14 @@ impl TemporaryFile {
 
     /// Makes the bytes durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        fail::fail_point!("blob-sync", |kind| Err(crate::faults::io(kind)));
+        crate::faults::fault_point!("blob-sync", |kind| Err(crate::faults::io(kind)));
         self.file.sync_all()
     }
 
     /// Gives the file its place, in place of whatever is there, and its age.
     pub(crate) fn place(mut self, path: &Path, modified: std::time::SystemTime) -> io::Result<()> {
         self.file.set_modified(modified)?;
-        fail::fail_point!("blob-rename", |kind| Err(crate::faults::io(kind)));
+        crate::faults::fault_point!("blob-rename", |kind| Err(crate::faults::io(kind)));
         fs::rename(&self.path, path)?;
         self.placed = true;
         Ok(())

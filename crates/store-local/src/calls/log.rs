@@ -12,7 +12,8 @@
 //! Whoever reads the rows has the log brought in first; after a crash the next start does.
 
 mod flush;
-mod frames;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod syncer;
 
 use std::collections::hash_map::Entry;
@@ -30,16 +31,16 @@ use rusqlite::{Connection, ffi};
 
 use super::event::{Event, Recorded};
 use super::replays::as_of_rows;
-use crate::database::{DatabaseError, Durability};
+use crate::call_log_rows::{self, LOG};
+use crate::database::{DatabaseError, Durability, Occasion, Participant};
 use crate::health::Health;
+use crate::log_files::{self, Frames, HEAD_BYTES, Place};
 use crate::reserve::Reserve;
 use flush::Flushed;
-use frames::{Frames, HEAD_BYTES, Place};
 use syncer::{Pace, Waiting};
 
 pub(crate) use flush::bring_in;
-pub(crate) use frames::{Contents, read as read_log};
-pub(crate) use syncer::Syncer;
+pub(super) use syncer::Syncer;
 
 /// From how many entries on they are brought in: enough to share the cost, and done within few milliseconds.
 const MANY: usize = 1024;
@@ -134,7 +135,7 @@ impl CallLog {
     /// Opens the files. [`CallLog::recover`] has to follow before anything is noted.
     pub(crate) fn open(directory: &Path, health: Health, reserve: Reserve) -> io::Result<Self> {
         let state = State {
-            frames: Frames::open(directory)?,
+            frames: Frames::open(directory, LOG)?,
             running: HashMap::default(),
             fresh: vec![0; HEAD_BYTES],
             ahead: Vec::new(),
@@ -162,24 +163,18 @@ impl CallLog {
     /// Brings what the process before left into the rows: the first thing that is done with them. The files are written over once
     /// this is committed.
     pub(crate) fn recover(&self, rows: &Connection, directory: &Path) -> rusqlite::Result<()> {
-        let contents = read_log(directory);
+        let contents = log_files::read(directory, LOG);
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
         let place = bring_in(rows, &contents)?;
-        fail::fail_point!("call-recover");
+        crate::faults::fault_point!("call-recover");
         let mut state = self.state();
         // A first start that was cut off may have left one of them so, and nothing in it.
         if state.frames.is_short() && place.epoch > FIRST_EPOCH {
-            flush::tell_damage();
+            call_log_rows::report_damage();
         }
         state.frames.begin(place.epoch);
         state.rows_epoch = place.epoch;
         Ok(())
-    }
-
-    /// Whether something is not in the rows yet.
-    pub(crate) fn is_ahead(&self) -> bool {
-        let state = self.state();
-        state.entries + state.carried.entries > 0
     }
 
     /// Whether the writing thread has to be told of what was noted: asked behind everything that is, and answered once.
@@ -293,9 +288,10 @@ impl CallLog {
         };
         let (entries, place) = self.state().take()?;
         let flushed = flush::flush(rows, &entries, most_carried);
-        let placed =
-            flushed.and_then(|carried| flush::place(rows, &carried, place).map(|()| carried));
-        fail::fail_point!("call-flush");
+        let placed = flushed.and_then(|carried| {
+            call_log_rows::set_pending(rows, &carried.bytes, place).map(|()| carried)
+        });
+        crate::faults::fault_point!("call-flush");
         let mut state = self.state();
         match placed {
             Ok(carried) => state.take_on(carried, place),
@@ -306,44 +302,6 @@ impl CallLog {
             }
         }
         Ok(())
-    }
-
-    /// The transaction is over, and whole.
-    pub(crate) fn committed(&self, durability: Durability) {
-        let mut state = self.state();
-        let Some(flushing) = state.flushing.take() else {
-            return;
-        };
-        fail::fail_point!("call-flushed");
-        state.carried = flushing.carried;
-        if durability == Durability::Now {
-            state.rows_epoch = flushing.epoch;
-        }
-        state.due = match state.entries {
-            // What waits goes with what comes.
-            0 => None,
-            MANY.. => Some(Instant::now()),
-            1.. => Some(Instant::now() + FOLD_AFTER),
-        };
-    }
-
-    /// The transaction has left nothing behind.
-    pub(crate) fn rolled_back(&self) {
-        let mut state = self.state();
-        if state.flushing.is_some() {
-            state.give_back();
-        }
-        let now = Instant::now();
-        state.due = (state.entries > 0).then_some(now);
-        state.not_before = Some(now + RETRY_AFTER);
-    }
-
-    /// When the log is to be brought in next, if there is anything in it: asked by the writing thread, which is going to do it
-    /// then.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        let mut state = self.state();
-        state.looks_at = state.due_after_failures();
-        state.looks_at
     }
 
     /// What a failure of the files means.
@@ -361,6 +319,57 @@ impl CallLog {
     fn state(&self) -> MutexGuard<'_, State> {
         // No change of it panics half-way.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Participant for CallLog {
+    fn write(&self, rows: &Connection, occasion: Occasion) -> rusqlite::Result<()> {
+        match occasion {
+            Occasion::Group => Ok(()),
+            Occasion::Due => self.flush(rows, Flush::Due),
+            Occasion::CatchUp | Occasion::End if self.is_ahead() => self.flush(rows, Flush::All),
+            Occasion::CatchUp | Occasion::End => Ok(()),
+        }
+    }
+
+    fn committed(&self, durability: Durability) {
+        let mut state = self.state();
+        let Some(flushing) = state.flushing.take() else {
+            return;
+        };
+        crate::faults::fault_point!("call-flushed");
+        state.carried = flushing.carried;
+        if durability == Durability::Now {
+            state.rows_epoch = flushing.epoch;
+        }
+        state.due = match state.entries {
+            // What waits goes with what comes.
+            0 => None,
+            MANY.. => Some(Instant::now()),
+            1.. => Some(Instant::now() + FOLD_AFTER),
+        };
+    }
+
+    fn rolled_back(&self) {
+        let mut state = self.state();
+        if state.flushing.is_some() {
+            state.give_back();
+        }
+        let now = Instant::now();
+        state.due = (state.entries > 0).then_some(now);
+        state.not_before = Some(now + RETRY_AFTER);
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let mut state = self.state();
+        // The thread that writes asks, and is going to look then.
+        state.looks_at = state.due_after_failures();
+        state.looks_at
+    }
+
+    fn is_ahead(&self) -> bool {
+        let state = self.state();
+        state.entries + state.carried.entries > 0
     }
 }
 

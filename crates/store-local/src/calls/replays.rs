@@ -6,26 +6,29 @@
 
 mod segments;
 
+#[cfg(fuzzing)]
+pub(crate) use segments::fuzzing::segment as fuzz_segment;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use asset_store::BlobHash;
 use bytes::Bytes;
 use jiff::Timestamp;
 use router_core::GenerationId;
-use rusqlite::ffi;
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ffi};
 use tokio::task;
 use uuid::Uuid;
 
 use crate::blobs::TemporaryFile;
 use crate::clock::Clock;
 use crate::columns::Hash;
-use crate::database::DatabaseError;
+use crate::database::{Durability, Occasion, Participant};
 use crate::directory::{self, Directory};
 use crate::health::Health;
 use segments::ReplaySegments;
@@ -140,12 +143,6 @@ impl Replays {
         appended.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))
     }
 
-    /// Brings to the disk what was appended: before the rows that name it are committed.
-    pub(crate) fn sync(&self) -> Result<(), DatabaseError> {
-        let synced = self.0.durable(self.0.segments.sync());
-        synced.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_FSYNC).into())
-    }
-
     /// A small result; `None` if it is not there.
     pub(super) async fn read_shared(&self, place: SegmentSlice) -> io::Result<Option<Bytes>> {
         let inner = Arc::clone(&self.0);
@@ -197,6 +194,27 @@ impl Replays {
     }
 }
 
+impl Participant for Replays {
+    /// Brings to the disk what was appended: before the rows that name it are committed.
+    fn write(&self, _: &Connection, _: Occasion) -> rusqlite::Result<()> {
+        let synced = self.0.durable(self.0.segments.sync());
+        synced.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_FSYNC))
+    }
+
+    fn committed(&self, _: Durability) {}
+
+    /// No row names what was appended; it goes with its file.
+    fn rolled_back(&self) {}
+
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    fn is_ahead(&self) -> bool {
+        false
+    }
+}
+
 impl Inner {
     /// The last byte of an id is random in every version of UUID; the first one may be the time.
     fn folder_of(&self, byte: u8) -> PathBuf {
@@ -219,7 +237,7 @@ impl Inner {
             self.durable(file.sync())?;
             file.place(&path, self.clock.now().into())?;
         }
-        fail::fail_point!("replay-placed");
+        crate::faults::fault_point!("replay-placed");
         // A folder that cannot be opened, for want of descriptors, says nothing about the disk.
         let folder = fs::File::open(folder)?;
         self.durable(folder.sync_all())
@@ -279,7 +297,7 @@ impl Inner {
 
 /// Makes the names of the folders durable.
 fn sync_names(folder: &Path) -> io::Result<()> {
-    fail::fail_point!("replay-folder-sync", |kind| Err(crate::faults::io(kind)));
+    crate::faults::fault_point!("replay-folder-sync", |kind| Err(crate::faults::io(kind)));
     directory::sync_directory(folder)
 }
 

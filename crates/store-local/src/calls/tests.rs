@@ -2,6 +2,7 @@
 
 mod log;
 mod model;
+mod parked;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

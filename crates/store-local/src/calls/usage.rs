@@ -18,10 +18,11 @@ use uuid::Uuid;
 
 use super::columns::bucket;
 use super::{SqliteCalls, rows, unavailable};
-use crate::OpenError;
 use crate::columns::{Id, Micros, parse};
 use crate::database::Readers;
 use crate::directory::Directory;
+use crate::open_error::OpenError;
+use crate::schema::SCHEMA;
 
 /// Rows that an export reads at once.
 const EXPORT_PAGE: usize = 500;
@@ -62,7 +63,7 @@ impl SqliteUsage {
     /// # Errors
     /// If there is no installation, or another version of the program wrote it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let readers = Readers::open_alone(&Directory::database_in(path)?)?;
+        let readers = Readers::open_alone(&Directory::database_in(path)?, SCHEMA)?;
         Ok(Self { readers })
     }
 

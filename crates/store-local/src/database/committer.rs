@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::operation::{Durability, Need, Operation, Undo, Write};
+use super::participant::{Occasion, Participants};
 use super::transaction::{Effects, Transaction};
 use super::{DatabaseError, continuity, is_full};
-use crate::blobs::Journal;
-use crate::calls::{CallLog, Flush, Replays};
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
@@ -24,12 +23,8 @@ pub(super) struct Committer {
     connection: Connection,
     health: Health,
     reserve: Reserve,
-    /// Bytes of blobs that go with the rows that name them.
-    journal: Journal,
-    /// What happened to calls and is brought into their rows many at a time.
-    log: CallLog,
-    /// Results that rows name.
-    replays: Replays,
+    /// What writes with each group.
+    participants: Participants,
     /// Whether a commit waits for the disk, as the connection is set now.
     durability: Durability,
     /// What such a wait takes, as the latest of them tell.
@@ -63,8 +58,7 @@ impl Committer {
         mut connection: Connection,
         health: Health,
         reserve: Reserve,
-        journal: Journal,
-        (log, replays): (CallLog, Replays),
+        participants: Participants,
         directory: Arc<Directory>,
     ) -> rusqlite::Result<Self> {
         let log_pages = Arc::new(AtomicI32::new(0));
@@ -77,9 +71,7 @@ impl Committer {
             connection,
             health,
             reserve,
-            journal,
-            log,
-            replays,
+            participants,
             durability: Durability::Now,
             wait: Duration::ZERO,
             log_pages,
@@ -101,7 +93,7 @@ impl Committer {
         if ends {
             self.reserve.for_the_end();
         }
-        let committed = self.transact(group, &mut effects, None);
+        let committed = self.transact(group, &mut effects, Occasion::Group);
         if ends && matches!(committed, Err(DatabaseError::Full(_))) {
             // Those who end something try again.
             self.reserve.give_up();
@@ -115,13 +107,14 @@ impl Committer {
 
     /// When there is something to be done between two groups, if there is.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.log.due().filter(|_| self.health.check().is_ok())
+        let due = self.participants.iter().filter_map(|one| one.due()).min();
+        due.filter(|_| self.health.check().is_ok())
     }
 
     /// Does what is to be done between two groups.
     pub(super) fn do_chores(&mut self) {
         if self.due().is_some_and(|due| due <= Instant::now()) {
-            self.flush(Flush::Due);
+            self.write_without_group(Occasion::Due);
         }
         if self.is_log_long() && self.health.check().is_ok() {
             self.checkpoint();
@@ -130,10 +123,11 @@ impl Committer {
 
     /// Leaves nothing for the next start to bring in or look through, if the disk lets it.
     pub(super) fn end(&mut self) {
-        if self.health.check().is_ok() && self.log.is_ahead() {
-            self.flush(Flush::All);
+        // Two transactions: what fails to leave nothing behind must not undo what others have acknowledged.
+        if self.participants.iter().any(|one| one.is_ahead()) {
+            self.write_without_group(Occasion::CatchUp);
         }
-        self.end_journal();
+        self.write_without_group(Occasion::End);
         // Into a database that is damaged nothing is written, whatever it is.
         if self.health.check().is_err() {
             return;
@@ -144,77 +138,55 @@ impl Committer {
         }
     }
 
-    /// Brings the log of calls into its rows.
-    fn flush(&mut self, what: Flush) {
-        let flushed = self.transact(&mut [], &mut Effects::default(), Some(what));
-        if let Err(error) = flushed {
+    /// Has the participants write, without any operation. A failure puts that off until they are due again, or until the next
+    /// start.
+    fn write_without_group(&mut self, occasion: Occasion) {
+        if self.health.check().is_err() {
+            return;
+        }
+        if let Err(error) = self.transact(&mut [], &mut Effects::default(), occasion) {
             if matches!(error, DatabaseError::Full(_)) {
                 self.reserve.give_up();
             }
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "the log of calls is brought into its rows later");
+            tracing::warn!(
+                error,
+                "what waits beside the rows is brought into them later"
+            );
         }
     }
 
-    /// Runs the group in one transaction, and brings the log of calls into its rows where that is asked for. After an error
-    /// nothing of it is in the database.
+    /// Runs the group in one transaction, and has the participants write. After an error nothing of it is in the database.
     fn transact(
         &mut self,
         group: &mut [Asked<'_>],
         effects: &mut Effects,
-        flush: Option<Flush>,
+        occasion: Occasion,
     ) -> Result<(), DatabaseError> {
         let wanted = |asked: &Asked<'_>| asked.how.durability == Durability::Now;
-        self.set_durability(if flush.is_some() || group.iter().any(wanted) {
-            Durability::Now
-        } else {
-            Durability::Lazy
+        let is_wanted = occasion != Occasion::Group || group.iter().any(wanted);
+        self.set_durability(match is_wanted {
+            true => Durability::Now,
+            false => Durability::Lazy,
         })?;
         self.execute("BEGIN IMMEDIATE")?;
-        let journaled = self.journal.write(&self.connection);
-        let done = journaled
-            .as_ref()
-            .map_err(|error| DatabaseError::from(Arc::clone(error)))
-            .and_then(|_| {
-                group
-                    .iter_mut()
-                    .try_for_each(|asked| self.run_one(asked, effects))
-            })
-            .and_then(|()| match flush {
-                Some(what) => Ok(self.log.flush(&self.connection, what)?),
-                None => Ok(()),
-            })
+        let done = group
+            .iter_mut()
+            .try_for_each(|asked| self.run_one(asked, effects))
             .and_then(|()| self.number_log())
-            .and_then(|()| self.finish());
+            .and_then(|()| self.finish(occasion));
         self.end_numbering(done.is_ok());
-        match &done {
-            Ok(()) => self.log.committed(self.durability),
-            Err(_) => self.log.rolled_back(),
-        }
         let rolled_back = match done.is_err() && !self.connection.is_autocommit() {
             true => self.execute("ROLLBACK"),
             false => Ok(()),
         };
-        if let Ok(journaled) = journaled {
+        for participant in self.participants.iter() {
             match &done {
-                Ok(()) => self.journal.committed(&journaled),
-                Err(_) => self.journal.rolled_back(journaled),
+                Ok(()) => participant.committed(self.durability),
+                Err(_) => participant.rolled_back(),
             }
         }
         rolled_back.and(done)
-    }
-
-    /// Leaves nothing in the journal for the next start to look through, if the disk lets it.
-    fn end_journal(&mut self) {
-        if self.health.check().is_err() {
-            return;
-        }
-        self.journal.sync_all();
-        if self.health.check().is_ok()
-            && let Err(error) = self.transact(&mut [], &mut Effects::default(), None)
-        {
-            tracing::warn!(%error, "the next start looks through the journal of small blobs");
-        }
     }
 
     /// Runs one operation so that its failure undoes nothing else; an error says that the whole transaction is undone.
@@ -270,9 +242,12 @@ impl Committer {
         }
     }
 
-    fn finish(&mut self) -> Result<(), DatabaseError> {
+    /// Has the participants write what belongs to the transaction, and commits it.
+    fn finish(&mut self, occasion: Occasion) -> Result<(), DatabaseError> {
         let begun = Instant::now();
-        self.replays.sync()?;
+        for participant in self.participants.iter() {
+            participant.write(&self.connection, occasion)?;
+        }
         let committed = commit(&self.connection);
         if self.durability == Durability::Now {
             self.wait = (self.wait * 7 + begun.elapsed()) / 8;
@@ -304,7 +279,7 @@ impl Committer {
 
     /// Writes the log back; a reader in the way only puts it off.
     fn checkpoint(&mut self) {
-        fail::fail_point!("database-checkpoint");
+        crate::faults::fault_point!("database-checkpoint");
         self.numbering = Numbering::Due;
         if let Err(error) = self.write_back("PASSIVE")
             && !is_full(&error)
@@ -325,8 +300,8 @@ impl Committer {
 }
 
 fn commit(connection: &Connection) -> rusqlite::Result<()> {
-    fail::fail_point!("database-commit", |kind| Err(crate::faults::sqlite(kind)));
+    crate::faults::fault_point!("database-commit", |kind| Err(crate::faults::sqlite(kind)));
     connection.prepare_cached("COMMIT")?.execute([])?;
-    fail::fail_point!("database-committed");
+    crate::faults::fault_point!("database-committed");
     Ok(())
 }

@@ -19,7 +19,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::directory::{Directory, if_there};
-use crate::installation_id::WrongRows;
+use crate::wrong_rows::WrongRows;
 
 /// What a file of SQLite begins with.
 const MAGIC: &[u8] = b"SQLite format 3\0";

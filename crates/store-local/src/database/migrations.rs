@@ -6,61 +6,10 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::OpenError;
+use crate::open_error::OpenError;
 
 /// The files of each aggregate, in the order of their numbers, which start at 1.
-const AGGREGATES: &[(&str, &[&str])] = &[
-    ("store", &[include_str!("../../migrations/store/0001.sql")]),
-    (
-        "assets",
-        &[include_str!("../../migrations/assets/0001.sql")],
-    ),
-    (
-        "blobs",
-        &[
-            include_str!("../../migrations/blobs/0001.sql"),
-            include_str!("../../migrations/blobs/0002.sql"),
-            include_str!("../../migrations/blobs/0003.sql"),
-        ],
-    ),
-    (
-        "accounts",
-        &[
-            include_str!("../../migrations/accounts/0001.sql"),
-            include_str!("../../migrations/accounts/0002.sql"),
-            include_str!("../../migrations/accounts/0003.sql"),
-        ],
-    ),
-    (
-        "jobs",
-        &[
-            include_str!("../../migrations/jobs/0001.sql"),
-            include_str!("../../migrations/jobs/0002.sql"),
-            include_str!("../../migrations/jobs/0003.sql"),
-        ],
-    ),
-    (
-        "calls",
-        &[
-            include_str!("../../migrations/calls/0001.sql"),
-            include_str!("../../migrations/calls/0002.sql"),
-            include_str!("../../migrations/calls/0003.sql"),
-            include_str!("../../migrations/calls/0004.sql"),
-            include_str!("../../migrations/calls/0005.sql"),
-            include_str!("../../migrations/calls/0006.sql"),
-            include_str!("../../migrations/calls/0007.sql"),
-        ],
-    ),
-    (
-        "user_files",
-        &[include_str!("../../migrations/user_files/0001.sql")],
-    ),
-    // Over the tables of assets and jobs.
-    (
-        "stored",
-        &[include_str!("../../migrations/stored/0001.sql")],
-    ),
-];
+pub(crate) type Schema = &'static [(&'static str, &'static [&'static str])];
 
 /// The database was written by another version of the program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,7 +32,7 @@ pub enum MigrationError {
 }
 
 /// Applies what is missing, all of it or nothing.
-pub(super) fn run(connection: &mut Connection) -> Result<(), OpenError> {
+pub(super) fn run(connection: &mut Connection, schema: Schema) -> Result<(), OpenError> {
     let failed = |error: rusqlite::Error| OpenError::Database(error.into());
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -98,9 +47,9 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), OpenError> {
         )
         .map_err(failed)?;
     let applied = applied(&transaction).map_err(failed)?;
-    refuse_newer(&applied)?;
+    refuse_newer(&applied, schema)?;
     let mut changes = 0;
-    for (aggregate, files) in AGGREGATES {
+    for (aggregate, files) in schema {
         let newest = applied.get(*aggregate).copied().unwrap_or(0);
         for (number, sql) in (1..).zip(*files).filter(|(number, _)| *number > newest) {
             transaction.execute_batch(sql).map_err(failed)?;
@@ -127,14 +76,14 @@ pub(super) fn run(connection: &mut Connection) -> Result<(), OpenError> {
 }
 
 /// Fails unless a database has every change that this version knows, and no other.
-pub(super) fn expect_current(connection: &Connection) -> Result<(), OpenError> {
+pub(super) fn expect_current(connection: &Connection, schema: Schema) -> Result<(), OpenError> {
     let applied = applied(connection).map_err(|error| OpenError::Database(error.into()))?;
-    refuse_newer(&applied)?;
+    refuse_newer(&applied, schema)?;
     let has_all = |(aggregate, files): &(&str, &[&str])| {
         let newest = applied.get(*aggregate).copied().unwrap_or(0);
         newest as usize == files.len()
     };
-    if AGGREGATES.iter().all(has_all) {
+    if schema.iter().all(has_all) {
         Ok(())
     } else {
         Err(MigrationError::Older.into())
@@ -149,9 +98,9 @@ fn applied(connection: &Connection) -> rusqlite::Result<HashMap<String, u32>> {
     rows.collect()
 }
 
-fn refuse_newer(applied: &HashMap<String, u32>) -> Result<(), MigrationError> {
+fn refuse_newer(applied: &HashMap<String, u32>, schema: Schema) -> Result<(), MigrationError> {
     for (aggregate, number) in applied {
-        let known = AGGREGATES
+        let known = schema
             .iter()
             .find(|(name, _)| name == aggregate)
             .map_or(0, |(_, files)| files.len());

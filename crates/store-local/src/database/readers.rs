@@ -7,8 +7,8 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 use tokio::task;
 
-use super::{DatabaseError, connection, migrations};
-use crate::OpenError;
+use super::{DatabaseError, Schema, connection, migrations};
+use crate::open_error::OpenError;
 
 /// How many read at once: more would only wait for the processors.
 const READERS: usize = 4;
@@ -32,10 +32,10 @@ impl Readers {
     }
 
     /// Opens a database that another process may be writing, if this version of the program can read it.
-    pub(crate) fn open_alone(path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open_alone(path: &Path, schema: Schema) -> Result<Self, OpenError> {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
         let connection = connection::open_reading(path).map_err(failed)?;
-        migrations::expect_current(&connection)?;
+        migrations::expect_current(&connection, schema)?;
         Ok(Self {
             turns: Arc::new(Semaphore::new(1)),
             idle: Arc::new(Mutex::new(vec![connection])),

@@ -1,5 +1,7 @@
 //! The writing thread: batches, savepoints, laziness, poison and migrations.
 
+mod participants;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +13,7 @@ use tempfile::TempDir;
 use tokio::task::unconstrained;
 
 use super::*;
-use crate::clock::Clock;
+use crate::schema::SCHEMA;
 
 fn directory() -> (TempDir, Arc<Directory>) {
     let root = tempfile::tempdir().expect("a temporary directory");
@@ -22,18 +24,9 @@ fn directory() -> (TempDir, Arc<Directory>) {
 fn open(directory: Arc<Directory>) -> Result<Database, OpenError> {
     let reserve = Reserve::open(&directory, ReserveOptions::NONE);
     let health = Health::default();
-    let journal = Journal::new(Arc::clone(&directory), health.clone());
-    let replays = Replays::new(Arc::clone(&directory), health.clone(), Clock::system());
-    let log = CallLog::open(directory.path(), health.clone(), reserve.clone());
-    let (database, ()) = Database::open(
-        directory,
-        health,
-        reserve,
-        journal,
-        (log.expect("a disk"), replays),
-        |_| Ok(()),
-    )?;
-    Ok(database)
+    let nobody = Participants::from([]);
+    let opened = Database::open(directory, (health, reserve), SCHEMA, nobody, |_| Ok(()))?;
+    Ok(opened.0)
 }
 
 /// A database with one table of numbers.

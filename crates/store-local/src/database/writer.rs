@@ -58,7 +58,7 @@ type Answer<T> = oneshot::Receiver<Result<T, DatabaseError>>;
 enum Message {
     /// To write this.
     Write(Queued),
-    /// To look when the log of calls is to be brought in.
+    /// To look when a participant is due.
     Look,
 }
 
@@ -158,7 +158,7 @@ impl Writer {
         Ok(answer)
     }
 
-    /// Has the thread look when the log of calls is to be brought in.
+    /// Has the thread look when a participant is due.
     pub(super) fn nudge(&self) {
         if let Some(queue) = &self.queue {
             // One message is enough, and so one place beside those of the operations.
@@ -281,7 +281,7 @@ impl Thread {
         Some(group)
     }
 
-    /// When the log of calls is to be brought in.
+    /// When a participant is due.
     fn due(&self) -> Option<Instant> {
         self.shared.committer.lock().ok()?.due()
     }

@@ -1,6 +1,7 @@
 //! Lost, exchanged and readable files of a directory, and what a start makes of them.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use asset_store::{BlobHash, BlobStore, SpaceClass};
 use bytes::Bytes;

@@ -180,7 +180,7 @@ pub(super) fn expire(
     for (id, _) in &over {
         rows.prepare_cached("DELETE FROM asset_holds WHERE job_id = ?1")?
             .execute([Id(id.0)])?;
-        fail::fail_point!("job-expire");
+        crate::faults::fault_point!("job-expire");
         rows.prepare_cached("DELETE FROM jobs WHERE id = ?1")?
             .execute([Id(id.0)])?;
     }

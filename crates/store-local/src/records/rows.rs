@@ -42,7 +42,7 @@ pub(crate) fn insert(
         }
         None => {
             let asset = as_it_reads_back(asset);
-            fail::fail_point!("asset-insert");
+            crate::faults::fault_point!("asset-insert");
             put(rows, &asset)?;
             (asset.id, InsertOutcome::Created { asset, had_bytes })
         }
@@ -195,6 +195,7 @@ pub(crate) fn add_hold(rows: &Connection, id: AssetId, hold: Hold) -> rusqlite::
 }
 
 /// Takes the hold away from every record that has it.
+#[cfg(feature = "workflow")]
 pub(crate) fn release(rows: &Connection, hold: Hold) -> rusqlite::Result<()> {
     let (kind, job) = hold_columns(hold);
     rows.prepare_cached("DELETE FROM asset_holds WHERE job_id = ?1 AND kind = ?2")?
@@ -221,7 +222,7 @@ pub(crate) fn remove(
     Ok(if removed == 0 {
         Removal::Held
     } else {
-        fail::fail_point!("asset-remove");
+        crate::faults::fault_point!("asset-remove");
         Removal::Removed
     })
 }
@@ -238,7 +239,7 @@ pub(crate) fn expire(rows: &Connection, now: Timestamp, limit: usize) -> rusqlit
         )?
         .execute(params![Micros(now), limit])?;
     if removed > 0 {
-        fail::fail_point!("asset-expire");
+        crate::faults::fault_point!("asset-expire");
     }
     rows.prepare_cached("DELETE FROM asset_keys WHERE expires_at <= ?1")?
         .execute([Micros(now)])?;

@@ -2,15 +2,15 @@
 
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::super::event::{self, Dispatched, Ended, Event, Life};
 use super::super::replays::Kept;
 use super::super::rows;
 use super::CARRIED_FOR_US;
-use super::frames::{self, Contents, Place};
-use crate::accounts;
+use crate::log_files::{Contents, Place};
+use crate::{accounts, call_log_rows};
 
 /// What the entries of a call usually take together.
 const USUAL_BYTES: usize = 160;
@@ -24,36 +24,10 @@ pub(super) struct Flushed {
 
 /// Brings all that is left of an earlier process into the rows; where the next one begins.
 pub(crate) fn bring_in(rows: &Connection, contents: &Contents) -> rusqlite::Result<Place> {
-    let mut entries = Vec::new();
-    let mut carried = rows.prepare("SELECT entries FROM call_log ORDER BY seq")?;
-    for row in carried.query_map([], |row| row.get::<_, Vec<u8>>(0))? {
-        entries.extend(row?);
-    }
-    let from = rows.query_row("SELECT epoch, \"offset\" FROM call_log_place", [], |row| {
-        Ok(Place {
-            epoch: row.get::<_, i64>(0)?.cast_unsigned(),
-            offset: row.get::<_, i64>(1)?.cast_unsigned(),
-        })
-    })?;
-    if frames::is_damaged(contents, from) {
-        tell_damage();
-    }
-    entries.extend(frames::entries(contents, from));
-    let carried = flush(rows, &entries, 0)?;
-    let next = Place {
-        // Behind the epoch that may have followed.
-        epoch: from.epoch + 2,
-        offset: 0,
-    };
-    place(rows, &carried, next)?;
+    let (entries, next) = call_log_rows::pending(rows, contents)?;
+    let waiting = flush(rows, &entries, 0)?;
+    call_log_rows::set_pending(rows, &waiting.bytes, next)?;
     Ok(next)
-}
-
-/// Tells the operator that entries may be lost.
-pub(super) fn tell_damage() {
-    tracing::error!(
-        "a file calls-0.log or calls-1.log is damaged: calls without a key that ended within the last quarter of a second before the server stopped may be missing from usage and ledger"
-    );
 }
 
 /// Brings entries into the rows. Generations among them that began a moment ago and have not ended are left if they are at most
@@ -113,19 +87,4 @@ pub(super) fn flush(
     rows::record(rows, &records)?;
     accounts::post_bills(rows, &bills)?;
     Ok(carried)
-}
-
-/// Writes down what waits, and that everything before a place is in the rows.
-pub(super) fn place(rows: &Connection, carried: &Flushed, place: Place) -> rusqlite::Result<()> {
-    rows.prepare_cached("DELETE FROM call_log")?.execute([])?;
-    if carried.entries > 0 {
-        rows.prepare_cached("INSERT INTO call_log (entries) VALUES (?1)")?
-            .execute([&carried.bytes])?;
-    }
-    rows.prepare_cached("UPDATE call_log_place SET epoch = ?1, \"offset\" = ?2")?
-        .execute(params![
-            place.epoch.cast_signed(),
-            place.offset.cast_signed()
-        ])?;
-    Ok(())
 }

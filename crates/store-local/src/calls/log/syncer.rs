@@ -27,13 +27,13 @@ pub(super) struct Pace {
 
 /// The thread of a log. Dropping it lets it finish what waits.
 #[derive(Debug)]
-pub(crate) struct Syncer {
+pub(in crate::calls) struct Syncer {
     is_ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Syncer {
-    pub(crate) fn start(log: &CallLog) -> Self {
+    pub(in crate::calls) fn start(log: &CallLog) -> Self {
         let is_ended = Arc::new(AtomicBool::new(false));
         let (log, ended) = (log.clone(), Arc::clone(&is_ended));
         let thread = thread::Builder::new()
@@ -154,7 +154,7 @@ impl CallLog {
         let begun = Instant::now();
         let synced = files.and_then(|mut files| {
             files.try_for_each(|file| {
-                fail::fail_point!("call-log-sync", |kind| Err(crate::faults::io(kind)));
+                crate::faults::fault_point!("call-log-sync", |kind| Err(crate::faults::io(kind)));
                 file.sync_data()
             })
         });

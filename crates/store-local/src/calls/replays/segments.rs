@@ -5,6 +5,9 @@
 //! commits appends here what the rows of the transaction name, and has it on the disk before them. A file goes as a whole once
 //! every key in it has expired; what a transaction appended that was undone is named by no row and goes with it.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -62,7 +65,7 @@ impl ReplaySegments {
 
     /// Appends the result of a key that expires then. It is durable after the next [`ReplaySegments::sync`].
     pub(super) fn append(&self, expires_at: Timestamp, body: &[u8]) -> io::Result<SegmentSlice> {
-        fail::fail_point!("replay-append", |kind| Err(crate::faults::io(kind)));
+        crate::faults::fault_point!("replay-append", |kind| Err(crate::faults::io(kind)));
         let end = (expires_at.as_second().div_euclid(HOUR_S) + 1) * HOUR_S;
         let mut open = self.open();
         let known = open.iter().position(|hour| hour.end == end);
@@ -180,7 +183,7 @@ impl ReplaySegments {
 impl Segment {
     fn sync(&mut self) -> io::Result<()> {
         if !self.is_synced {
-            fail::fail_point!("replay-sync", |kind| Err(crate::faults::io(kind)));
+            crate::faults::fault_point!("replay-sync", |kind| Err(crate::faults::io(kind)));
             self.file.sync_data()?;
             self.is_synced = true;
         }

@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use router_core::{CallRecord, RequestId, UsageQuery};
 
 use super::*;
+use crate::database::Participant;
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
@@ -210,7 +211,7 @@ async fn a_backup_has_what_is_in_the_log() {
 }
 
 /// A database without a store over it, and a log.
-fn apart() -> (TempDir, Connection, CallLog) {
+pub(super) fn apart() -> (TempDir, Connection, CallLog) {
     let root = tempfile::tempdir().expect("a temporary directory");
     drop(open(root.path(), 0));
     let rows = Connection::open(root.path().join("main.db")).expect("the file");
@@ -219,7 +220,7 @@ fn apart() -> (TempDir, Connection, CallLog) {
 }
 
 /// The log of a directory whose database this is.
-fn log_of(root: &Path, rows: &Connection) -> CallLog {
+pub(super) fn log_of(root: &Path, rows: &Connection) -> CallLog {
     let directory = Directory::take(root).expect("nobody has it");
     let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
     let log = CallLog::open(root, Health::default(), reserve).expect("a disk");
@@ -227,7 +228,7 @@ fn log_of(root: &Path, rows: &Connection) -> CallLog {
     log
 }
 
-fn begin(log: &CallLog, n: u128) {
+pub(super) fn begin(log: &CallLog, n: u128) {
     let generation = generation(n);
     let begun = log.begin(
         id(n),
@@ -237,7 +238,7 @@ fn begin(log: &CallLog, n: u128) {
     begun.expect("there is room");
 }
 
-fn end(log: &CallLog, n: u128) -> Option<Settled> {
+pub(super) fn end(log: &CallLog, n: u128) -> Option<Settled> {
     let (account, ending) = (acme(), ending(b"{}"));
     let ended = Ended::of((id(n), &account), &ending, Replay::NotKept, None, at(1));
     let ended = log.end(id(n), &account, &Event::Ended(ended));
@@ -250,7 +251,7 @@ fn flush(log: &CallLog, rows: &Connection, what: Flush) {
 }
 
 /// How many generations are in the rows, and how many of them have ended.
-fn known(rows: &Connection) -> (i64, i64) {
+pub(super) fn known(rows: &Connection) -> (i64, i64) {
     let counted = rows.query_row(
         "SELECT count(*), count(settled_at) FROM generations",
         [],
@@ -259,7 +260,7 @@ fn known(rows: &Connection) -> (i64, i64) {
     counted.expect("a count")
 }
 
-fn count(rows: &Connection, table: &str) -> i64 {
+pub(super) fn count(rows: &Connection, table: &str) -> i64 {
     let counted = rows.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
         row.get(0)
     });

@@ -1,9 +1,14 @@
-//! The files of the log: two of them, used in turns, with entries in frames one behind the other.
+//! The files of a log: two of them, used in turns, with entries in frames one behind the other.
 //!
 //! A frame is what was written at once: its epoch (8 bytes), the length of its entries (4), a checksum of all of it (4), each
 //! with the lowest byte first, and the entries. A turn of a file is an epoch: what is left of the one before behind the frames
 //! of a new one has another number. So a file is written over and never made anew, and what is written over costs the disk half
 //! of what makes a file longer. Nothing is behind a frame that is not whole.
+//!
+//! What the entries mean, and up to which place they are in rows, is for the log's owner.
+
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -14,7 +19,7 @@ use std::sync::Arc;
 use crate::directory::{create_private, sync_directory};
 
 /// Bytes in front of the entries of a frame.
-pub(super) const HEAD_BYTES: usize = 16;
+pub(crate) const HEAD_BYTES: usize = 16;
 
 /// The room of a file from its beginning. It becomes longer if rows cannot be written for long.
 const FILE_BYTES: usize = 1 << 20;
@@ -26,7 +31,11 @@ const PAGE_BYTES: usize = 4096;
 /// From here on the other file is used, as soon as it may be.
 const TURN_AT: u64 = FILE_BYTES as u64 / 2;
 
-/// What lies in the files of a data directory.
+/// Which log the files in a directory belong to: what their names begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogName(pub(crate) &'static str);
+
+/// What lies in the two files of a log.
 pub(crate) type Contents = [Vec<u8>; 2];
 
 /// A place in the log.
@@ -39,7 +48,7 @@ pub(crate) struct Place {
 
 /// The files, open to be written.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     files: [Arc<File>; 2],
     /// Where the next frame goes.
     end: Place,
@@ -51,8 +60,8 @@ pub(super) struct Frames {
 
 impl Frames {
     /// Opens the files, making them where they are missing. [`Frames::begin`] has to follow.
-    pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        let paths = paths(directory);
+    pub(crate) fn open(directory: &Path, log: LogName) -> io::Result<Self> {
+        let paths = log.paths(directory);
         let lengths = paths
             .each_ref()
             .map(|path| path.metadata().map(|file| file.len()));
@@ -80,29 +89,24 @@ impl Frames {
     }
 
     /// Whether a file was found missing or too short, which it never is by itself after the first start.
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.is_short
     }
 
     /// Writes from the beginning of an epoch on.
-    pub(super) fn begin(&mut self, epoch: u64) {
+    pub(crate) fn begin(&mut self, epoch: u64) {
         self.end = Place { epoch, offset: 0 };
     }
 
     /// Where the next frame goes.
-    pub(super) fn end(&self) -> Place {
+    pub(crate) fn end(&self) -> Place {
         self.end
     }
 
     /// Writes a frame, whose first [`HEAD_BYTES`] are for its head. What fails is written over by the next one.
-    pub(super) fn append(&mut self, frame: &mut [u8]) -> io::Result<()> {
-        fail::fail_point!("call-log-write", |kind| Err(crate::faults::io(kind)));
-        let (head, entries) = frame.split_at_mut(HEAD_BYTES);
-        let length = u32::try_from(entries.len()).map_err(io::Error::other)?;
-        head[..8].copy_from_slice(&self.end.epoch.to_le_bytes());
-        head[8..12].copy_from_slice(&length.to_le_bytes());
-        let checksum = checksum(&head[..12], entries);
-        head[12..].copy_from_slice(&checksum.to_le_bytes());
+    pub(crate) fn append(&mut self, frame: &mut [u8]) -> io::Result<()> {
+        crate::faults::fault_point!("call-log-write", |kind| Err(crate::faults::io(kind)));
+        seal(self.end.epoch, frame)?;
         let file = turn_of(self.end.epoch);
         self.files[file].write_all_at(frame, self.end.offset)?;
         self.end.offset += frame.len() as u64;
@@ -111,37 +115,48 @@ impl Frames {
     }
 
     /// Goes on in the other file if this one is used up. What is in the other one is written over.
-    pub(super) fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         if self.end.offset >= TURN_AT {
             self.begin(self.end.epoch + 1);
         }
     }
 
     /// The files to be brought to the disk, for whoever does it now.
-    pub(super) fn take_unsynced(&mut self) -> impl Iterator<Item = Arc<File>> + use<> {
+    pub(crate) fn take_unsynced(&mut self) -> impl Iterator<Item = Arc<File>> + use<> {
         let unsynced = std::mem::take(&mut self.unsynced);
         let files = self.files.clone().into_iter().zip(unsynced);
         files.filter_map(|(file, is_unsynced)| is_unsynced.then_some(file))
     }
 
     /// Takes none of the files for being on the disk.
-    pub(super) fn mark_unsynced(&mut self) {
+    pub(crate) fn mark_unsynced(&mut self) {
         self.unsynced = [true; 2];
     }
 }
 
+/// Fills in the head of a frame, whose entries are behind its first [`HEAD_BYTES`].
+fn seal(epoch: u64, frame: &mut [u8]) -> io::Result<()> {
+    let (head, entries) = frame.split_at_mut(HEAD_BYTES);
+    let length = u32::try_from(entries.len()).map_err(io::Error::other)?;
+    head[..8].copy_from_slice(&epoch.to_le_bytes());
+    head[8..12].copy_from_slice(&length.to_le_bytes());
+    let checksum = checksum(&head[..12], entries);
+    head[12..].copy_from_slice(&checksum.to_le_bytes());
+    Ok(())
+}
+
 /// What lies in the files now, whoever writes into them; nothing where there are none.
-pub(crate) fn read(directory: &Path) -> io::Result<Contents> {
+pub(crate) fn read(directory: &Path, log: LogName) -> io::Result<Contents> {
     let read = |path: PathBuf| match std::fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
     };
-    let [first, second] = paths(directory);
+    let [first, second] = log.paths(directory);
     Ok([read(first)?, read(second)?])
 }
 
 /// The entries from a place on.
-pub(super) fn entries(contents: &Contents, from: Place) -> Vec<u8> {
+pub(crate) fn entries(contents: &Contents, from: Place) -> Vec<u8> {
     let mut found = Vec::new();
     for epoch in [from.epoch, from.epoch + 1] {
         let start = if epoch == from.epoch { from.offset } else { 0 };
@@ -160,7 +175,7 @@ pub(super) fn entries(contents: &Contents, from: Place) -> Vec<u8> {
 
 /// Whether frames are missing that were there: those up to the place, or some between others. What a power cut took from the end
 /// is not seen.
-pub(super) fn is_damaged(contents: &Contents, from: Place) -> bool {
+pub(crate) fn is_damaged(contents: &Contents, from: Place) -> bool {
     let whole = |epoch: u64| {
         let file = &contents[turn_of(epoch)];
         let mut rest = &file[..];
@@ -212,17 +227,26 @@ fn turn_of(epoch: u64) -> usize {
     usize::from(epoch % 2 == 1)
 }
 
-fn paths(directory: &Path) -> [PathBuf; 2] {
-    ["calls-0.log", "calls-1.log"].map(|name| directory.join(name))
+impl LogName {
+    /// The names of the two files.
+    pub(crate) fn files(self) -> [String; 2] {
+        [0, 1].map(|file| format!("{}-{file}.log", self.0))
+    }
+
+    fn paths(self, directory: &Path) -> [PathBuf; 2] {
+        self.files().map(|name| directory.join(name))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LOG: LogName = LogName("log");
+
     fn fresh(epoch: u64) -> (tempfile::TempDir, Frames) {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let mut frames = Frames::open(root.path()).expect("a disk");
+        let mut frames = Frames::open(root.path(), LOG).expect("a disk");
         frames.begin(epoch);
         (root, frames)
     }
@@ -234,7 +258,7 @@ mod tests {
     }
 
     fn found(root: &Path, epoch: u64, offset: u64) -> String {
-        let contents = read(root).expect("a disk");
+        let contents = read(root, LOG).expect("a disk");
         let entries = entries(&contents, Place { epoch, offset });
         String::from_utf8(entries).expect("a text")
     }
@@ -260,7 +284,7 @@ mod tests {
         append(&mut frames, b"old old old");
         append(&mut frames, b"old");
         drop(frames);
-        let mut frames = Frames::open(root.path()).expect("a disk");
+        let mut frames = Frames::open(root.path(), LOG).expect("a disk");
         frames.begin(6);
         append(&mut frames, b"new new new");
         assert_eq!(found(root.path(), 6, 0), "new new new");
@@ -298,7 +322,7 @@ mod tests {
         append(&mut frames, b"one");
         append(&mut frames, b"two");
         append(&mut frames, b"three");
-        let whole = read(root.path()).expect("a disk");
+        let whole = read(root.path(), LOG).expect("a disk");
         let second = HEAD_BYTES + "one".len();
         for broken in 0..second + HEAD_BYTES + "two".len() {
             let mut contents = whole.clone();
@@ -317,7 +341,7 @@ mod tests {
     fn damage_is_told_and_what_another_epoch_or_a_power_cut_left_is_none() {
         let (root, mut frames) = fresh(2);
         assert!(!is_damaged(
-            &read(root.path()).expect("a disk"),
+            &read(root.path(), LOG).expect("a disk"),
             frames.end()
         ));
         append(&mut frames, b"one");
@@ -325,7 +349,7 @@ mod tests {
         append(&mut frames, b"two");
         let third = frames.end();
         append(&mut frames, b"three");
-        let whole = read(root.path()).expect("a disk");
+        let whole = read(root.path(), LOG).expect("a disk");
         for from in [
             Place {
                 epoch: 2,
@@ -360,7 +384,7 @@ mod tests {
     #[test]
     fn files_are_as_long_as_they_were_and_hold_nothing_at_first() {
         let (root, _frames) = fresh(0);
-        let [first, second] = read(root.path()).expect("a disk");
+        let [first, second] = read(root.path(), LOG).expect("a disk");
         assert_eq!((first.len(), second.len()), (FILE_BYTES, FILE_BYTES));
         assert_eq!(found(root.path(), 0, 0), "");
     }

@@ -1,0 +1,58 @@
+//! Opening calls with their directory: the files, then what the process before left, then the ports.
+
+use std::io;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use super::{CallLog, Replays, SqliteCalls, UnderWay, recover};
+use crate::accounts::SharedAccounts;
+use crate::clock::Clock;
+use crate::database::{Database, Participant};
+use crate::directory::Directory;
+use crate::health::Health;
+use crate::reserve::Reserve;
+
+/// The files of calls, open before the rows are.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    log: CallLog,
+    replays: Replays,
+    directory: Arc<Directory>,
+}
+
+impl Opening {
+    /// Opens the files, making those of the log where they are missing.
+    pub(crate) fn files(
+        directory: &Arc<Directory>,
+        (health, reserve): (&Health, &Reserve),
+        clock: Clock,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            log: CallLog::open(directory.path(), health.clone(), reserve.clone())?,
+            replays: Replays::new(Arc::clone(directory), health.clone(), clock),
+            directory: Arc::clone(directory),
+        })
+    }
+
+    /// What writes with each transaction of the rows: the log, then the results that its rows name.
+    pub(crate) fn participants(&self) -> [Arc<dyn Participant>; 2] {
+        [Arc::new(self.log.clone()), Arc::new(self.replays.clone())]
+    }
+
+    /// Brings what the process before left into the rows: before anything reads them, balances among the rest.
+    pub(crate) fn recover(&self, rows: &Connection) -> rusqlite::Result<UnderWay> {
+        self.log.recover(rows, self.directory.path())?;
+        recover(rows)
+    }
+
+    /// The ports, once the rows are open.
+    pub(crate) fn ports(
+        self,
+        database: Database,
+        accounts: SharedAccounts,
+        under_way: UnderWay,
+    ) -> SqliteCalls {
+        SqliteCalls::new(database, self.replays, accounts, under_way, self.log)
+    }
+}

@@ -1,0 +1,53 @@
+//! The schema of a data directory: every aggregate, whichever families this build serves.
+//!
+//! A build without a family has its tables all the same, so that each program opens what another one left.
+
+use crate::database::Schema;
+
+/// The files of each aggregate, in the order of their numbers, which start at 1.
+pub(crate) const SCHEMA: Schema = &[
+    ("store", &[include_str!("../migrations/store/0001.sql")]),
+    ("assets", &[include_str!("../migrations/assets/0001.sql")]),
+    (
+        "blobs",
+        &[
+            include_str!("../migrations/blobs/0001.sql"),
+            include_str!("../migrations/blobs/0002.sql"),
+            include_str!("../migrations/blobs/0003.sql"),
+        ],
+    ),
+    (
+        "accounts",
+        &[
+            include_str!("../migrations/accounts/0001.sql"),
+            include_str!("../migrations/accounts/0002.sql"),
+            include_str!("../migrations/accounts/0003.sql"),
+        ],
+    ),
+    (
+        "jobs",
+        &[
+            include_str!("../migrations/jobs/0001.sql"),
+            include_str!("../migrations/jobs/0002.sql"),
+            include_str!("../migrations/jobs/0003.sql"),
+        ],
+    ),
+    (
+        "calls",
+        &[
+            include_str!("../migrations/calls/0001.sql"),
+            include_str!("../migrations/calls/0002.sql"),
+            include_str!("../migrations/calls/0003.sql"),
+            include_str!("../migrations/calls/0004.sql"),
+            include_str!("../migrations/calls/0005.sql"),
+            include_str!("../migrations/calls/0006.sql"),
+            include_str!("../migrations/calls/0007.sql"),
+        ],
+    ),
+    (
+        "user_files",
+        &[include_str!("../migrations/user_files/0001.sql")],
+    ),
+    // Over the tables of assets and jobs.
+    ("stored", &[include_str!("../migrations/stored/0001.sql")]),
+];
