@@ -23,6 +23,15 @@ pub const KEYS: &[&[Key]] = &[
 ];
 
 impl Config {
+    /// The configuration of a server that a program embeds: `values` by the names of [`KEYS`], spelled as in a file.
+    /// Everything else is as by default.
+    ///
+    /// # Errors
+    /// If a name is no key, or a value is not allowed.
+    pub fn of(values: &[(&str, &str)]) -> Result<Self, ConfigError> {
+        Self::read(&mut Settings::of(KEYS, values)?)
+    }
+
     /// Reads all [`KEYS`].
     ///
     /// # Errors

@@ -3,6 +3,8 @@
 //!
 //! The one place that knows both, and so the one where a model may be a workflow ([`models`]). [`assemble`] puts both stacks
 //! over one installation and every family on one port; start at [`program`], then at [`run`](mod@run).
+//!
+#![doc = include_str!("../README.md")]
 
 mod app;
 mod catalog;

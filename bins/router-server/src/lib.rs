@@ -2,6 +2,8 @@
 //!
 //! [`assemble`] wires store, catalog, router and API; [`App::run`] serves. [`RouterStack`] is what another server mounts
 //! beside its own.
+//!
+#![doc = include_str!("../README.md")]
 
 mod app;
 mod caller;

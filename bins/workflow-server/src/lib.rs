@@ -2,6 +2,8 @@
 //!
 //! Chooses the adapters and wires them together; decides nothing about a job or a file. Embed it whole with [`assemble`], or
 //! without HTTP with [`Stack`].
+//!
+#![doc = include_str!("../README.md")]
 
 pub mod copies;
 pub mod nodes;

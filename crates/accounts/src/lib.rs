@@ -3,6 +3,8 @@
 //! The lowest room of the house: it knows of no job, asset or model. Family A says *workspace* on its wire for what is an
 //! account everywhere in the code. Start at [`Principal`], which is what a verified credential turns into, then at
 //! [`Accounts`], which answers it, and [`CreditLedger`], which is billed.
+//!
+#![doc = include_str!("../README.md")]
 
 mod account;
 mod api_key;

@@ -3,6 +3,8 @@
 //! A family that hands links out mounts [`PATTERN`] and answers it with [`serve_link`]; what a family says of an error is its
 //! own, so [`ContentError`] has no response. Knows no account and no credential: who may read a record is decided before.
 //! Start at [`serve`] for bytes and at [`SignedLinks`] for links.
+//!
+#![doc = include_str!("../README.md")]
 
 mod content;
 mod error;

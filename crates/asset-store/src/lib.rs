@@ -3,6 +3,8 @@
 //! Knows nothing of HTTP, files, databases or workflows. A blob is bytes under a hash and belongs to nobody; an [`Asset`] is
 //! an account's record of one. Readers reach bytes only through a record, so a blob without a record is invisible by
 //! construction. Start at [`Assets`], the service, then the two ports: [`BlobStore`] and [`AssetRecords`].
+//!
+#![doc = include_str!("../README.md")]
 
 mod asset;
 mod assets;

@@ -13,6 +13,9 @@ mod pool;
 mod resolve;
 mod tls;
 
+#[cfg(fuzzing)]
+pub(crate) use http1::fuzzing::answer as fuzz_answer;
+
 use std::sync::Arc;
 use std::time::Duration;
 

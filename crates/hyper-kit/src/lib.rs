@@ -4,6 +4,8 @@
 //! It knows HTTP and sockets and nothing of what is served: no word of the service's domain, no envelope of an error.
 //! Whatever a client reads is made by the application, through `serve::Application`. Start at `serve` and `Routes`
 //! (feature `server`), or at `Client` (feature `client`).
+//!
+#![doc = include_str!("../README.md")]
 
 pub mod body;
 pub mod pace;
@@ -20,6 +22,8 @@ pub mod etag;
 pub mod host;
 #[cfg(feature = "server")]
 pub mod media;
+#[cfg(feature = "server")]
+pub mod mounted;
 #[cfg(feature = "server")]
 pub mod multipart;
 #[cfg(feature = "server")]
@@ -52,6 +56,7 @@ pub use host::{Host, HostNames};
 #[cfg(feature = "server")]
 pub use {
     base_url::{BaseUrl, PublicAddress},
+    mounted::{Mountable, Mounted},
     multipart::{Multipart, MultipartError, MultipartLimits, Part},
     origin::{Origin, OriginPolicy},
     peers::PeerSet,
@@ -63,3 +68,21 @@ pub use {
     },
     websocket::{Conversation, NotWebSocket, Outgoing, SocketLimits, Sockets},
 };
+
+/// What the fuzzer calls of what is private otherwise.
+#[cfg(all(fuzzing, feature = "client"))]
+pub mod fuzzing {
+    /// Reads an answer of HTTP/1: see `client::http1::fuzzing`.
+    pub fn answer(bytes: &[u8]) {
+        crate::client::fuzz_answer(bytes);
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "shared with tests that read seeds from files, and that may stop"
+)]
+#[path = "../../../tests/fuzz/entries/changed.rs"]
+mod fuzzed;

@@ -2,6 +2,8 @@
 //!
 //! Knows no route and no envelope. A refusal never says whether a credential was missing, wrong, revoked or of a suspended
 //! account, and no credential is ever kept in the clear. Start at [`Identity::verify`].
+//!
+#![doc = include_str!("../README.md")]
 
 mod credential;
 #[cfg(test)]

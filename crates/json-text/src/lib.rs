@@ -3,6 +3,8 @@
 //! A tree takes many times the bytes of its text: 16 MiB of `[0,0,...]` become 1.2 GB. A server measures the text of
 //! a stranger before it parses it. Measuring allocates nothing, and does not say whether a text is JSON: that is for the
 //! parser, which also stops at a depth of 128. The figures of a text that is no JSON mean nothing; the parser refuses it.
+//!
+#![doc = include_str!("../README.md")]
 
 mod spelling;
 

@@ -4,6 +4,8 @@
 //! judged from its status and bytes alone (`interpret`); one way out holds the rules about where a credential may go
 //! (`talk`). What is forwarded is never touched: bodies travel as the bytes that came, both ways. It knows no route, no
 //! account and no store. Start at [`load`], which turns files into models of [`router_core`].
+//!
+#![doc = include_str!("../README.md")]
 
 mod builtin;
 mod credential;

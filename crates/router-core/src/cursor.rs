@@ -3,6 +3,9 @@
 //! A cursor names the id that a page ended with, so that it is good after a rebuild and never repeats a model. A keyed hash
 //! covers it together with the account that it was given to.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+
 use accounts::AccountId;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -4,6 +4,8 @@
 //! Partners and rows are behind ports ([`Provider`], [`Calls`], [`Quota`], [`Usage`], [`CallRetention`]); time and ids are arguments. What is forwarded is
 //! never touched: bodies are the bytes that came. Wire formats live above. Start at [`Router`] for what a caller may ask, at
 //! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
+//!
+#![doc = include_str!("../README.md")]
 
 mod answer;
 mod blocking_pool;
@@ -60,3 +62,21 @@ pub use timer::Timer;
 pub use usage::{
     CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,
 };
+
+/// What the fuzzer calls of what is private otherwise.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    /// Opens a page cursor: see `cursor::fuzzing`.
+    pub fn cursor(bytes: &[u8]) {
+        crate::cursor::fuzzing::cursor(bytes);
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "shared with tests that read seeds from files, and that may stop"
+)]
+#[path = "../../../tests/fuzz/entries/changed.rs"]
+mod fuzzed;

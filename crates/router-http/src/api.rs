@@ -14,8 +14,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body::Body as _;
 use hyper_kit::origin::is_preflight;
 use hyper_kit::{
-    Application, Body, BodyRoom, BoxError, ConnectionInfo, Incoming, Lookup, OriginPolicy, Params,
-    Refusal, RouteError, Routes,
+    Application, Body, BodyRoom, BoxError, ConnectionInfo, Incoming, Lookup, Mountable,
+    OriginPolicy, Params, Refusal, RouteError, Routes,
 };
 use router_core::{Bucket, ModelId, RequestId};
 use uuid::Uuid;
@@ -351,6 +351,16 @@ impl Asked {
 
     fn id(&self) -> Option<ModelId> {
         ModelId::new(&self.provider, &self.model).ok()
+    }
+}
+
+impl Mountable for RouterApi {
+    fn handle(
+        &self,
+        request: Request<Body>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        Self::handle(self, request, connection)
     }
 }
 

@@ -4,6 +4,8 @@
 //! the family stands in `wire` and `headers`, every error becomes a response in one file. The one task that it starts is
 //! what is left of a call when its connection goes; the host of the API joins those. Start at [`routes`],
 //! which mounts a [`RouterService`].
+//!
+#![doc = include_str!("../README.md")]
 
 mod access;
 mod api;

@@ -2,8 +2,12 @@
 //! that operate an installation.
 //!
 //! Knows no API: a binary brings its own and mounts it behind [`Front`]. Start at [`config::Settings`].
+//!
+#![doc = include_str!("../README.md")]
 
 pub mod admin;
+#[cfg(all(feature = "jemalloc", unix))]
+pub mod allocator;
 pub mod config;
 pub mod keys;
 pub mod listing;
@@ -17,8 +21,6 @@ pub mod signals;
 pub mod sweeps;
 pub mod threads;
 
-#[cfg(all(feature = "jemalloc", unix))]
-mod allocator;
 mod front;
 mod listening;
 mod server;

@@ -4,6 +4,8 @@
 //! queue is a view of a `Job` and of what its run told; what v1 must remember of a submission travels in the job's opaque
 //! `origin` bytes ([`Origin`]). The one port is [`UserFiles`]: settings and saved workflows of an account. Start at
 //! [`PromptRequest`] for what comes in, at [`Projector`] for what a socket hears.
+//!
+#![doc = include_str!("../README.md")]
 
 mod entry;
 mod exception;

@@ -4,6 +4,8 @@
 //! are behind ports ([`JobStore`], [`JobQueue`], [`JobFeed`], [`Engine`], [`ImageTools`]); time and ids are arguments. Wire
 //! formats live above. Start at [`Jobs`] for what a caller may ask, at [`Worker`] for how a job runs, at [`Job::apply`] for
 //! its states.
+//!
+#![doc = include_str!("../README.md")]
 
 mod blocking_pool;
 mod completion_rate;

@@ -15,8 +15,8 @@ use http_body::Body as _;
 use hyper_kit::disconnect::or_gone;
 use hyper_kit::origin::is_preflight;
 use hyper_kit::{
-    Application, Body, BoxError, ConnectionInfo, Incoming, Lookup, OriginPolicy, Params, Refusal,
-    RouteError, Routes,
+    Application, Body, BoxError, ConnectionInfo, Incoming, Lookup, Mountable, OriginPolicy, Params,
+    Refusal, RouteError, Routes,
 };
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -327,6 +327,16 @@ impl WorkflowApi {
             behead(&mut response);
         }
         response
+    }
+}
+
+impl Mountable for WorkflowApi {
+    fn handle(
+        &self,
+        request: Request<Body>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        Self::handle(self, request, connection)
     }
 }
 

@@ -3,6 +3,8 @@
 //! Decides nothing about a job or an asset; it reads what came, asks the services below, and spells the answer. Every wire
 //! word of Family B stands in [`v2`], every one of Family C in [`v1`], and every error becomes a response in one file there. It starts no task: a stream of
 //! events is polled by its connection. Start at [`routes`], which mounts a [`WorkflowService`].
+//!
+#![doc = include_str!("../README.md")]
 
 mod access;
 mod address;

@@ -4,6 +4,8 @@
 //! is gone once it is written, and room for the answer is made when it comes. The waiting task is woken by the socket itself.
 
 mod framing;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod head;
 
 use std::collections::VecDeque;

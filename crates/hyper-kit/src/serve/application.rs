@@ -1,7 +1,7 @@
 //! What a server serves: the application answers requests, and words every refusal that is made before or after it.
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::{Request, Response};
 
@@ -34,4 +34,16 @@ pub struct ConnectionInfo {
     pub peer: SocketAddr,
     /// This end of the socket.
     pub local: SocketAddr,
+}
+
+impl ConnectionInfo {
+    /// For a server that knows the other end alone.
+    #[must_use]
+    pub fn from_peer(peer: SocketAddr) -> Self {
+        let local = match peer {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        Self { peer, local }
+    }
 }

@@ -39,6 +39,14 @@ pub enum ConfigError {
         /// What was probably meant.
         nearest: Option<&'static str>,
     },
+    /// The program gives a value to a key that means nothing.
+    #[error("unknown key `{key}`; {}", advice(*nearest))]
+    UnknownName {
+        /// The key.
+        key: String,
+        /// What was probably meant.
+        nearest: Option<&'static str>,
+    },
     /// The file holds something else than a value for a key.
     #[error("{}, line {line}: `{key}` cannot be {found}; write {allowed}", path.display())]
     Type {

@@ -29,6 +29,8 @@ pub enum Origin {
     Default,
     /// Nobody said anything, and the command has reasons for this value, which follow.
     Command(&'static str),
+    /// The program that embeds the server.
+    Host,
 }
 
 /// The configured texts of a set of keys. Reading a key as a [`Value`] also notes it for [`Settings::show`].
@@ -131,6 +133,35 @@ impl Settings {
         })
     }
 
+    /// Takes the values that a program gives `keys` in its own code, spelled as in a file; a list has commas between its parts.
+    /// Neither flags nor environment nor a file are looked at.
+    ///
+    /// # Errors
+    /// If one of the names is no key.
+    pub fn of(keys: &[&[Key]], values: &[(&str, &str)]) -> Result<Self, ConfigError> {
+        let keys: Vec<Key> = keys.iter().copied().flatten().copied().collect();
+        let mut texts = BTreeMap::new();
+        for key in &keys {
+            if let Preset::Value(text) = key.preset {
+                texts.insert(key.name, (text.to_owned(), Origin::Default));
+            }
+        }
+        for (name, value) in values {
+            let known = keys.iter().find(|key| key.name == *name);
+            let key = known.ok_or_else(|| ConfigError::UnknownName {
+                key: (*name).to_owned(),
+                nearest: nearest(name, keys.iter().map(|key| key.name)),
+            })?;
+            texts.insert(key.name, ((*value).to_owned(), Origin::Host));
+        }
+        Ok(Self {
+            keys,
+            texts,
+            unknown_variables: Vec::new(),
+            shown: Vec::new(),
+        })
+    }
+
     /// Lets a command settle a key that nobody set.
     pub fn preset(&mut self, name: &'static str, text: &str, reason: &'static str) {
         if self.origin(name) == &Origin::Default {
@@ -204,6 +235,7 @@ impl fmt::Display for Origin {
             Self::File(path, line) => write!(f, "{}, line {line}", path.display()),
             Self::Default => f.write_str("default"),
             Self::Command(reason) => write!(f, "default, {reason}"),
+            Self::Host => f.write_str("the program"),
         }
     }
 }

@@ -408,3 +408,31 @@ fn host_names_are_those_that_the_operator_gave_anywhere() {
     .refusal();
     assert!(refusal.contains("without ports"), "{refusal}");
 }
+
+#[test]
+fn a_program_that_embeds_a_server_names_keys_as_a_file_does() {
+    let values = [("listen", "127.0.0.1:0"), ("drain_grace", "3s")];
+    let mut settings = Settings::of(KEYS, &values).expect("both are keys");
+    let config = ServerConfig::read(&mut settings).expect("both are allowed");
+    assert_eq!(config.drain_grace.as_secs(), 3);
+    assert_eq!(config.listen.port(), 0);
+    assert_eq!(settings.origin("listen"), &Origin::Host);
+    let shown = settings.show();
+    assert!(
+        shown.contains("drain_grace = \"3s\"  # the program"),
+        "{shown}"
+    );
+
+    let unknown = Settings::of(KEYS, &[("drain-grace", "3s")]).expect_err("it is no key");
+    assert_eq!(
+        unknown.to_string(),
+        "unknown key `drain-grace`; did you mean `drain_grace`?"
+    );
+    let mut settings = Settings::of(KEYS, &[("drain_grace", "soon")]).expect("it is a key");
+    let refused = ServerConfig::read(&mut settings).expect_err("it is no time");
+    let text = refused.to_string();
+    assert!(
+        text.starts_with("`drain_grace` cannot be \"soon\" (from the program); write "),
+        "{text}"
+    );
+}
