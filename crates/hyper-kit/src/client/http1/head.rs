@@ -1,6 +1,5 @@
 //! The heads of requests and answers, as bytes. Nothing here waits.
 
-
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Request, StatusCode, Version};

@@ -40,7 +40,11 @@ fn a_request_says_what_it_is_for_and_how_long_it_is() {
     let bare = Request::get("http://example.com")
         .header("host", "other.example")
         .body(());
-    let head = written(&bare.expect("a request"), || "example.com".to_owned(), Announced::Nothing);
+    let head = written(
+        &bare.expect("a request"),
+        || "example.com".to_owned(),
+        Announced::Nothing,
+    );
     assert_eq!(head, b"GET / HTTP/1.1\r\nhost: other.example\r\n\r\n");
 }
 
