@@ -1,7 +1,9 @@
 //! What every account store must do, written once and run on each.
 
 mod credits;
+mod interleaving;
 mod keys;
+mod replicas;
 
 use std::sync::Arc;
 
@@ -11,6 +13,9 @@ use crate::{
     Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountState, Accounts,
     AdminError, Principal, Tier,
 };
+
+pub use interleaving::{Dice, either};
+pub use replicas::replicas;
 
 /// The two ports of one store.
 #[derive(Clone)]

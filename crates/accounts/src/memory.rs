@@ -300,6 +300,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn keeps_the_contract_of_replicas() {
+        contract::replicas(|defaults| {
+            let store = Arc::new(MemoryAccounts::with_defaults(defaults));
+            let ports = Ports {
+                accounts: store.clone(),
+                admin: store,
+            };
+            [ports.clone(), ports]
+        })
+        .await;
+    }
+
+    #[tokio::test]
     async fn a_fixed_standing_is_given_as_it_is() {
         let accounts = MemoryAccounts::new();
         let principal = Principal {

@@ -75,7 +75,7 @@ pub trait CreditLedger: Send + Sync + 'static {
 ///
 /// **Contract.** The standings are `None` for what does not exist, was revoked, has expired or is suspended, and do not tell
 /// which. An answer is never older than the last change that the same process made: a revocation, a suspension and another
-/// tier count from the next look on.
+/// tier count from the next look on. What another process changed comes after a moment, and is not taken back.
 #[async_trait]
 pub trait Accounts: CreditLedger {
     /// The principal that an API key gives at a time.

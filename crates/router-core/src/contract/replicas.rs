@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use accounts::contract::Dice;
 use futures_util::future::join;
 
 use super::{
@@ -31,7 +32,7 @@ pub async fn replicas(fresh: impl Fn() -> [Stores; 2]) {
         first.open_account().await;
         let mut history = History {
             handles: [first, second],
-            dice: Dice(seed),
+            dice: Dice::new(seed),
             now: 0,
             next: 1,
             generations: BTreeMap::new(),
@@ -439,19 +440,5 @@ impl History {
             let page = page.expect("the store answers");
             assert_eq!(page.first().map(|row| &row.call), Some(&record));
         }
-    }
-}
-
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    /// A number below `sides`.
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).expect("31 bits") % sides
     }
 }
