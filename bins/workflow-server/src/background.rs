@@ -1,5 +1,5 @@
-//! The loops of an installation as tasks: one per job slot, one for the leases, one that sweeps, one that compares
-//! stored bytes with their hashes.
+//! The loops of an installation as tasks: one per job slot, one for the leases, one for what other replicas change, one that
+//! sweeps, one that compares stored bytes with their hashes.
 //!
 //! A loop that panics is a bug that must not cost the server a slot: it is logged and the loop starts again. What a slot had
 //! at hand by then is claimed anew once its lease is over.
@@ -14,7 +14,7 @@ use hyper_kit::Sockets;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use workflow_core::Worker;
+use workflow_core::{JobPorts, Worker};
 
 use crate::maintenance::Maintenance;
 use crate::scrub::Scrub;
@@ -26,6 +26,8 @@ pub(crate) struct Loops {
     pub(crate) worker: Arc<Worker>,
     /// How many at once.
     pub(crate) slots: u32,
+    /// Hears of other replicas.
+    pub(crate) ports: JobPorts,
     /// Sweeps.
     pub(crate) maintenance: Maintenance,
     /// Compares.
@@ -68,6 +70,7 @@ impl Background {
         let Loops {
             worker,
             slots,
+            ports,
             maintenance,
             scrub,
             sockets: _,
@@ -84,6 +87,11 @@ impl Background {
         self.keepers.spawn(kept_going("lease keeper", move || {
             let (worker, stop) = (worker.clone(), stop.clone());
             async move { worker.keep_leases(&stop).await }
+        }));
+        let stop = self.stop.clone();
+        self.keepers.spawn(kept_going("replica follower", move || {
+            let (ports, stop) = (ports.clone(), stop.clone());
+            async move { ports.hub.follow_replicas(&ports, &stop).await }
         }));
         let (maintenance, stop) = (Arc::new(maintenance), self.stop.clone());
         self.keepers.spawn(kept_going("maintenance", move || {

@@ -3,11 +3,8 @@
 //! Ends are counted where they are told, which is after they were saved; what waits and runs is asked of the queue when
 //! somebody looks.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use accounts::AccountId;
-use async_trait::async_trait;
 use engine_native::Overdue;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -15,10 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use server_kit::metrics::Metrics;
-use workflow_core::{
-    AccountFollower, Follower, Job, JobChange, JobFeed, JobId, JobStatus, Preview, Progress,
-    QueueDepth,
-};
+use workflow_core::{Job, JobStatus, QueueDepth};
 
 /// Bounds of the histograms in seconds: from a trivial graph to the longest run.
 const SECONDS: [f64; 12] = [
@@ -46,12 +40,6 @@ pub(crate) struct JobMetrics {
     ended: Family<EndLabels, Counter>,
     waited: Histogram,
     ran: Histogram,
-}
-
-/// A feed that counts the ends of jobs on their way.
-pub(crate) struct CountingFeed {
-    feed: Arc<dyn JobFeed>,
-    metrics: JobMetrics,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -175,7 +163,9 @@ impl JobMetrics {
         self.stuck.set(shown(overdue.stuck));
     }
 
-    fn ended(&self, job: &Job) {
+    /// Counts the end of a job, and logs it if the job failed.
+    pub(crate) fn ended(&self, job: &Job) {
+        log_failure(job);
         let status = job.status.name();
         self.ended.get_or_create(&EndLabels { status }).inc();
         let seconds = |milliseconds: i64| milliseconds as f64 / 1e3;
@@ -185,13 +175,6 @@ impl JobMetrics {
         if let Some(ran) = job.execution_ms() {
             self.ran.observe(seconds(ran));
         }
-    }
-}
-
-impl CountingFeed {
-    /// Counts what goes through `feed`.
-    pub(crate) fn new(feed: Arc<dyn JobFeed>, metrics: JobMetrics) -> Self {
-        Self { feed, metrics }
     }
 }
 
@@ -229,47 +212,4 @@ fn log_failure(job: &Job) {
 fn shortened(text: &str) -> &str {
     let end = text.char_indices().nth(MOST_LOGGED);
     end.map_or(text, |(end, _)| &text[..end])
-}
-
-#[async_trait]
-impl JobFeed for CountingFeed {
-    fn publish(&self, id: JobId, change: JobChange) {
-        if let JobChange::Saved(job) = &change
-            && job.status.is_terminal()
-        {
-            self.metrics.ended(job);
-            log_failure(job);
-        }
-        self.feed.publish(id, change);
-    }
-
-    fn follow(&self, id: JobId) -> Follower {
-        self.feed.follow(id)
-    }
-
-    fn follow_account(&self, account: &AccountId) -> AccountFollower {
-        self.feed.follow_account(account)
-    }
-
-    async fn frame(&self, id: JobId, picture: Preview) {
-        self.feed.frame(id, picture).await;
-    }
-
-    fn progress(&self, id: JobId) -> Option<Progress> {
-        self.feed.progress(id)
-    }
-
-    fn ring(&self) {
-        self.feed.ring();
-    }
-
-    async fn rung(&self) {
-        self.feed.rung().await;
-    }
-}
-
-impl fmt::Debug for CountingFeed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountingFeed").finish_non_exhaustive()
-    }
 }

@@ -30,7 +30,7 @@ use workflow_http::V1Service;
 use crate::background::{Background, Loops};
 use crate::config::WorkflowLimits;
 use crate::maintenance::Maintenance;
-use crate::metrics::{CountingFeed, JobMetrics};
+use crate::metrics::JobMetrics;
 use crate::scrub::Scrub;
 use crate::timer::{TokioThreads, TokioTimer};
 
@@ -146,10 +146,12 @@ impl Stack {
         let sweeps = Sweeps::register(installation.assets.sweeps.clone(), metrics);
         let health = BlobHealth::register(sweeps.notes(), metrics);
         let metrics = JobMetrics::register(metrics);
+        let ended = metrics.clone();
+        let hub = Hub::over(installation.jobs.changes.clone()).on_end(move |job| ended.ended(job));
         let ports = JobPorts {
             store: installation.jobs.store.clone(),
             queue: installation.jobs.queue.clone(),
-            feed: Arc::new(CountingFeed::new(Arc::new(Hub::new()), metrics.clone())),
+            hub: Arc::new(hub),
             engines: Engines::native(engine.clone()),
             timer: Arc::new(TokioTimer),
             secrets: Secrets::new(WorkerId(Uuid::now_v7())),
@@ -213,6 +215,7 @@ impl Stack {
         };
         Background::start(Loops {
             worker: Arc::new(worker),
+            ports: self.ports.clone(),
             slots: self.limits.slots(),
             maintenance,
             scrub,

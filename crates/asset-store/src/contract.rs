@@ -6,6 +6,7 @@
 mod blobs;
 mod damage;
 mod records;
+mod replicas;
 mod sweeps;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use blobs::blob_store;
 pub use damage::{Damage, damaged_blobs, scrub_states};
 pub use records::{asset_records, file_names};
+pub use replicas::{Replica, replicas};
 pub use sweeps::sweeps;
 
 /// A clock that stands still until it is moved. Clones are one clock.

@@ -35,8 +35,8 @@ pub use integrity::BlobIntegrity;
 pub use link::{InvalidLink, Link, LinkKeys};
 pub use memory::{MemoryBlobs, MemoryRecords, RecordRows};
 pub use records::{
-    AssetQuery, AssetRecords, FileNames, InsertAsset, InsertOutcome, InsertRule, KeyClaim,
-    RecordsError, Removal,
+    AssetQuery, AssetRecords, FileNames, InsertAsset, InsertOutcome, InsertRule, InsertStep,
+    KeyClaim, RecordFacts, RecordsError, Removal, fits,
 };
 pub use retention::Retention;
 pub use scrub::{ScrubNext, ScrubPace, ScrubState, ScrubStates};

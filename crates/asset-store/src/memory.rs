@@ -42,4 +42,19 @@ mod tests {
         contract::sweeps(|| Arc::new(MemoryRecords::new())).await;
         contract::scrub_states(&MemoryRecords::new()).await;
     }
+
+    #[tokio::test]
+    async fn memory_keeps_the_contract_of_replicas() {
+        contract::replicas(|clock| {
+            let records = Arc::new(MemoryRecords::new());
+            let replica = contract::Replica {
+                blobs: Arc::new(MemoryBlobs::new(move || clock.now())),
+                records: records.clone(),
+                released: records.clone(),
+                sweeps: records,
+            };
+            [replica.clone(), replica]
+        })
+        .await;
+    }
 }

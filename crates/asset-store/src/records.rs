@@ -1,10 +1,14 @@
 //! The port to the records.
 
+mod rules;
+
 use accounts::{AccountId, Fingerprint};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{Asset, AssetId, BlobHash, BoxError, FilePath, Hold};
+
+pub use rules::{InsertStep, RecordFacts, fits};
 
 /// An idempotency key to be claimed together with the row it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]

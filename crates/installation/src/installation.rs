@@ -9,7 +9,7 @@ use router_core::{CallRetention, Calls, Quota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::UserFiles;
 #[cfg(feature = "workflow")]
-use workflow_core::{JobQueue, JobStore};
+use workflow_core::{Changes, JobQueue, JobStore};
 
 use crate::{Closing, Health, SigningKeys};
 
@@ -64,6 +64,8 @@ pub struct JobRows {
     pub store: Arc<dyn JobStore>,
     /// Those that wait.
     pub queue: Arc<dyn JobQueue>,
+    /// What other replicas change.
+    pub changes: Arc<dyn Changes>,
 }
 
 /// The ports over calls of the model router.

@@ -23,9 +23,13 @@ use crate::{
     InstallationStore, OpenError, OpenOptions, SigningKeys, Unhealthy,
 };
 
-/// The place of an installation that ends with the process. Every opening gives the same rows.
+/// The place of an installation that ends with the process. Every opening gives the same rows, as those of another replica.
 #[derive(Debug)]
-pub struct MemoryStore(Installation);
+pub struct MemoryStore {
+    installation: Installation,
+    #[cfg(feature = "workflow")]
+    jobs: MemoryJobs,
+}
 
 impl MemoryStore {
     /// An empty installation. `clock` tells the ages of blobs; `secret` answers 32 random bytes, other ones each time.
@@ -37,7 +41,7 @@ impl MemoryStore {
         let accounts = Arc::new(MemoryAccounts::new());
         let records = MemoryRecords::new();
         #[cfg(feature = "workflow")]
-        let jobs = Arc::new(MemoryJobs::new(records.clone()));
+        let jobs = MemoryJobs::new(records.clone());
         #[cfg(feature = "router")]
         let calls = Arc::new(MemoryCalls::new(accounts.clone()));
         let shared = Arc::new(records);
@@ -46,7 +50,7 @@ impl MemoryStore {
             links: Mutex::new(vec![secret()]),
             secret: Mutex::new(Box::new(secret)),
         };
-        Self(Installation {
+        let installation = Installation {
             accounts: accounts.clone(),
             account_admin: accounts,
             assets: AssetRows {
@@ -61,10 +65,7 @@ impl MemoryStore {
             health: Arc::new(AlwaysHealthy),
             closing: Arc::new(AlwaysHealthy),
             #[cfg(feature = "workflow")]
-            jobs: JobRows {
-                store: jobs.clone(),
-                queue: jobs,
-            },
+            jobs: rows_of(&jobs),
             #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
@@ -74,14 +75,34 @@ impl MemoryStore {
             },
             #[cfg(feature = "v1")]
             user_files: Arc::new(MemoryUserFiles::new(UserFilesBounds::DEFAULT)),
-        })
+        };
+        Self {
+            installation,
+            #[cfg(feature = "workflow")]
+            jobs,
+        }
+    }
+}
+
+/// The ports of another replica.
+#[cfg(feature = "workflow")]
+fn rows_of(jobs: &MemoryJobs) -> JobRows {
+    let jobs = Arc::new(jobs.of_another_replica());
+    JobRows {
+        store: jobs.clone(),
+        queue: jobs.clone(),
+        changes: jobs,
     }
 }
 
 #[async_trait]
 impl InstallationStore for MemoryStore {
     async fn open(&self, _: OpenOptions) -> Result<Installation, OpenError> {
-        Ok(self.0.clone())
+        Ok(Installation {
+            #[cfg(feature = "workflow")]
+            jobs: rows_of(&self.jobs),
+            ..self.installation.clone()
+        })
     }
 
     async fn exists(&self) -> bool {
@@ -90,7 +111,7 @@ impl InstallationStore for MemoryStore {
 
     #[cfg(feature = "router")]
     async fn usage(&self) -> Result<Arc<dyn Usage>, OpenError> {
-        Ok(self.0.calls.usage.clone())
+        Ok(self.installation.calls.usage.clone())
     }
 
     async fn back_up(&self, _: &Path) -> Result<Contents, CopyError> {

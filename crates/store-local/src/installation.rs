@@ -17,6 +17,8 @@ use async_trait::async_trait;
 use router_core::Usage;
 #[cfg(feature = "v1")]
 use v1_compat::UserFilesBounds;
+#[cfg(feature = "workflow")]
+use workflow_core::OneReplica;
 
 #[cfg(feature = "router")]
 use crate::SqliteUsage;
@@ -118,6 +120,8 @@ impl Store {
             jobs: JobRows {
                 store: jobs.clone(),
                 queue: jobs,
+                // The lock of the directory keeps other processes out.
+                changes: Arc::new(OneReplica),
             },
             #[cfg(feature = "router")]
             calls: CallRows {

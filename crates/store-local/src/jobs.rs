@@ -5,6 +5,7 @@
 
 mod beside;
 mod documents;
+mod insert;
 mod lists;
 mod live_jobs;
 mod outputs;
@@ -15,7 +16,6 @@ mod rows;
 use std::sync::Arc;
 
 use accounts::AccountId;
-use asset_store::Hold;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -25,7 +25,6 @@ use workflow_core::{
 };
 
 use crate::database::{self, Database, DatabaseError, Transaction, Write};
-use crate::records::rows as records;
 use live_jobs::{DeferredSave, Live, LiveJobs};
 
 pub(crate) use live_jobs::SharedLiveJobs;
@@ -259,79 +258,6 @@ pub(crate) fn take_body(
     }
 }
 
-fn insert(
-    rows: &mut Transaction<'_>,
-    live_jobs: &SharedLiveJobs,
-    insert: InsertJob,
-    now: Timestamp,
-) -> rusqlite::Result<InsertJobOutcome> {
-    let InsertJob {
-        job,
-        body,
-        claim,
-        inputs,
-        bounds,
-    } = insert;
-    let account = job.account.clone();
-    if let Some(claim) = &claim
-        && let Some(key) = beside::claimed_key(rows, &account, &claim.digest, now)?
-    {
-        if key.fingerprint != claim.fingerprint {
-            return Ok(InsertJobOutcome::KeyReused(key.job));
-        }
-        // Saves that share this transaction are part of it.
-        let newest = live_jobs.lock().newest(key.job).cloned();
-        let job = match newest {
-            Some(job) => Some(job),
-            None => rows::load(rows, key.job)?.map(Arc::new),
-        };
-        let job = job.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        return Ok(InsertJobOutcome::Replayed(job));
-    }
-    if live_jobs.lock().newest(job.id).is_some() || rows::exists(rows, job.id)? {
-        return Ok(InsertJobOutcome::IdTaken);
-    }
-    let (queued, queued_in_all) = live_jobs.lock().queued(&account);
-    if queued >= bounds.account as usize || queued_in_all >= u64::from(bounds.total) {
-        return Ok(InsertJobOutcome::QueueFull);
-    }
-    let most_bytes = body.placement.stored_bytes;
-    if most_bytes.is_some() && !records::fits(rows, &account, body.stored_bytes(), most_bytes)? {
-        return Ok(InsertJobOutcome::QuotaExceeded);
-    }
-    for input in &inputs {
-        if records::get(rows, &account, *input, now)?.is_none() {
-            return Ok(InsertJobOutcome::InputGone(*input));
-        }
-    }
-
-    crate::faults::fault_point!("job-insert");
-    let job = Arc::new(rows::as_it_reads_back(job));
-    let seq = live_jobs.lock().number().cast_signed();
-    rows::insert(rows, seq, &job, &body)?;
-    for input in inputs {
-        records::add_hold(rows, input, Hold::Input(job.id.0))?;
-    }
-    if let Some(claim) = claim {
-        beside::claim_key(rows, &account, &claim, seq)?;
-    }
-    crate::faults::fault_point!("job-inserted");
-    live_jobs.lock().add(Live {
-        newest: Arc::clone(&job),
-        committed: None,
-        queued: requirements::queued_as(seq, &body.placement),
-        stored_bytes: body.placement.stored_bytes,
-        body: Some(Arc::new(body)),
-        lease_until: now,
-        deferred: DeferredSave::default(),
-    });
-    let (undone, id) = (live_jobs.clone(), job.id);
-    rows.on_rollback(move || undone.lock().take_back(id));
-    let (live_jobs, committed) = (live_jobs.clone(), Arc::clone(&job));
-    rows.after_commit(move || live_jobs.lock().publish(committed));
-    Ok(InsertJobOutcome::Inserted(job))
-}
-
 #[async_trait]
 impl JobStore for SqliteJobs {
     async fn insert(&self, new: InsertJob, now: Timestamp) -> Result<InsertJobOutcome, StoreError> {
@@ -339,7 +265,7 @@ impl JobStore for SqliteJobs {
         // It looks at everything before it writes anything.
         let how = database::Durability::Now.sure();
         let inserted = self.database.write_of(Some(&account), how, move |rows| {
-            insert(rows, &live_jobs, new, now)
+            insert::insert(rows, &live_jobs, new, now)
         });
         inserted.await.map_err(unavailable)
     }
@@ -404,7 +330,7 @@ impl JobStore for SqliteJobs {
         let (mut query, live_jobs) = (query.clone(), self.live_jobs.clone());
         let is_in_flight = query.over == Some(false);
         if is_in_flight && query.labels.is_empty() && query.statuses.is_empty() {
-            return Ok(self.live_jobs.lock().in_flight(&query));
+            return Ok(self.live_jobs.lock().in_flight(&query, now));
         }
         let wanted = query.limit;
         self.read(move |rows| {

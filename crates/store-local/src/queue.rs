@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::AccountId;
+use accounts::{AccountId, lapses_at};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use workflow_core::{
-    Claim, ClaimRequest, Demand, Epoch, Job, JobEvent, JobId, JobQueue, JobStatus, LeaseNews,
-    QueueDepth, StoreError, WorkerId,
+    Claim, ClaimRequest, Demand, Epoch, Job, JobEvent, JobId, JobQueue, LeaseNews, QueueDepth,
+    StoreError, WorkerId, overdue,
 };
 
 use crate::database::{Durability, Transaction};
@@ -38,31 +38,10 @@ fn claim(
     let job = claimed.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     requirements::put_claim(rows, &job.account, number)?;
     crate::faults::fault_point!("job-claimed");
-    live_jobs.lock().lease(job.id, after(now, request.lease));
+    live_jobs
+        .lock()
+        .lease(job.id, lapses_at(now, request.lease));
     Ok(Some(Claim { job, body }))
-}
-
-/// What the passing of time does to a job, if anything.
-fn overdue(
-    job: &Job,
-    lease_until: Timestamp,
-    queued_before: Timestamp,
-    now: Timestamp,
-) -> Option<JobEvent> {
-    let epoch = job.epoch;
-    match job.status {
-        JobStatus::Queued => {
-            (job.created_at < queued_before).then_some(JobEvent::TimedOut { epoch })
-        }
-        JobStatus::Running | JobStatus::Canceling => {
-            (lease_until <= now).then_some(JobEvent::LeaseLost { epoch })
-        }
-        JobStatus::Succeeded | JobStatus::Canceled | JobStatus::Failed | JobStatus::Expired => None,
-    }
-}
-
-fn after(now: Timestamp, span: Duration) -> Timestamp {
-    now.saturating_add(span).unwrap_or(Timestamp::MAX)
 }
 
 #[async_trait]
@@ -96,7 +75,7 @@ impl JobQueue for SqliteJobs {
         lease: Duration,
         now: Timestamp,
     ) -> Result<Vec<LeaseNews>, StoreError> {
-        let until = after(now, lease);
+        let until = lapses_at(now, lease);
         let mut live_jobs = self.live_jobs.lock();
         live_jobs.present(worker, until);
         Ok(claims

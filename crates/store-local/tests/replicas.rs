@@ -1,13 +1,27 @@
-//! Two handles over one data directory keep the contract of several processes over one store.
+//! Two handles over one data directory keep the contracts of several processes over one store.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use router_core::contract::{self, Stores};
-use store_local::Store;
+use accounts::Tier;
+use store_local::{Clock, Store, StoreOptions};
+use tempfile::TempDir;
 
-fn faces(store: &Store) -> Stores {
+/// Directories that are open, and go when the test ends.
+#[derive(Default)]
+struct Roots(std::sync::Mutex<Vec<TempDir>>);
+
+impl Roots {
+    fn open(&self, options: StoreOptions) -> Store {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::open_with(root.path(), options).expect("the store opens");
+        self.0.lock().expect("no panic").push(root);
+        store
+    }
+}
+
+fn call_ports(store: &Store) -> router_core::contract::Stores {
     let (calls, accounts) = (Arc::new(store.calls()), Arc::new(store.accounts()));
-    Stores {
+    router_core::contract::Stores {
         calls: calls.clone(),
         quota: Arc::new(store.quota()),
         retention: calls.clone(),
@@ -19,12 +33,74 @@ fn faces(store: &Store) -> Stores {
 
 #[tokio::test]
 async fn calls_in_rows_keep_the_contract_of_replicas() {
-    let roots = Mutex::new(Vec::new());
-    contract::replicas(|| {
-        let root = tempfile::tempdir().expect("a temporary directory");
-        let store = Store::open(root.path()).expect("the store opens");
-        roots.lock().expect("no panic").push(root);
-        [faces(&store), faces(&store)]
+    let roots = Roots::default();
+    router_core::contract::replicas(|| {
+        let store = roots.open(StoreOptions::default());
+        [call_ports(&store), call_ports(&store)]
+    })
+    .await;
+}
+
+fn job_ports(store: &Store) -> workflow_core::contract::Stores {
+    let jobs = Arc::new(store.jobs());
+    workflow_core::contract::Stores {
+        jobs: jobs.clone(),
+        queue: jobs,
+        records: Arc::new(store.records()),
+    }
+}
+
+#[tokio::test]
+async fn jobs_in_rows_keep_the_contract_of_replicas() {
+    let roots = Roots::default();
+    workflow_core::contract::replicas(|| {
+        let store = roots.open(StoreOptions::default());
+        [job_ports(&store), job_ports(&store)]
+    })
+    .await;
+}
+
+fn asset_ports(store: &Store) -> asset_store::contract::Replica {
+    let records = Arc::new(store.records());
+    asset_store::contract::Replica {
+        blobs: Arc::new(store.blobs()),
+        records: records.clone(),
+        released: records.clone(),
+        sweeps: records,
+    }
+}
+
+#[tokio::test]
+async fn assets_in_files_and_rows_keep_the_contract_of_replicas() {
+    let roots = Roots::default();
+    asset_store::contract::replicas(|clock| {
+        let clock = Clock::new(move || clock.now());
+        let store = roots.open(StoreOptions {
+            clock,
+            ..StoreOptions::default()
+        });
+        [asset_ports(&store), asset_ports(&store)]
+    })
+    .await;
+}
+
+fn account_ports(store: &Store) -> accounts::contract::Ports {
+    let accounts = Arc::new(store.accounts());
+    accounts::contract::Ports {
+        accounts: accounts.clone(),
+        admin: accounts,
+    }
+}
+
+#[tokio::test]
+async fn accounts_in_rows_keep_the_contract_of_replicas() {
+    let roots = Roots::default();
+    accounts::contract::replicas(|tier: Tier| {
+        let store = roots.open(StoreOptions {
+            tier,
+            ..StoreOptions::default()
+        });
+        [account_ports(&store), account_ports(&store)]
     })
     .await;
 }

@@ -3,9 +3,11 @@
 //! A store's tests call [`job_store`], which runs every rule on a fresh store, so that no store can leave one out. A broken
 //! rule panics at the assertion that states it.
 
+mod changes;
 mod commit;
 mod lists;
 mod queue;
+mod replicas;
 mod submit;
 
 use std::collections::HashSet;
@@ -26,6 +28,9 @@ use crate::{
     Progress, QueueBounds, RequirementSet, Requirements, ResolvedFiles, Rooms, SaveJob,
     SaveOutcome, WorkerId,
 };
+
+pub use changes::{Replicas, changes};
+pub use replicas::replicas;
 
 /// A fresh store: three faces of one.
 #[derive(Clone)]

@@ -17,8 +17,8 @@ use crate::blocking_pool::aside;
 use crate::completion_rate::CompletionRate;
 use crate::store::within;
 use crate::{
-    Abandoned, AccountFollower, BlockingPool, Durability, Engines, Follower, GraphError, Job,
-    JobBody, JobChange, JobCursor, JobEvent, JobFeed, JobId, JobLog, JobQuery, JobQueue, JobStatus,
+    Abandoned, AccountFollower, BlockingPool, Durability, Engines, Follower, GraphError, Hub, Job,
+    JobBody, JobChange, JobCursor, JobEvent, JobId, JobLog, JobQuery, JobQueue, JobStatus,
     JobStore, NodeCatalog, NodeErrors, NodeId, Progress, Reference, Refusal, RunReport, SaveJob,
     SaveOutcome, Secrets, StoreError, Timer, Validation,
 };
@@ -46,7 +46,7 @@ pub struct JobPorts {
     /// The queue.
     pub queue: Arc<dyn JobQueue>,
     /// What changed.
-    pub feed: Arc<dyn JobFeed>,
+    pub hub: Arc<Hub>,
     /// What runs graphs.
     pub engines: Engines,
     /// Bounds what is waited for.
@@ -371,7 +371,7 @@ impl Jobs {
                 if job.status.is_terminal() {
                     self.ports.secrets.forget(id);
                 }
-                self.ports.feed.publish(id, JobChange::Saved(job.clone()));
+                self.ports.hub.publish(id, JobChange::Saved(job.clone()));
                 return self.view(job).await;
             }
         }
@@ -393,14 +393,14 @@ impl Jobs {
             .load(account, id, now)
             .await?
             .ok_or(JobsError::NotFound)?;
-        let follower = self.ports.feed.follow(id);
+        let follower = self.ports.hub.follow(account, id);
         Ok((self.get(account, id, now).await?, follower))
     }
 
     /// Everything that happens to the account's jobs from now on. Take the snapshot it begins with before looking at rows.
     #[must_use]
     pub fn follow_account(&self, account: &AccountId) -> AccountFollower {
-        self.ports.feed.follow_account(account)
+        self.ports.hub.follow_account(account)
     }
 
     /// The jobs of an account that are not over, oldest first: as many as it may have.
@@ -464,7 +464,7 @@ impl Jobs {
         let live = if job.status.is_terminal() {
             None
         } else {
-            self.ports.feed.progress(job.id)
+            self.ports.hub.progress(job.id)
         };
         let progress = match live {
             Some(live) if live.value >= job.progress.value => live,
@@ -475,6 +475,12 @@ impl Jobs {
             progress,
             queue_position,
         })
+    }
+}
+
+impl std::fmt::Debug for JobPorts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JobPorts").finish_non_exhaustive()
     }
 }
 

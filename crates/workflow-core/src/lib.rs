@@ -1,19 +1,20 @@
 //! Workflows: graphs, their validation, the job machine, the queue, progress, events and the worker loop.
 //!
 //! Decides everything about a job and does nothing itself: no clock, no file, no socket, no task. Rows, bytes and engines
-//! are behind ports ([`JobStore`], [`JobQueue`], [`JobFeed`], [`Engine`], [`ImageTools`]); time and ids are arguments. Wire
+//! are behind ports ([`JobStore`], [`JobQueue`], [`Changes`], [`Engine`], [`ImageTools`]); time and ids are arguments. Wire
 //! formats live above. Start at [`Jobs`] for what a caller may ask, at [`Worker`] for how a job runs, at [`Job::apply`] for
 //! its states.
 //!
 #![doc = include_str!("../README.md")]
 
 mod blocking_pool;
+mod changes;
 mod completion_rate;
 mod engine;
 mod engines;
 mod fair_queue;
-mod feed;
 mod graph;
+mod hub;
 mod id;
 mod image_tools;
 mod job;
@@ -39,6 +40,7 @@ mod worker;
 pub mod contract;
 
 pub use blocking_pool::{Abandoned, BlockingPool};
+pub use changes::{Change, ChangeKind, ChangeNumber, Changes, ChangesSince, OneReplica, Report};
 pub use completion_rate::CompletionRate;
 pub use engine::{
     Availability, CommitError, Engine, FrameRefused, JUDGE_TIME, OutputContent, Refusal,
@@ -46,13 +48,13 @@ pub use engine::{
 };
 pub use engines::{Engines, NamedEngine};
 pub use fair_queue::{FairQueue, Next, QueuedAs, turn};
-pub use feed::{
-    AccountEvent, AccountFollower, AccountNews, AccountTold, Follower, Hub, JobChange, JobFeed,
-    Live, Preview,
-};
 pub use graph::{
     AssetReference, Graph, GraphError, Input, MAX_NODES, MAX_TEXT_BYTES, Node, NodeInput,
     ResolvedFile, ResolvedFiles, ValidGraph, ValidNode,
+};
+pub use hub::{
+    AccountEvent, AccountFollower, AccountNews, AccountTold, Follower, Hub, JobChange, Live,
+    Preview,
 };
 pub use id::{JobId, NodeId, WorkerId};
 pub use image_tools::{
@@ -74,7 +76,7 @@ pub use plan::Plan;
 pub use progress::{NodeEvent, Progress, ProgressTracker};
 pub use python::{python_repr, python_str};
 pub use queue::{
-    Claim, ClaimRequest, Demand, JobQueue, LeaseNews, PresentWorkers, QueueDepth, Rooms,
+    Claim, ClaimRequest, Demand, JobQueue, LeaseNews, PresentWorkers, QueueDepth, Rooms, overdue,
 };
 pub use references::Reference;
 pub use report::{NodeReport, RunReport};
@@ -82,8 +84,8 @@ pub use requirements::{EngineName, ModelFile, RequirementId, RequirementSet, Req
 pub use secrets::Secrets;
 pub use shares::{Share, Shares, Taken};
 pub use store::{
-    Durability, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery, JobStore,
-    Placement, QueueBounds, SaveJob, SaveOutcome, StoreError,
+    Durability, InsertFacts, InsertJob, InsertJobOutcome, JobBody, JobCursor, JobLog, JobQuery,
+    JobStore, Placement, QueueBounds, SaveJob, SaveOutcome, StoreError,
 };
 pub use timer::Timer;
 pub use validate::{

@@ -1,30 +1,44 @@
 //! Jobs and their queue in memory, over the records of assets in memory: the twin of every job store.
 
+mod changes;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use accounts::{AccountId, Fingerprint};
-use asset_store::{Asset, AssetId, AssetQuery, Hold, MemoryRecords, RecordRows};
+use accounts::{AccountId, Fingerprint, lapses_at};
+use asset_store::{AssetId, AssetQuery, Hold, MemoryRecords, RecordRows};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Claim, ClaimRequest, Demand, Epoch, FairQueue, InsertJob, InsertJobOutcome, Job, JobBody,
-    JobEvent, JobId, JobLog, JobOutput, JobQuery, JobQueue, JobStatus, JobStore, LeaseNews,
+    Claim, ClaimRequest, Demand, Epoch, FairQueue, InsertFacts, InsertJob, InsertJobOutcome, Job,
+    JobBody, JobEvent, JobId, JobLog, JobOutput, JobQuery, JobQueue, JobStore, LeaseNews,
     NewOutput, OutputName, PresentWorkers, QueueDepth, QueuedAs, SaveJob, SaveOutcome, StoreError,
-    WorkerId,
+    WorkerId, overdue,
 };
 
-/// A job store and queue that forget everything with the process.
+use changes::{ChangeLog, ReplicaNumber};
+
+/// A job store and queue that forget everything with the process: the handle of one replica.
 #[derive(Debug)]
 pub struct MemoryJobs {
+    replica: ReplicaNumber,
+    shared: Arc<Shared>,
+}
+
+/// What all handles have.
+#[derive(Debug)]
+struct Shared {
     records: MemoryRecords,
     rows: Mutex<Rows>,
+    changes: ChangeLog,
 }
 
 #[derive(Debug, Default)]
 struct Rows {
+    /// Jobs that the transaction under way has saved.
+    saved: Vec<Arc<Job>>,
     jobs: HashMap<JobId, Row>,
     keys: HashMap<(AccountId, [u8; 32]), ClaimedKey>,
     counters: HashMap<(AccountId, String), u64>,
@@ -53,17 +67,38 @@ impl MemoryJobs {
     /// A store of no jobs, whose outputs become records of `records`.
     #[must_use]
     pub fn new(records: MemoryRecords) -> Self {
-        Self {
+        let shared = Shared {
             records,
             rows: Mutex::default(),
+            changes: ChangeLog::default(),
+        };
+        Self {
+            replica: shared.changes.next_replica(),
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// The handle of another replica over the same jobs.
+    #[must_use]
+    pub fn of_another_replica(&self) -> Self {
+        Self {
+            replica: self.shared.changes.next_replica(),
+            shared: Arc::clone(&self.shared),
         }
     }
 
     /// Runs one transaction over jobs and records.
     fn with<R>(&self, transaction: impl FnOnce(&mut Rows, &mut RecordRows) -> R) -> R {
         // A panic inside can leave half a change of a store that dies with its process; going on is better than hanging.
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        self.records.with(|records| transaction(&mut rows, records))
+        let rows = self.shared.rows.lock();
+        let mut rows = rows.unwrap_or_else(PoisonError::into_inner);
+        let records = &self.shared.records;
+        let done = records.with(|records| transaction(&mut rows, records));
+        // With the rows locked, so that the changes come in their order.
+        self.shared
+            .changes
+            .saved(self.replica, rows.saved.drain(..));
+        done
     }
 }
 
@@ -74,45 +109,18 @@ impl Rows {
         records: &mut RecordRows,
         now: Timestamp,
     ) -> InsertJobOutcome {
+        if let Some(refusal) = insert.refusal(&self.facts(&insert, records, now)) {
+            return refusal;
+        }
         let InsertJob {
             job,
             body,
             claim,
             inputs,
-            bounds,
+            ..
         } = insert;
         let account = job.account.clone();
-        if let Some(claim) = &claim
-            && let Some(key) = self.keys.get(&(account.clone(), claim.digest))
-            && let Some(known) = self.live(&account, key.job, now)
-        {
-            return match key.fingerprint == claim.fingerprint {
-                true => InsertJobOutcome::Replayed(known.job.clone()),
-                false => InsertJobOutcome::KeyReused(key.job),
-            };
-        }
-        if self.jobs.contains_key(&job.id) {
-            return InsertJobOutcome::IdTaken;
-        }
-        let queued = self.fair_queue.queued(&account);
-        if queued >= bounds.account as usize
-            || self.fair_queue.depth().queued >= u64::from(bounds.total)
-        {
-            return InsertJobOutcome::QueueFull;
-        }
-        let body_bytes = body.stored_bytes();
-        let (stored, most) = (records.stored_bytes(&account), body.placement.stored_bytes);
-        if most.is_some_and(|most| stored + body_bytes > most) {
-            return InsertJobOutcome::QuotaExceeded;
-        }
-        if let Some(gone) = inputs
-            .iter()
-            .find(|id| records.get(&account, **id, now).is_none())
-        {
-            return InsertJobOutcome::InputGone(*gone);
-        }
-
-        records.add_stored(&account, body_bytes);
+        records.add_stored(&account, body.stored_bytes());
         let id = job.id;
         for input in &inputs {
             records.hold(*input, Hold::Input(id.0), true);
@@ -141,41 +149,48 @@ impl Rows {
             lease_until: now,
         };
         self.jobs.insert(id, row);
+        self.saved.push(Arc::clone(&job));
         InsertJobOutcome::Inserted(job)
     }
 
+    fn facts(&self, insert: &InsertJob, records: &RecordRows, now: Timestamp) -> InsertFacts {
+        let account = &insert.job.account;
+        let claim = insert.claim.as_ref();
+        let known_key = claim.and_then(|claim| {
+            let key = self.keys.get(&(account.clone(), claim.digest))?;
+            let known = self.live(account, key.job, now)?;
+            Some((key.fingerprint, Arc::clone(&known.job)))
+        });
+        let mut inputs = insert.inputs.iter();
+        InsertFacts {
+            known_key,
+            id_is_taken: self.jobs.contains_key(&insert.job.id),
+            queued: self.fair_queue.queued(account) as u64,
+            queued_in_all: self.fair_queue.depth().queued,
+            stored_bytes: records.stored_bytes(account),
+            missing_input: inputs
+                .find(|id| records.get(account, **id, now).is_none())
+                .copied(),
+        }
+    }
+
     fn save(&mut self, save: SaveJob, records: &mut RecordRows) -> SaveOutcome {
+        let known = self.jobs.get(&save.job.id);
+        let Some(row) = known.filter(|row| row.job.revision == save.job.revision) else {
+            return SaveOutcome::Conflict;
+        };
+        let most = row.body.placement.stored_bytes;
+        if save.exceeds(records.stored_bytes(&save.job.account), most) {
+            return SaveOutcome::QuotaExceeded;
+        }
         let SaveJob {
             mut job,
             outputs,
             log,
             durability: _,
         } = save;
-        if self
-            .jobs
-            .get(&job.id)
-            .is_none_or(|row| row.job.revision != job.revision)
-        {
-            return SaveOutcome::Conflict;
-        }
-        let is_new = |output: &NewOutput| {
-            let known =
-                |known: &JobOutput| known.node_id == output.node_id && known.index == output.index;
-            !job.outputs.iter().any(known)
-        };
-        let most = self
-            .jobs
-            .get(&job.id)
-            .and_then(|row| row.body.placement.stored_bytes);
-        if outputs.iter().any(is_new)
-            && most.is_some_and(|most| records.stored_bytes(&job.account) >= most)
-        {
-            return SaveOutcome::QuotaExceeded;
-        }
         for output in outputs {
-            let known =
-                |known: &JobOutput| known.node_id == output.node_id && known.index == output.index;
-            if !job.outputs.iter().any(known) {
+            if !job.has(&output) {
                 let output = self.commit(&job, output, records);
                 job.outputs.push(output);
             }
@@ -215,19 +230,7 @@ impl Rows {
             }
         };
         let output = output.committed(path);
-        records.insert_output(Asset {
-            id: output.asset,
-            account: job.account.clone(),
-            hash: output.hash,
-            size_bytes: output.size_bytes,
-            content_type: output.content_type.clone(),
-            file_path: Some(output.path.clone()),
-            tags: Vec::new(),
-            created_at: job.updated_at,
-            // Until the job ends it cannot expire, and neither can what it made.
-            expires_at: None,
-            job_id: Some(job.id.0),
-        });
+        records.insert_output(job.record_of(&output));
         records.hold(output.asset, Hold::Output(job.id.0), true);
         output
     }
@@ -236,6 +239,7 @@ impl Rows {
     fn put(&mut self, mut job: Job, records: &mut RecordRows) -> Arc<Job> {
         job.revision += 1;
         let job = Arc::new(job);
+        self.saved.push(Arc::clone(&job));
         if let Some(row) = self.jobs.get_mut(&job.id) {
             let before = std::mem::replace(&mut row.job, job.clone());
             self.fair_queue.note(Some(before.status), &job, &row.queued);
@@ -265,7 +269,7 @@ impl Rows {
     ) -> Option<Claim> {
         let next = self.fair_queue.next(&request.sets, &request.rooms)?;
         let row = self.jobs.get_mut(&next.job)?;
-        row.lease_until = after(now, request.lease);
+        row.lease_until = lapses_at(now, request.lease);
         let (mut job, body) = (Job::clone(&row.job), row.body.clone());
         job.apply(
             JobEvent::Claimed {
@@ -287,18 +291,12 @@ impl Rows {
         epoch: Epoch,
         lease_until: Timestamp,
     ) -> LeaseNews {
-        let held = |row: &&mut Row| row.job.epoch == epoch && row.job.worker == Some(worker);
-        match self.jobs.get_mut(&id).filter(held) {
-            Some(row) => {
-                row.lease_until = lease_until;
-                if row.job.status == JobStatus::Canceling {
-                    LeaseNews::CancelWanted
-                } else {
-                    LeaseNews::Renewed
-                }
-            }
-            None => LeaseNews::Lost,
+        let row = self.jobs.get_mut(&id);
+        let news = LeaseNews::of(row.as_ref().map(|row| &*row.job), worker, epoch);
+        if let Some(row) = row.filter(|_| news != LeaseNews::Lost) {
+            row.lease_until = lease_until;
         }
+        news
     }
 
     fn reap(
@@ -308,30 +306,11 @@ impl Rows {
         now: Timestamp,
     ) -> Vec<Arc<Job>> {
         let mut changed = Vec::new();
-        let found: Vec<(Arc<Job>, JobEvent)> = self
-            .jobs
-            .values()
-            .filter_map(|row| {
-                let event = match row.job.status {
-                    JobStatus::Running | JobStatus::Canceling if row.lease_until <= now => {
-                        JobEvent::LeaseLost {
-                            epoch: row.job.epoch,
-                        }
-                    }
-                    JobStatus::Queued if row.job.created_at < queued_before => JobEvent::TimedOut {
-                        epoch: row.job.epoch,
-                    },
-                    JobStatus::Queued
-                    | JobStatus::Running
-                    | JobStatus::Canceling
-                    | JobStatus::Succeeded
-                    | JobStatus::Canceled
-                    | JobStatus::Failed
-                    | JobStatus::Expired => return None,
-                };
-                Some((row.job.clone(), event))
-            })
-            .collect();
+        let found = self.jobs.values().filter_map(|row| {
+            let event = overdue(&row.job, row.lease_until, queued_before, now)?;
+            Some((Arc::clone(&row.job), event))
+        });
+        let found: Vec<(Arc<Job>, JobEvent)> = found.collect();
         for (job, event) in found {
             let mut job = Job::clone(&job);
             if job.apply(event, now).is_ok() {
@@ -361,10 +340,6 @@ impl Rows {
     }
 }
 
-fn after(now: Timestamp, span: Duration) -> Timestamp {
-    now.saturating_add(span).unwrap_or(Timestamp::MAX)
-}
-
 #[async_trait]
 impl JobStore for MemoryJobs {
     async fn insert(
@@ -390,31 +365,11 @@ impl JobStore for MemoryJobs {
 
     async fn list(&self, query: &JobQuery, now: Timestamp) -> Result<Vec<Arc<Job>>, StoreError> {
         let mut found = self.with(|rows, _| {
-            let fits = |job: &&Arc<Job>| {
-                let behind = query
-                    .after
-                    .is_none_or(|after| (job.created_at, job.id) < (after.created_at, after.id));
-                let labelled = query
-                    .labels
-                    .iter()
-                    .all(|(key, value)| job.metadata.get(key) == Some(value));
-                let stands = query
-                    .over
-                    .is_none_or(|over| job.status.is_terminal() == over);
-                let stands =
-                    stands && (query.statuses.is_empty() || query.statuses.contains(&job.status));
-                let seen = job.account == query.account && !job.is_expired(now);
-                seen && behind && labelled && stands
-            };
-            rows.jobs
-                .values()
-                .map(|row| &row.job)
-                .filter(fits)
-                .cloned()
-                .collect::<Vec<_>>()
+            let jobs = rows.jobs.values().map(|row| &row.job);
+            let found = jobs.filter(|job| query.fits(job, now));
+            found.cloned().collect::<Vec<_>>()
         });
-        found.sort_unstable_by_key(|job| std::cmp::Reverse((job.created_at, job.id)));
-        query.cut(&mut found);
+        query.arrange(&mut found);
         Ok(found)
     }
 
@@ -465,7 +420,7 @@ impl JobQueue for MemoryJobs {
         lease: Duration,
         now: Timestamp,
     ) -> Result<Vec<LeaseNews>, StoreError> {
-        let until = after(now, lease);
+        let until = lapses_at(now, lease);
         Ok(self.with(|rows, _| {
             rows.workers.note(worker, until);
             claims
@@ -501,19 +456,42 @@ impl JobQueue for MemoryJobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract;
+    use crate::Changes;
+    use crate::contract::{self, Stores};
+
+    fn fresh() -> (Stores, Arc<MemoryJobs>) {
+        let records = MemoryRecords::new();
+        let jobs = Arc::new(MemoryJobs::new(records.clone()));
+        (faces(&jobs, &records), jobs)
+    }
+
+    fn faces(jobs: &Arc<MemoryJobs>, records: &MemoryRecords) -> Stores {
+        Stores {
+            jobs: jobs.clone(),
+            queue: jobs.clone(),
+            records: Arc::new(records.clone()),
+        }
+    }
+
+    fn replicas() -> [(Stores, Arc<dyn Changes>); 2] {
+        let (stores, jobs) = fresh();
+        let other = Arc::new(jobs.of_another_replica());
+        let others = faces(&other, &jobs.shared.records);
+        [(stores, jobs), (others, other)]
+    }
 
     #[tokio::test]
     async fn memory_jobs_keep_the_contract() {
-        contract::job_store(|| {
-            let records = MemoryRecords::new();
-            let jobs = Arc::new(MemoryJobs::new(records.clone()));
-            contract::Stores {
-                jobs: jobs.clone(),
-                queue: jobs,
-                records: Arc::new(records),
-            }
-        })
-        .await;
+        contract::job_store(|| fresh().0).await;
+    }
+
+    #[tokio::test]
+    async fn memory_jobs_keep_the_contract_of_replicas() {
+        contract::replicas(|| replicas().map(|(stores, _)| stores)).await;
+    }
+
+    #[tokio::test]
+    async fn memory_jobs_tell_other_replicas_what_changed() {
+        contract::changes(replicas).await;
     }
 }

@@ -8,7 +8,10 @@ use accounts::AccountId;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::{Epoch, Job, JobBody, JobId, RequirementId, RequirementSet, StoreError, WorkerId};
+use crate::{
+    Epoch, Job, JobBody, JobEvent, JobId, JobStatus, RequirementId, RequirementSet, StoreError,
+    WorkerId,
+};
 
 /// What a worker asks for.
 #[derive(Clone, Debug)]
@@ -95,6 +98,39 @@ pub enum LeaseNews {
     Lost,
 }
 
+impl LeaseNews {
+    /// What a worker learns of its claim of a job; `None` if there is no such job.
+    #[must_use]
+    pub fn of(job: Option<&Job>, worker: WorkerId, epoch: Epoch) -> Self {
+        match job.filter(|job| job.epoch == epoch && job.worker == Some(worker)) {
+            Some(job) if job.status == JobStatus::Canceling => Self::CancelWanted,
+            Some(_) => Self::Renewed,
+            None => Self::Lost,
+        }
+    }
+}
+
+/// What the passing of time does to a job, if anything: its claim lapsed at `lease_until`, or it still waits and was submitted
+/// before `queued_before`.
+#[must_use]
+pub fn overdue(
+    job: &Job,
+    lease_until: Timestamp,
+    queued_before: Timestamp,
+    now: Timestamp,
+) -> Option<JobEvent> {
+    let epoch = job.epoch;
+    match job.status {
+        JobStatus::Queued => {
+            (job.created_at < queued_before).then_some(JobEvent::TimedOut { epoch })
+        }
+        JobStatus::Running | JobStatus::Canceling => {
+            (lease_until <= now).then_some(JobEvent::LeaseLost { epoch })
+        }
+        JobStatus::Succeeded | JobStatus::Canceled | JobStatus::Failed | JobStatus::Expired => None,
+    }
+}
+
 /// How much waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueDepth {
@@ -133,8 +169,8 @@ pub trait JobQueue: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Vec<LeaseNews>, StoreError>;
 
-    /// Lets jobs go on whose claim lapsed and ends those that waited since before `queued_before`; answers
-    /// the jobs that changed.
+    /// Lets what is [`overdue`] happen: jobs go on whose claim lapsed, and those end that waited since before `queued_before`.
+    /// Answers the jobs that changed, each to one caller.
     async fn reap(
         &self,
         queued_before: Timestamp,

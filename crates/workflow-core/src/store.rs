@@ -1,5 +1,7 @@
 //! The port to the rows of jobs.
 
+mod rules;
+
 use std::sync::Arc;
 
 use accounts::AccountId;
@@ -9,6 +11,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::{Job, JobId, JobStatus, NewOutput, RequirementSet, ResolvedFiles, RunReport};
+
+pub use rules::InsertFacts;
 
 /// What lies beside a job and never changes: enough to run it, or to run it again.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,14 +170,6 @@ pub struct JobQuery {
     pub limit: usize,
     /// The list ends with the next job once those before it have this many outputs together: a job may have thousands.
     pub outputs: usize,
-}
-
-impl JobQuery {
-    /// Cuts a list that is longer than it may be.
-    pub fn cut(&self, jobs: &mut Vec<Arc<Job>>) {
-        let within = within(jobs, self.outputs).saturating_add(1);
-        jobs.truncate(within.min(self.limit));
-    }
 }
 
 /// How many jobs of a list it takes until they have so many outputs together.

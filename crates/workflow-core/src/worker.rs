@@ -158,7 +158,7 @@ impl Worker {
             let pause = match self.claim().await {
                 Ok(Some(claim)) => {
                     // There may be more where this came from, and another slot may be asleep.
-                    self.ports.feed.ring();
+                    self.ports.hub.ring();
                     let share = self.permits.of(&claim.job.account);
                     let permit = ComputePermit::new(share, permit, claimer);
                     return Some((claim, permit));
@@ -171,7 +171,7 @@ impl Worker {
             };
             drop(permit);
             tokio::select! {
-                () = self.ports.feed.rung(), if pause.is_none() => {}
+                () = self.ports.hub.rung(), if pause.is_none() => {}
                 () = self.timer.sleep(pause.unwrap_or(IDLE)) => {}
                 () = draining.cancelled() => return None,
             }
@@ -281,7 +281,7 @@ impl Worker {
         for job in self.ports.queue.reap(queued_before, now).await? {
             tracing::info!(job.id = %job.id, job.status = job.status.name(), "took up a job without a worker");
             self.publish(&job);
-            self.ports.feed.ring();
+            self.ports.hub.ring();
         }
         Ok(())
     }
@@ -303,7 +303,7 @@ impl Worker {
             self.pace.finished(job.updated_at);
         }
         self.ports
-            .feed
+            .hub
             .publish(job.id, JobChange::Saved(job.clone()));
     }
 

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Admission, Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
-    InsertOutcome, InsertRule, KeyClaim, RecordsError, ReleasedBlobs, Removal, Retention,
-    ScrubState, ScrubStates, SweepName, SweepState, SweepStates,
+    InsertOutcome, InsertRule, InsertStep, KeyClaim, RecordFacts, RecordsError, ReleasedBlobs,
+    Removal, ScrubState, ScrubStates, SweepName, SweepState, SweepStates,
 };
 
 /// A record store that forgets everything with the process. Clones share their records, so that another store in memory can
@@ -61,39 +61,24 @@ impl MemoryRecords {
 impl RecordRows {
     /// Makes a record under its rule and claims its key.
     pub fn insert(&mut self, insert: InsertAsset, now: Timestamp) -> InsertOutcome {
-        let InsertAsset {
-            asset,
-            rule,
-            claim,
-            most_bytes,
-        } = insert;
-        if let Some(claim) = &claim
-            && let Some(outcome) = self.claimed(&asset.account, claim, now)
-        {
-            return outcome;
-        }
-        let account = asset.account.clone();
-        let had_bytes = self
-            .find(&account, &AssetQuery::Hash(asset.hash), now)
-            .is_some();
-        let existing = match rule {
-            InsertRule::Upload => None,
-            InsertRule::FromHash if !had_bytes => return InsertOutcome::BlobNotFound,
-            InsertRule::FromHash => self.extend_same(&asset, now),
-        };
-        let (id, outcome) = match existing {
-            Some(existing) => (existing.id, InsertOutcome::Existing(existing)),
-            None if most_bytes
-                .is_some_and(|most| self.stored_bytes(&account) + asset.size_bytes > most) =>
-            {
-                return InsertOutcome::QuotaExceeded;
+        let facts = self.facts(&insert, now);
+        let (id, account) = (insert.asset.id, insert.asset.account.clone());
+        let (id, outcome) = match insert.decide(&facts) {
+            InsertStep::Answer(outcome) => return outcome,
+            InsertStep::Extend(asset) => {
+                let position = self.positions.get(&asset.id);
+                if let Some(known) = position.and_then(|position| self.assets.get_mut(position)) {
+                    known.expires_at = asset.expires_at;
+                }
+                (asset.id, InsertOutcome::Existing(asset))
             }
-            None => {
+            InsertStep::Make { had_bytes } => {
+                let asset = insert.asset;
                 self.put(asset.clone());
-                (asset.id, InsertOutcome::Created { asset, had_bytes })
+                (id, InsertOutcome::Created { asset, had_bytes })
             }
         };
-        if let Some(claim) = claim {
+        if let Some(claim) = insert.claim {
             let claimed = ClaimedKey {
                 fingerprint: claim.fingerprint,
                 asset: id,
@@ -102,6 +87,26 @@ impl RecordRows {
             self.keys.insert((account, claim.digest), claimed);
         }
         outcome
+    }
+
+    fn facts(&self, insert: &InsertAsset, now: Timestamp) -> RecordFacts {
+        let asked = &insert.asset;
+        let claim = insert.claim.as_ref();
+        let of_hash = AssetQuery::Hash(asked.hash);
+        let mut newest_first = self.assets.values().rev();
+        let same = newest_first.find(|asset| {
+            insert.rule == InsertRule::FromHash
+                && asset.account == asked.account
+                && asset.hash == asked.hash
+                && asset.file_path == asked.file_path
+                && !asset.is_expired(now)
+        });
+        RecordFacts {
+            known_key: claim.and_then(|claim| self.known_key(&asked.account, claim, now)),
+            had_bytes: self.find(&asked.account, &of_hash, now).is_some(),
+            same: same.cloned(),
+            stored_bytes: self.stored_bytes(&asked.account),
+        }
     }
 
     /// How many bytes the account has stored.
@@ -148,19 +153,10 @@ impl RecordRows {
     /// The newest live record that fits.
     #[must_use]
     pub fn find(&self, account: &AccountId, query: &AssetQuery, now: Timestamp) -> Option<&Asset> {
-        self.assets.values().rev().find(|asset| {
-            let fits = match query {
-                AssetQuery::Hash(hash) => asset.hash == *hash,
-                AssetQuery::Path(path) => asset.file_path.as_ref() == Some(path),
-                AssetQuery::Upload(path) => {
-                    asset.job_id.is_none() && asset.file_path.as_ref() == Some(path)
-                }
-                AssetQuery::Output(path) => {
-                    asset.job_id.is_some() && asset.file_path.as_ref() == Some(path)
-                }
-            };
-            fits && asset.account == *account && !asset.is_expired(now)
-        })
+        let fits = |asset: &&Asset| {
+            query.fits(asset) && asset.account == *account && !asset.is_expired(now)
+        };
+        self.assets.values().rev().find(fits)
     }
 
     /// Adds the hold to a record, or takes it away; `false` if there is no such record.
@@ -214,34 +210,17 @@ impl RecordRows {
         free.copied().collect()
     }
 
-    /// What a key that was claimed before answers; `None` if nobody claimed it, or its time or its record is over.
-    fn claimed(
+    /// The request and the record of a key that was claimed before; `None` if nobody claimed it, or its time or its record is
+    /// over.
+    fn known_key(
         &self,
         account: &AccountId,
         claim: &KeyClaim,
         now: Timestamp,
-    ) -> Option<InsertOutcome> {
+    ) -> Option<(Fingerprint, Asset)> {
         let key = self.keys.get(&(account.clone(), claim.digest))?;
         let asset = self.get(account, key.asset, now)?;
-        if key.expires_at <= now {
-            None
-        } else if key.fingerprint == claim.fingerprint {
-            Some(InsertOutcome::Replayed(asset.clone()))
-        } else {
-            Some(InsertOutcome::KeyReused(asset.id))
-        }
-    }
-
-    /// Extends the account's newest live record of the same bytes and name, if there is one.
-    fn extend_same(&mut self, asked: &Asset, now: Timestamp) -> Option<Asset> {
-        let same = self.assets.values_mut().rev().find(|asset| {
-            asset.account == asked.account
-                && asset.hash == asked.hash
-                && asset.file_path == asked.file_path
-                && !asset.is_expired(now)
-        })?;
-        same.expires_at = Retention::extend(same.expires_at, asked.expires_at);
-        Some(same.clone())
+        (key.expires_at > now).then(|| (key.fingerprint, asset.clone()))
     }
 
     fn put(&mut self, asset: Asset) {

@@ -96,19 +96,11 @@ impl LiveJobs {
     }
 
     /// A list of jobs that are not over, newest first, as readers may see them.
-    pub(crate) fn in_flight(&self, query: &JobQuery) -> Vec<Arc<Job>> {
-        let behind = |job: &Job| {
-            let age = (job.created_at, job.id);
-            query
-                .after
-                .is_none_or(|after| age < (after.created_at, after.id))
-        };
+    pub(crate) fn in_flight(&self, query: &JobQuery, now: Timestamp) -> Vec<Arc<Job>> {
         let live = self.live.values();
         let live = live.filter_map(|live| live.committed.as_ref());
-        let live = live.filter(|job| job.account == query.account && behind(job));
-        let mut jobs: Vec<Arc<Job>> = live.cloned().collect();
-        jobs.sort_unstable_by_key(|job| std::cmp::Reverse((job.created_at, job.id)));
-        query.cut(&mut jobs);
+        let mut jobs: Vec<Arc<Job>> = live.filter(|job| query.fits(job, now)).cloned().collect();
+        query.arrange(&mut jobs);
         jobs
     }
 
@@ -239,19 +231,12 @@ impl LiveJobs {
         epoch: Epoch,
         until: Timestamp,
     ) -> LeaseNews {
-        let counts =
-            |live: &&mut Live| live.newest.epoch == epoch && live.newest.worker == Some(worker);
-        match self.live.get_mut(&id).filter(counts) {
-            None => LeaseNews::Lost,
-            Some(live) => {
-                live.lease_until = until;
-                if live.newest.status == JobStatus::Canceling {
-                    LeaseNews::CancelWanted
-                } else {
-                    LeaseNews::Renewed
-                }
-            }
+        let live = self.live.get_mut(&id);
+        let news = LeaseNews::of(live.as_ref().map(|live| &*live.newest), worker, epoch);
+        if let Some(live) = live.filter(|_| news != LeaseNews::Lost) {
+            live.lease_until = until;
         }
+        news
     }
 
     /// The live jobs for which `event` finds one, by their newest state and the end of their claim; oldest first.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use asset_store::{Asset, AssetId, AssetQuery, FilePath, Hold};
+use asset_store::{AssetId, AssetQuery, FilePath, Hold};
 use rusqlite::{Connection, params};
 use workflow_core::{Job, JobOutput, NewOutput, OutputKind, OutputName, SaveJob};
 
@@ -16,19 +16,14 @@ pub(super) fn is_quota_used_up(
     live_jobs: &SharedLiveJobs,
     save: &SaveJob,
 ) -> rusqlite::Result<bool> {
-    let job = &save.job;
-    let is_new = |output: &NewOutput| {
-        let same =
-            |known: &JobOutput| known.node_id == output.node_id && known.index == output.index;
-        !job.outputs.iter().any(same)
-    };
-    if !save.outputs.iter().any(is_new) {
+    if !save.has_new_outputs() {
         return Ok(false);
     }
-    let Some((most, deferred)) = live_jobs.lock().stored_bound(job.id) else {
+    let Some((most, deferred)) = live_jobs.lock().stored_bound(save.job.id) else {
         return Ok(false);
     };
-    Ok(records::stored_bytes(rows, &job.account)? + deferred >= most)
+    let stored = records::stored_bytes(rows, &save.job.account)? + deferred;
+    Ok(save.exceeds(stored, Some(most)))
 }
 
 /// An output with its name; `None` if the job has it already.
@@ -37,8 +32,7 @@ pub(super) fn named(
     job: &Job,
     output: NewOutput,
 ) -> rusqlite::Result<Option<JobOutput>> {
-    let same = |known: &JobOutput| known.node_id == output.node_id && known.index == output.index;
-    if job.outputs.iter().any(same) {
+    if job.has(&output) {
         return Ok(None);
     }
     let path = settle_name(rows, job, &output.name)?;
@@ -78,22 +72,7 @@ fn commit(
     output: &JobOutput,
 ) -> rusqlite::Result<()> {
     put(rows, seq, place, output)?;
-    records::put(
-        rows,
-        &Asset {
-            id: output.asset,
-            account: job.account.clone(),
-            hash: output.hash,
-            size_bytes: output.size_bytes,
-            content_type: output.content_type.clone(),
-            file_path: Some(output.path.clone()),
-            tags: Vec::new(),
-            created_at: job.updated_at,
-            // Until the job ends it cannot expire, and neither can what it made.
-            expires_at: None,
-            job_id: Some(job.id.0),
-        },
-    )?;
+    records::put(rows, &job.record_of(output))?;
     records::add_hold(rows, output.asset, Hold::Output(job.id.0))
 }
 

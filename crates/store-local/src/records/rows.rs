@@ -3,7 +3,7 @@
 use accounts::{AccountId, Fingerprint};
 use asset_store::{
     Asset, AssetId, AssetQuery, BlobHash, FilePath, Hold, InsertAsset, InsertOutcome, InsertRule,
-    KeyClaim, Removal, Retention,
+    InsertStep, KeyClaim, RecordFacts, Removal,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
@@ -17,30 +17,19 @@ pub(crate) fn insert(
     insert: InsertAsset,
     now: Timestamp,
 ) -> rusqlite::Result<InsertOutcome> {
-    let InsertAsset {
-        asset,
-        rule,
-        claim,
-        most_bytes,
-    } = insert;
-    if let Some(claim) = &claim
-        && let Some(outcome) = claimed(rows, &asset.account, claim, now)?
-    {
-        return Ok(outcome);
-    }
+    let facts = facts(rows, &insert, now)?;
+    let step = insert.decide(&facts);
+    let InsertAsset { asset, claim, .. } = insert;
     let account = asset.account.clone();
-    let had_bytes = has_bytes(rows, &account, asset.hash, now)?;
-    let existing = match rule {
-        InsertRule::Upload => None,
-        InsertRule::FromHash if !had_bytes => return Ok(InsertOutcome::BlobNotFound),
-        InsertRule::FromHash => extend_same(rows, &asset, now)?,
-    };
-    let (id, outcome) = match existing {
-        Some(existing) => (existing.id, InsertOutcome::Existing(existing)),
-        None if !fits(rows, &account, asset.size_bytes, most_bytes)? => {
-            return Ok(InsertOutcome::QuotaExceeded);
+    let (id, outcome) = match step {
+        InsertStep::Answer(outcome) => return Ok(outcome),
+        InsertStep::Extend(asset) => {
+            let asset = as_it_reads_back(asset);
+            rows.prepare_cached("UPDATE assets SET expires_at = ?2 WHERE id = ?1")?
+                .execute(params![Id(asset.id.0), asset.expires_at.map(Micros)])?;
+            (asset.id, InsertOutcome::Existing(asset))
         }
-        None => {
+        InsertStep::Make { had_bytes } => {
             let asset = as_it_reads_back(asset);
             crate::faults::fault_point!("asset-insert");
             put(rows, &asset)?;
@@ -63,6 +52,34 @@ pub(crate) fn insert(
     Ok(outcome)
 }
 
+/// What decides about an insert, as far as it can matter to it.
+fn facts(rows: &Connection, insert: &InsertAsset, now: Timestamp) -> rusqlite::Result<RecordFacts> {
+    let asked = &insert.asset;
+    let account = &asked.account;
+    if let Some(claim) = &insert.claim {
+        let known_key = known_key(rows, account, claim, now)?;
+        if known_key.is_some() {
+            return Ok(RecordFacts {
+                known_key,
+                ..RecordFacts::default()
+            });
+        }
+    }
+    let had_bytes = has_bytes(rows, account, asked.hash, now)?;
+    Ok(RecordFacts {
+        known_key: None,
+        had_bytes,
+        same: match insert.rule {
+            InsertRule::FromHash if had_bytes => same(rows, asked, now)?,
+            InsertRule::FromHash | InsertRule::Upload => None,
+        },
+        stored_bytes: match insert.most_bytes {
+            Some(_) => stored_bytes(rows, account)?,
+            None => 0,
+        },
+    })
+}
+
 /// How many bytes an account has stored.
 pub(crate) fn stored_bytes(rows: &Connection, account: &AccountId) -> rusqlite::Result<u64> {
     let stored = rows
@@ -71,19 +88,6 @@ pub(crate) fn stored_bytes(rows: &Connection, account: &AccountId) -> rusqlite::
         .optional()?;
     // It is never below 0: what goes came before.
     Ok(stored.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
-}
-
-/// Whether an account has room for so many bytes more.
-pub(crate) fn fits(
-    rows: &Connection,
-    account: &AccountId,
-    bytes: u64,
-    most_bytes: Option<u64>,
-) -> rusqlite::Result<bool> {
-    let Some(most) = most_bytes else {
-        return Ok(true);
-    };
-    Ok(stored_bytes(rows, account)?.saturating_add(bytes) <= most)
 }
 
 /// A live record by id.
@@ -283,13 +287,13 @@ pub(crate) fn put(rows: &Connection, asset: &Asset) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// What a key that was claimed before answers; `None` if nobody claimed it, or its time or its record is over.
-fn claimed(
+/// The request and the record of a key that was claimed before; `None` if nobody claimed it, or its time or its record is over.
+fn known_key(
     rows: &Connection,
     account: &AccountId,
     claim: &KeyClaim,
     now: Timestamp,
-) -> rusqlite::Result<Option<InsertOutcome>> {
+) -> rusqlite::Result<Option<(Fingerprint, Asset)>> {
     let key = rows
         .prepare_cached(
             "SELECT fingerprint, asset FROM asset_keys
@@ -304,13 +308,7 @@ fn claimed(
         return Ok(None);
     };
     let asset = get(rows, account, AssetId(id), now)?;
-    Ok(asset.map(|asset| {
-        if fingerprint == claim.fingerprint {
-            InsertOutcome::Replayed(asset)
-        } else {
-            InsertOutcome::KeyReused(asset.id)
-        }
-    }))
+    Ok(asset.map(|asset| (fingerprint, asset)))
 }
 
 fn has_bytes(
@@ -326,34 +324,22 @@ fn has_bytes(
     .exists(params![Hash(hash), account.as_str(), Micros(now)])
 }
 
-/// Extends the account's newest live record of the same bytes and name, if there is one.
-fn extend_same(
-    rows: &Connection,
-    asked: &Asset,
-    now: Timestamp,
-) -> rusqlite::Result<Option<Asset>> {
-    let same = rows
-        .prepare_cached(
-            "SELECT * FROM assets WHERE hash = ?1 AND account = ?2 AND file_path IS ?3
-              AND (expires_at IS NULL OR expires_at > ?4) ORDER BY seq DESC LIMIT 1",
-        )?
-        .query_row(
-            params![
-                Hash(asked.hash),
-                asked.account.as_str(),
-                asked.file_path.as_ref().map(FilePath::as_str),
-                Micros(now),
-            ],
-            asset,
-        )
-        .optional()?;
-    let Some(mut same) = same else {
-        return Ok(None);
-    };
-    same.expires_at = Retention::extend(same.expires_at, asked.expires_at).map(whole_micros);
-    rows.prepare_cached("UPDATE assets SET expires_at = ?2 WHERE id = ?1")?
-        .execute(params![Id(same.id.0), same.expires_at.map(Micros)])?;
-    Ok(Some(same))
+/// The account's newest live record of the same bytes and name.
+fn same(rows: &Connection, asked: &Asset, now: Timestamp) -> rusqlite::Result<Option<Asset>> {
+    rows.prepare_cached(
+        "SELECT * FROM assets WHERE hash = ?1 AND account = ?2 AND file_path IS ?3
+          AND (expires_at IS NULL OR expires_at > ?4) ORDER BY seq DESC LIMIT 1",
+    )?
+    .query_row(
+        params![
+            Hash(asked.hash),
+            asked.account.as_str(),
+            asked.file_path.as_ref().map(FilePath::as_str),
+            Micros(now),
+        ],
+        asset,
+    )
+    .optional()
 }
 
 fn as_it_reads_back(asset: Asset) -> Asset {

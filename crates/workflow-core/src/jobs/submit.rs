@@ -196,10 +196,11 @@ impl Jobs {
         };
 
         // Both before the insert: a worker may claim the job, and be done with it, before this returns. A job that is
-        // followed from here on is known to the feed, which then passes over what is told too late.
-        let follower = self.ports.feed.follow(id);
+        // followed from here on is known to the hub, which then passes over what is told too late.
+        let account = insert.job.account.clone();
+        let follower = self.ports.hub.follow(&account, id);
         if let Some(secret) = submission.secret
-            && !self.ports.secrets.put(id, secret)
+            && !self.ports.secrets.put(&account, id, secret)
         {
             // Its id was chosen twice: the job that has it keeps its secret.
             return Err(JobsError::IdTaken);
@@ -220,9 +221,9 @@ impl Jobs {
         match outcome? {
             InsertJobOutcome::Inserted(job) => {
                 let queued = JobChange::Saved(Arc::clone(&job));
-                self.ports.feed.publish(id, queued);
+                self.ports.hub.publish(id, queued);
                 drop(follower);
-                self.ports.feed.ring();
+                self.ports.hub.ring();
                 Ok(Submitted {
                     view: self.view(job).await?,
                     replayed: false,

@@ -48,7 +48,7 @@ impl Worker {
     ) {
         let (id, epoch) = (claim.job.id, claim.job.epoch);
         let cancel = CancellationToken::new();
-        let mut follower = self.ports.feed.follow(id);
+        let mut follower = self.ports.hub.follow(&claim.job.account, id);
         self.registry().insert(
             id,
             Running {
@@ -232,7 +232,7 @@ impl Worker {
                 sink.release();
                 self.publish(&job);
                 // Its account may have lacked the room for another one, or the job itself is to be claimed again.
-                self.ports.feed.ring();
+                self.ports.hub.ring();
                 return Ok(());
             }
             match sink.reload().await? {

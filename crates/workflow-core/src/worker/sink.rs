@@ -120,7 +120,7 @@ impl Sink {
         // Reported with the lock held, so that nothing overtakes it.
         let mut reported = self.reported();
         for change in reported.held.take().into_iter().flatten() {
-            self.ports.feed.publish(self.id, change);
+            self.ports.hub.publish(self.id, change);
         }
     }
 
@@ -137,7 +137,7 @@ impl Sink {
                     held.push(change);
                 }
             }
-            None => self.ports.feed.publish(self.id, change),
+            None => self.ports.hub.publish(self.id, change),
         }
     }
 
@@ -295,7 +295,7 @@ impl RunSink for Sink {
             // It is shown directly, and must not overtake what was reported before.
             self.save_progress().await;
         }
-        self.ports.feed.frame(self.id, preview).await;
+        self.ports.hub.frame(self.id, preview).await;
         Ok(())
     }
 

@@ -326,8 +326,8 @@ impl Bench {
         let remote = Arc::new(engines::Remote::default());
         let ports = JobPorts {
             store: store.clone(),
-            queue: inner,
-            feed: Arc::new(Hub::new()),
+            queue: inner.clone(),
+            hub: Arc::new(Hub::over(inner)),
             engines: Engines::new([
                 NamedEngine {
                     name: EngineName::NATIVE.into(),
@@ -445,4 +445,5 @@ async fn idle() {
 mod ends;
 mod engines;
 mod permits;
+mod replicas;
 mod runs;

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
     Availability, BlockingPool, ClaimRequest, CompletionRate, Durability, Engine, Engines,
-    FileSource, Hub, InputDefinition, Job, JobChange, JobEvent, JobFeed, JobId, JobPorts, JobQueue,
+    FileSource, Hub, InputDefinition, Job, JobChange, JobEvent, JobId, JobPorts, JobQueue,
     JobStore, Jobs, JobsConfig, MemoryJobs, ModelFile, NewOutput, NodeCatalog, NodeDefinition,
     OutputDefinition, OutputKind, OutputName, Preview, Progress, Refusal, RequirementSet,
     Requirements, Rooms, RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Ticket,
@@ -117,7 +117,7 @@ impl Rig {
         let ports = JobPorts {
             store: Arc::clone(&self.jobs) as Arc<dyn JobStore>,
             queue: Arc::clone(&self.jobs) as Arc<dyn JobQueue>,
-            feed: Arc::clone(&self.hub) as Arc<dyn JobFeed>,
+            hub: Arc::clone(&self.hub),
             engines: Engines::native(Arc::new(Classes {
                 catalog: catalog(),
                 available: Arc::clone(&self.available),

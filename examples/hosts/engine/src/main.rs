@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let ports = JobPorts {
         store: rows.clone(),
         queue: rows,
-        feed: Arc::new(Hub::new()),
+        hub: Arc::new(Hub::new()),
         engines: Engines::native(Arc::new(NativeEngine::new(blobs.clone(), engine)?)),
         timer: Arc::new(Runtime),
         secrets: Secrets::new(WorkerId(Uuid::now_v7())),

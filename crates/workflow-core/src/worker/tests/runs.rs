@@ -103,68 +103,6 @@ async fn a_job_whose_secret_is_lost_fails_and_says_so() {
     );
 }
 
-/// A second replica over the store and the clock of a bench.
-struct Replica {
-    worker: Worker,
-    jobs: Jobs,
-}
-
-fn replica(bench: &Bench, n: u128) -> Replica {
-    let ports = JobPorts {
-        secrets: Secrets::new(WorkerId(Uuid::from_u128(n))),
-        ..bench.ports.clone()
-    };
-    let pace = Arc::new(CompletionRate::default());
-    let worker = Worker::new(
-        ports.clone(),
-        bench.worker.blobs.clone(),
-        bench.worker.timer.clone(),
-        bench.worker.config.clone(),
-        pace.clone(),
-    );
-    let assets = Assets::new(
-        bench.worker.blobs.clone(),
-        Arc::new(bench.records.clone()),
-        Retention::default(),
-    );
-    let config = JobsConfig { queued_jobs: 50 };
-    Replica {
-        worker,
-        jobs: Jobs::new(ports, assets, config, pace),
-    }
-}
-
-#[tokio::test]
-async fn a_job_with_a_secret_runs_only_where_the_secret_is() {
-    let bench = Bench::new([]);
-    let other = replica(&bench, 2);
-    let id = bench.submit_to(&other.jobs, 1, Some("s3cret")).await;
-    let plain = bench.submit(2, None).await;
-    let claimed = bench.worker.claim().await.expect("an answer");
-    assert_eq!(claimed.expect("one has no secret").job.id, plain);
-    assert!(bench.worker.claim().await.expect("an answer").is_none());
-    let claimed = other.worker.claim().await.expect("an answer");
-    assert_eq!(claimed.expect("the secret is here").job.id, id);
-}
-
-#[tokio::test]
-async fn a_job_whose_secret_was_in_a_process_that_is_gone_is_ended_by_another() {
-    let bench = Bench::new([]);
-    let other = replica(&bench, 2);
-    let id = bench.submit_to(&other.jobs, 1, Some("s3cret")).await;
-    // The other replica renews for a while, and then no more.
-    bench.timer.advance(Duration::from_secs(59));
-    other.worker.renew().await.expect("an answer");
-    bench.timer.advance(Duration::from_secs(29));
-    assert!(bench.worker.claim().await.expect("an answer").is_none());
-    bench.timer.advance(Duration::from_secs(1));
-    let job = bench.while_running(bench.ended(id)).await;
-    assert_eq!(
-        job.error.as_ref().map(|error| error.code),
-        Some(JobErrorCode::SecretLost)
-    );
-}
-
 #[tokio::test]
 async fn progress_between_commits_is_written_down() {
     let bench = Bench::new([Script::Hang]);

@@ -1,4 +1,4 @@
-//! The feed of one process: order, laps, and that nobody hears of another account.
+//! The hub of one replica: order, laps, and that nobody hears of another account.
 
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
@@ -125,7 +125,7 @@ async fn a_job_that_is_over_is_not_told_of_as_new() {
     let mut follower = hub.follow_account(&account("a"));
     next(&mut follower).await;
     let (new, claimed) = (job(1, "a"), running(1, "a"));
-    let _submitter = hub.follow(new.id);
+    let _submitter = hub.follow(&new.account, new.id);
     publish(&hub, &claimed);
     publish(&hub, &new);
     publish(
@@ -216,3 +216,5 @@ fn nothing_is_kept_of_accounts_that_nobody_follows_and_that_run_nothing() {
     let topics = hub.topics();
     assert!(topics.accounts.is_empty() && topics.jobs.is_empty());
 }
+
+mod replicas;

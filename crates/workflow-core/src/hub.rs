@@ -1,20 +1,24 @@
-//! The port that tells what changed, and its in-process form.
+//! What changed, for everybody in this process who follows a job or an account.
 //!
 //! A follower of one job sees the newest snapshot and nothing older: it holds no queue, so a slow reader costs nothing. A
 //! follower of an account sees everything in order, from a ring of bounded size. Nothing is published before it is saved; the
 //! rows stay the truth.
+//!
+//! Each replica has a hub. The services and the worker of the replica publish to it; [`Hub::follow_replicas`] brings in what
+//! other replicas changed.
 
 mod account;
+mod replicas;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use accounts::AccountId;
-use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
-use crate::{Job, JobId, JobStatus, NodeEvent, NodeId, Progress};
+use crate::{Changes, Job, JobId, JobStatus, NodeEvent, NodeId, OneReplica, Progress};
 
 use account::AccountRing;
 pub use account::{AccountEvent, AccountFollower, AccountNews, AccountTold};
@@ -73,48 +77,32 @@ pub struct Follower {
 
 /// Tells what happens to jobs.
 ///
-/// **Contract.** `publish` never blocks and is called only after the store has what it tells. A follower created before a
-/// change sees it or a later one; where replicas share a store, a change made by another one may come late but comes. A
-/// follower of an account sees every change from its first snapshot on, in order, unless it falls so far behind that it gets
-/// another snapshot.
-#[async_trait]
-pub trait JobFeed: Send + Sync + 'static {
-    /// Tells a change.
-    fn publish(&self, id: JobId, change: JobChange);
-
-    /// Follows a job from now on.
-    fn follow(&self, id: JobId) -> Follower;
-
-    /// Follows all jobs of an account from now on.
-    fn follow_account(&self, account: &AccountId) -> AccountFollower;
-
-    /// Shows a finished picture of a run to everybody who follows the job's account, and completes when the last of them
-    /// has taken it or gone; at once if nobody follows. To followers of the job it is a preview.
-    async fn frame(&self, id: JobId, picture: Preview);
-
-    /// The latest snapshot of a run that is under way, if this process knows it.
-    fn progress(&self, id: JobId) -> Option<Progress>;
-
-    /// Says that a job may be waiting to be claimed.
-    fn ring(&self);
-
-    /// Completes when [`JobFeed::ring`] was called since the last call returned; one caller per ring. A hint only: whoever
-    /// waits here looks again after a while in any case.
-    async fn rung(&self);
-}
-
-/// The feed of one process.
-#[derive(Debug, Default)]
+/// Publishing never blocks, and is done only after the store has what is published. A follower created before a change sees it
+/// or a later one; a change that another replica made may come late but comes. A follower of an account sees every change from
+/// its first snapshot on, in order, unless it falls so far behind that it gets another snapshot.
 pub struct Hub {
     topics: Mutex<Topics>,
     bell: Notify,
+    changes: Arc<dyn Changes>,
+    on_end: Option<OnEnd>,
 }
+
+/// Called with each job that this replica ends.
+type OnEnd = Box<dyn Fn(&Job) + Send + Sync>;
 
 /// What is published, behind one lock, so that all followers hear things in one order.
 #[derive(Debug, Default)]
 struct Topics {
-    jobs: HashMap<JobId, watch::Sender<Live>>,
+    jobs: HashMap<JobId, Topic>,
     accounts: HashMap<AccountId, Arc<AccountRing>>,
+}
+
+/// What is published of one job.
+#[derive(Debug, Default)]
+struct Topic {
+    /// Whose it is, once that was told.
+    account: Option<AccountId>,
+    live: watch::Sender<Live>,
 }
 
 impl Follower {
@@ -133,39 +121,69 @@ impl Follower {
 }
 
 impl Hub {
-    /// A feed nobody follows yet.
+    /// A hub that nobody follows yet, of a store that no other replica has.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self::over(Arc::new(OneReplica))
     }
 
-    fn topics(&self) -> std::sync::MutexGuard<'_, Topics> {
-        // Every change is one insert or remove: a panic elsewhere cannot have left the maps half-changed.
-        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A hub that nobody follows yet, of one replica among those that share a store.
+    #[must_use]
+    pub fn over(changes: Arc<dyn Changes>) -> Self {
+        Self {
+            topics: Mutex::default(),
+            bell: Notify::new(),
+            changes,
+            on_end: None,
+        }
     }
-}
 
-#[async_trait]
-impl JobFeed for Hub {
-    fn publish(&self, id: JobId, change: JobChange) {
-        self.topics().publish(id, change);
+    /// The same hub, which calls `on_end` with each job that this replica ends: one that another replica ended is not among
+    /// them, so the replicas together count each end once. It must not block.
+    #[must_use]
+    pub fn on_end(self, on_end: impl Fn(&Job) + Send + Sync + 'static) -> Self {
+        Self {
+            on_end: Some(Box::new(on_end)),
+            ..self
+        }
     }
 
-    fn follow(&self, id: JobId) -> Follower {
+    /// Tells a change that this replica made.
+    pub fn publish(&self, id: JobId, change: JobChange) {
+        if let (JobChange::Saved(job), Some(on_end)) = (&change, &self.on_end)
+            && job.status.is_terminal()
+        {
+            on_end(job);
+        }
+        let mut topics = self.topics();
+        let is_report = !matches!(change, JobChange::Saved(_));
+        if is_report && let Some(account) = topics.account_of(id) {
+            // With the lock held, so that other replicas hear reports in the order in which followers here do.
+            self.changes.publish(id, account, &change);
+        }
+        topics.publish(id, change);
+    }
+
+    /// Follows a job of an account from now on.
+    #[must_use]
+    pub fn follow(&self, account: &AccountId, id: JobId) -> Follower {
         let jobs = &mut self.topics().jobs;
         // Followers of jobs that ended before they came are the only entries nobody removes by publishing.
         if jobs.len() > SWEEP_ABOVE && jobs.len().is_power_of_two() {
-            jobs.retain(|_, sender| sender.receiver_count() > 0 || sender.borrow().job.is_some());
+            jobs.retain(|_, topic| {
+                topic.live.receiver_count() > 0 || topic.live.borrow().job.is_some()
+            });
         }
-        let sender = jobs
-            .entry(id)
-            .or_insert_with(|| watch::Sender::new(Live::default()));
+        let topic = jobs.entry(id).or_default();
+        topic.account.get_or_insert_with(|| account.clone());
         Follower {
-            receiver: sender.subscribe(),
+            receiver: topic.live.subscribe(),
         }
     }
 
-    fn follow_account(&self, account: &AccountId) -> AccountFollower {
+    /// Follows all jobs of an account from now on.
+    #[must_use]
+    pub fn follow_account(&self, account: &AccountId) -> AccountFollower {
         let accounts = &mut self.topics().accounts;
         if accounts.len() > SWEEP_ABOVE && accounts.len().is_power_of_two() {
             accounts.retain(|_, ring| !ring.is_idle());
@@ -176,7 +194,9 @@ impl JobFeed for Hub {
         ring.follow()
     }
 
-    async fn frame(&self, id: JobId, picture: Preview) {
+    /// Shows a finished picture of a run to everybody here who follows the job's account, and completes when the last of them
+    /// has taken it or gone; at once if nobody follows. To followers of the job it is a preview.
+    pub async fn frame(&self, id: JobId, picture: Preview) {
         let pushed = {
             let mut topics = self.topics();
             topics.publish_live(id, JobChange::Preview(picture.clone()));
@@ -191,19 +211,40 @@ impl JobFeed for Hub {
         }
     }
 
-    fn progress(&self, id: JobId) -> Option<Progress> {
-        self.topics()
-            .jobs
-            .get(&id)
-            .and_then(|sender| sender.borrow().progress.clone())
+    /// The latest snapshot of a run that is under way, if this replica knows it.
+    #[must_use]
+    pub fn progress(&self, id: JobId) -> Option<Progress> {
+        let topics = self.topics();
+        let live = topics.jobs.get(&id)?.live.borrow();
+        live.progress.clone()
     }
 
-    fn ring(&self) {
+    /// Says that a job may be waiting to be claimed.
+    pub fn ring(&self) {
         self.bell.notify_one();
     }
 
-    async fn rung(&self) {
+    /// Completes when [`Hub::ring`] was called since the last call returned; one caller per ring. A hint only: whoever
+    /// waits here looks again after a while in any case.
+    pub async fn rung(&self) {
         self.bell.notified().await;
+    }
+
+    fn topics(&self) -> std::sync::MutexGuard<'_, Topics> {
+        // Every change is one insert or remove: a panic elsewhere cannot have left the maps half-changed.
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").finish_non_exhaustive()
     }
 }
 
@@ -259,23 +300,30 @@ impl Topics {
 
     /// Tells those who follow the one job.
     fn publish_live(&mut self, id: JobId, change: JobChange) {
-        let sender = self
-            .jobs
-            .entry(id)
-            .or_insert_with(|| watch::Sender::new(Live::default()));
-        sender.send_if_modified(|live| live.take(change));
+        let topic = self.jobs.entry(id).or_default();
+        if let JobChange::Saved(job) = &change {
+            topic.account.get_or_insert_with(|| job.account.clone());
+        }
+        topic.live.send_if_modified(|live| live.take(change));
     }
 
     /// Two savers may publish in the other order: the newer revision stays.
     fn knows_newer(&self, job: &Job) -> bool {
-        let known = self.jobs.get(&job.id).map(watch::Sender::borrow);
+        let known = self.jobs.get(&job.id).map(|topic| topic.live.borrow());
         let known = known.as_ref().and_then(|live| live.job.as_ref());
         known.is_some_and(|known| known.revision >= job.revision)
     }
 
+    /// The account of a job, once it was told.
+    fn account_of(&self, id: JobId) -> Option<&AccountId> {
+        self.jobs.get(&id)?.account.as_ref()
+    }
+
     /// The ring of a job's account: known once the job was published, which its claim is before anything of its run.
     fn ring_of(&mut self, id: JobId) -> Option<Arc<AccountRing>> {
-        let account = self.jobs.get(&id)?.borrow().job.as_ref()?.account.clone();
+        let topic = self.jobs.get(&id)?;
+        topic.live.borrow().job.as_ref()?;
+        let account = topic.account.clone()?;
         let ring = self
             .accounts
             .entry(account)

@@ -138,6 +138,23 @@ impl AccountRing {
         state.positions.is_empty() && state.reports.is_empty()
     }
 
+    /// Whether somebody follows.
+    pub(super) fn is_followed(&self) -> bool {
+        !self.state().positions.is_empty()
+    }
+
+    /// Has every follower begin with another snapshot.
+    pub(super) fn start_over(&self) {
+        let mut state = self.state();
+        for position in state.positions.values_mut() {
+            *position = BEHIND;
+        }
+        let next = state.first + state.news.len() as u64;
+        drop(state);
+        self.head.send_replace(next);
+        self.taken.send_modify(|count| *count += 1);
+    }
+
     /// Adds news; answers their number.
     pub(super) fn push(&self, job: JobId, event: AccountEvent) -> u64 {
         let mut state = self.state();

@@ -1,0 +1,86 @@
+//! What every store of records decides in the same way: whether a record is made, and which records a query means. A store
+//! finds out the facts and calls these.
+
+use accounts::Fingerprint;
+
+use super::{AssetQuery, InsertAsset, InsertOutcome, InsertRule};
+use crate::{Asset, Retention};
+
+/// What a store finds out before it makes a record, all of it in the transaction of the insert.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordFacts {
+    /// If the request has a key that was claimed before and whose time is not over: what its request was, and its record, unless
+    /// that is gone or expired. Nothing else counts then.
+    pub known_key: Option<(Fingerprint, Asset)>,
+    /// Whether the account has a live record over these bytes.
+    pub had_bytes: bool,
+    /// Under [`InsertRule::FromHash`], the account's newest live record of these bytes and this name.
+    pub same: Option<Asset>,
+    /// Bytes that the account has stored; of no meaning without a bound.
+    pub stored_bytes: u64,
+}
+
+/// What becomes of an insert. Where something is kept, the key is claimed with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InsertStep {
+    /// Nothing is kept; this is the answer.
+    Answer(InsertOutcome),
+    /// The record that is there gets this deadline, and is the answer ([`InsertOutcome::Existing`]).
+    Extend(Asset),
+    /// The record is made ([`InsertOutcome::Created`]).
+    Make {
+        /// Whether the account had these bytes.
+        had_bytes: bool,
+    },
+}
+
+/// Whether an account that has so many bytes stored may have so many more.
+#[must_use]
+pub fn fits(stored_bytes: u64, bytes: u64, most_bytes: Option<u64>) -> bool {
+    most_bytes.is_none_or(|most| stored_bytes.saturating_add(bytes) <= most)
+}
+
+impl InsertAsset {
+    /// What becomes of it. What a key stands for is answered first, then the rule counts, then the bytes of the account, of which a
+    /// record that is there takes none.
+    #[must_use]
+    pub fn decide(&self, facts: &RecordFacts) -> InsertStep {
+        if let (Some(claim), Some((fingerprint, asset))) = (&self.claim, &facts.known_key) {
+            return InsertStep::Answer(match *fingerprint == claim.fingerprint {
+                true => InsertOutcome::Replayed(asset.clone()),
+                false => InsertOutcome::KeyReused(asset.id),
+            });
+        }
+        match (self.rule, &facts.same) {
+            (InsertRule::FromHash, _) if !facts.had_bytes => {
+                return InsertStep::Answer(InsertOutcome::BlobNotFound);
+            }
+            (InsertRule::FromHash, Some(same)) => {
+                return InsertStep::Extend(Asset {
+                    expires_at: Retention::extend(same.expires_at, self.asset.expires_at),
+                    ..same.clone()
+                });
+            }
+            (InsertRule::FromHash, None) | (InsertRule::Upload, _) => {}
+        }
+        if !fits(facts.stored_bytes, self.asset.size_bytes, self.most_bytes) {
+            return InsertStep::Answer(InsertOutcome::QuotaExceeded);
+        }
+        InsertStep::Make {
+            had_bytes: facts.had_bytes,
+        }
+    }
+}
+
+impl AssetQuery {
+    /// Whether it means a record, if that is the account's, live, and the newest of those that it means.
+    #[must_use]
+    pub fn fits(&self, asset: &Asset) -> bool {
+        match self {
+            Self::Hash(hash) => asset.hash == *hash,
+            Self::Path(path) => asset.file_path.as_ref() == Some(path),
+            Self::Upload(path) => asset.job_id.is_none() && asset.file_path.as_ref() == Some(path),
+            Self::Output(path) => asset.job_id.is_some() && asset.file_path.as_ref() == Some(path),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The hub of a replica that hears of another one over jobs in memory.
+
+use std::time::Duration;
+
+use asset_store::MemoryRecords;
+use async_trait::async_trait;
+
+use super::*;
+use crate::blocking_pool::tests::AtOnce;
+use crate::{
+    ChangeNumber, Durability, Engines, InsertJob, InsertJobOutcome, JobBody, JobPorts, JobStore,
+    MemoryJobs, Placement, QueueBounds, Requirements, ResolvedFiles, SaveJob, SaveOutcome, Secrets,
+    Timer,
+};
+
+/// A clock that stands still.
+struct Still;
+
+#[async_trait]
+impl Timer for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    async fn sleep(&self, _: Duration) {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Two replicas: one that works on jobs, and one that hears of it.
+struct Pair {
+    store: MemoryJobs,
+    works: Hub,
+    hears: JobPorts,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let store = MemoryJobs::new(MemoryRecords::new());
+        let handle = Arc::new(store.of_another_replica());
+        let works = Hub::over(Arc::new(store.of_another_replica()));
+        let hears = JobPorts {
+            store: handle.clone(),
+            queue: handle.clone(),
+            hub: Arc::new(Hub::over(handle)),
+            engines: Engines::new([]),
+            timer: Arc::new(Still),
+            secrets: Secrets::new(WorkerId(Uuid::nil())),
+            threads: Arc::new(AtOnce::default()),
+        };
+        Self {
+            store,
+            works,
+            hears,
+        }
+    }
+
+    async fn insert(&self, job: Job) {
+        let body = JobBody {
+            workflow: Bytes::new(),
+            files: ResolvedFiles::new(),
+            targets: None,
+            extra_pnginfo: String::new(),
+            origin: Bytes::new(),
+            placement: Placement {
+                requirements: Requirements::of_engine("x").to_set(),
+                account_room: 9,
+                stored_bytes: None,
+            },
+        };
+        let insert = InsertJob {
+            job,
+            body,
+            claim: None,
+            inputs: Vec::new(),
+            bounds: QueueBounds {
+                account: 9,
+                total: 9,
+            },
+        };
+        let inserted = self.store.insert(insert, Timestamp::UNIX_EPOCH).await;
+        let inserted = inserted.expect("memory answers");
+        assert!(matches!(inserted, InsertJobOutcome::Inserted(_)));
+    }
+
+    /// Lets an event happen at the replica that works.
+    async fn happen(&self, job: &Job, event: JobEvent) -> Job {
+        let mut next = job.clone();
+        let applied = next.apply(event, Timestamp::UNIX_EPOCH);
+        applied.expect("a legal event");
+        let save = SaveJob {
+            job: next,
+            outputs: Vec::new(),
+            log: None,
+            durability: Durability::Now,
+        };
+        let saved = self.store.save(save).await.expect("memory answers");
+        let SaveOutcome::Saved(saved) = saved else {
+            panic!("{saved:?}");
+        };
+        publish(&self.works, &saved);
+        Job::clone(&saved)
+    }
+
+    /// Brings in the next changes.
+    async fn hear(&self, after: &mut Option<ChangeNumber>) {
+        let heard = self.hears.hub.follow_once(&self.hears, *after).await;
+        *after = Some(heard.expect("memory answers"));
+    }
+}
+
+const CLAIMED: JobEvent = JobEvent::Claimed {
+    worker: WorkerId(Uuid::nil()),
+};
+const FINISHED: JobEvent = JobEvent::Finished { epoch: Epoch(1) };
+
+#[tokio::test]
+async fn followers_hear_of_another_replica_in_order() {
+    let pair = Pair::new();
+    let hub = &pair.hears.hub;
+    let mut after = None;
+    pair.hear(&mut after).await;
+    let mut follower = hub.follow_account(&account("a"));
+    assert_eq!(next(&mut follower).await, "snapshot []");
+    let (mine, others) = (job(1, "a"), job(2, "b"));
+    pair.insert(mine.clone()).await;
+    pair.insert(others.clone()).await;
+    pair.hear(&mut after).await;
+    let running = pair.happen(&mine, CLAIMED).await;
+    pair.happen(&others, CLAIMED).await;
+    pair.works.publish(mine.id, JobChange::Node(started("1")));
+    pair.hear(&mut after).await;
+    assert_eq!(hub.progress(mine.id), None);
+    let progress = Progress::start(1);
+    let change = JobChange::Progress(progress.clone());
+    pair.works.publish(mine.id, change);
+    pair.works.publish(others.id, JobChange::Node(started("9")));
+    pair.hear(&mut after).await;
+    assert_eq!(hub.progress(mine.id), Some(progress));
+    pair.happen(&running, FINISHED).await;
+    // A run that lost its claim and does not know it yet.
+    pair.works.publish(mine.id, JobChange::Node(started("2")));
+    pair.hear(&mut after).await;
+    for told in ["1 queued", "1 running", "started 1", "1 succeeded"] {
+        assert_eq!(next(&mut follower).await, told);
+    }
+    drop(follower);
+    let topics = hub.topics();
+    assert!(topics.jobs.is_empty(), "{:?}", topics.jobs);
+}
+
+#[tokio::test]
+async fn a_replica_that_missed_changes_reads_the_rows() {
+    let pair = Pair::new();
+    let hub = &pair.hears.hub;
+    let mut after = None;
+    pair.hear(&mut after).await;
+    let mine = job(1, "a");
+    pair.insert(mine.clone()).await;
+    let mut of_job = hub.follow(&mine.account, mine.id);
+    let mut of_account = hub.follow_account(&account("a"));
+    assert_eq!(next(&mut of_account).await, "snapshot []");
+    let running = pair.happen(&mine, CLAIMED).await;
+    for n in 0..10_000 {
+        let change = JobChange::Node(started(&n.to_string()));
+        pair.works.publish(mine.id, change);
+    }
+    pair.happen(&running, FINISHED).await;
+    pair.hear(&mut after).await;
+    let latest = of_job.latest().job.expect("its row was read");
+    assert_eq!(latest.status, JobStatus::Succeeded);
+    assert_eq!(next(&mut of_account).await, "snapshot []");
+    // From here on nothing is missed.
+    pair.insert(job(2, "a")).await;
+    pair.hear(&mut after).await;
+    assert_eq!(next(&mut of_account).await, "2 queued");
+}
+
+#[tokio::test]
+async fn an_old_row_of_a_job_that_ended_meanwhile_is_passed_over() {
+    let hub = Hub::new();
+    let mut follower = hub.follow_account(&account("a"));
+    next(&mut follower).await;
+    let mine = running(1, "a");
+    let reads = hub.follow(&mine.account, mine.id);
+    publish(&hub, &mine);
+    publish(&hub, &after(&mine, FINISHED));
+    hub.topics().publish_row(Arc::new(mine));
+    drop(reads);
+    publish(&hub, &running(2, "a"));
+    for told in ["1 running", "1 succeeded", "2 running"] {
+        assert_eq!(next(&mut follower).await, told);
+    }
+    assert_eq!(hub.topics().jobs.len(), 1);
+}
+
+#[test]
+fn an_end_is_counted_by_the_replica_that_made_it() {
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let hears = Arc::clone(&ended);
+    let hub = Hub::new().on_end(move |job| {
+        let mut ended = hears.lock().expect("no test panics with it");
+        ended.push((job.id, job.status));
+    });
+    let mine = running(1, "a");
+    publish(&hub, &mine);
+    let other = after(&running(2, "a"), FINISHED);
+    let reads = hub.follow(&other.account, other.id);
+    hub.topics().publish_row(Arc::new(other));
+    publish(&hub, &after(&mine, FINISHED));
+    drop(reads);
+    let ended = ended.lock().expect("no test panics with it");
+    assert_eq!(*ended, [(mine.id, JobStatus::Succeeded)]);
+}
