@@ -1,0 +1,203 @@
+//! Calls whose records are written late and out of order.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use accounts::{AccountId, RateWindow, RouterLimits, UsedUp};
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use installation::CallRows;
+use jiff::Timestamp;
+use router_core::{
+    Admission, CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending,
+    Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease, Load, ModelTotal, OwnerId,
+    Permit, Quota, QuotaError, Settled, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
+};
+
+use crate::jitter::Jitter;
+
+/// Records that were handed in and are not written yet.
+pub(crate) type Unwritten = Arc<Mutex<Vec<CallRecord>>>;
+
+pub(crate) struct OddCalls {
+    pub(crate) inner: CallRows,
+    pub(crate) jitter: Jitter,
+    pub(crate) unwritten: Unwritten,
+}
+
+impl OddCalls {
+    /// Writes the records that were handed in, in any order.
+    fn write_records(&self) {
+        let unwritten = self.unwritten.lock();
+        let mut unwritten = unwritten.unwrap_or_else(PoisonError::into_inner);
+        self.jitter.shuffle(&mut unwritten);
+        for record in unwritten.drain(..) {
+            self.inner.calls.record(record);
+        }
+    }
+}
+
+#[async_trait]
+impl Calls for OddCalls {
+    async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
+        self.jitter.around(self.inner.calls.claim(claim, now)).await
+    }
+
+    async fn dispatch(
+        &self,
+        generation: Generation,
+        key: Option<KeyDigest>,
+        lease: Lease,
+    ) -> Result<Dispatched, CallsError> {
+        let dispatched = self.inner.calls.dispatch(generation, key, lease);
+        self.jitter.around(dispatched).await
+    }
+
+    async fn accepted(
+        &self,
+        of: (GenerationId, OwnerId),
+        handle: &Handle,
+        poll_after: Duration,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(), CallsError> {
+        let calls = &self.inner.calls;
+        let accepted = calls.accepted(of, handle, poll_after, task_id, now);
+        self.jitter.around(accepted).await
+    }
+
+    async fn settle(
+        &self,
+        of: (GenerationId, OwnerId),
+        account: &AccountId,
+        ending: Ending,
+        task_id: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Settled, CallsError> {
+        let calls = &self.inner.calls;
+        let settled = calls.settle(of, account, ending, task_id, now);
+        self.jitter.around(settled).await
+    }
+
+    fn record(&self, call: CallRecord) {
+        let unwritten = self.unwritten.lock();
+        unwritten.unwrap_or_else(PoisonError::into_inner).push(call);
+    }
+
+    async fn renew(
+        &self,
+        generations: &[GenerationId],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<GenerationId>, CallsError> {
+        let renewed = self.inner.calls.renew(generations, lease, now);
+        self.jitter.around(renewed).await
+    }
+
+    async fn take_over(
+        &self,
+        lease: Lease,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Unfinished>, CallsError> {
+        let taken = self.inner.calls.take_over(lease, limit, now);
+        self.jitter.around(taken).await
+    }
+}
+
+#[async_trait]
+impl CallRetention for OddCalls {
+    async fn expire(
+        &self,
+        now: Timestamp,
+        keep_from: Timestamp,
+        limit: usize,
+    ) -> Result<usize, CallsError> {
+        self.write_records();
+        let expired = self.inner.retention.expire(now, keep_from, limit);
+        self.jitter.around(expired).await
+    }
+}
+
+#[async_trait]
+impl Quota for OddCalls {
+    async fn count(
+        &self,
+        account: &AccountId,
+        windows: &[RateWindow],
+        now: Timestamp,
+    ) -> Result<Result<(), UsedUp>, QuotaError> {
+        let counted = self.inner.quota.count(account, windows, now);
+        self.jitter.around(counted).await
+    }
+
+    async fn admit(
+        &self,
+        permit: Permit<'_>,
+        limits: &RouterLimits,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Admission, QuotaError> {
+        let admitted = self.inner.quota.admit(permit, limits, lease, now);
+        self.jitter.around(admitted).await
+    }
+
+    async fn resume(
+        &self,
+        permit: Permit<'_>,
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<(), QuotaError> {
+        let resumed = self.inner.quota.resume(permit, lease, now);
+        self.jitter.around(resumed).await
+    }
+
+    async fn renew(
+        &self,
+        permits: &[Permit<'_>],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<usize>, QuotaError> {
+        let renewed = self.inner.quota.renew(permits, lease, now);
+        self.jitter.around(renewed).await
+    }
+
+    async fn release(&self, permit: Permit<'_>, owner: OwnerId) -> Result<(), QuotaError> {
+        let released = self.inner.quota.release(permit, owner);
+        self.jitter.around(released).await
+    }
+
+    async fn load(&self, account: &AccountId, now: Timestamp) -> Result<Load, QuotaError> {
+        self.jitter
+            .around(self.inner.quota.load(account, now))
+            .await
+    }
+}
+
+#[async_trait]
+impl Usage for OddCalls {
+    async fn page(
+        &self,
+        query: &UsageQuery,
+        after: Option<UsageCursor>,
+        limit: usize,
+    ) -> Result<Vec<UsageRow>, CallsError> {
+        self.write_records();
+        let page = self.inner.usage.page(query, after, limit);
+        self.jitter.around(page).await
+    }
+
+    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
+        self.write_records();
+        self.jitter.around(self.inner.usage.totals(query)).await
+    }
+
+    fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
+        self.write_records();
+        self.inner.usage.export(query)
+    }
+
+    async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
+        self.jitter.around(self.inner.usage.unfinished()).await
+    }
+}
