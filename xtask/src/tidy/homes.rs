@@ -36,6 +36,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
         &["clap", "toml"],
         &[
             "all-in-one",
+            "easel",
             "providers",
             "router-server",
             "server-kit",
@@ -43,7 +44,8 @@ const HOMES: &[(&[&str], &[&str])] = &[
             "xtask",
         ],
     ),
-    (&["indicatif"], &["all-in-one"]),
+    (&["clap_complete", "clap_mangen"], &["easel"]),
+    (&["indicatif"], &["all-in-one", "easel"]),
     (&["tikv-jemallocator"], &["server-kit"]),
     (&["jsonwebtoken"], &["identity"]),
     (&["jsonschema"], &["router-core"]),
@@ -68,6 +70,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
         &[
             "all-in-one",
             "asset-http",
+            "client",
             "hyper-kit",
             "identity",
             "providers",

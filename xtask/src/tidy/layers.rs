@@ -117,6 +117,8 @@ pub const LAYERS: &[Layer] = &[
         &["asset-store", "hyper-kit", "images", "workflow-core"],
     ),
     layer("providers", Room::Adapter, &["hyper-kit", "router-core"]),
+    // Speaks to servers of others too: it knows the wire and nothing of the domain.
+    layer("client", Room::Adapter, &["hyper-kit"]),
     layer(
         "server-kit",
         Room::Adapter,
@@ -180,6 +182,8 @@ pub const LAYERS: &[Layer] = &[
             "workflow-server",
         ],
     ),
+    // The command line of users has no server in it.
+    layer("easel", Room::Binary, &["client", "images"]),
     Layer {
         name: "it",
         room: Room::Tool,

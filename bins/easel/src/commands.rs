@@ -1,0 +1,9 @@
+//! The commands, by what they are about.
+
+pub(crate) mod assets;
+pub(crate) mod doctor;
+pub(crate) mod jobs;
+pub(crate) mod login;
+pub(crate) mod models;
+pub(crate) mod reference;
+pub(crate) mod run;

@@ -1,0 +1,313 @@
+//! `models`, `call` and `estimate`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use client::{CallAnswer, Client, InputSchema};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::arguments::{Call, ModelInput, Shared};
+use crate::failure::{Failure, Kind};
+use crate::pictures::{self, Protocol};
+use crate::{fields, media, outputs, terminal, text};
+
+/// The largest file of an answer that is saved.
+const LARGEST_FILE: usize = 1 << 30;
+
+/// Files of an answer that are saved at most.
+const MOST_FILES: usize = 256;
+
+/// `easel models`.
+pub(crate) async fn models(
+    shared: &Shared,
+    client: &Client,
+    model: Option<&str>,
+    search: Option<&str>,
+) -> Result<(), Failure> {
+    if let Some(id) = model {
+        return one(shared, client, id).await;
+    }
+    let mut models = client.models().await?;
+    if let Some(search) = search {
+        models.retain(|model| model.id.contains(search));
+    }
+    if shared.json {
+        return terminal::print(&text::json(&json!(models)));
+    }
+    if models.is_empty() && !shared.quiet {
+        terminal::say(
+            "there are no such models; the server lists only those that this key may call",
+        );
+    }
+    let rows = models.iter().map(|model| {
+        let charges =
+            &model.more.get("billing").unwrap_or(&Value::Null)["charges_on_policy_rejection"];
+        vec![
+            model.id.clone(),
+            charges.as_str().unwrap_or("unknown").to_owned(),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    terminal::print(&text::table(&["ID", "CHARGES WHEN REFUSED"], &rows))
+}
+
+async fn one(shared: &Shared, client: &Client, id: &str) -> Result<(), Failure> {
+    let model = client.model(id).await?;
+    let schema = client.input_schema(id).await?;
+    if shared.json {
+        let described = json!({"model": model, "input_schema": schema.schema()});
+        return terminal::print(&text::json(&described));
+    }
+    let fields = schema.fields();
+    if fields.is_empty() {
+        return terminal::print(&format!(
+            "{}\nNobody described its fields; see the documentation of its provider.\n",
+            text::clean(id, false)
+        ));
+    }
+    let rows = fields.iter().map(|(name, field)| {
+        let needed = if schema.is_required(name) {
+            "needed"
+        } else {
+            ""
+        };
+        vec![
+            (*name).to_owned(),
+            what(&schema, field),
+            needed.to_owned(),
+            field["description"].as_str().unwrap_or_default().to_owned(),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    terminal::print(&text::table(&["FIELD", "TAKES", "", ""], &rows))
+}
+
+/// What a field takes, its choices or bounds and its default included.
+fn what(schema: &InputSchema, field: &Value) -> String {
+    let mut text = match field["enum"].as_array() {
+        Some(choices) => {
+            let shown = choices.iter().filter(|choice| !choice.is_null());
+            let shown: Vec<String> = shown.map(text::plain).collect();
+            shown.join("|")
+        }
+        None => fields::listed(&schema.types(field)),
+    };
+    match (&field["minimum"], &field["maximum"]) {
+        (Value::Null, Value::Null) => {}
+        (low, Value::Null) => text.push_str(&format!(", at least {low}")),
+        (Value::Null, high) => text.push_str(&format!(", at most {high}")),
+        (low, high) => text.push_str(&format!(", {low} to {high}")),
+    }
+    if !field["default"].is_null() {
+        text.push_str(&format!(", default {}", text::plain(&field["default"])));
+    }
+    text
+}
+
+/// `easel call`.
+pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result<(), Failure> {
+    if let Some(folder) = &call.save {
+        outputs::probe(folder)?;
+    }
+    let body = body(client, &call.input).await?;
+    let key = call.idempotency_key.clone();
+    let key = key.unwrap_or_else(|| Uuid::new_v4().to_string());
+    let quiet = shared.quiet;
+    let mut waiting = |pause: Duration| {
+        if !quiet {
+            let pause = pause.as_secs();
+            terminal::say(&format!("no answer yet; asking again in {pause} s"));
+        }
+    };
+    let patience = Duration::from_secs(call.wait.0);
+    let answered = client.call(&call.input.model, &body, &key, patience, &mut waiting);
+    let answer = tokio::select! {
+        answer = answered => answer.map_err(|error| unknown_outcome(error.into(), &key))?,
+        _ = tokio::signal::ctrl_c() => {
+            let stopped = Failure::new(Kind::Interrupted, "stopped waiting; the call may run on and be billed");
+            return Err(stopped.hint(format!("the same command with --idempotency-key {key} gets its answer")));
+        }
+    };
+    let saved = match &call.save {
+        Some(folder) => save(client, &answer, folder).await?,
+        None => Vec::new(),
+    };
+    let out = match &call.out {
+        Some(out) => Some(outputs::write(&answer.body, out)?),
+        None => None,
+    };
+    if shared.json {
+        let output: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let files = saved.iter().chain(&out);
+        let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
+        return terminal::print(&text::json(&json!({
+            "model": call.input.model,
+            "idempotency_key": key,
+            "request_id": answer.request_id,
+            "replayed": answer.replayed,
+            "content_type": answer.content_type,
+            "output": output,
+            "files": files,
+        })));
+    }
+    if let Some(out) = out {
+        terminal::print(&format!("{}\n", out.display()))?;
+    } else if saved.is_empty() {
+        print_answer(&answer)?;
+    }
+    show(&saved, pictures::protocol(call.shown.images))
+}
+
+/// A failure after which the call may still run says how to get its answer.
+fn unknown_outcome(failure: Failure, key: &str) -> Failure {
+    if failure.kind == Kind::Network {
+        let hint = format!(
+            "the same command with --idempotency-key {key} gets the answer, and is paid once"
+        );
+        return failure.hint(hint);
+    }
+    failure
+}
+
+/// `easel estimate`.
+pub(crate) async fn estimate(
+    shared: &Shared,
+    client: &Client,
+    input: &ModelInput,
+) -> Result<(), Failure> {
+    let body = body(client, input).await?;
+    let estimate = client.estimate(&input.model, body).await?;
+    if shared.json {
+        return terminal::print(&text::json(&estimate));
+    }
+    let source = estimate["source"].as_str().unwrap_or("unknown");
+    let cents = |name: &str| {
+        estimate[name]
+            .as_f64()
+            .map(|cents| format!("{:.2} USD", cents / 100.0))
+    };
+    let amount = match (
+        cents("amount_cents"),
+        cents("min_cents"),
+        cents("max_cents"),
+    ) {
+        (Some(amount), _, _) => amount,
+        (None, Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => "nobody knows".to_owned(),
+    };
+    terminal::print(&format!("{amount} ({})\n", text::clean(source, false)))
+}
+
+async fn body(client: &Client, input: &ModelInput) -> Result<Bytes, Failure> {
+    let schema = client.input_schema(&input.model).await?;
+    let body = fields::body(&input.model, &input.fields, &schema)?;
+    Ok(Bytes::from(Value::Object(body).to_string()))
+}
+
+fn print_answer(answer: &CallAnswer) -> Result<(), Failure> {
+    let is_json = answer.content_type.contains("json");
+    if !terminal::is_out() {
+        return terminal::print_bytes(&answer.body);
+    }
+    match serde_json::from_slice::<Value>(&answer.body) {
+        Ok(value) if is_json => terminal::print(&text::json(&value)),
+        Ok(_) | Err(_) if answer.content_type.starts_with("text/") || is_json => {
+            let shown = text::clean(&String::from_utf8_lossy(&answer.body), true);
+            terminal::print(&format!("{shown}\n"))
+        }
+        Ok(_) | Err(_) => Err(Failure::usage(format!(
+            "the answer is {} of {}, which a terminal does not show",
+            text::size(answer.body.len() as u64),
+            text::clean(&answer.content_type, false)
+        ))
+        .hint("the call is paid: call again with the same key and --out FILE")),
+    }
+}
+
+fn show(saved: &[PathBuf], protocol: Option<Protocol>) -> Result<(), Failure> {
+    for path in saved {
+        if let Some(protocol) = protocol.filter(|_| terminal::is_out()) {
+            let picture = std::fs::read(path).ok();
+            let picture = picture.and_then(|bytes| pictures::shown(&bytes, protocol));
+            terminal::print(&picture.unwrap_or_default())?;
+        }
+        terminal::print(&format!("{}\n", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Saves the files that an answer is or names.
+async fn save(
+    client: &Client,
+    answer: &CallAnswer,
+    folder: &Path,
+) -> Result<Vec<PathBuf>, Failure> {
+    if !answer.content_type.contains("json") {
+        let extension = media::extension(&answer.content_type).unwrap_or("bin");
+        let path = folder.join(format!("result.{extension}"));
+        return Ok(vec![outputs::write(&answer.body, &path)?]);
+    }
+    let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let mut named = Vec::new();
+    texts(&value, &mut named);
+    let mut saved = Vec::new();
+    for text in named.into_iter().take(MOST_FILES) {
+        let number = saved.len() + 1;
+        if let Some((media_type, data)) = data_url(text) {
+            let extension = media::extension(media_type).unwrap_or("bin");
+            let path = folder.join(format!("result-{number}.{extension}"));
+            saved.push(outputs::write(&data, &path)?);
+        } else if let Some(name) = linked_file(text) {
+            let bytes = client.fetch_link(text, LARGEST_FILE).await?;
+            let path = folder.join(outputs::file_name(&name, "result.bin"));
+            saved.push(outputs::write(&bytes, &path)?);
+        }
+    }
+    Ok(saved)
+}
+
+/// Every text of an answer, in its order.
+fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => found.push(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, found)),
+        Value::Object(fields) => fields.values().for_each(|field| texts(field, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn data_url(text: &str) -> Option<(&str, Vec<u8>)> {
+    let (head, data) = text.strip_prefix("data:")?.split_once(',')?;
+    let media_type = head.strip_suffix(";base64")?;
+    Some((media_type, STANDARD.decode(data).ok()?))
+}
+
+/// The name of the file that an address leads to, if it looks like a picture, a video or a sound.
+fn linked_file(text: &str) -> Option<String> {
+    if !text.starts_with("https://") && !text.starts_with("http://") {
+        return None;
+    }
+    let path = text.split(['?', '#']).next()?;
+    let name = path.rsplit('/').next()?;
+    media::of(Path::new(name)).map(|_| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_an_answer_are_found() {
+        let answer = json!({"a": ["https://x/y/z.png?sig=1", "https://x/page"], "b": {"c": "data:image/png;base64,AAA="}});
+        let mut found = Vec::new();
+        texts(&answer, &mut found);
+        assert_eq!(found.len(), 3);
+        assert_eq!(linked_file(found[0]).as_deref(), Some("z.png"));
+        assert_eq!(linked_file(found[1]), None);
+        assert_eq!(data_url(found[2]), Some(("image/png", vec![0, 0])));
+    }
+}

@@ -1,0 +1,7 @@
+//! The program `easel`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    easel::program::main()
+}

@@ -1,0 +1,78 @@
+//! From the command line to an exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio::runtime::Builder;
+
+use crate::arguments::{Arguments, Command, Online, Shared};
+use crate::commands;
+use crate::failure::{Failure, Kind};
+use crate::{session, terminal, text};
+
+/// The program `easel`.
+#[must_use]
+pub fn main() -> ExitCode {
+    let Arguments {
+        mut shared,
+        command,
+    } = Arguments::parse();
+    // Then standard error has the error alone, or nothing.
+    shared.quiet |= shared.json;
+    match run(&shared, command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if shared.json {
+                terminal::say(text::json(&failure.json()).trim_end());
+            } else {
+                terminal::say(&text::clean(&failure.text(), true));
+            }
+            ExitCode::from(failure.kind.exit_code())
+        }
+    }
+}
+
+fn run(shared: &Shared, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Completions { shell } => commands::reference::completions(shell),
+        Command::Schema { output } => commands::reference::schema(output.as_deref()),
+        Command::Man { folder } => commands::reference::manual(&folder),
+        Command::Logout { server } => commands::login::logout(shared, server),
+        Command::Login(login) => wait_for(commands::login::login(shared, login)),
+        Command::Doctor => wait_for(commands::doctor::doctor(shared)),
+        Command::Online(command) => wait_for(online(shared, command)),
+    }
+}
+
+/// One thread waits for one server; more would only take time to start.
+fn wait_for(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        let message = format!("the program cannot wait for events: {error}");
+        Failure::new(Kind::Failed, message)
+    })?;
+    let done = runtime.block_on(work);
+    // A read of a file that never ends must not keep the program.
+    runtime.shutdown_background();
+    done
+}
+
+async fn online(shared: &Shared, command: Online) -> Result<(), Failure> {
+    let client = session::open(shared)?;
+    match command {
+        Online::Run(run) => commands::run::run(shared, &client, run).await,
+        Online::Submit(submit) => commands::run::submit(shared, &client, submit).await,
+        Online::Watch(watch) => commands::run::watch(shared, &client, watch).await,
+        Online::Jobs(jobs) => commands::jobs::jobs(shared, &client, jobs).await,
+        Online::Logs { job } => commands::jobs::logs(shared, &client, &job).await,
+        Online::Cancel { jobs } => commands::jobs::cancel(shared, &client, &jobs).await,
+        Online::Outputs { job, out } => commands::jobs::outputs(shared, &client, &job, &out).await,
+        Online::Workflow { job } => commands::jobs::workflow(&client, &job).await,
+        Online::Assets(assets) => commands::assets::assets(shared, &client, assets).await,
+        Online::Models { model, search } => {
+            commands::models::models(shared, &client, model.as_deref(), search.as_deref()).await
+        }
+        Online::Call(call) => commands::models::call(shared, &client, call).await,
+        Online::Estimate { input } => commands::models::estimate(shared, &client, &input).await,
+    }
+}
