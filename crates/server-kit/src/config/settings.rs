@@ -13,6 +13,9 @@ use super::nearest::nearest;
 use super::value::Value;
 use super::{ConfigError, Key, Preset, file};
 
+/// Variables of `easel`, the command line of users: a shell that has them set may start a server, too.
+const OF_THE_COMMAND_LINE: [&str; 3] = ["EASEL_API_KEY", "EASEL_IMAGES", "EASEL_SERVER"];
+
 /// The variables of a process.
 pub type Environment = Vec<(OsString, OsString)>;
 
@@ -121,9 +124,9 @@ impl Settings {
             .chain([&CONFIG])
             .map(|key| (key.variable(), *key))
             .collect();
-        let unknown = variables
-            .into_keys()
-            .filter(|name| !known.contains_key(name));
+        let unknown = variables.into_keys().filter(|name| {
+            !known.contains_key(name) && !OF_THE_COMMAND_LINE.contains(&name.as_str())
+        });
         let unknown_variables = unknown.map(|name| warning(&name, known.values())).collect();
         Ok(Self {
             keys,

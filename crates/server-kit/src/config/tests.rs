@@ -116,6 +116,7 @@ fn an_unknown_variable_is_told_with_the_nearest_known_one() {
     let variables = [
         ("EASEL_LISTN", "x"),
         ("EASEL_COLOUR", "y"),
+        ("EASEL_SERVER", "of the command line of users"),
         ("OTHER_LISTEN", "z"),
     ];
     let (_, settings) = Start {
