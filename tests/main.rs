@@ -6,6 +6,7 @@
 )]
 
 mod bad_day;
+mod cli;
 mod cross;
 mod documents;
 mod edge;

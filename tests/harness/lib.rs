@@ -13,7 +13,9 @@ pub mod multipart;
 pub mod neighbour;
 pub mod partners;
 pub mod process;
+pub mod pty;
 pub mod random;
+pub mod schema;
 pub mod socket;
 pub mod usage;
 

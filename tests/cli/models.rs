@@ -1,0 +1,226 @@
+//! Partner models before a real router and simulated partners.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use it::Launch;
+use it::partners::{Partner, Partners, Step};
+use serde_json::json;
+
+use super::*;
+use crate::router::write_catalog;
+
+/// A server with a router before simulated partners, and a user who may call them.
+struct Desk {
+    partners: Partners,
+    server: Server,
+    user: User,
+    _folder: TempDir,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let partners = Partners::start().await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = folder.path().join("catalog");
+        write_catalog(&catalog);
+        let relocations = partners.relocations().into_iter();
+        let relocations: Vec<String> = relocations
+            .map(|(host, url)| format!("{host}={url}"))
+            .collect();
+        let launch = Launch {
+            variables: vec![
+                (
+                    "EASEL_CATALOG".to_owned(),
+                    catalog.to_str().unwrap().to_owned(),
+                ),
+                ("EASEL_RELOCATE_PARTNERS".to_owned(), relocations.join(",")),
+                ("BFL_API_KEY".to_owned(), Partner::Bfl.secret()),
+            ],
+            ..Launch::of("all-in-one")
+        };
+        let server = Server::launch(&folder.path().join("data"), &launch)
+            .await
+            .unwrap();
+        let user = User::of(&server).with("EASEL_API_KEY", &token(&server));
+        Self {
+            partners,
+            server,
+            user,
+            _folder: folder,
+        }
+    }
+
+    /// What the partner was sent last.
+    fn sent(&self) -> Value {
+        let requests = self.partners.requests_of(Partner::Bfl, Step::Submit);
+        serde_json::from_slice(&requests.last().unwrap().body).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn models_are_listed_and_described() {
+    let desk = Desk::new().await;
+    let listed = desk.user.json("models", &["models"]).await;
+    let ids: Vec<&str> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|model| model["id"].as_str().unwrap())
+        .collect();
+    assert!(
+        ids.contains(&"bfl/flux-2-pro") && ids.contains(&"easel/postcard"),
+        "{ids:?}"
+    );
+    let found = desk.user.good(&["models", "--search", "postcard"]).await;
+    assert_eq!(found, "easel/postcard\tno\n");
+    let model = desk.user.json("model", &["models", "bfl/flux-2-pro"]).await;
+    assert!(
+        model["input_schema"]["properties"]["prompt"].is_object(),
+        "{model:#}"
+    );
+    let fields = desk.user.good(&["models", "bfl/flux-2-pro"]).await;
+    let prompt: Vec<&str> = fields
+        .lines()
+        .find(|line| line.starts_with("prompt"))
+        .unwrap()
+        .split('\t')
+        .collect();
+    assert_eq!(prompt[..3], ["prompt", "a text", "needed"]);
+    let (code, error) = desk.user.error(&["models", "bfl/flux-9"]).await;
+    assert_eq!((code, &error["code"]), (4, &json!("model_not_found")));
+}
+
+#[tokio::test]
+async fn a_call_sends_what_the_schema_says_and_prints_the_answer() {
+    let desk = Desk::new().await;
+    let sample = format!("data:image/png;base64,{}", STANDARD.encode(b"\x89PNG"));
+    let ready = json!({"id": "t", "status": "Ready", "result": {"sample": sample}}).to_string();
+    desk.partners
+        .answer_with(Partner::Bfl, "application/json", ready.clone());
+    let call = ["call", "bfl/flux-2-pro", "prompt=12", "seed=7"];
+    let printed = desk.user.good(&call).await;
+    assert_eq!(printed, ready, "the bytes of the model, unchanged");
+    assert_eq!(desk.sent(), json!({"prompt": "12", "seed": 7}));
+
+    let with_key = [
+        "call",
+        "bfl/flux-2-pro",
+        "prompt=x",
+        "--idempotency-key",
+        "k-1",
+        "--save",
+        "saved",
+    ];
+    let first = desk.user.json("call", &with_key).await;
+    assert_eq!(first["files"], json!(["saved/result-1.png"]));
+    assert_eq!(
+        std::fs::read(desk.user.path("saved/result-1.png")).unwrap(),
+        b"\x89PNG"
+    );
+    let submits = desk.partners.requests_of(Partner::Bfl, Step::Submit).len();
+    let second = desk.user.json("call", &with_key).await;
+    assert_eq!(
+        (&first["replayed"], &second["replayed"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(second["output"], first["output"]);
+    assert_eq!(
+        desk.partners.requests_of(Partner::Bfl, Step::Submit).len(),
+        submits
+    );
+
+    let body = json!({"prompt": "from a file"});
+    desk.user.write("body.json", &body);
+    let out = desk
+        .user
+        .good(&[
+            "call",
+            "bfl/flux-2-pro",
+            "@body.json",
+            "--out",
+            "answer.json",
+        ])
+        .await;
+    assert_eq!(out, "answer.json\n");
+    assert_eq!(desk.sent(), body);
+    assert_eq!(
+        std::fs::read_to_string(desk.user.path("answer.json")).unwrap(),
+        ready
+    );
+}
+
+#[tokio::test]
+async fn what_a_model_refuses_is_told_before_it_is_called() {
+    let desk = Desk::new().await;
+    for (fields, words) in [
+        (
+            &["seed=7"][..],
+            "bfl/flux-2-pro needs prompt; write prompt=...",
+        ),
+        (&["prompt=x", "seed=many"], "`seed` takes a whole number"),
+    ] {
+        let arguments: Vec<&str> = ["call", "bfl/flux-2-pro"]
+            .iter()
+            .chain(fields)
+            .copied()
+            .collect();
+        let (code, error) = desk.user.error(&arguments).await;
+        assert_eq!((code, &error["kind"]), (2, &json!("usage")));
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(desk.partners.requests().is_empty(), "nothing was called");
+    // What only the server can judge has a line for each field.
+    let refused = desk
+        .user
+        .run(&["call", "easel/postcard", "image=nothing"])
+        .await;
+    assert!(refused.code == 2 || refused.code == 1, "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_model_of_the_server_gets_a_file_and_its_picture_is_saved() {
+    let desk = Desk::new().await;
+    let call = [
+        "call",
+        "easel/resize",
+        "image=@photo.png",
+        "width=32",
+        "--save",
+        "small",
+    ];
+    let answer = desk.user.json("call", &call).await;
+    let file = answer["files"][0].as_str().unwrap();
+    assert!(is_png(&desk.user.path(file)), "{answer:#}");
+}
+
+#[tokio::test]
+async fn an_estimate_is_told_or_said_to_be_missing() {
+    let desk = Desk::new().await;
+    let estimate = desk
+        .user
+        .run(&["estimate", "bfl/flux-2-pro", "prompt=x"])
+        .await;
+    let path = "/v1/models/bfl/flux-2-pro/estimate";
+    let key = format!("Bearer {}", token(&desk.server));
+    let asked = it::Request::post_json(path, &json!({"prompt": "x"})).header("Authorization", &key);
+    let answer = desk.server.send(&asked);
+    if answer.await.unwrap().status == 200 {
+        assert_eq!(estimate.code, 0, "{}", estimate.err);
+        desk.user
+            .json("estimate", &["estimate", "bfl/flux-2-pro", "prompt=x"])
+            .await;
+    } else {
+        assert_eq!(estimate.code, 8, "{}", estimate.err);
+        assert!(
+            estimate.err.contains("gives no estimates"),
+            "{}",
+            estimate.err
+        );
+    }
+    let (code, _) = desk
+        .user
+        .error(&["estimate", "bfl/flux-9", "prompt=x"])
+        .await;
+    assert_eq!(code, 4);
+}

@@ -1,0 +1,146 @@
+//! What needs no server: help, completions, manual pages, schemas, and how fast the program starts.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// Every command that prints JSON, by the name of its schema.
+const COMMANDS: [&str; 20] = [
+    "assets delete",
+    "assets get",
+    "assets show",
+    "assets upload",
+    "call",
+    "cancel",
+    "doctor",
+    "error",
+    "estimate",
+    "job",
+    "jobs",
+    "login",
+    "logout",
+    "logs",
+    "model",
+    "models",
+    "outputs",
+    "run",
+    "submit",
+    "watch",
+];
+
+#[tokio::test]
+async fn help_is_as_it_was() {
+    let user = User::new();
+    for (name, arguments) in [
+        ("help.txt", &["--help"][..]),
+        ("help_run.txt", &["run", "--help"]),
+        ("help_call.txt", &["call", "--help"]),
+        ("help_assets.txt", &["assets", "--help"]),
+    ] {
+        golden(name, &user.good(arguments).await);
+    }
+    let nothing = user.run(&[]).await;
+    assert_eq!(nothing.code, 2);
+    assert!(nothing.err.contains("Usage: easel"), "{}", nothing.err);
+    let unknown = user.run(&["jbos"]).await;
+    assert_eq!(unknown.code, 2);
+    assert!(
+        unknown.err.contains("similar") && unknown.err.contains("jobs"),
+        "{}",
+        unknown.err
+    );
+}
+
+#[tokio::test]
+async fn four_shells_complete_every_command() {
+    let user = User::new();
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let script = user.good(&["completions", shell]).await;
+        for command in ["run", "watch", "models", "call", "doctor"] {
+            assert!(script.contains(command), "{shell} completes {command}");
+        }
+    }
+    // A shell reads the script without a complaint.
+    let script = user.good(&["completions", "bash"]).await;
+    std::fs::write(user.path("easel.bash"), script).unwrap();
+    let read = Command::new("bash")
+        .args(["-n", "easel.bash"])
+        .current_dir(user.folder.path())
+        .output()
+        .await
+        .unwrap();
+    assert!(
+        read.status.success(),
+        "{}",
+        String::from_utf8_lossy(&read.stderr)
+    );
+}
+
+#[tokio::test]
+async fn every_command_has_a_manual_page() {
+    let user = User::new();
+    user.good(&["man", "pages"]).await;
+    let pages: Vec<String> = std::fs::read_dir(user.path("pages"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for name in [
+        "easel.1",
+        "easel-run.1",
+        "easel-call.1",
+        "easel-assets-upload.1",
+    ] {
+        assert!(pages.contains(&name.to_owned()), "{name} in {pages:?}");
+    }
+    let page = std::fs::read_to_string(user.path("pages/easel-run.1")).unwrap();
+    assert!(page.contains("uploads its files"), "{page}");
+}
+
+#[tokio::test]
+async fn schemas_are_printed_whole_or_one_by_one() {
+    let user = User::new();
+    let file = std::fs::read_to_string(root().join("docs/schemas/easel.json")).unwrap();
+    assert_eq!(user.good(&["schema"]).await, file);
+    let document: Value = serde_json::from_str(&file).unwrap();
+    let outputs = document["outputs"].as_object().unwrap();
+    let names: Vec<&str> = outputs
+        .keys()
+        .map(String::as_str)
+        .filter(|name| *name != "workflow")
+        .collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, COMMANDS);
+    for name in outputs.keys() {
+        let one: Value = serde_json::from_str(&user.good(&["schema", name]).await).unwrap();
+        assert!(one["$defs"].is_object(), "{name}");
+    }
+    let (code, error) = user.error(&["schema", "nothing"]).await;
+    assert_eq!(code, 2);
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("there are login, logout, run"),
+        "{error}"
+    );
+}
+
+#[test]
+fn it_starts_in_ten_milliseconds() {
+    let program = binary_of("easel");
+    let start = || {
+        let begun = Instant::now();
+        let output = std::process::Command::new(&program)
+            .arg("--version")
+            .env_clear()
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        begun.elapsed()
+    };
+    start();
+    // What the program itself takes is the least of many; the rest is what else the machine does.
+    let least = (0..50).map(|_| start()).min().unwrap();
+    assert!(least < Duration::from_millis(10), "{least:?}");
+}
