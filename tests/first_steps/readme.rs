@@ -22,10 +22,12 @@ use crate::router::write_catalog;
 const ADDRESS: &str = "127.0.0.1:8189";
 
 /// A word of each block, in order: a new block needs a test that runs it.
-const BLOCKS: [(&str, &str); 13] = [
+const BLOCKS: [(&str, &str); 15] = [
     ("sh", "run examples/postcard.json"),
     ("sh", "nodes list"),
     ("sh", "# serves on"),
+    ("sh", "easel -- run examples/thumbnail.json"),
+    ("text", "$ easel run"),
     ("sh", "file=@examples/photo.png"),
     ("python", "examples/thumbnail.json"),
     ("sh", "--web-root"),
@@ -96,7 +98,9 @@ impl Shell {
         symlink(root().join("examples"), folder.path().join("examples")).unwrap();
         let programs = folder.path().join("bin");
         std::fs::create_dir(&programs).unwrap();
-        symlink(binary_of("all-in-one"), programs.join("all-in-one")).unwrap();
+        for program in ["all-in-one", "easel"] {
+            symlink(binary_of(program), programs.join(program)).unwrap();
+        }
         let cargo = programs.join("cargo");
         std::fs::write(&cargo, CARGO).unwrap();
         std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -292,6 +296,40 @@ async fn talk_to_it() {
     if shell.python("talk_to_it", &script).await {
         assert!(is_png(&shell.path("thumbnail.png")));
     }
+}
+
+#[tokio::test]
+async fn the_command_line() {
+    let mut shell = Shell::new();
+    let server = shell.serve(&block("# serves on")).await;
+    shell.variables.extend([
+        (
+            "EASEL_SERVER".to_owned(),
+            format!("http://{}", server.address),
+        ),
+        (
+            "HOME".to_owned(),
+            shell.path("home").to_str().unwrap().to_owned(),
+        ),
+        ("XDG_CONFIG_HOME".to_owned(), String::new()),
+    ]);
+    // The recording: everything that it shows is said, ids apart.
+    let recording = block("$ easel run");
+    let (typed, shown) = recording.split_once('\n').unwrap();
+    let said = shell.run(&format!("{} 2>&1", &typed[2..])).await;
+    for line in shown.lines() {
+        let plain = line.split(" 019").next().unwrap();
+        assert!(said.contains(plain), "{line} in {said}");
+    }
+    assert!(is_png(&shell.path("out/thumbnail_00001_.png")));
+    let printed = shell
+        .run(&block("easel -- run examples/thumbnail.json"))
+        .await;
+    assert!(
+        printed.starts_with("out/thumbnail_00001_.png\n"),
+        "{printed}"
+    );
+    assert!(printed.contains("workflows"), "{printed}");
 }
 
 #[tokio::test]
