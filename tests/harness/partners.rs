@@ -8,6 +8,7 @@
 pub mod console;
 
 mod desk;
+mod documented;
 mod fault;
 mod jwt;
 mod partner;
@@ -16,6 +17,7 @@ mod styles;
 mod wire;
 
 pub use desk::{Outcome, Plan};
+pub use documented::{Call, Documented, Example, Means, Sheet, sheets};
 pub use fault::Fault;
 pub use partner::Partner;
 pub use wire::{Incoming, Recorded, Reply, Step, read};
@@ -95,9 +97,8 @@ impl Partners {
     /// Every partner's host with the address that stands for it here.
     #[must_use]
     pub fn relocations(&self) -> Vec<(&'static str, String)> {
-        Partner::ALL
-            .iter()
-            .map(|&partner| (partner.host(), self.base_url(partner)))
+        Partner::all()
+            .map(|partner| (partner.host(), self.base_url(partner)))
             .collect()
     }
 

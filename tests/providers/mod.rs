@@ -2,9 +2,11 @@
 
 mod bytes;
 mod catalog;
+mod documented;
 mod faults;
 mod secrets;
 mod styles;
+mod tables;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -130,6 +132,18 @@ impl Bench {
     }
 }
 
+/// The key of a partner that is simulated from a sheet: the first variable, or the access key of those that have two.
+fn documented(name: &str) -> Option<String> {
+    let mut sheets = it::partners::sheets().iter();
+    sheets.find_map(|sheet| {
+        let partner = Partner::of_sheet(sheet);
+        match sheet.variables.iter().position(|known| known == name)? {
+            0 => Some(partner.secret()),
+            _ => Some(partner.access_key()),
+        }
+    })
+}
+
 /// A catalog of the partner `acme` alone, as this file has it, with the model `one`; and that model's file.
 fn folder_of_acme(partner: &str) -> (tempfile::TempDir, Source, &'static str) {
     let model = "charges_on_policy_rejection = \"no\"\n[price]\nkind = \"fixed\"\ncents = 1\n";
@@ -178,7 +192,7 @@ fn environment(name: &str) -> Option<String> {
         "RODIN_API_KEY" => Partner::Rodin,
         "ELEVENLABS_API_KEY" => Partner::Elevenlabs,
         "FAL_KEY" => Partner::FalQueue,
-        _ => return None,
+        _ => return documented(name),
     };
     Some(partner.secret())
 }

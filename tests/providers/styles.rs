@@ -6,7 +6,8 @@ use router_core::{Charge, Failure, Ran};
 use super::Bench;
 
 /// What no reader of JSON gives back as it found it; every simulated result holds it.
-const ODD: &str = r#""odd" : 1.0,  "odd":123456789012345678901234567890 , "text":"\u00e9\/""#;
+pub(super) const ODD: &str =
+    r#""odd" : 1.0,  "odd":123456789012345678901234567890 , "text":"\u00e9\/""#;
 
 /// How a body travels.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,7 +193,7 @@ const STYLES: &[Style] = &[
     },
 ];
 
-fn kind(failure: &Failure) -> &'static str {
+pub(super) fn kind(failure: &Failure) -> &'static str {
     match failure {
         Failure::Refused { .. } => "refused",
         Failure::Policy { .. } => "policy",
@@ -206,9 +207,14 @@ fn kind(failure: &Failure) -> &'static str {
 #[tokio::test]
 async fn every_partner_of_the_catalog_is_simulated_and_tried() {
     let bench = Bench::start().await;
-    let mut tried: Vec<&str> = STYLES
-        .iter()
-        .map(|style| style.model.split('/').next().unwrap())
+    let styles = STYLES.iter().map(|style| style.model);
+    let calls = it::partners::sheets().iter().flat_map(|sheet| &sheet.calls);
+    let documented = calls
+        .flat_map(|call| &call.examples)
+        .map(|example| &*example.id);
+    let models = styles.chain(documented);
+    let mut tried: Vec<&str> = models
+        .map(|model| model.split('/').next().unwrap())
         .collect();
     tried.sort_unstable();
     tried.dedup();

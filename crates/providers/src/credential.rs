@@ -3,12 +3,14 @@
 //! A credential is put on a request in one place, behind the check of where the request goes. It is never printed, and
 //! what may hold it by accident is masked before anybody sees it.
 
+mod tc3;
+
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::header::AUTHORIZATION;
 use http::uri::InvalidUri;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -47,7 +49,23 @@ pub(crate) enum Credential {
         secret: SecretString,
         lifetime_s: u32,
     },
+    Tc3 {
+        id: SecretString,
+        secret: SecretString,
+        service: String,
+    },
     None,
+}
+
+/// A request as far as a signature covers it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signed<'a> {
+    /// The method.
+    pub(crate) method: &'a Method,
+    /// The body.
+    pub(crate) body: &'a [u8],
+    /// The time of the signature.
+    pub(crate) now: Timestamp,
 }
 
 /// Why a credential cannot be used.
@@ -97,6 +115,15 @@ impl Credential {
                 secret: read(secret)?,
                 lifetime_s: *lifetime_s,
             },
+            Auth::Tc3HmacSha256 {
+                id,
+                secret,
+                service,
+            } => Self::Tc3 {
+                id: read(id)?,
+                secret: read(secret)?,
+                service: service.clone(),
+            },
             Auth::None {} => Self::None,
         })
     }
@@ -109,7 +136,7 @@ impl Credential {
         &self,
         headers: &mut HeaderMap,
         address: Uri,
-        now: Timestamp,
+        signed: Signed<'_>,
     ) -> Result<Uri, InvalidUri> {
         match self {
             Self::Header {
@@ -139,10 +166,25 @@ impl Credential {
                 let token = token(
                     issuer.expose_secret(),
                     secret.expose_secret(),
-                    now.as_second(),
+                    signed.now.as_second(),
                     *lifetime_s,
                 );
                 headers.insert(AUTHORIZATION, sensitive(&format!("Bearer {token}")));
+            }
+            Self::Tc3 {
+                id,
+                secret,
+                service,
+            } => {
+                let key = tc3::Key {
+                    id: id.expose_secret(),
+                    secret: secret.expose_secret(),
+                    service,
+                };
+                let value = tc3::authorization(&key, headers, &address, signed);
+                headers.insert(AUTHORIZATION, sensitive(&value));
+                let time = HeaderValue::from(signed.now.as_second());
+                headers.insert(tc3::TIMESTAMP, time);
             }
             Self::None => {}
         }
@@ -173,6 +215,7 @@ impl Credential {
             Self::Header { secret, .. } | Self::Query { secret, .. } => vec![secret],
             Self::Basic { user, secret } => vec![user, secret],
             Self::Jwt { issuer, secret, .. } => vec![issuer, secret],
+            Self::Tc3 { id, secret, .. } => vec![id, secret],
             Self::None => Vec::new(),
         }
     }
@@ -236,7 +279,12 @@ mod tests {
         let mut headers = HeaderMap::new();
         let address = Uri::from_static("https://a.b/c");
         let credential = credential(auth).expect("it is set");
-        let shown = credential.show(&mut headers, address, Timestamp::UNIX_EPOCH);
+        let signed = Signed {
+            method: &Method::POST,
+            body: b"{}",
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let shown = credential.show(&mut headers, address, signed);
         (headers, shown.expect("it is short").to_string())
     }
 

@@ -10,6 +10,7 @@
 mod builtin;
 mod credential;
 mod definition;
+mod fill;
 mod handle;
 mod interpret;
 mod load;

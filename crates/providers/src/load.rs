@@ -247,6 +247,7 @@ fn assemble(
         submit_address: None,
         headers: file.headers.clone(),
         values: model.file.values.clone(),
+        fill: model.fill.clone(),
         dialect: Dialect::new(file, call, &model.file),
         egress: Egress {
             client: settings.client.clone(),

@@ -16,6 +16,7 @@ use router_core::{
 use serde_json::Value;
 
 use crate::definition::{Ask, Header, Place, Polled, Send, Target, Template};
+use crate::fill::Fill;
 use crate::handle::TaskHandle;
 use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
 use crate::multipart;
@@ -42,6 +43,8 @@ pub struct PartnerModel {
     pub(crate) submit_address: Option<Uri>,
     pub(crate) headers: BTreeMap<Header, Template>,
     pub(crate) values: BTreeMap<String, String>,
+    /// Members that the body gets if the caller leaves them out.
+    pub(crate) fill: Fill,
     pub(crate) dialect: Dialect,
     pub(crate) egress: Egress,
     pub(crate) timer: Arc<dyn Timer>,
@@ -97,27 +100,18 @@ impl PartnerModel {
         let mut headers = gaps.headers(&self.headers)?;
         headers.extend(gaps.headers(&submit.headers)?);
         let json = || "application/json".to_owned();
+        let filled = self.fill.applied(submission.body, generation);
+        let filled = filled.map_err(|message| not_content("model", message))?;
         let body = match &submit.body {
-            Send::Passthrough => (submission.body, json()),
+            Send::Passthrough => (filled, json()),
             Send::Wrap(wrap) => {
-                let parts = [
-                    wrap.before.as_bytes(),
-                    &submission.body,
-                    wrap.after.as_bytes(),
-                ];
+                let parts = [wrap.before.as_bytes(), &filled, wrap.after.as_bytes()];
                 (Bytes::from(parts.concat()), json())
             }
             Send::MultipartFromJson(form) => {
                 let boundary = format!("easel-{}", submission.generation);
-                multipart::of_json(&submission.body, form, &boundary).map_err(|error| {
-                    Failure::Refused {
-                        refusal: Refusal::Content {
-                            code: "form".to_owned(),
-                            message: error.to_string(),
-                        },
-                        charge: Charge::Cents(0),
-                    }
-                })?
+                multipart::of_json(&filled, form, &boundary)
+                    .map_err(|error| not_content("form", error.to_string()))?
             }
         };
         // Of a task only its name can be asked after, which comes with the answer.
@@ -149,6 +143,8 @@ impl PartnerModel {
             Target::Path(path) => [self.base_url.as_str(), &gaps.fill(path, Place::Path)?].concat(),
             Target::Url(url) => gaps.fill(url, Place::Verbatim)?,
         };
+        let mut headers = gaps.headers(&self.headers)?;
+        headers.extend(gaps.headers(&ask.headers)?);
         let body = match &ask.body {
             Some(body) => {
                 let json = gaps.fill(body, Place::Json)?;
@@ -159,7 +155,7 @@ impl PartnerModel {
         Ok(Outgoing {
             method: ask.method.clone(),
             address: Address::Told(url),
-            headers: gaps.headers(&self.headers)?,
+            headers,
             body,
             written: None,
             timeout: Duration::from_millis(self.dialect.call.timeouts.ask_ms),
@@ -460,6 +456,17 @@ fn not_submitted(trouble: &Trouble) -> Failure {
         Trouble::Broken(_) => failed(UNKNOWN_OUTCOME),
         Trouble::TooLarge(_) => failed(TOO_LARGE),
         Trouble::Encoding => failed(UNREADABLE),
+    }
+}
+
+/// A body that cannot be sent; nothing was.
+fn not_content(code: &str, message: String) -> Failure {
+    Failure::Refused {
+        refusal: Refusal::Content {
+            code: code.to_owned(),
+            message,
+        },
+        charge: Charge::Cents(0),
     }
 }
 

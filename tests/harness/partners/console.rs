@@ -23,7 +23,7 @@ forget                              forgets what was received";
 /// Where every partner is found, and what it takes for a key.
 #[must_use]
 pub fn directory(partners: &Partners) -> Vec<Value> {
-    let lines = Partner::ALL.iter().map(|&partner| {
+    let lines = Partner::all().map(|partner| {
         json!({
             "partner": partner.prefix(),
             "host": partner.host(),

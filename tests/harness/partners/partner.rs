@@ -1,6 +1,7 @@
 //! The partners: where each lives, what it takes for a credential, and which dialect it speaks.
 
 use super::desk::Desk;
+use super::documented::{self, Documented};
 use super::styles;
 use super::wire::{Reply, Request, Step};
 
@@ -47,6 +48,8 @@ pub enum Partner {
     Rodin,
     /// ElevenLabs: answers with sound.
     Elevenlabs,
+    /// A partner that is simulated from a sheet.
+    Sheet(Documented),
 }
 
 /// One line of the table.
@@ -75,7 +78,7 @@ const fn line(
 const BEARER: (&str, &str) = ("authorization", "Bearer ");
 
 impl Partner {
-    /// All of them.
+    /// Those with a dialect of their own.
     pub const ALL: &'static [Self] = &[
         Self::Bfl,
         Self::FalQueue,
@@ -99,16 +102,38 @@ impl Partner {
         Self::Elevenlabs,
     ];
 
+    /// All of them, those of sheets included.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let own = Self::ALL.iter().copied();
+        own.chain(Documented::all().map(Self::Sheet))
+    }
+
+    /// The partner that the calls of a sheet are simulated by.
+    ///
+    /// # Panics
+    /// If there is none: the sheet names a dialect that does not exist.
+    #[must_use]
+    pub fn of_sheet(sheet: &documented::Sheet) -> Self {
+        let prefix = sheet.dialect.as_deref().unwrap_or(&sheet.name);
+        Self::by_prefix(prefix).unwrap_or_else(|| panic!("no partner is simulated as {prefix}"))
+    }
+
     /// The public host that this one stands for.
     #[must_use]
     pub fn host(self) -> &'static str {
-        self.line().host
+        match self.documented() {
+            Some(documented) => &documented.sheet().host,
+            None => self.line().host,
+        }
     }
 
     /// The first segment of its paths here.
     #[must_use]
     pub fn prefix(self) -> &'static str {
-        self.line().prefix
+        match self.documented() {
+            Some(documented) => &documented.sheet().name,
+            None => self.line().prefix,
+        }
     }
 
     /// The key that it takes; the secret key of a partner that wants signed tokens.
@@ -130,23 +155,44 @@ impl Partner {
     }
 
     pub(super) fn by_prefix(prefix: &str) -> Option<Self> {
-        let mut all = Self::ALL.iter().copied();
+        let mut all = Self::all();
         all.find(|partner| partner.prefix() == prefix)
     }
 
     /// Answers as the partner would; what lacks the credential is told so, in no particular dialect.
     pub(super) fn answer(self, desk: &mut Desk, request: &Request) -> (Step, Reply) {
         if self.knows(request) {
-            return (self.line().answer)(desk, request);
+            return self.spoken(desk, request);
         }
         // The step is the one that it would have been.
-        let (step, _) = (self.line().answer)(&mut desk.clone(), request);
+        let (step, _) = self.spoken(&mut desk.clone(), request);
         let body = br#"{"detail":"who is asking?"}"#.to_vec();
         (step, Reply::json(401, body))
     }
 
+    fn documented(self) -> Option<Documented> {
+        if let Self::Sheet(documented) = self {
+            return Some(documented);
+        }
+        None
+    }
+
+    fn spoken(self, desk: &mut Desk, request: &Request) -> (Step, Reply) {
+        if let Some(documented) = self.documented() {
+            return documented.answer(desk, request);
+        }
+        let besides = documented::besides(self.prefix(), desk, request);
+        besides.unwrap_or_else(|| (self.line().answer)(desk, request))
+    }
+
     fn knows(self, request: &Request) -> bool {
-        let (header, before) = self.line().credential;
+        let (header, before) = match self.documented() {
+            Some(documented) => {
+                let credential = &documented.sheet().credential;
+                (&*credential.header, &*credential.prefix)
+            }
+            None => self.line().credential,
+        };
         let Some(value) = request.header(header) else {
             return false;
         };
@@ -156,11 +202,17 @@ impl Partner {
         if self == Self::Kling {
             return super::jwt::is_signed(key, &self.access_key(), &self.secret());
         }
+        if let Some(documented) = self.documented()
+            && documented.sheet().credential.signature
+        {
+            return key.starts_with(&self.access_key());
+        }
         key == self.secret()
     }
 
     fn line(self) -> Line {
         match self {
+            Self::Sheet(_) => unreachable!("a sheet has no line"),
             Self::Bfl => line("api.bfl.ai", "bfl", ("x-key", ""), styles::bfl::answer),
             Self::FalQueue => line(
                 "queue.fal.run",

@@ -50,6 +50,15 @@ pub(crate) enum Auth {
         #[serde(default = "half_an_hour")]
         lifetime_s: u32,
     },
+    /// A signature over the request (`TC3-HMAC-SHA256`), made anew for every request.
+    Tc3HmacSha256 {
+        /// Names the key; it is sent with the signature.
+        id: SecretRef,
+        /// The key, which is never sent.
+        secret: SecretRef,
+        /// The service that the signature is for.
+        service: String,
+    },
     /// None.
     None {},
 }
@@ -94,6 +103,7 @@ impl Auth {
             }
             Self::Basic { user, secret } => vec![user, secret],
             Self::Hs256Jwt { issuer, secret, .. } => vec![issuer, secret],
+            Self::Tc3HmacSha256 { id, secret, .. } => vec![id, secret],
             Self::None {} => Vec::new(),
         }
     }

@@ -140,6 +140,8 @@ pub(crate) struct Ask {
     pub target: Target,
     /// Its body, JSON with gaps.
     pub body: Option<Template>,
+    /// Headers of this request alone.
+    pub headers: BTreeMap<Header, Template>,
 }
 
 /// An address.
@@ -250,6 +252,7 @@ impl Ask {
         };
         let mut templates = vec![target];
         templates.extend(&self.body);
+        templates.extend(self.headers.values());
         templates
     }
 }

@@ -16,6 +16,9 @@ pub(crate) struct ModelFile {
     /// What fills gaps in the partner's paths and headers, by name.
     #[serde(default)]
     pub values: BTreeMap<String, String>,
+    /// Members that the body gets if the caller leaves them out, with their values.
+    #[serde(default)]
+    pub fill: BTreeMap<String, toml::Value>,
     /// The file of its input schema, beside this one. Without it the body is an open object.
     pub schema: Option<String>,
     /// Whether a rejection on grounds of policy is charged.

@@ -24,7 +24,7 @@ const ROUNDING: f64 = 1e-6;
 pub(crate) struct Pricing {
     rule: PriceRule,
     unknown_hold_cents: u64,
-    settle: Option<Settle>,
+    settle: Vec<Settle>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,7 +115,15 @@ struct RawPrice {
     min_cents: Option<f64>,
     max_cents: Option<f64>,
     unknown_hold_cents: Option<u64>,
-    settle: Option<Settle>,
+    settle: Option<OneOrSeveral>,
+}
+
+/// One place, or several whose amounts add up.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrSeveral {
+    One(Settle),
+    Several(Vec<Settle>),
 }
 
 // === impl Pricing ===
@@ -148,34 +156,44 @@ impl Pricing {
         let Some(cents) = cents.map(whole) else {
             return unknown;
         };
-        match self.settle {
-            // The partner has the last word.
-            Some(_) => Price::Estimated {
-                min_cents: cents,
-                max_cents: cents,
-            },
-            None => Price::Exact { cents },
+        if self.settle.is_empty() {
+            return Price::Exact { cents };
+        }
+        // The partner has the last word.
+        Price::Estimated {
+            min_cents: cents,
+            max_cents: cents,
         }
     }
 
     /// What the partner says that it took, if it says so in this answer.
     #[must_use]
     pub(crate) fn settled(&self, on: SettleOn, answer: &Value) -> Option<u64> {
-        let settle = self.settle.as_ref().filter(|settle| settle.on == on)?;
-        let units = number(settle.pointer.first(answer)?)?;
-        (units >= 0.0).then(|| whole(units * settle.cents_per_unit))
+        let settles = self.settle.iter().filter(|settle| settle.on == on);
+        let mut amounts = settles
+            .filter_map(|settle| settle.amount(answer))
+            .peekable();
+        amounts.peek()?;
+        Some(whole(amounts.sum()))
     }
 
     /// Whether the answer of a result must be read to settle.
     #[must_use]
     pub(crate) fn settles_on(&self, on: SettleOn) -> bool {
-        self.settle.as_ref().is_some_and(|settle| settle.on == on)
+        self.settle.iter().any(|settle| settle.on == on)
     }
 
     /// As held, unless the partner said an amount.
     #[must_use]
     pub(crate) fn charge(settled_cents: Option<u64>) -> Charge {
         settled_cents.map_or(Charge::AsHeld, Charge::Cents)
+    }
+}
+
+impl Settle {
+    fn amount(&self, answer: &Value) -> Option<f64> {
+        let units = number(self.pointer.first(answer)?)?;
+        (units >= 0.0).then_some(units * self.cents_per_unit)
     }
 }
 
@@ -291,7 +309,11 @@ impl TryFrom<RawPrice> for Pricing {
         Ok(Self {
             rule,
             unknown_hold_cents,
-            settle: written.settle,
+            settle: match written.settle {
+                None => Vec::new(),
+                Some(OneOrSeveral::One(settle)) => vec![settle],
+                Some(OneOrSeveral::Several(settles)) => settles,
+            },
         })
     }
 }

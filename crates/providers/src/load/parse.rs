@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::fault::Fault;
 use super::files::File;
 use crate::definition::{Call, ModelFile, PartnerFile, Pointer, check_total};
+use crate::fill::Fill;
 
 /// The file of a partner in its folder; any other TOML file there is a model.
 pub(super) const PARTNER_FILE: &str = "partner.toml";
@@ -29,6 +30,8 @@ pub(super) struct ParsedModel {
     /// The name of its call.
     pub(super) call: String,
     pub(super) schema: Option<ParsedSchema>,
+    /// What its body gets.
+    pub(super) fill: Fill,
 }
 
 pub(super) struct ParsedSchema {
@@ -131,6 +134,13 @@ fn model(
             Some(parse_schema(schema, faults)?)
         }
     };
+    let fill = match Fill::new(&parsed.fill) {
+        Ok(fill) => fill,
+        Err(reason) => {
+            faults.push(mentioning("[fill]", reason));
+            return None;
+        }
+    };
     for from in &parsed.node.from {
         if let Err(reason) = Pointer::try_from(from.clone()) {
             faults.push(mentioning(from, reason));
@@ -153,6 +163,7 @@ fn model(
         call: call_name.to_owned(),
         file: parsed,
         schema,
+        fill,
     })
 }
 

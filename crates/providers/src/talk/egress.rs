@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::decode::{DecodeError, decoded};
 use super::recorder::{Exchange, ExchangeRecorder, Received};
 use super::tracked_body::TrackedBody;
-use crate::credential::{Credential, MASK};
+use crate::credential::{Credential, MASK, Signed};
 use crate::definition::HostPattern;
 use crate::interpret::Reply;
 
@@ -149,7 +149,12 @@ impl Egress {
         if let Some(media_type) = media_type.and_then(|text| HeaderValue::try_from(text).ok()) {
             headers.insert(CONTENT_TYPE, media_type);
         }
-        let shown = self.credential.show(&mut headers, address, now);
+        let signed = Signed {
+            method: &outgoing.method,
+            body: &bytes,
+            now,
+        };
+        let shown = self.credential.show(&mut headers, address, signed);
         let uri =
             shown.map_err(|_| Trouble::Unsent(FetchError::BadUrl("it is too long to be asked")))?;
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::{Ask, Call, Pace, Polled, ResultStep, Submit, Target, Timeouts};
 use crate::definition::host::BaseUrl;
+use crate::definition::partner::Header;
 use crate::definition::pointer::Pointer;
 use crate::definition::rule::Rule;
 use crate::definition::state::StateReader;
@@ -66,6 +67,8 @@ struct PollWritten {
     path: Option<Template>,
     url: Option<Template>,
     body: Option<Template>,
+    #[serde(default)]
+    headers: BTreeMap<Header, Template>,
     #[serde(default = "one_second")]
     interval_ms: u64,
     #[serde(default = "gentle")]
@@ -86,6 +89,8 @@ struct AskWritten {
     path: Option<Template>,
     url: Option<Template>,
     body: Option<Template>,
+    #[serde(default)]
+    headers: BTreeMap<Header, Template>,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +103,8 @@ struct ResultWritten {
     path: Option<Template>,
     url: Option<Template>,
     body: Option<Template>,
+    #[serde(default)]
+    headers: BTreeMap<Header, Template>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -156,17 +163,14 @@ impl TryFrom<RawCall> for Call {
                     keep: task.keep,
                     pace: poll.pace()?,
                     not_found_grace: Duration::from_millis(poll.not_found_grace_ms),
-                    poll: ask(poll.method, poll.path, poll.url, poll.body)?,
+                    poll: ask(poll.method, poll.path, poll.url, poll.body, poll.headers)?,
                     state,
                     result: written
                         .result
                         .into_iter()
                         .map(ResultStep::try_from)
                         .collect::<Result<_, _>>()?,
-                    cancel: written
-                        .cancel
-                        .map(|cancel| ask(cancel.method, cancel.path, cancel.url, cancel.body))
-                        .transpose()?,
+                    cancel: written.cancel.map(AskWritten::ask).transpose()?,
                 })
             }
             (Style::Poll, ..) => {
@@ -212,8 +216,20 @@ impl TryFrom<ResultWritten> for ResultStep {
         named(&written.keep)?;
         Ok(Self {
             keep: written.keep,
-            ask: ask(written.method, written.path, written.url, written.body)?,
+            ask: ask(
+                written.method,
+                written.path,
+                written.url,
+                written.body,
+                written.headers,
+            )?,
         })
+    }
+}
+
+impl AskWritten {
+    fn ask(self) -> Result<Ask, String> {
+        ask(self.method, self.path, self.url, self.body, self.headers)
     }
 }
 
@@ -239,6 +255,7 @@ fn ask(
     path: Option<Template>,
     url: Option<Template>,
     body: Option<Template>,
+    headers: BTreeMap<Header, Template>,
 ) -> Result<Ask, String> {
     let target = match (path, url) {
         (Some(path), None) if path.begins_with("/") => Target::Path(path),
@@ -264,6 +281,7 @@ fn ask(
         method,
         target,
         body,
+        headers,
     })
 }
 

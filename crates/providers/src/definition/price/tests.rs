@@ -111,6 +111,18 @@ fn the_partner_has_the_last_word_where_it_tells_the_price() {
 }
 
 #[test]
+fn amounts_of_several_places_add_up_before_they_are_rounded() {
+    let pricing = pricing(
+        "kind = \"between\"\nmin_cents = 0\nmax_cents = 90\n\
+         settle = [{ pointer = \"/usage/in\", cents_per_unit = 0.3 }, { pointer = \"/usage/out\", cents_per_unit = 1.4 }]",
+    );
+    let settled = |answer: Value| pricing.settled(SettleOn::Result, &answer);
+    assert_eq!(settled(json!({"usage": {"in": 1, "out": 2}})), Some(4));
+    assert_eq!(settled(json!({"usage": {"out": 2}})), Some(3));
+    assert_eq!(settled(json!({"usage": {}})), None);
+}
+
+#[test]
 fn a_price_that_could_not_be_found_is_refused() {
     for text in [
         "kind = \"fixed\"",

@@ -1,0 +1,163 @@
+//! The tables of `docs/PARTNERS.md` about the shipped catalog: made from the catalog, the sheets and the list of public
+//! models, and compared with the document. `EASEL_WRITE_TABLES=1` writes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use it::partners::sheets;
+use router_core::ModelId;
+
+use super::Bench;
+
+const BEGIN: &str = "<!-- tables: made by tests/providers/tables.rs -->\n";
+const END: &str = "<!-- end of tables -->\n";
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn document() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/PARTNERS.md")
+}
+
+/// The models of the public list, each with its kind.
+fn public_models() -> Vec<(String, char)> {
+    let list = fixture("public-models.txt");
+    let mut models = Vec::new();
+    for line in list.lines().filter(|line| !line.starts_with('#')) {
+        let Some((provider, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let mut kind = '?';
+        for word in rest.split_whitespace() {
+            match word {
+                "|" => {}
+                "v" | "i" | "a" | "3" | "t" => kind = word.chars().next().unwrap(),
+                name => models.push((format!("{provider}/{name}"), kind)),
+            }
+        }
+    }
+    models
+}
+
+/// The reasons why models of the list are not in the catalog.
+fn reasons() -> BTreeMap<String, String> {
+    let list = fixture("public-models-missing.txt");
+    let lines = list.lines().filter(|line| !line.starts_with('#'));
+    let reasons = lines.map(|line| {
+        let (id, reason) = line.split_once(": ").expect("a model and a reason");
+        (id.to_owned(), reason.to_owned())
+    });
+    reasons.collect()
+}
+
+fn tables(bench: &Bench) -> String {
+    let ids: Vec<&ModelId> = bench
+        .loaded
+        .models
+        .iter()
+        .map(|model| model.model.id())
+        .collect();
+    let mut text = String::new();
+    let partners = bench.loaded.partners.len();
+    let _ = writeln!(
+        text,
+        "The catalog has {partners} partners and {} models. No call was made with a real key: every model was tried against a \
+         simulated partner.\n\n- **sheet**: the partner is simulated from a sheet of requests and answers that its \
+         documentation shows (`tests/fixtures/partners`).\n- **own**: the partner is simulated by code of its own \
+         (`tests/harness/partners/styles`).\n\n| Partner | Folder | Models | Simulated | Documentation |\n|---|---|---|---|---|",
+        ids.len()
+    );
+    for partner in &bench.loaded.partners {
+        let of_partner = |id: &str| {
+            id.split_once('/')
+                .is_some_and(|(first, _)| first == partner.id)
+        };
+        let mut ways = BTreeSet::new();
+        let mut pages = BTreeSet::new();
+        for sheet in sheets() {
+            for call in &sheet.calls {
+                if call.examples.iter().any(|example| of_partner(&example.id)) {
+                    ways.insert(if call.submit.is_some() {
+                        "sheet"
+                    } else {
+                        "own"
+                    });
+                    pages.insert(sheet.documentation.as_str());
+                }
+            }
+        }
+        let ways: Vec<&str> = ways.into_iter().collect();
+        let pages: Vec<&str> = pages.into_iter().collect();
+        let (name, id, models) = (&partner.name, &partner.id, partner.models);
+        let (ways, pages) = (ways.join(", "), pages.join(" "));
+        let _ = writeln!(text, "| {name} | `{id}` | {models} | {ways} | {pages} |");
+    }
+    let public = public_models();
+    let has = |id: &str| ids.iter().any(|known| known.as_str() == id);
+    let _ = writeln!(
+        text,
+        "\nOf the models that the documentation of the public router lists (`tests/fixtures/public-models.txt`):\n\n\
+         | Kind | Listed | In the catalog |\n|---|---|---|"
+    );
+    for (kind, name) in [
+        ('v', "video"),
+        ('i', "image"),
+        ('a', "audio"),
+        ('3', "3D"),
+        ('t', "text"),
+    ] {
+        let of_kind: Vec<_> = public.iter().filter(|(_, known)| *known == kind).collect();
+        let covered = of_kind.iter().filter(|(id, _)| has(id)).count();
+        let _ = writeln!(text, "| {name} | {} | {covered} |", of_kind.len());
+    }
+    let _ = writeln!(text, "\nThese are missing:\n");
+    let reasons = reasons();
+    for (id, _) in public.iter().filter(|(id, _)| !has(id)) {
+        let reason = reasons
+            .get(id)
+            .unwrap_or_else(|| panic!("{id} is missing, and nobody says why"));
+        let _ = writeln!(text, "- `{id}`: {reason}.");
+    }
+    text
+}
+
+#[tokio::test]
+async fn the_tables_of_the_document_are_those_of_the_catalog() {
+    let bench = Bench::start().await;
+    let made = tables(&bench);
+    let path = document();
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).expect("the tables begin somewhere");
+    let (written, after) = rest.split_once(END).expect("the tables end somewhere");
+    if std::env::var_os("EASEL_WRITE_TABLES").is_some() {
+        fs::write(&path, [before, BEGIN, &made, END, after].concat()).unwrap();
+        return;
+    }
+    assert_eq!(written, made, "run this test with EASEL_WRITE_TABLES=1");
+}
+
+#[tokio::test]
+async fn the_catalog_is_as_large_as_it_is_said_to_be() {
+    let bench = Bench::start().await;
+    assert!(bench.loaded.partners.len() >= 40);
+    let public = public_models();
+    let has = |id: &str| {
+        let mut models = bench.loaded.models.iter();
+        models.any(|model| model.model.id().as_str() == id)
+    };
+    let media = public.iter().filter(|(id, kind)| *kind != 't' && has(id));
+    assert!(media.count() >= 150);
+    for id in reasons().keys() {
+        assert!(!has(id), "{id} is there after all");
+        assert!(
+            public.iter().any(|(known, _)| known == id),
+            "{id} is not listed"
+        );
+    }
+}
