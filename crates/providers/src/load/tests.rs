@@ -247,7 +247,7 @@ fn a_fault_names_file_line_and_reason() {
         (
             "acme/partner.toml",
             PARTNER.replace("kind = \"bearer\"", "kind = \"bear\""),
-            "acme/partner.toml:6: unknown variant `bear`, expected one of `bearer`, `header`, `query`, `basic`, `hs256_jwt`, `none`",
+            "acme/partner.toml:6: unknown variant `bear`, expected one of `bearer`, `header`, `query`, `basic`, `hs256_jwt`, `tc3_hmac_sha256`, `none`",
         ),
         (
             "acme/partner.toml",
