@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// What a partner's documentation shows.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,7 +27,6 @@ pub struct Sheet {
     #[serde(default)]
     pub variables: Vec<String>,
     /// The calls.
-    #[serde(rename = "call")]
     pub calls: Vec<Call>,
 }
 
@@ -47,7 +47,7 @@ pub struct Credential {
 #[serde(deny_unknown_fields)]
 pub struct Call {
     /// Which models take it, with a body that the documentation shows.
-    #[serde(rename = "model")]
+    #[serde(rename = "models")]
     pub examples: Vec<Example>,
     /// The submission; without it the partner's own dialect answers.
     pub submit: Option<Route>,
@@ -59,7 +59,7 @@ pub struct Call {
     #[serde(default)]
     pub states: States,
     /// The steps to the result.
-    #[serde(default, rename = "result")]
+    #[serde(default)]
     pub results: Vec<ResultStep>,
     /// The request that stops a task.
     pub cancel: Option<Route>,
@@ -77,9 +77,11 @@ pub struct Call {
 pub struct Example {
     /// The id of the model.
     pub id: String,
-    /// A body that the model takes.
+    /// A body that the model takes, as text.
+    #[serde(deserialize_with = "text")]
     pub body: String,
-    /// What the body gets on its way, if anything: the sent body begins so.
+    /// What is sent, if it is not the body; `*` if it is the body with more in front.
+    #[serde(default, deserialize_with = "maybe_text")]
     pub sent: Option<String>,
 }
 
@@ -104,13 +106,16 @@ pub struct Route {
 
 /// An answer.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(from = "AnswerWritten")]
+#[serde(deny_unknown_fields)]
 pub struct Answer {
     /// The status.
+    #[serde(default = "ok")]
     pub status: u16,
     /// The media type.
+    #[serde(default = "json")]
     pub media_type: String,
-    /// The body.
+    /// The body: JSON, or a text as it is.
+    #[serde(deserialize_with = "text")]
     pub body: String,
 }
 
@@ -168,17 +173,16 @@ pub struct Means {
     pub funds: String,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum AnswerWritten {
-    Body(String),
-    Whole {
-        #[serde(default = "ok")]
-        status: u16,
-        #[serde(default = "json")]
-        media_type: String,
-        body: String,
-    },
+/// JSON as its text, and a text as it is.
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(match Value::deserialize(from)? {
+        Value::String(text) => text,
+        value => value.to_string(),
+    })
+}
+
+fn maybe_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    text(from).map(Some)
 }
 
 fn post() -> String {
@@ -193,27 +197,6 @@ fn json() -> String {
     "application/json".to_owned()
 }
 
-impl From<AnswerWritten> for Answer {
-    fn from(written: AnswerWritten) -> Self {
-        match written {
-            AnswerWritten::Body(body) => Self {
-                status: ok(),
-                media_type: json(),
-                body,
-            },
-            AnswerWritten::Whole {
-                status,
-                media_type,
-                body,
-            } => Self {
-                status,
-                media_type,
-                body,
-            },
-        }
-    }
-}
-
 impl Default for Credential {
     fn default() -> Self {
         Self {
@@ -226,7 +209,11 @@ impl Default for Credential {
 
 impl Default for Answer {
     fn default() -> Self {
-        AnswerWritten::Body("{}".to_owned()).into()
+        Self {
+            status: ok(),
+            media_type: json(),
+            body: "{}".to_owned(),
+        }
     }
 }
 
@@ -251,8 +238,8 @@ pub(super) fn read_all() -> Vec<Sheet> {
     paths.sort();
     let sheets = paths.iter().map(|path| {
         let text = fs::read_to_string(path).expect("a sheet can be read");
-        let mut sheet: Sheet =
-            toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut sheet: Sheet = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         sheet.name = stem.expect("names are plain").to_owned();
         sheet
