@@ -175,10 +175,10 @@ pub struct Means {
 
 /// JSON as its text, and a text as it is.
 fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    Ok(match Value::deserialize(from)? {
-        Value::String(text) => text,
-        value => value.to_string(),
-    })
+    let value = Value::deserialize(from)?;
+    Ok(value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned))
 }
 
 fn maybe_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
