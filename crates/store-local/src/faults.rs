@@ -16,7 +16,8 @@ macro_rules! fault_point {
 }
 #[cfg(not(feature = "failpoints"))]
 macro_rules! fault_point {
-    ($($point:tt)*) => {};
+    // A block, which is a statement as well as a value.
+    ($($point:tt)*) => {{}};
 }
 pub(crate) use fault_point;
 
