@@ -34,6 +34,7 @@ use verify::{Compared, Comparison};
 use writer::FileWriter;
 
 pub(crate) use journal::Journal;
+#[cfg(feature = "router")]
 pub(crate) use temporary::TemporaryFile;
 
 /// How many batches of blobs may be on their way to the disk at once, each with a thread for blocking work. More wait for

@@ -154,6 +154,10 @@ impl Directory {
     }
 
     /// The database of a directory that another process may have.
+    #[cfg_attr(
+        not(feature = "router"),
+        expect(dead_code, reason = "the router's alone")
+    )]
     pub(crate) fn database_in(path: &Path) -> Result<PathBuf, DirectoryError> {
         // SQLite refuses to follow links inside the directory; the way to it may well lead over one.
         let database = fs::canonicalize(path).map(|path| path.join(DATABASE));
@@ -268,6 +272,10 @@ pub(crate) fn create_durably(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a directory unless it is there; its entry is not synced.
+#[cfg_attr(
+    not(feature = "router"),
+    expect(dead_code, reason = "the router's alone")
+)]
 pub(crate) fn create(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(MODE).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -52,6 +52,10 @@ impl Durability {
     }
 
     /// As [`Write::sure`].
+    #[cfg_attr(
+        not(any(feature = "router", feature = "workflow")),
+        expect(dead_code, reason = "of families alone")
+    )]
     pub(crate) fn sure(self) -> Write {
         Write::from(self).sure()
     }
@@ -68,6 +72,10 @@ impl Write {
     }
 
     /// For an operation that takes microseconds: whoever asks for it may run it in the place of the writing thread.
+    #[cfg_attr(
+        not(feature = "router"),
+        expect(dead_code, reason = "the router's alone")
+    )]
     pub(crate) fn quick(self) -> Self {
         Self {
             is_quick: true,

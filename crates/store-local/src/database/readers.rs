@@ -32,6 +32,10 @@ impl Readers {
     }
 
     /// Opens a database that another process may be writing, if this version of the program can read it.
+    #[cfg_attr(
+        not(feature = "router"),
+        expect(dead_code, reason = "the router's alone")
+    )]
     pub(crate) fn open_alone(path: &Path, schema: Schema) -> Result<Self, OpenError> {
         let failed = |error: rusqlite::Error| OpenError::Database(error.into());
         let connection = connection::open_reading(path).map_err(failed)?;
