@@ -7,6 +7,7 @@ mod files;
 mod page;
 mod recorded;
 mod refusals;
+mod sessions;
 mod socket;
 
 use it::{Form, Message, Request, Server, Socket};

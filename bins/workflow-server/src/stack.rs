@@ -11,7 +11,7 @@ use asset_store::{Assets, LinkKeys, Retention};
 use engine_native::{Downloads, EngineConfig, NativeEngine, NativeTools, ToolsConfig};
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
 use hyper_kit::{SocketLimits, Sockets};
-use identity::Sessions;
+use identity::WebSessions;
 use installation::{Installation, InstallationError, InstallationStore, OpenError};
 use server_kit::admin::AdminPorts;
 use server_kit::metrics::Metrics;
@@ -255,7 +255,7 @@ impl Stack {
             file_names: self.installation.assets.file_names.clone(),
             image_tools: Arc::clone(&self.image_tools),
             sockets: self.sockets.clone(),
-            sessions: Sessions::default(),
+            sessions: WebSessions::new(self.installation.sessions.clone()),
             web_root,
             version: env!("CARGO_PKG_VERSION"),
             memory: server_kit::machine::memory,

@@ -4,6 +4,7 @@ mod credits;
 mod interleaving;
 mod keys;
 mod replicas;
+mod sessions;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::{
 
 pub use interleaving::{Dice, either};
 pub use replicas::replicas;
+pub use sessions::{SessionPorts, sessions};
 
 /// The two ports of one store.
 #[derive(Clone)]

@@ -101,6 +101,12 @@ impl AccountIndex {
         self.keys.get(self.hashes.get(id)?)
     }
 
+    /// The hash of a key by the key's id.
+    #[must_use]
+    pub fn hash_of(&self, id: &KeyId) -> Option<KeyHash> {
+        self.hashes.get(id).copied()
+    }
+
     /// Whether a key has this hash.
     #[must_use]
     pub fn has_hash(&self, hash: &KeyHash) -> bool {

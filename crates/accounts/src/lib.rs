@@ -18,6 +18,7 @@ mod memory;
 mod port;
 mod principal;
 mod scope;
+mod session;
 mod tier;
 mod windows;
 
@@ -34,9 +35,10 @@ pub use key::KeyHash;
 pub use memory::MemoryAccounts;
 pub use port::{
     AccountAdmin, AccountQuery, AccountView, Accounts, AccountsError, AdminError, CreditLedger,
-    ensure_local,
+    Granted, ensure_local,
 };
 pub use principal::Principal;
 pub use scope::{InvalidScope, Scope, Scopes};
+pub use session::{Session, SessionSource, Sessions};
 pub use tier::{InvalidRateWindow, Limits, RateWindow, RouterLimits, Tier};
 pub use windows::{UsedUp, WindowCount, WindowCounts, Windows};

@@ -1,5 +1,6 @@
 //! Accounts kept in memory: the twin of every account store.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -7,9 +8,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountView,
-    Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, KeyHash, KeyId,
-    LedgerEntry, LedgerRef, Limits, MintedKey, Principal, Reservation, Tier,
+    Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountState,
+    AccountView, Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, Granted,
+    KeyHash, KeyId, LedgerEntry, LedgerRef, Limits, MintedKey, Principal, Reservation, Session,
+    SessionSource, Sessions, Tier,
 };
 
 /// An account store that forgets everything with the process.
@@ -22,6 +24,7 @@ pub struct MemoryAccounts {
 struct Rows {
     index: AccountIndex,
     ledger: Vec<LedgerEntry>,
+    sessions: HashMap<KeyHash, Session>,
 }
 
 impl MemoryAccounts {
@@ -37,6 +40,7 @@ impl MemoryAccounts {
         let rows = Rows {
             index: AccountIndex::new(defaults),
             ledger: Vec::new(),
+            sessions: HashMap::new(),
         };
         Self {
             rows: Mutex::new(rows),
@@ -227,10 +231,14 @@ impl AccountAdmin for MemoryAccounts {
         id: &AccountId,
         changes: Vec<AccountChange>,
     ) -> Result<Account, AdminError> {
-        let index = &mut self.rows().index;
-        let mut account = index.account(id).cloned().ok_or(AdminError::NoAccount)?;
+        let rows = &mut *self.rows();
+        let found = rows.index.account(id).cloned();
+        let mut account = found.ok_or(AdminError::NoAccount)?;
         changes.into_iter().for_each(|change| account.apply(change));
-        index.update(account.clone());
+        rows.index.update(account.clone());
+        if account.state == AccountState::Suspended {
+            rows.sessions.retain(|_, session| session.account != *id);
+        }
         Ok(account)
     }
 
@@ -259,10 +267,14 @@ impl AccountAdmin for MemoryAccounts {
     }
 
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError> {
-        let index = &mut self.rows().index;
-        let mut key = index.key(id).cloned().ok_or(AdminError::NoKey)?;
+        let rows = &mut *self.rows();
+        let mut key = rows.index.key(id).cloned().ok_or(AdminError::NoKey)?;
         key.revoked_at = key.revoked_at.or(Some(now));
-        index.update_key(key.clone());
+        rows.index.update_key(key.clone());
+        if let Some(hash) = rows.index.hash_of(id) {
+            let source = SessionSource::Credential(hash);
+            rows.sessions.retain(|_, session| session.source != source);
+        }
         Ok(key)
     }
 
@@ -272,11 +284,52 @@ impl AccountAdmin for MemoryAccounts {
         cause: LedgerRef,
         amount_cents: i32,
         now: Timestamp,
-    ) -> Result<Credits, AdminError> {
+    ) -> Result<Granted, AdminError> {
         let rows = &mut *self.rows();
         let entry = rows.post(account, cause, i64::from(amount_cents), now);
-        entry.ok_or(AdminError::NoAccount)?;
-        Ok(rows.index.credits(account, now))
+        Ok(Granted {
+            entry: entry.ok_or(AdminError::NoAccount)?,
+            credits: rows.index.credits(account, now),
+        })
+    }
+}
+
+#[async_trait]
+impl Sessions for MemoryAccounts {
+    async fn begin(&self, token: KeyHash, session: Session) -> Result<(), AdminError> {
+        let rows = &mut *self.rows();
+        if rows.index.account(&session.account).is_none() {
+            return Err(AdminError::NoAccount);
+        }
+        let sessions = &mut rows.sessions;
+        sessions.retain(|_, other| other.counts(session.began_at));
+        if sessions.contains_key(&token) {
+            return Err(AdminError::Taken);
+        }
+        let of_account = |(_, other): &(&KeyHash, &Session)| other.account == session.account;
+        if sessions.iter().filter(of_account).count() >= Session::MOST_PER_ACCOUNT {
+            let others = sessions.iter().filter(of_account);
+            let first = others.min_by_key(|(token, other)| (other.ends_at, *token.as_bytes()));
+            if let Some(first) = first.map(|(token, _)| *token) {
+                sessions.remove(&first);
+            }
+        }
+        sessions.insert(token, session);
+        Ok(())
+    }
+
+    async fn find(
+        &self,
+        token: &KeyHash,
+        now: Timestamp,
+    ) -> Result<Option<Session>, AccountsError> {
+        let found = self.rows().sessions.get(token).cloned();
+        Ok(found.filter(|session| session.counts(now)))
+    }
+
+    async fn end(&self, token: &KeyHash) -> Result<(), AccountsError> {
+        self.rows().sessions.remove(token);
+        Ok(())
     }
 }
 
@@ -285,7 +338,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::contract::{self, Ports};
+    use crate::contract::{self, Ports, SessionPorts};
 
     #[tokio::test]
     async fn keeps_the_contract() {
@@ -308,6 +361,19 @@ mod tests {
                 admin: store,
             };
             [ports.clone(), ports]
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn sessions_keep_the_contract() {
+        contract::sessions(|| {
+            let store = Arc::new(MemoryAccounts::new());
+            let handle = || SessionPorts {
+                sessions: store.clone(),
+                admin: store.clone(),
+            };
+            [handle(), handle()]
         })
         .await;
     }

@@ -114,6 +114,15 @@ pub struct AccountView {
     pub credits: Credits,
 }
 
+/// A grant as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The entry of its cause: of a repeat, the first one.
+    pub entry: LedgerEntry,
+    /// What the account has now.
+    pub credits: Credits,
+}
+
 /// Why an account or key was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
@@ -134,7 +143,8 @@ pub enum AdminError {
 /// Changes accounts and keys: for operators alone.
 ///
 /// **Contract.** Each call is one atomic change, durable before it is answered, and counts for every request that
-/// [`Accounts`] is asked about from then on.
+/// [`Accounts`] is asked about from then on. Suspending an account and revoking a key end sessions in the same change
+/// ([`crate::Sessions`]).
 #[async_trait]
 pub trait AccountAdmin: Send + Sync + 'static {
     /// Adds an account; [`AdminError::Taken`] where its id is.
@@ -159,15 +169,15 @@ pub trait AccountAdmin: Send + Sync + 'static {
     /// Revokes a key; one that was revoked before stays as it is.
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError>;
 
-    /// Adds credits, or takes some away where `amount_cents` is below 0. Repeated for its cause, it changes nothing. Answers
-    /// what the account has then.
+    /// Adds credits, or takes some away where `amount_cents` is below 0. Repeated for its cause, it changes nothing, whatever
+    /// the amount: the answer has the entry that stands, and what the account has then.
     async fn grant(
         &self,
         account: &AccountId,
         cause: LedgerRef,
         amount_cents: i32,
         now: Timestamp,
-    ) -> Result<Credits, AdminError>;
+    ) -> Result<Granted, AdminError>;
 }
 
 /// Makes the account that an installation works for without any other, where it is missing.

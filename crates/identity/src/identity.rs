@@ -5,9 +5,11 @@
 
 use std::sync::Arc;
 
-use accounts::{AccountId, Accounts, AccountsError, ApiKey, KeyHash, Principal};
+use accounts::{
+    AccountId, Accounts, AccountsError, ApiKey, KeyHash, Principal, Scopes, Session, SessionSource,
+};
 use http::HeaderMap;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::{Credential, Jwt, Presented, presented};
@@ -115,6 +117,33 @@ impl Identity {
         principal.ok_or(IdentityError::Unauthorized)
     }
 
+    /// As [`Identity::verify_named`], for what operates the installation: the one token of the installation does not allow
+    /// that, because everybody who uses the installation has it.
+    ///
+    /// # Errors
+    /// [`IdentityError::Unauthorized`], which does not tell why.
+    pub async fn verify_operator(
+        &self,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Principal, IdentityError> {
+        let principal = self.verify_named(headers, now).await?;
+        let is_token = match (presented(headers), &self.token) {
+            (Presented::Credential(credential), Some((token, _))) => {
+                KeyHash::of(credential.expose()) == *token
+            }
+            (Presented::Credential(_) | Presented::Nothing | Presented::Unreadable, _) => false,
+        };
+        if !is_token {
+            return Ok(principal);
+        }
+        let scopes = principal.scopes.and(Scopes::standard());
+        Ok(Principal {
+            scopes,
+            ..principal
+        })
+    }
+
     /// As [`Identity::verify`], for a credential that came another way than in a header.
     ///
     /// # Errors
@@ -137,6 +166,82 @@ impl Identity {
         let anonymous = self.anonymous.as_ref().ok_or(IdentityError::Unauthorized)?;
         let principal = self.accounts.by_id(anonymous).await?;
         principal.ok_or(IdentityError::Unauthorized)
+    }
+
+    /// What a session stands for that is begun with `credential` and lasts `lifetime`, or as long as the token if that is
+    /// shorter; `None` if the credential names nobody and the installation needs none.
+    ///
+    /// # Errors
+    /// [`IdentityError::Unauthorized`] as [`Identity::verify_presented`].
+    pub async fn session_for(
+        &self,
+        credential: Credential<'_>,
+        lifetime: SignedDuration,
+        now: Timestamp,
+    ) -> Result<Option<Session>, IdentityError> {
+        let Some(principal) = self.named(credential, now).await? else {
+            self.verify_presented(Some(credential), now).await?;
+            return Ok(None);
+        };
+        let text = credential.expose();
+        let hash = KeyHash::of(text);
+        let latest = now.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
+        let is_hashed = ApiKey::is_spelled(text)
+            || self.token.as_ref().is_some_and(|(token, _)| *token == hash);
+        let (source, ends_at) = if is_hashed {
+            (SessionSource::Credential(hash), latest)
+        } else {
+            let verified = self
+                .jwt
+                .as_ref()
+                .and_then(|jwt| jwt.verify_with_key(text, now));
+            let (claimed, key) = verified.ok_or(IdentityError::Unauthorized)?;
+            let scopes = claimed.scopes;
+            (
+                SessionSource::Jwt { scopes, key },
+                latest.min(claimed.until),
+            )
+        };
+        Ok(Some(Session {
+            account: principal.account,
+            source,
+            began_at: now,
+            ends_at,
+        }))
+    }
+
+    /// Whose request it is that bears the token of `session`. The session counts while its credential does.
+    ///
+    /// # Errors
+    /// [`IdentityError::Unauthorized`] if the session or its credential no longer counts.
+    pub async fn verify_session(
+        &self,
+        session: &Session,
+        now: Timestamp,
+    ) -> Result<Principal, IdentityError> {
+        if !session.counts(now) {
+            return Err(IdentityError::Unauthorized);
+        }
+        let principal = match &session.source {
+            SessionSource::Credential(hash) => match &self.token {
+                Some((token, account)) if token == hash => self.accounts.by_id(account).await?,
+                Some(_) | None => self.accounts.by_key(hash, now).await?,
+            },
+            SessionSource::Jwt { scopes, key } => {
+                let accepts = |jwt: &Arc<Jwt>| jwt.accepts_key(key);
+                if !self.jwt.as_ref().is_some_and(accepts) {
+                    return Err(IdentityError::Unauthorized);
+                }
+                let principal = self.accounts.by_id(&session.account).await?;
+                principal.map(|principal| Principal {
+                    scopes: principal.scopes.and(*scopes),
+                    ..principal
+                })
+            }
+        };
+        principal
+            .filter(|principal| principal.account == session.account)
+            .ok_or(IdentityError::Unauthorized)
     }
 
     /// Whether requests need no credential, so that the address a server listens on is all that guards it.

@@ -13,9 +13,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use accounts::{AccountId, Scopes};
+use accounts::{AccountId, KeyHash, Scopes};
 use jiff::Timestamp;
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, Validation, decode, decode_header};
 use secrecy::{ExposeSecret, SecretString};
 
 pub use backend::SelfTestFailed;
@@ -114,7 +114,7 @@ pub struct Claimed {
     /// It counts from here, leeway included,
     from: Timestamp,
     /// until here.
-    until: Timestamp,
+    pub(crate) until: Timestamp,
 }
 
 /// Why a token is not taken; for the log, never for its bearer.
@@ -181,6 +181,37 @@ impl Jwt {
         }
     }
 
+    /// As [`Jwt::verify`], with the fingerprint of the key that verified the token.
+    pub(crate) fn verify_with_key(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Option<(Claimed, KeyHash)> {
+        let current = self.current();
+        let claimed = self.judge_with(&current, token, now).ok()?;
+        let header = decode_header(token).ok()?;
+        let key = current.keys.find(header.kid.as_deref())?;
+        Some((claimed, self.fingerprint(key)))
+    }
+
+    /// Whether tokens of the key with this fingerprint are accepted now.
+    pub(crate) fn accepts_key(&self, fingerprint: &KeyHash) -> bool {
+        let current = self.current();
+        let mut keys = current.keys.all();
+        keys.any(|key| self.fingerprint(key) == *fingerprint)
+    }
+
+    /// What tells a key from every other. Another issuer or audience makes another fingerprint: what an operator no longer
+    /// accepts as a token must not live on as a session.
+    fn fingerprint(&self, key: &DecodingKey) -> KeyHash {
+        let key = match key.kind() {
+            DecodingKeyKind::SecretOrDer(bytes) => (bytes.as_slice(), [].as_slice()),
+            DecodingKeyKind::RsaModulusExponent { n, e } => (n.as_slice(), e.as_slice()),
+        };
+        let (issuer, audience) = (&self.config.issuer, &self.config.audience);
+        KeyHash::of(&format!("{key:?} {issuer:?} {audience:?}"))
+    }
+
     /// Reads the file of keys again if it changed. A file that cannot be used changes nothing and is logged once.
     ///
     /// It touches the disk; the keys of a secret never change.
@@ -209,10 +240,13 @@ impl Jwt {
     }
 
     fn judge(&self, token: &str, now: Timestamp) -> Result<Claimed, Fault> {
+        self.judge_with(&self.current(), token, now)
+    }
+
+    fn judge_with(&self, current: &Current, token: &str, now: Timestamp) -> Result<Claimed, Fault> {
         if token.len() > MOST_TOKEN_BYTES {
             return Err(Fault::Long);
         }
-        let current = self.current();
         if let Some(claimed) = current.cache.get(token) {
             claimed.at(now)?;
             return Ok(claimed);

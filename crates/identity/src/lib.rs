@@ -18,4 +18,4 @@ pub use jwt::{
     Claimed, FEWEST_SECRET_BYTES, IssueError, Jwt, JwtConfig, JwtKey, JwtSetupError, KeyFileError,
     PublicKeyAlgorithm, SelfTestFailed, issue,
 };
-pub use sessions::{Session, Sessions};
+pub use sessions::{CookieScope, WebSessions};

@@ -1,17 +1,20 @@
 //! Who is signed in on a web page: a cookie stands for the credential that was shown once.
 //!
-//! The cookie is a random word and nothing else. What it stands for lives in this process' memory, is looked at anew for
-//! every request, and ends with the session, with its time, or with the process: then the page asks again.
+//! The cookie is a random token and nothing else. What it stands for is in the store, by the token's hash: it survives a
+//! restart and holds on every replica. It is looked up for every request, and counts while its credential does. Failed
+//! attempts are counted per process: the limit slows guessing down, which keys are too long for anyway.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use accounts::KeyHash;
+use accounts::{AccountsError, AdminError, KeyHash, Principal, Sessions};
 use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 use jiff::{SignedDuration, Timestamp};
-use secrecy::{ExposeSecret, SecretString};
+
+use crate::{Credential, Identity, IdentityError};
 
 /// The cookie's name.
 const NAME: &str = "easel_session";
@@ -19,13 +22,16 @@ const NAME: &str = "easel_session";
 /// How long a session lasts (7 days), however it is used.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Most sessions at once; a new one then takes the place of the one that ends first.
-const MOST: usize = 10_000;
+/// Failed attempts of one address within a minute.
+const MOST_ATTEMPTS: u32 = 10;
 
-/// The sessions of one process. Clones are the same.
-#[derive(Clone, Debug, Default)]
-pub struct Sessions {
-    open: Arc<Mutex<HashMap<KeyHash, Session>>>,
+/// Addresses whose failed attempts are remembered; while all of them are busy, those of others count as too many.
+const MOST_ADDRESSES: usize = 10_000;
+
+/// The sessions of browsers over the store of an installation. Clones are the same.
+#[derive(Clone)]
+pub struct WebSessions {
+    store: Arc<dyn Sessions>,
     attempts: Arc<Mutex<HashMap<IpAddr, Attempts>>>,
 }
 
@@ -36,72 +42,87 @@ struct Attempts {
     count: u32,
 }
 
-/// Failed attempts of one address within a minute.
-const MOST_ATTEMPTS: u32 = 10;
-
-/// Addresses whose failed attempts are remembered; while all of them are busy, those of others count as too many.
-const MOST_ADDRESSES: usize = 10_000;
-
-/// What one cookie stands for.
-#[derive(Clone, Debug)]
-pub struct Session {
-    credential: SecretString,
-    ends_at: Timestamp,
+/// Where a session's cookie is valid.
+#[derive(Clone, Copy, Debug)]
+pub struct CookieScope<'a> {
+    /// The path of the page; empty for the root.
+    pub path: &'a str,
+    /// Whether the page came over TLS.
+    pub secure: bool,
 }
 
-impl Session {
-    /// The credential that was shown when the session began.
+impl WebSessions {
+    /// The sessions that `store` keeps.
     #[must_use]
-    pub fn expose(&self) -> &str {
-        self.credential.expose_secret()
-    }
-}
-
-impl Sessions {
-    /// Begins a session and answers its cookie. `word` is random and known to nobody; `secure` says that the page came over
-    /// TLS; `path` is where the page stands.
-    #[must_use]
-    pub fn begin(
-        &self,
-        word: &str,
-        credential: SecretString,
-        path: &str,
-        secure: bool,
-        now: Timestamp,
-    ) -> HeaderValue {
-        let ends_at = now.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX);
-        let session = Session {
-            credential,
-            ends_at,
-        };
-        let mut open = self.open();
-        open.retain(|_, session| session.ends_at > now);
-        if open.len() >= MOST {
-            let first = open.iter().min_by_key(|(_, session)| session.ends_at);
-            if let Some(first) = first.map(|(word, _)| *word) {
-                open.remove(&first);
-            }
+    pub fn new(store: Arc<dyn Sessions>) -> Self {
+        Self {
+            store,
+            attempts: Arc::default(),
         }
-        // Only the hash is kept, so looking one up compares nothing that could be guessed letter by letter.
-        open.insert(KeyHash::of(word), session);
-        cookie(word, path, secure, LIFETIME.as_secs())
     }
 
-    /// The session of a request, if it has one that is not over.
-    #[must_use]
-    pub fn of_request(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
-        let word = word(headers)?;
-        let session = self.open().get(&KeyHash::of(word)).cloned();
-        session.filter(|session| session.ends_at > now)
+    /// Begins a session with `credential`, which `identity` verifies, and answers its cookie; `None` if the installation is
+    /// open and the credential names nobody, because then a session changes nothing. `token` is random and known to nobody.
+    ///
+    /// # Errors
+    /// [`IdentityError::Unauthorized`] if the credential does not count; [`IdentityError::Accounts`] if the store cannot
+    /// answer.
+    pub async fn begin(
+        &self,
+        identity: &Identity,
+        token: &str,
+        credential: Credential<'_>,
+        scope: CookieScope<'_>,
+        now: Timestamp,
+    ) -> Result<Option<HeaderValue>, IdentityError> {
+        let Some(session) = identity.session_for(credential, LIFETIME, now).await? else {
+            return Ok(None);
+        };
+        let lasts = session.ends_at.duration_since(now).as_secs();
+        // Only the hash is kept, so looking one up compares nothing that could be guessed letter by letter.
+        let begun = self.store.begin(KeyHash::of(token), session).await;
+        begun.map_err(|error| match error {
+            AdminError::Unavailable(error) => IdentityError::Accounts(error),
+            error @ (AdminError::Taken | AdminError::NoAccount | AdminError::NoKey) => {
+                IdentityError::Accounts(AccountsError(Box::new(error)))
+            }
+        })?;
+        Ok(Some(cookie(token, scope, lasts)))
+    }
+
+    /// Whose request it is by its cookie; `None` if it has no cookie of a session that is not over.
+    ///
+    /// # Errors
+    /// [`IdentityError::Unauthorized`] if the credential of the session no longer counts; [`IdentityError::Accounts`] if the
+    /// store cannot answer.
+    pub async fn verify(
+        &self,
+        identity: &Identity,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Option<Principal>, IdentityError> {
+        let Some(token) = token(headers) else {
+            return Ok(None);
+        };
+        let Some(session) = self.store.find(&KeyHash::of(token), now).await? else {
+            return Ok(None);
+        };
+        identity.verify_session(&session, now).await.map(Some)
     }
 
     /// Ends the session of a request; answers the cookie that takes the old one away.
-    #[must_use]
-    pub fn end(&self, headers: &HeaderMap, path: &str) -> HeaderValue {
-        if let Some(word) = word(headers) {
-            self.open().remove(&KeyHash::of(word));
+    ///
+    /// # Errors
+    /// If the store cannot answer: then the session still counts.
+    pub async fn end(&self, headers: &HeaderMap, path: &str) -> Result<HeaderValue, AccountsError> {
+        if let Some(token) = token(headers) {
+            self.store.end(&KeyHash::of(token)).await?;
         }
-        cookie("", path, false, 0)
+        let scope = CookieScope {
+            path,
+            secure: false,
+        };
+        Ok(cookie("", scope, 0))
     }
 
     /// Counts an attempt to sign in that failed; whether the address has made no more of them than it may.
@@ -132,123 +153,39 @@ impl Sessions {
         attempts.count = attempts.count.saturating_add(1);
         attempts.count <= MOST_ATTEMPTS
     }
-
-    fn open(&self) -> MutexGuard<'_, HashMap<KeyHash, Session>> {
-        // Every change is one insert or remove: a panic elsewhere cannot have left the map half-changed.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// No script may read it, and no page of another site may send it.
-fn cookie(word: &str, path: &str, secure: bool, seconds: i64) -> HeaderValue {
-    let path = if path.is_empty() { "/" } else { path };
-    let secure = if secure { "; Secure" } else { "" };
-    let text =
-        format!("{NAME}={word}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    HeaderValue::from_str(&text).expect("paths and random words are plain")
+fn cookie(token: &str, scope: CookieScope<'_>, seconds: i64) -> HeaderValue {
+    let path = if scope.path.is_empty() {
+        "/"
+    } else {
+        scope.path
+    };
+    let secure = if scope.secure { "; Secure" } else { "" };
+    let text = format!(
+        "{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+    );
+    HeaderValue::from_str(&text).expect("paths and random tokens are plain")
 }
 
-/// The cookie of a request; two of them are none.
-fn word(headers: &HeaderMap) -> Option<&str> {
+/// The token in the cookie of a request; two of them are none.
+fn token(headers: &HeaderMap) -> Option<&str> {
     let lines = headers.get_all(COOKIE).iter();
     let mut found = lines
         .filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(';'))
         .filter_map(|pair| pair.trim().split_once('='))
-        .filter(|(name, word)| *name == NAME && !word.is_empty());
-    let (_, word) = found.next()?;
-    found.next().is_none().then_some(word)
+        .filter(|(name, token)| *name == NAME && !token.is_empty());
+    let (_, token) = found.next()?;
+    found.next().is_none().then_some(token)
+}
+
+impl fmt::Debug for WebSessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebSessions")
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(hours: i64) -> Timestamp {
-        let span = SignedDuration::from_hours(hours);
-        Timestamp::UNIX_EPOCH.checked_add(span).expect("in range")
-    }
-
-    fn request(cookie: &str) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(COOKIE, HeaderValue::from_str(cookie).expect("plain"));
-        headers
-    }
-
-    #[test]
-    fn a_session_stands_for_its_credential_until_it_ends() {
-        let sessions = Sessions::default();
-        let cookie = sessions.begin("w0rd", "k3y".into(), "/x", true, at(0));
-        let attributes = "Path=/x; Max-Age=604800; HttpOnly; SameSite=Strict; Secure";
-        assert_eq!(cookie, format!("easel_session=w0rd; {attributes}"));
-        let mine = request("a=b; easel_session=w0rd");
-        let shown = |now| {
-            sessions
-                .of_request(&mine, now)
-                .map(|it| it.expose().to_owned())
-        };
-        assert_eq!(shown(at(167)).as_deref(), Some("k3y"));
-        assert_eq!(shown(at(168)), None);
-        assert!(!format!("{sessions:?}").contains("k3y"));
-
-        let gone = sessions.end(&mine, "");
-        assert_eq!(
-            gone,
-            "easel_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
-        );
-        assert_eq!(shown(at(1)), None);
-    }
-
-    #[test]
-    fn an_address_has_ten_failed_attempts_a_minute() {
-        let second = |second| Timestamp::from_second(second).expect("in range");
-        let address = |last| IpAddr::from([192, 0, 2, last]);
-        let sessions = Sessions::default();
-        for _ in 0..MOST_ATTEMPTS {
-            assert!(sessions.failed(address(1), second(0)));
-        }
-        assert!(!sessions.failed(address(1), second(59)));
-        assert!(
-            sessions.failed(address(2), second(59)),
-            "addresses count apart"
-        );
-        assert!(sessions.failed(address(1), second(60)));
-    }
-
-    #[test]
-    fn what_is_no_single_known_word_is_no_session() {
-        let sessions = Sessions::default();
-        let _ = sessions.begin("w0rd", "k3y".into(), "", false, at(0));
-        for cookie in [
-            "easel_session=",
-            "easel_session=W0RD",
-            "other=w0rd",
-            "easel_session=w0rd; easel_session=w0rd",
-        ] {
-            assert!(
-                sessions.of_request(&request(cookie), at(0)).is_none(),
-                "{cookie}"
-            );
-        }
-    }
-
-    #[test]
-    fn sessions_are_bounded_and_the_oldest_goes() {
-        let sessions = Sessions::default();
-        for n in 0..=MOST {
-            let second = Timestamp::from_second(n as i64).expect("in range");
-            let _ = sessions.begin(&n.to_string(), "k".into(), "", false, second);
-        }
-        assert_eq!(sessions.open().len(), MOST);
-        assert!(
-            sessions
-                .of_request(&request("easel_session=0"), at(3))
-                .is_none()
-        );
-        assert!(
-            sessions
-                .of_request(&request("easel_session=1"), at(3))
-                .is_some()
-        );
-    }
-}
+mod tests;

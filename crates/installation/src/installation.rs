@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use accounts::{AccountAdmin, Accounts};
+use accounts::{AccountAdmin, Accounts, Sessions};
 use asset_store::{AssetRecords, BlobStore, FileNames, ReleasedBlobs, ScrubStates, SweepStates};
 #[cfg(feature = "router")]
 use router_core::{CallRetention, Calls, Quota, Usage};
@@ -20,6 +20,8 @@ pub struct Installation {
     pub accounts: Arc<dyn Accounts>,
     /// The same, as operators change them.
     pub account_admin: Arc<dyn AccountAdmin>,
+    /// Who is signed in on a web page.
+    pub sessions: Arc<dyn Sessions>,
     /// Blobs, the records over them, and what sweeps and scrubs remember.
     pub assets: AssetRows,
     /// The secrets that sign links and cursors.

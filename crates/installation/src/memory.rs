@@ -52,7 +52,8 @@ impl MemoryStore {
         };
         let installation = Installation {
             accounts: accounts.clone(),
-            account_admin: accounts,
+            account_admin: accounts.clone(),
+            sessions: accounts,
             assets: AssetRows {
                 blobs: Arc::new(MemoryBlobs::new(clock)),
                 records: shared.clone(),

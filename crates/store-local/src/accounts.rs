@@ -8,14 +8,15 @@
 mod bills;
 mod ledger;
 mod rows;
+mod sessions;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use accounts::{
-    Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountView,
-    Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, KeyHash, KeyId,
-    LedgerEntry, LedgerRef, Principal, Reservation, Tier,
+    Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountState,
+    AccountView, Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, Granted,
+    KeyHash, KeyId, LedgerEntry, LedgerRef, Principal, Reservation, Tier,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -224,6 +225,9 @@ impl AccountAdmin for SqliteAccounts {
             };
             changes.into_iter().for_each(|change| account.apply(change));
             rows::update_account(rows, &account)?;
+            if account.state == AccountState::Suspended {
+                sessions::end_of_account(rows, &id)?;
+            }
             let told = account.clone();
             accounts.later(rows, move |index| index.update(account));
             Ok(Some(told))
@@ -268,6 +272,7 @@ impl AccountAdmin for SqliteAccounts {
             let Some(key) = rows::revoke_key(rows, &id, now)? else {
                 return Ok(None);
             };
+            sessions::end_of_key(rows, &id)?;
             let told = key.clone();
             accounts.later(rows, move |index| index.update_key(key));
             Ok(Some(told))
@@ -281,10 +286,11 @@ impl AccountAdmin for SqliteAccounts {
         cause: LedgerRef,
         amount_cents: i32,
         now: Timestamp,
-    ) -> Result<Credits, AdminError> {
+    ) -> Result<Granted, AdminError> {
         let amount_cents = i64::from(amount_cents);
-        self.post(account, cause, amount_cents, now).await?;
-        Ok(self.credits(account, now).await?)
+        let entry = self.post(account, cause, amount_cents, now).await?;
+        let credits = self.credits(account, now).await?;
+        Ok(Granted { entry, credits })
     }
 }
 

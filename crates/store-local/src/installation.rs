@@ -104,7 +104,8 @@ impl Store {
         let store = Arc::new(self.clone());
         Installation {
             accounts: accounts.clone(),
-            account_admin: accounts,
+            account_admin: accounts.clone(),
+            sessions: accounts,
             assets: AssetRows {
                 blobs: Arc::new(self.blobs()),
                 records: records.clone(),

@@ -21,6 +21,7 @@ pub(super) async fn rules(fresh: &impl Fn() -> Ports) {
     a_renewed_hold_stays(&fresh()).await;
     what_lapsed_is_billed_all_the_same(&fresh()).await;
     what_happens_at_once_happens_once(&fresh()).await;
+    a_repeated_grant_answers_its_first_entry(&fresh()).await;
     the_balance_is_the_sum_of_the_ledger(&fresh()).await;
 }
 
@@ -44,7 +45,21 @@ async fn billed(store: &Ports, name: &str, cents: i32) -> AccountId {
 async fn grant(store: &Ports, id: &AccountId, number: u64, cents: i32) -> Credits {
     let cause = LedgerRef::Grant(Uuid::from_u128(u128::from(number)));
     let granted = store.admin.grant(id, cause, cents, at(0)).await;
-    granted.expect("the account is there")
+    granted.expect("the account is there").credits
+}
+
+async fn a_repeated_grant_answers_its_first_entry(store: &Ports) {
+    let acme = account(store, "acme").await;
+    let cause = LedgerRef::Grant(Uuid::from_u128(1));
+    let granted = async |cents, seconds| {
+        let granted = store.admin.grant(&acme, cause, cents, at(seconds)).await;
+        granted.expect("the account is there")
+    };
+    let first = granted(500, 0).await;
+    assert_eq!((first.entry.cause, first.entry.amount_cents), (cause, 500));
+    let again = granted(700, 9).await;
+    assert_eq!(again.entry, first.entry, "another amount changes nothing");
+    assert_eq!(again.credits.balance_cents, 500);
 }
 
 async fn reserve(store: &Ports, id: &AccountId, number: u64, cents: u32) -> Reservation {

@@ -231,7 +231,7 @@ impl History {
         let grant = async |handle: usize| {
             let admin = &self.handles[handle].admin;
             let granted = admin.grant(&self.acme, cause, cents, self.now()).await;
-            granted.expect("the account is there")
+            granted.expect("the account is there").credits
         };
         let (first, second) = join(grant(0), grant(1)).await;
         self.model.post(cause, i64::from(cents));

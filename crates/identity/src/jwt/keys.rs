@@ -78,6 +78,14 @@ impl Keys {
         }
     }
 
+    /// Every key.
+    pub(super) fn all(&self) -> Box<dyn Iterator<Item = &DecodingKey> + '_> {
+        match self {
+            Self::One(key) => Box::new(std::iter::once(key)),
+            Self::Set(keys) => Box::new(keys.values()),
+        }
+    }
+
     /// Reads a file.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use accounts::{
     Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
-    AccountsError, AdminError, ApiKey, CreditLedger, Credits, KeyHash, KeyId, LedgerEntry,
+    AccountsError, AdminError, ApiKey, CreditLedger, Credits, Granted, KeyHash, KeyId, LedgerEntry,
     LedgerRef, Principal, Reservation,
 };
 use async_trait::async_trait;
@@ -200,7 +200,7 @@ impl AccountAdmin for OddAccounts {
         cause: LedgerRef,
         amount_cents: i32,
         now: Timestamp,
-    ) -> Result<Credits, AdminError> {
+    ) -> Result<Granted, AdminError> {
         let granted = self.admin.grant(account, cause, amount_cents, now);
         self.jitter.around(granted).await
     }

@@ -67,7 +67,7 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             let id = account_id(&account)?;
             let cause = uuid(&cause).map(LedgerRef::Grant)?;
             let granted = admin.grant(&id, cause, cents, now).await;
-            let balance_cents = granted.map_err(of_account(&id))?.balance_cents;
+            let balance_cents = granted.map_err(of_account(&id))?.credits.balance_cents;
             Ok(Answer::Credits { balance_cents })
         }
         Request::Entries { account } => {

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use accounts::contract::{self, Ports};
-use accounts::{MintedKey, RateWindow, Scopes};
+use accounts::contract::{self, Ports, SessionPorts};
+use accounts::{MintedKey, RateWindow, Scopes, Session, SessionSource, Sessions};
 use rusqlite::OptionalExtension;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -60,6 +60,48 @@ async fn accounts_in_rows_keep_the_contract() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn sessions_in_rows_keep_the_contract_of_replicas() {
+    let roots = Mutex::new(Vec::new());
+    contract::sessions(|| {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::open(root.path()).expect("a fresh store");
+        roots.lock().expect("no panic").push(root);
+        let handle = || {
+            let store = Arc::new(store.accounts());
+            SessionPorts {
+                sessions: store.clone(),
+                admin: store,
+            }
+        };
+        [handle(), handle()]
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sessions_outlive_the_process() {
+    let (root, store) = fresh();
+    let acme = acme(&store).await;
+    let session = Session {
+        account: acme.clone(),
+        source: SessionSource::Jwt {
+            scopes: Scopes::NONE,
+            key: KeyHash::of("a secret"),
+        },
+        began_at: whole_micros(now()),
+        ends_at: Timestamp::MAX,
+    };
+    let token = KeyHash::of("a token");
+    let begun = store.begin(token, session.clone()).await;
+    begun.expect("the token is fresh");
+    drop(store);
+    let store = open(&root);
+    let found = store.find(&token, now()).await.expect("an answer");
+    let ends_at = whole_micros(session.ends_at);
+    assert_eq!(found, Some(Session { ends_at, ..session }));
 }
 
 #[tokio::test]

@@ -180,7 +180,7 @@ impl Rig {
                 hyper_kit::SocketLimits::DEFAULT,
                 CancellationToken::new(),
             ),
-            sessions: identity::Sessions::default(),
+            sessions: identity::WebSessions::new(self.accounts.clone()),
             web_root: None,
             version: "0",
             memory: || (2, 1),

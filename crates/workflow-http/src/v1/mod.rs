@@ -30,7 +30,7 @@ use accounts::Scope;
 use asset_store::FileNames;
 use http::{Method, Response};
 use hyper_kit::{Body, Sockets};
-use identity::Sessions;
+use identity::WebSessions;
 use v1_compat::UserFiles;
 use workflow_core::ImageTools;
 
@@ -55,7 +55,7 @@ pub struct V1Service {
     /// The open sockets.
     pub sockets: Sockets,
     /// Who is signed in on the web page.
-    pub sessions: Sessions,
+    pub sessions: WebSessions,
     /// The folder of the web page, where one is served.
     pub web_root: Option<PathBuf>,
     /// What the server says of itself.

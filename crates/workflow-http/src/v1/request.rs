@@ -101,7 +101,7 @@ async fn try_answer(
         return if operation == Operation::SignIn {
             session::sign_in(service, v1, memory, head, body, connection, now).await
         } else if operation == Operation::SignOut {
-            Ok(session::sign_out(service, v1, head))
+            session::sign_out(service, v1, head).await
         } else {
             Ok(about::public(operation, service, v1))
         };
@@ -151,10 +151,9 @@ pub(super) async fn verify(
     }
     // What a request shows itself counts before what a browser adds to each.
     if matches!(presented(&head.headers), Presented::Nothing)
-        && let Some(session) = v1.sessions.of_request(&head.headers, now)
+        && let Some(principal) = v1.sessions.verify(identity, &head.headers, now).await?
     {
-        let credential = Credential::new(session.expose());
-        return identity.verify_presented(credential, now).await;
+        return Ok(principal);
     }
     identity.verify(&head.headers, now).await
 }

@@ -4,7 +4,7 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, SET_COO
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::{Body, ConnectionInfo};
-use identity::{Credential, IdentityError};
+use identity::{CookieScope, Credential, IdentityError};
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -57,34 +57,40 @@ pub(super) async fn sign_in(
     };
     let key = key.expose_secret();
     let credential = Credential::new(key.trim());
-    // A key that counts: an open installation takes strangers for anonymous, and needs no session.
-    let verified = match credential {
+    let base = address.of_request(&head.uri, &head.headers, connection);
+    let scope = CookieScope {
+        path: &address.mount_prefix,
+        secure: base.to_string().starts_with("https://"),
+    };
+    let token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+    let begun = match credential {
         Some(credential) => {
-            let verified = service.identity.verify_presented(Some(credential), now);
-            verified.await.map(|_| ())
+            let identity = &service.identity;
+            let begun = v1.sessions.begin(identity, &token, credential, scope, now);
+            begun.await
         }
         None => Err(IdentityError::Unauthorized),
     };
-    if matches!(verified, Err(IdentityError::Unauthorized)) && !v1.sessions.failed(client, now) {
+    if matches!(begun, Err(IdentityError::Unauthorized)) && !v1.sessions.failed(client, now) {
         return Err(ApiError::TooManyAttempts);
     }
-    verified?;
-    let word = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
-    let base = address.of_request(&head.uri, &head.headers, connection);
-    let secure = base.to_string().starts_with("https://");
-    let cookie = v1
-        .sessions
-        .begin(&word, key.trim().into(), &address.mount_prefix, secure, now);
     let mut response = reply::empty(StatusCode::NO_CONTENT);
-    response.headers_mut().insert(SET_COOKIE, cookie);
+    // An open installation takes strangers for anonymous, and needs no session.
+    if let Some(cookie) = begun? {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
     Ok(response)
 }
 
 /// DELETE /session.
-pub(super) fn sign_out(service: &WorkflowService, v1: &V1Service, head: &Parts) -> Response<Body> {
+pub(super) async fn sign_out(
+    service: &WorkflowService,
+    v1: &V1Service,
+    head: &Parts,
+) -> Result<Response<Body>, ApiError> {
     let path = &service.config.address.mount_prefix;
-    let cookie = v1.sessions.end(&head.headers, path);
+    let cookie = v1.sessions.end(&head.headers, path).await?;
     let mut response = reply::empty(StatusCode::NO_CONTENT);
     response.headers_mut().insert(SET_COOKIE, cookie);
-    response
+    Ok(response)
 }
