@@ -292,7 +292,7 @@ async fn talk_to_it() {
     let picture = server.send(&Request::get(output)).await.unwrap();
     assert!(picture.body.starts_with(b"\x89PNG"), "{over:#}");
 
-    let script = block("examples/thumbnail.json").replace(ADDRESS, &address);
+    let script = block("from_file(\"examples/thumbnail.json\")").replace(ADDRESS, &address);
     if shell.python("talk_to_it", &script).await {
         assert!(is_png(&shell.path("thumbnail.png")));
     }
