@@ -62,10 +62,37 @@ pub fn node_info(class: &NodeDefinition, files: &dyn Fn(FileSource) -> Vec<Strin
     put("category", class.category.clone().into());
     put("output_node", class.output_node.into());
     info.extend(class.extra.clone());
+    offer_files(class, files, &mut info);
     if class.calls_partners() {
         info.insert("api_node".to_owned(), true.into());
     }
     info.into()
+}
+
+/// Puts the account's files into the file inputs of a definition that an engine wrote itself.
+fn offer_files(
+    class: &NodeDefinition,
+    files: &dyn Fn(FileSource) -> Vec<String>,
+    info: &mut Map<String, Value>,
+) {
+    if !class.extra.contains_key("input") {
+        return;
+    }
+    let inputs = class.inputs.iter();
+    for input in inputs.filter(|input| matches!(input.socket, Socket::File { .. })) {
+        let section = if input.required {
+            "required"
+        } else {
+            "optional"
+        };
+        let spec = info
+            .get_mut("input")
+            .and_then(|sections| sections.get_mut(section))
+            .and_then(|section| section.get_mut(&input.name));
+        if let Some(spec) = spec {
+            *spec = input_config(input, Some(files), usize::MAX).unwrap_or_default();
+        }
+    }
 }
 
 /// One input as `[type, options]`; `None` when it has more than `most` choices.
@@ -93,9 +120,12 @@ pub(crate) fn input_config(
         (!too_many).then_some(spec)
     };
     match &input.socket {
-        Socket::Int | Socket::Float | Socket::String | Socket::Boolean | Socket::Link(_) => {
-            Some(plain(input.socket.io_type()))
-        }
+        Socket::Int
+        | Socket::Float
+        | Socket::String
+        | Socket::Boolean
+        | Socket::Link(_)
+        | Socket::Open(_) => Some(plain(input.socket.io_type())),
         Socket::Combo { choices, listed } => combo(choices.clone(), *listed),
         Socket::File { source, listed } => combo(
             files.map(|files| files(*source)).unwrap_or_default(),

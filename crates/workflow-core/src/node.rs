@@ -35,7 +35,8 @@ pub struct NodeDefinition {
     pub not_idempotent: bool,
     /// Whose models its nodes call, where they do: such nodes cost credits, and wait without computing anything.
     pub partner: Option<Partner>,
-    /// Further keys of the public definition, such as `experimental`, as clients see them.
+    /// Further keys of the public definition, such as `experimental`, as clients see them. A key that the fields above would
+    /// make stands in place of what they make.
     pub extra: Map<String, Value>,
 }
 
@@ -88,6 +89,9 @@ pub enum Socket {
     },
     /// Only a link to an output of this type; `*` takes any, and `A,B` takes either.
     Link(String),
+    /// A link to an output of this type, or any constant: the engine judges constants itself, because its definition does not
+    /// tell all that it takes.
+    Open(String),
 }
 
 /// Which files of an account an input names.
@@ -167,7 +171,7 @@ impl Socket {
             Self::String => "STRING",
             Self::Boolean => "BOOLEAN",
             Self::Combo { .. } | Self::File { .. } => "COMBO",
-            Self::Link(io_type) => io_type,
+            Self::Link(io_type) | Self::Open(io_type) => io_type,
         }
     }
 }

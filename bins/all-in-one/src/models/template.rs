@@ -144,7 +144,8 @@ impl Template {
                 | Socket::Float
                 | Socket::String
                 | Socket::Boolean
-                | Socket::Combo { .. },
+                | Socket::Combo { .. }
+                | Socket::Open(_),
                 false,
             ) => Ok(()),
         }

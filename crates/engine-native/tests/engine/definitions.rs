@@ -134,7 +134,8 @@ fn input_info(input: &InputDefinition) -> Json {
         | Socket::String
         | Socket::Boolean
         | Socket::File { .. }
-        | Socket::Link(_) => {
+        | Socket::Link(_)
+        | Socket::Open(_) => {
             json!(input.socket.io_type())
         }
     };

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Subject;
 use super::walk::Walk;
-use crate::{Input, Node, NodeInput, ValidGraph, ValidNode};
+use crate::{Input, Node, NodeInput, Socket, ValidGraph, ValidNode};
 
 /// The valid outputs and all they need, if there is a valid output.
 pub(super) fn valid_graph(
@@ -76,9 +76,16 @@ fn shown_inputs(
         {
             return file.name.clone().into();
         }
+        // The engine reads it as it was sent.
+        let is_open = subject
+            .definition(index)
+            .and_then(|class| class.input(name))
+            .is_some_and(|input| matches!(input.socket, Socket::Open(_)));
         match converted.and_then(|inputs| inputs.get(name)) {
-            Some(NodeInput::Constant(value)) => value.clone(),
-            Some(NodeInput::File(_) | NodeInput::Link { .. }) | None => sent.clone(),
+            Some(NodeInput::Constant(value)) if !is_open => value.clone(),
+            Some(NodeInput::Constant(_) | NodeInput::File(_) | NodeInput::Link { .. }) | None => {
+                sent.clone()
+            }
         }
     };
     let inputs = node.inputs.iter();

@@ -53,6 +53,7 @@ pub(super) fn constant(
         }
         Socket::File { .. } => return file(files, value),
         Socket::Link(io_type) if is_any(io_type) => value.clone(),
+        Socket::Open(_) => value.clone(),
         Socket::Link(io_type) => {
             return Err(invalid(format!(
                 "{io_type} takes a link to the output of a node"

@@ -130,7 +130,7 @@ fn asset(
 /// Whether a file may stand in a socket: where a text may stand, or anything.
 fn takes_files(socket: &Socket) -> bool {
     match socket {
-        Socket::String | Socket::File { .. } => true,
+        Socket::String | Socket::File { .. } | Socket::Open(_) => true,
         Socket::Link(io_type) => is_any(io_type),
         Socket::Int | Socket::Float | Socket::Boolean | Socket::Combo { .. } => false,
     }

@@ -240,7 +240,8 @@ impl ValidationError {
                 | Socket::Boolean
                 | Socket::Combo { listed: false, .. }
                 | Socket::File { .. }
-                | Socket::Link(_),
+                | Socket::Link(_)
+                | Socket::Open(_),
             )
             | None => self.io_type().to_owned(),
         }
@@ -255,7 +256,8 @@ impl ValidationError {
                 | Socket::String
                 | Socket::Boolean
                 | Socket::File { .. }
-                | Socket::Link(_),
+                | Socket::Link(_)
+                | Socket::Open(_),
             )
             | None => &[],
         }
@@ -285,7 +287,13 @@ impl ValidationError {
             Some(Socket::Link(io_type)) => {
                 format!("takes a link to an output of type {io_type}, not a value")
             }
-            Some(Socket::String | Socket::Boolean | Socket::Combo { .. } | Socket::File { .. })
+            Some(
+                Socket::String
+                | Socket::Boolean
+                | Socket::Combo { .. }
+                | Socket::File { .. }
+                | Socket::Open(_),
+            )
             | None => {
                 format!("{quoted} is not a value of type {}", self.io_type())
             }
