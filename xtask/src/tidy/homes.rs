@@ -59,18 +59,25 @@ const HOMES: &[(&[&str], &[&str])] = &[
         ],
         &["hyper-kit"],
     ),
-    // The bench has a plain proxy to compare with, which must stand on nothing of ours.
-    (&["hyper", "hyper-util"], &["hyper-kit", "xtask"]),
+    // The bench has a plain proxy to compare with, which must stand on nothing of ours. The pool of ComfyUI workers takes over the
+    // connection that the client of hyper-kit upgraded.
     (
-        &["tokio-tungstenite", "tungstenite", "webpki-roots"],
-        &["hyper-kit"],
+        &["hyper", "hyper-util"],
+        &["engine-comfy", "hyper-kit", "xtask"],
     ),
+    // Besides the server's own sockets: the client's side for workers, and the simulated worker of the tests.
+    (
+        &["tokio-tungstenite", "tungstenite"],
+        &["engine-comfy", "hyper-kit", "it"],
+    ),
+    (&["webpki-roots"], &["hyper-kit"]),
     (
         &["http", "http-body", "http-body-util"],
         &[
             "all-in-one",
             "asset-http",
             "client",
+            "engine-comfy",
             "hyper-kit",
             "identity",
             "providers",

@@ -112,6 +112,11 @@ pub const LAYERS: &[Layer] = &[
         tests_use: &["store-local"],
     },
     layer(
+        "engine-comfy",
+        Room::Adapter,
+        &["asset-store", "hyper-kit", "workflow-core"],
+    ),
+    layer(
         "engine-native",
         Room::Adapter,
         &["asset-store", "hyper-kit", "images", "workflow-core"],
@@ -151,6 +156,7 @@ pub const LAYERS: &[Layer] = &[
         &[
             "accounts",
             "asset-store",
+            "engine-comfy",
             "engine-native",
             "hyper-kit",
             "identity",

@@ -1,0 +1,82 @@
+//! Takes a worker out that fails again and again, and asks it again with growing pauses. Pure: `now` is an argument.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Failures in a row that take a worker out.
+const FAILURES: u32 = 3;
+
+/// The first pause and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The breaker of one worker.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Breaker {
+    in_row: u32,
+    pause: Duration,
+    open_until: Option<Instant>,
+    why: String,
+}
+
+impl Breaker {
+    /// The worker failed.
+    pub(crate) fn failed(&mut self, why: &str, now: Instant) {
+        self.in_row += 1;
+        why.clone_into(&mut self.why);
+        if self.in_row >= FAILURES {
+            self.pause = (self.pause * 2).clamp(PAUSE.0, PAUSE.1);
+            self.open_until = Some(now + self.pause);
+        }
+    }
+
+    /// The worker did what it was asked to.
+    pub(crate) fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Why it gets no job now, if it gets none. Once the pause is over one job tries: its failure begins a longer pause.
+    pub(crate) fn open(&self, now: Instant) -> Option<&str> {
+        self.open_until
+            .is_some_and(|until| now < until)
+            .then_some(self.why.as_str())
+    }
+
+    /// Whether it is on probation: one job may try.
+    pub(crate) fn is_probing(&self, now: Instant) -> bool {
+        self.open_until.is_some_and(|until| now >= until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_out_after_three_failures_and_longer_each_time() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        breaker.failed("garbage", now);
+        breaker.failed("garbage", now);
+        assert_eq!(breaker.open(now), None);
+        breaker.failed("garbage", now);
+        assert_eq!(breaker.open(now), Some("garbage"));
+        let later = now + PAUSE.0;
+        assert_eq!(breaker.open(later), None);
+        assert!(breaker.is_probing(later));
+        breaker.failed("garbage", later);
+        assert_eq!(breaker.open(later + PAUSE.0), Some("garbage"));
+        breaker.succeeded();
+        assert_eq!(breaker.open(later), None);
+    }
+
+    #[test]
+    fn the_pause_is_bounded() {
+        let now = Instant::now();
+        let mut breaker = Breaker::default();
+        for _ in 0..100 {
+            breaker.failed("garbage", now);
+        }
+        assert_eq!(breaker.open(now + PAUSE.1), None);
+    }
+}

@@ -1,0 +1,452 @@
+//! The pool: its workers, what they can run together, and the engine over them.
+
+mod acquire;
+mod added;
+mod kept;
+mod report;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use asset_store::BlobStore;
+use async_trait::async_trait;
+use http::HeaderMap;
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use workflow_core::{
+    Availability, Engine, EngineName, ModelFile, NodeCatalog, Refusal, Requirements, RunContext,
+    RunError, Ticket, ValidGraph,
+};
+
+use crate::address::WorkerUrl;
+use crate::choose::explain;
+use crate::client::WorkerClient;
+use crate::definitions::{Definitions, Lack, Merged, in_words};
+use crate::run;
+use crate::worker::Worker;
+
+pub(crate) use acquire::Place;
+pub use report::WorkerReport;
+use report::report;
+
+/// The name of the engine, as jobs are stored with it.
+pub const COMFYUI: &str = "comfyui";
+
+/// A worker that is away for less than this still counts: submissions for it are taken.
+const AWAY_TIME: Duration = Duration::from_secs(120);
+
+/// Most workers of a pool.
+const MOST_WORKERS: usize = 4096;
+
+/// What a pool is made of.
+#[derive(Clone)]
+pub struct PoolConfig {
+    /// Which previews workers make, as ComfyUI calls it: `auto`, `latent2rgb`, `taesd` or `none`.
+    pub preview_method: String,
+    /// The folder in which definitions are kept, so that a graph can be judged before its worker is there; none keeps none.
+    pub folder: Option<PathBuf>,
+    /// Authorities to trust beside the usual ones: the content of a PEM file.
+    pub extra_ca_pem: Option<Vec<u8>>,
+    /// Told when a job may run that could not before.
+    pub bell: Arc<dyn Fn() + Send + Sync>,
+}
+
+/// A worker to be added.
+#[derive(Clone)]
+pub struct WorkerConfig {
+    /// What it is called; two workers of a pool have different names.
+    pub name: String,
+    /// Where it is.
+    pub url: WorkerUrl,
+    /// Headers that every request to it has, such as a credential for a proxy in front of it.
+    pub headers: HeaderMap,
+}
+
+/// Why a worker is not part of the pool.
+#[derive(Debug, thiserror::Error)]
+pub enum AddError {
+    /// Its name or address is taken.
+    #[error("the pool has a worker with this name or address already; remove that one first")]
+    Taken,
+    /// There are too many.
+    #[error("the pool has {MOST_WORKERS} workers already; remove one first")]
+    Full,
+    /// It cannot be kept for the next start.
+    #[error("the worker cannot be kept for the next start; make the data directory writable")]
+    NotKept(#[source] io::Error),
+    /// The extra authorities cannot be used.
+    #[error("the extra authorities cannot be used; name a PEM file with certificates")]
+    ExtraCa,
+}
+
+/// The pool of workers: an engine. Clones are the same pool. Its connections end when the last clone is dropped.
+#[derive(Clone)]
+pub struct ComfyPool {
+    shared: Arc<Shared>,
+    /// Ends the connections with the last clone.
+    _alive: Arc<Alive>,
+}
+
+/// What runs and workers share.
+pub(crate) struct Shared {
+    pub(crate) blobs: Arc<dyn BlobStore>,
+    pub(crate) config: PoolConfig,
+    workers: RwLock<Vec<Member>>,
+    merged: RwLock<Arc<Merged>>,
+    /// Rung when a place may have become free.
+    freed: Notify,
+    /// Jobs that wait within a run, by the model files that they need.
+    waiting: Mutex<HashMap<BTreeSet<ModelFile>, u64>>,
+}
+
+/// A worker of the pool and its connection.
+struct Member {
+    worker: Arc<Worker>,
+    stop: CancellationToken,
+    _task: JoinHandle<()>,
+}
+
+struct Alive(Arc<Shared>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        for member in self.0.members().iter() {
+            member.stop.cancel();
+        }
+    }
+}
+
+impl ComfyPool {
+    /// A pool without workers.
+    #[must_use]
+    pub fn new(blobs: Arc<dyn BlobStore>, config: PoolConfig) -> Self {
+        let shared = Arc::new(Shared {
+            blobs,
+            config,
+            workers: RwLock::default(),
+            merged: RwLock::default(),
+            freed: Notify::new(),
+            waiting: Mutex::default(),
+        });
+        Self {
+            _alive: Arc::new(Alive(Arc::clone(&shared))),
+            shared,
+        }
+    }
+
+    /// Adds a worker and begins to connect to it. What it had when it was seen last is known at once. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// If the pool cannot take it.
+    pub fn add(&self, config: WorkerConfig) -> Result<(), AddError> {
+        let client = WorkerClient::new(
+            config.url.clone(),
+            config.headers,
+            self.shared.config.extra_ca_pem.clone(),
+        );
+        let client = client.map_err(|_| AddError::ExtraCa)?;
+        let client_id = self.shared.client_id(&config.url);
+        let worker = Arc::new(Worker::new(config.name, client, client_id, config.url));
+        if let Some(known) = self.shared.kept(&worker) {
+            worker.shared().definitions = Some(Arc::new(known));
+        }
+        {
+            let mut members = self.shared.members_mut();
+            if members.len() >= MOST_WORKERS {
+                return Err(AddError::Full);
+            }
+            let is_taken = |member: &Member| {
+                member.worker.name == worker.name || member.worker.url == worker.url
+            };
+            if members.iter().any(is_taken) {
+                return Err(AddError::Taken);
+            }
+            let stop = CancellationToken::new();
+            let task =
+                tokio::spawn(Arc::clone(&worker).keep(Arc::clone(&self.shared), stop.clone()));
+            members.push(Member {
+                worker,
+                stop,
+                _task: task,
+            });
+        }
+        self.shared.merge();
+        Ok(())
+    }
+
+    /// Gives a worker no more jobs, or jobs again. Answers whether there is one of this name.
+    #[must_use]
+    pub fn drain(&self, name: &str, draining: bool) -> bool {
+        let Some(worker) = self.shared.worker(name) else {
+            return false;
+        };
+        worker.set_draining(draining);
+        tracing::info!(worker = name, draining, "an operator changed a worker");
+        self.shared.merge();
+        self.shared.changed();
+        true
+    }
+
+    /// Takes a worker out of the pool. Jobs that it has go on to their end. Answers whether there was one of this name.
+    #[must_use]
+    pub fn remove(&self, name: &str) -> bool {
+        let removed = {
+            let mut members = self.shared.members_mut();
+            let found = members.iter().position(|member| member.worker.name == name);
+            found.map(|position| members.remove(position))
+        };
+        let Some(member) = removed else {
+            return false;
+        };
+        member.worker.set_draining(true);
+        let shared = Arc::clone(&self.shared);
+        // The connection is needed until its last job is over.
+        tokio::spawn(async move {
+            let places = u32::try_from(crate::worker::PLACES).unwrap_or(u32::MAX);
+            let _ = member.worker.places.acquire_many(places).await;
+            member.stop.cancel();
+            drop(shared);
+        });
+        tracing::info!(worker = name, "an operator removed a worker");
+        self.shared.merge();
+        self.shared.changed();
+        true
+    }
+
+    /// All workers, in the order in which they were added.
+    #[must_use]
+    pub fn workers(&self) -> Vec<WorkerReport> {
+        let members = self.shared.members();
+        members
+            .iter()
+            .map(|member| report(&member.worker))
+            .collect()
+    }
+
+    /// Why each worker does not take a job with these needs now; `None` of one that could.
+    #[must_use]
+    pub fn explain(&self, needs: &Requirements) -> Vec<(String, Option<String>)> {
+        let candidates = self.shared.candidates(needs);
+        let explained = candidates
+            .iter()
+            .map(|(_, candidate)| (candidate.name.clone(), explain(candidate)));
+        explained.collect()
+    }
+
+    /// The name of the engine.
+    #[must_use]
+    pub fn name() -> EngineName {
+        COMFYUI.into()
+    }
+}
+
+impl Shared {
+    fn members(&self) -> std::sync::RwLockReadGuard<'_, Vec<Member>> {
+        // Every change is one push or remove.
+        self.workers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn members_mut(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Member>> {
+        self.workers.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn worker(&self, name: &str) -> Option<Arc<Worker>> {
+        let members = self.members();
+        let member = members.iter().find(|member| member.worker.name == name);
+        member.map(|member| Arc::clone(&member.worker))
+    }
+
+    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
+        let members = self.members();
+        members
+            .iter()
+            .map(|member| Arc::clone(&member.worker))
+            .collect()
+    }
+
+    /// Names our socket at a worker: the same at every start, so that prompts that ran on are heard again.
+    fn client_id(&self, url: &WorkerUrl) -> String {
+        let Some(folder) = &self.config.folder else {
+            return Uuid::new_v4().simple().to_string();
+        };
+        let mut hasher = blake3::Hasher::new_derive_key("easel client id at a worker v1");
+        hasher
+            .update(folder.as_os_str().as_encoded_bytes())
+            .update(url.as_str().as_bytes());
+        hasher.finalize().to_hex()[..32].to_owned()
+    }
+
+    /// Something may run that could not before.
+    pub(crate) fn changed(&self) {
+        self.freed.notify_waiters();
+        (self.config.bell)();
+    }
+
+    /// A worker said what it has.
+    pub(crate) fn definitions_changed(&self, worker: &Worker, definitions: &Arc<Definitions>) {
+        self.keep(worker, definitions);
+        self.merge();
+        self.changed();
+    }
+
+    /// Puts together what all workers have that may get jobs.
+    fn merge(&self) {
+        let definitions: Vec<Arc<Definitions>> = self
+            .members()
+            .iter()
+            .filter(|member| !member.worker.is_draining())
+            .filter_map(|member| member.worker.shared().definitions.clone())
+            .collect();
+        let merged = Arc::new(Merged::of(&definitions));
+        *self.merged.write().unwrap_or_else(PoisonError::into_inner) = merged;
+    }
+
+    pub(crate) fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile> {
+        self.merged().model_files(graph)
+    }
+
+    fn merged(&self) -> Arc<Merged> {
+        Arc::clone(&self.merged.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[async_trait]
+impl Engine for ComfyPool {
+    fn availability(&self) -> Availability {
+        let workers = self.shared.workers();
+        let is_there =
+            |worker: &Arc<Worker>| !worker.is_draining() && !worker.is_away_for(AWAY_TIME);
+        match () {
+            () if workers.iter().any(is_there) => Availability::Ready,
+            // Also without any worker: nothing will come by itself.
+            () if workers.iter().all(|worker| worker.is_draining()) => Availability::Stopped,
+            () => Availability::NotReady,
+        }
+    }
+
+    fn nodes(&self) -> NodeCatalog {
+        self.shared.merged().catalog.clone()
+    }
+
+    fn capacity(&self, needs: &Requirements) -> usize {
+        let candidates = self.shared.candidates(needs);
+        let able = candidates.iter().filter(|(_, candidate)| {
+            candidate.unfit.is_none() && candidate.lacks.is_empty() && candidate.has_place
+        });
+        able.count()
+    }
+
+    fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile> {
+        self.shared.model_files(graph)
+    }
+
+    fn judges(&self) -> bool {
+        true
+    }
+
+    /// Refuses what no worker has all classes and files for. Ranges and choices are judged by the worker that runs it.
+    async fn judge(&self, ticket: &Ticket) -> Result<(), Refusal> {
+        let classes = ticket.graph.nodes.values();
+        let needs = Requirements {
+            classes: classes.map(|node| node.definition.class.clone()).collect(),
+            files: self.model_files(&ticket.graph),
+            ..Requirements::of_engine(Self::name())
+        };
+        let workers = self.shared.workers();
+        let known = workers.iter().filter(|worker| !worker.is_draining());
+        let lacking = known.filter_map(|worker| {
+            let shared = worker.shared();
+            let lacks = shared.definitions.as_ref()?.lacks(&needs);
+            Some((lacks, worker.name.clone()))
+        });
+        match lacking.min_by_key(|(lacks, _)| lacks.len()) {
+            Some((lacks, name)) if !lacks.is_empty() => Err(lacking_refusal(ticket, &name, &lacks)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError> {
+        // It computes at a worker.
+        context.permit.move_out();
+        run::run(&self.shared, ticket, context).await
+    }
+}
+
+/// The refusal of a graph that no worker can run, with what the worker lacks that lacks the least.
+fn lacking_refusal(ticket: &Ticket, worker: &str, lacks: &[Lack]) -> Refusal {
+    let mut node_errors = Map::new();
+    for (id, node) in &ticket.graph.nodes {
+        let class = &node.definition.class;
+        let of_node = lacks.iter().filter_map(|lack| match lack {
+            Lack::Class(lacking) if lacking == class => Some(json!({
+                "type": "missing_node_type",
+                "message": format!("no worker that has the rest of the graph has the class {class}"),
+                "details": class,
+                "extra_info": {"node_id": id.as_str(), "class_type": class},
+            })),
+            Lack::File(file) => {
+                let input = file.folder.strip_prefix(class)?.strip_prefix('/')?;
+                let names = node.inputs.get(input)? == &constant(&file.name);
+                names.then(|| {
+                    json!({
+                        "type": "value_not_in_list",
+                        "message": "Value not in list",
+                        "details": format!("{input}: '{}' is at no worker that has the rest of the graph", file.name),
+                        "extra_info": {"input_name": input, "received_value": file.name},
+                    })
+                })
+            }
+            Lack::Class(_) => None,
+        });
+        let errors: Vec<Value> = of_node.collect();
+        if !errors.is_empty() {
+            let entry = json!({"errors": errors, "dependent_outputs": [], "class_type": class});
+            node_errors.insert(id.as_str().to_owned(), entry);
+        }
+    }
+    Refusal {
+        message: format!(
+            "no worker can run this workflow; {worker} lacks the least: {}. Install what is missing, or use something else",
+            in_words(lacks)
+        ),
+        node_errors,
+    }
+}
+
+fn constant(text: &str) -> workflow_core::NodeInput {
+    workflow_core::NodeInput::Constant(text.into())
+}
+
+impl fmt::Debug for ComfyPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let members = self.shared.members();
+        let names = members.iter().map(|member| &member.worker.name);
+        f.debug_list().entries(names).finish()
+    }
+}
+
+impl fmt::Debug for PoolConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolConfig")
+            .field("preview_method", &self.preview_method)
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for WorkerConfig {
+    /// Without headers, which may be credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerConfig")
+            .field("name", &self.name)
+            .field("url", &self.url)
+            .finish_non_exhaustive()
+    }
+}

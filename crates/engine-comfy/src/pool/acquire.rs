@@ -1,0 +1,120 @@
+//! A place at a worker for a job: which worker, and waiting for it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout};
+use workflow_core::{ModelFile, Requirements};
+
+use super::Shared;
+use crate::choose::{Candidate, Choice, choose};
+use crate::worker::Worker;
+
+/// How long a run that waits for a place sleeps at most before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// A job's place at a worker. Dropping it makes room for another job.
+pub(crate) struct Place {
+    pub(crate) worker: Arc<Worker>,
+    permit: Option<OwnedSemaphorePermit>,
+    pool: Arc<Shared>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The place is free before anybody is told.
+        self.permit = None;
+        self.pool.changed();
+    }
+}
+
+/// A job that waits, counted while it does.
+struct Waiting<'a> {
+    pool: &'a Shared,
+    files: &'a BTreeSet<ModelFile>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.pool.waiting();
+        if let Some(count) = waiting.get_mut(self.files) {
+            *count -= 1;
+            if *count == 0 {
+                waiting.remove(self.files);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// The workers, each as the choice sees it.
+    pub(super) fn candidates(&self, needs: &Requirements) -> Vec<(Arc<Worker>, Candidate)> {
+        let workers = self.workers().into_iter();
+        workers
+            .map(|worker| {
+                let candidate = worker.candidate(needs);
+                (worker, candidate)
+            })
+            .collect()
+    }
+
+    /// Waits for a place at the best worker for these needs, but not at one of `avoid`. Cancel-safe.
+    pub(crate) async fn acquire(self: &Arc<Self>, needs: &Requirements, avoid: &[String]) -> Place {
+        let began = Instant::now();
+        let _counted = self.count_waiting(&needs.files);
+        loop {
+            // Before the look, so that a place that becomes free meanwhile is not missed.
+            let freed = self.freed.notified();
+            let mut workers = self.candidates(needs);
+            // What failed a moment ago is asked again if there is nothing else.
+            if workers.iter().any(|(worker, candidate)| {
+                !avoid.contains(&worker.name)
+                    && candidate.unfit.is_none()
+                    && candidate.lacks.is_empty()
+            }) {
+                workers.retain(|(worker, _)| !avoid.contains(&worker.name));
+            }
+            let candidates: Vec<Candidate> = workers
+                .iter()
+                .map(|(_, candidate)| candidate.clone())
+                .collect();
+            let same = self.waiting().get(&needs.files).copied().unwrap_or(1);
+            if let Choice::Take(position) = choose(&candidates, same, began.elapsed()) {
+                let worker = Arc::clone(&workers[position].0);
+                if let Ok(permit) = Arc::clone(&worker.places).try_acquire_owned() {
+                    return Place {
+                        worker,
+                        permit: Some(permit),
+                        pool: Arc::clone(self),
+                    };
+                }
+                continue;
+            }
+            let _ = timeout(LOOK_AGAIN, freed).await;
+        }
+    }
+
+    /// A place at this very worker.
+    pub(crate) async fn acquire_at(self: &Arc<Self>, worker: &Arc<Worker>) -> Option<Place> {
+        let permit = Arc::clone(&worker.places).acquire_owned().await.ok()?;
+        Some(Place {
+            worker: Arc::clone(worker),
+            permit: Some(permit),
+            pool: Arc::clone(self),
+        })
+    }
+
+    fn count_waiting<'a>(&'a self, files: &'a BTreeSet<ModelFile>) -> Waiting<'a> {
+        *self.waiting().entry(files.clone()).or_default() += 1;
+        Waiting { pool: self, files }
+    }
+
+    fn waiting(
+        &self,
+    ) -> std::sync::MutexGuard<'_, std::collections::HashMap<BTreeSet<ModelFile>, u64>> {
+        // Every change is one step of a number.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
