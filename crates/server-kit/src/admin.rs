@@ -12,6 +12,7 @@ mod show;
 mod socket;
 mod token;
 mod wire;
+mod workers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::program::Failure;
 
 pub use commands::{commands, is_command, run};
 pub use socket::{AdminSocket, AdminSocketError};
+pub use workers::{WorkerAdmin, WorkerBody, WorkerChange};
 
 /// What the commands work on.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub struct AdminPorts {
     pub records: Option<Arc<dyn AssetRecords>>,
     /// Confirms sweeps that were held.
     pub sweeps: Arc<dyn SweepStates>,
+    /// The ComfyUI workers of a running server, where it has any.
+    pub workers: Option<Arc<dyn WorkerAdmin>>,
 }
 
 /// Why a command could not open the installation by itself.

@@ -94,6 +94,7 @@ pub fn admin_ports(installation: &Installation, keeps: Keeps) -> AdminPorts {
     AdminPorts {
         accounts: installation.accounts.clone(),
         admin: installation.account_admin.clone(),
+        workers: None,
         records: match keeps {
             Keeps::Assets => Some(installation.assets.records.clone()),
             Keeps::NoAssets => None,

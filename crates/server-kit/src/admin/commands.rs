@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::wire::{AccountBody, Answer, Problem, Request};
-use super::{Unopened, show, token};
+use super::{Unopened, show, token, workers};
 use crate::config::{ConfigError, Duration, Settings, Value};
 use crate::listing::{self, json_flag};
 use crate::opening::{self, Keeps};
@@ -30,6 +30,7 @@ const TRIES: usize = 4;
 pub fn commands(assets: bool) -> Vec<Command> {
     let mut commands = vec![account(), key(), token::command(), sweep()];
     if assets {
+        commands.push(workers::command());
         commands.push(asset());
     }
     commands
@@ -159,6 +160,7 @@ async fn perform(
                 say(&format!("key {} of {account} is revoked", id()));
             }
         }
+        ["worker", word] => workers::run(word, arguments, client).await?,
         ["sweep", "confirm"] => {
             done(client, Request::ConfirmSweeps).await?;
             say(
@@ -274,9 +276,11 @@ async fn done(client: &mut Client<'_>, request: Request) -> Result<(), Failure> 
 async fn accounts(client: &mut Client<'_>, request: Request) -> Result<Vec<AccountBody>, Failure> {
     match ask(client, request).await? {
         Answer::Accounts(accounts) => Ok(accounts),
-        Answer::Done | Answer::Entries(_) | Answer::Keys(_) | Answer::Credits { .. } => {
-            Ok(Vec::new())
-        }
+        Answer::Done
+        | Answer::Entries(_)
+        | Answer::Keys(_)
+        | Answer::Credits { .. }
+        | Answer::Workers(_) => Ok(Vec::new()),
     }
 }
 
@@ -316,7 +320,7 @@ fn words(matches: &ArgMatches) -> (Vec<&str>, &ArgMatches) {
 }
 
 /// What happened, for the person at the terminal.
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     use std::io::Write;
     let said = writeln!(std::io::stderr().lock(), "{text}");
     // Without a standard error there is nobody left to tell.

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::AdminPorts;
 use super::fields;
 use super::wire::{AccountBody, Answer, EntryBody, KeyBody, Problem, Reply, Request};
+use super::workers;
 use crate::program::chain;
 
 /// Accounts of a page.
@@ -121,6 +122,7 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             let key = revoked.map_err(of_key(&id))?;
             Ok(Answer::Keys(vec![key_body(&key, now)]))
         }
+        Request::Workers { change } => workers::perform(ports.workers.as_deref(), change),
         Request::ConfirmSweeps => {
             let confirmed = ports.sweeps.confirm().await;
             confirmed.map_err(|error| fault(&error))?;

@@ -24,6 +24,7 @@ fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
         admin: store.clone(),
         records: Some(Arc::new(MemoryRecords::new())),
         sweeps: Arc::new(MemoryRecords::new()),
+        workers: None,
     }
 }
 

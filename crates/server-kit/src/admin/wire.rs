@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::workers::{WorkerBody, WorkerChange};
+
 /// What a command asks for.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -45,6 +47,8 @@ pub(super) enum Request {
     HoldAsset { id: String, held: bool },
     /// Lets the next pass of every sweep delete what it finds.
     ConfirmSweeps,
+    /// Changes workers, if anything is to be changed, and lists them.
+    Workers { change: Option<WorkerChange> },
 }
 
 /// What comes back.
@@ -64,6 +68,7 @@ pub(super) enum Answer {
     Entries(Vec<EntryBody>),
     Keys(Vec<KeyBody>),
     Credits { balance_cents: i64 },
+    Workers(Vec<WorkerBody>),
 }
 
 /// Why not.
