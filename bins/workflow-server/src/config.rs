@@ -13,6 +13,8 @@ use server_kit::config::{
     SERVER_KEYS, ServerConfig, Settings, Size, SizeBound,
 };
 
+use crate::workers::WorkerSettings;
+
 /// Everything that is configured, resolved.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -69,8 +71,10 @@ pub struct WorkflowLimits {
     pub queue_limit: SignedDuration,
     /// Hosts outside the public internet that pictures may be loaded from.
     pub private_hosts: Vec<Host>,
-    /// A PEM file of authorities to trust beside the usual ones when pictures are loaded.
+    /// A PEM file of authorities to trust beside the usual ones when pictures are loaded, and of workers.
     pub extra_ca: Option<PathBuf>,
+    /// The ComfyUI workers that jobs may run on.
+    pub workers: WorkerSettings,
 }
 
 /// All keys of a server of workflows.
@@ -211,9 +215,30 @@ const WORKFLOW_KEYS: &[Key] = &[
             "extra_ca",
             "FILE",
             "",
-            "PEM file of authorities to trust beside the usual ones when pictures are loaded",
+            "PEM file of authorities to trust beside the usual ones when pictures are loaded, and of workers",
         )
     },
+    Key {
+        kind: Kind::List("URL"),
+        ..key(
+            "comfyui",
+            "",
+            "",
+            "Addresses of ComfyUI workers, such as http://127.0.0.1:8188; repeat it, or separate them by commas",
+        )
+    },
+    key(
+        "prefer",
+        "ENGINE",
+        "native",
+        "What runs a graph that both can run: native or comfyui",
+    ),
+    key(
+        "comfyui_previews",
+        "METHOD",
+        "auto",
+        "Previews that workers make: auto, latent2rgb, taesd or none",
+    ),
 ];
 
 const fn key(
@@ -247,7 +272,8 @@ impl Config {
     /// If a value is not allowed.
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let server = ServerConfig::read(settings)?;
-        let workflows = WorkflowLimits::read(settings)?;
+        let mut workflows = WorkflowLimits::read(settings)?;
+        workflows.workers.folder = Some(server.data_dir.join("workers"));
         let web_root = settings.read_optional("web_root")?;
         Ok(Self {
             server,
@@ -286,7 +312,8 @@ impl WorkflowLimits {
     #[must_use]
     pub fn tier(&self) -> Tier {
         Tier {
-            concurrent_jobs: self.job_slots,
+            // Jobs at workers take no slot of this process.
+            concurrent_jobs: self.job_slots.saturating_add(self.workers.jobs()),
             queued_jobs: self.queue_per_account,
             streams: self.streams_per_account,
             upload_bytes: self.upload_bytes,
@@ -342,6 +369,7 @@ impl WorkflowLimits {
             submissions,
             private_hosts: settings.read("private_hosts")?,
             extra_ca: settings.read_optional("extra_ca")?,
+            workers: WorkerSettings::read(settings)?,
             upload_bytes,
             min_free_bytes,
             ballast_bytes,

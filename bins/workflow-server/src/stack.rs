@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use accounts::{AccountId, Accounts, AdminError, Principal};
 use asset_store::{Assets, LinkKeys, Retention};
+use engine_comfy::{AddError, ComfyPool};
 use engine_native::{Downloads, EngineConfig, NativeEngine, NativeTools, ToolsConfig};
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
 use hyper_kit::{SocketLimits, Sockets};
@@ -22,7 +23,7 @@ use server_kit::threads::LargeWork;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    CompletionRate, Engine, Engines, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Secrets, Timer,
+    CompletionRate, Engine, Hub, ImageTools, JobFeed, JobPorts, Jobs, JobsConfig, Secrets, Timer,
     Worker, WorkerConfig, WorkerId,
 };
 use workflow_http::V1Service;
@@ -33,6 +34,7 @@ use crate::maintenance::Maintenance;
 use crate::metrics::JobMetrics;
 use crate::scrub::Scrub;
 use crate::timer::{TokioThreads, TokioTimer};
+use crate::workers::{self, WorkerMetrics};
 
 /// How long a claim counts without being renewed; a worker that is lost is noticed after that.
 const LEASE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -50,6 +52,8 @@ pub struct Stack {
     pub engine: Arc<dyn Engine>,
     /// The same, for code that offers classes of its own ([`NativeEngine::offer`]).
     pub native: NativeEngine,
+    /// The ComfyUI workers.
+    pub pool: ComfyPool,
     /// Reads and rewrites pictures outside jobs.
     pub image_tools: Arc<dyn ImageTools>,
     /// Signs links.
@@ -62,6 +66,7 @@ pub struct Stack {
     ports: JobPorts,
     pace: Arc<CompletionRate>,
     metrics: JobMetrics,
+    worker_metrics: WorkerMetrics,
     limits: WorkflowLimits,
     sockets: Sockets,
 }
@@ -88,6 +93,9 @@ pub enum StackError {
     /// The file of authorities.
     #[error("the file of `extra_ca` cannot be read; name a PEM file with certificates")]
     ExtraCaFile(#[source] io::Error),
+    /// A worker.
+    #[error("a ComfyUI worker cannot be used: {0}")]
+    Worker(#[source] AddError),
     /// What is in it.
     #[error("the file of `extra_ca` cannot be used; name a PEM file with certificates")]
     ExtraCa(#[source] ExtraCaError),
@@ -128,11 +136,19 @@ impl Stack {
         let blobs = installation.assets.blobs.clone();
         let records = installation.assets.records.clone();
         let assets = Assets::new(blobs.clone(), records, retention);
+        let extra_ca_pem = match &limits.extra_ca {
+            Some(file) => Some(
+                tokio::fs::read(file)
+                    .await
+                    .map_err(StackError::ExtraCaFile)?,
+            ),
+            None => None,
+        };
         let engine_config = EngineConfig {
             threads: limits.threads as usize,
             cache_bytes: limits.cache_bytes,
             job_memory_bytes: limits.job_memory_bytes,
-            downloads: Some(Downloads::new(client(limits).await?)),
+            downloads: Some(Downloads::new(client(limits, extra_ca_pem.clone())?)),
         };
         let tools_config = ToolsConfig {
             threads: limits.threads as usize,
@@ -140,19 +156,22 @@ impl Stack {
         };
         let image_tools =
             NativeTools::new(blobs.clone(), tools_config).map_err(StackError::Engine)?;
-        let native = NativeEngine::new(blobs, engine_config).map_err(StackError::Engine)?;
+        let native = NativeEngine::new(blobs.clone(), engine_config).map_err(StackError::Engine)?;
         let engine: Arc<dyn Engine> = Arc::new(native.clone());
 
         let sweeps = Sweeps::register(installation.assets.sweeps.clone(), metrics);
         let health = BlobHealth::register(sweeps.notes(), metrics);
+        let worker_metrics = WorkerMetrics::register(metrics);
         let metrics = JobMetrics::register(metrics);
         let ended = metrics.clone();
         let hub = Hub::over(installation.jobs.changes.clone()).on_end(move |job| ended.ended(job));
+        let hub = Arc::new(hub);
+        let pool = workers::pool(&limits.workers, extra_ca_pem, blobs, Arc::clone(&hub))?;
         let ports = JobPorts {
             store: installation.jobs.store.clone(),
             queue: installation.jobs.queue.clone(),
-            hub: Arc::new(hub),
-            engines: Engines::native(engine.clone()),
+            hub,
+            engines: workers::engines(engine.clone(), &pool, &limits.workers),
             timer: Arc::new(TokioTimer),
             secrets: Secrets::new(WorkerId(Uuid::now_v7())),
             threads: Arc::new(TokioThreads(LargeWork::new())),
@@ -166,6 +185,7 @@ impl Stack {
             assets,
             engine,
             native,
+            pool,
             image_tools: Arc::new(image_tools),
             link_keys: Arc::new(link_keys),
             timer: Arc::new(timer),
@@ -176,6 +196,7 @@ impl Stack {
             ports,
             pace,
             metrics,
+            worker_metrics,
             limits: limits.clone(),
             sockets: Sockets::new(SocketLimits::DEFAULT, CancellationToken::new()),
         })
@@ -232,7 +253,10 @@ impl Stack {
     /// What the commands of operators work on.
     #[must_use]
     pub fn admin(&self) -> AdminPorts {
-        opening::admin_ports(&self.installation, Keeps::Assets)
+        AdminPorts {
+            workers: Some(Arc::new(workers::Workers(self.pool.clone()))),
+            ..opening::admin_ports(&self.installation, Keeps::Assets)
+        }
     }
 
     /// Whether its sweeps may delete.
@@ -270,6 +294,7 @@ impl Stack {
             complaints.push(unhealthy.to_string());
         }
         self.metrics.show_requests();
+        self.worker_metrics.show(&self.pool.workers());
         self.health
             .show_damaged(self.assets.blobs().damaged().len());
         if let Some(bytes) = health.free_bytes() {
@@ -298,15 +323,7 @@ impl Stack {
 }
 
 /// What loads pictures from web addresses.
-async fn client(limits: &WorkflowLimits) -> Result<Client, StackError> {
-    let extra_ca_pem = match &limits.extra_ca {
-        Some(file) => Some(
-            tokio::fs::read(file)
-                .await
-                .map_err(StackError::ExtraCaFile)?,
-        ),
-        None => None,
-    };
+fn client(limits: &WorkflowLimits, extra_ca_pem: Option<Vec<u8>>) -> Result<Client, StackError> {
     let policy = AddressPolicy {
         allow_private: limits.private_hosts.clone(),
         ..AddressPolicy::default()

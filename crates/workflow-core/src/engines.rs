@@ -78,6 +78,14 @@ impl Engines {
         all.clone()
     }
 
+    /// Whether an engine may have classes that are not known: it was never seen.
+    #[must_use]
+    pub fn any_unseen(&self) -> bool {
+        self.engines.iter().any(|named| {
+            named.engine.availability() == Availability::NotReady && named.engine.nodes().is_empty()
+        })
+    }
+
     /// The engine for a graph of these classes: the preferred one that has all of them, one that is stopped after the others. If
     /// none has, the one that lacks the fewest, whose definitions then say what is missing. `None` without any engine.
     #[must_use]

@@ -15,6 +15,9 @@ use crate::{
     Requirements, ResolvedFiles, ValidGraph, Validation, validate,
 };
 
+/// After how many seconds to try again what may need an engine that was never seen: workers start in seconds.
+const UNSEEN_RETRY_S: u64 = 5;
+
 /// A graph, read.
 pub(super) struct Read {
     pub(super) graph: Graph,
@@ -78,6 +81,12 @@ impl Checked {
             .choose(&classes)
             .cloned()
             .ok_or(JobsError::Stopped)?;
+        let known = engine.engine.nodes();
+        if engines.any_unseen() && classes.clone().any(|class| known.get(class).is_none()) {
+            return Err(JobsError::NotReady {
+                retry_after_s: UNSEEN_RETRY_S,
+            });
+        }
         let mut validation = validate(graph, &engine.engine.nodes(), files, targets);
         let runs_in_part = submission.partial && validation.graph.is_some();
         if !validation.errors.is_empty() && !runs_in_part {

@@ -1,0 +1,353 @@
+//! ComfyUI workers: how they are configured, and what metrics show of each.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use asset_store::BlobStore;
+use engine_comfy::{ComfyPool, PoolConfig, WorkerConfig, WorkerReport, WorkerState, WorkerUrl};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use server_kit::admin::{WorkerAdmin, WorkerBody, WorkerChange};
+use server_kit::config::{ConfigError, Settings, Value, array};
+use server_kit::metrics::Metrics;
+use workflow_core::{Engine, EngineName, Engines, JobFeed, NamedEngine};
+
+use crate::stack::StackError;
+
+/// What is configured of workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerSettings {
+    /// Where they are.
+    pub urls: Vec<WorkerUrl>,
+    /// Which engine runs a graph that both can run.
+    pub prefer: Preference,
+    /// Which previews they make.
+    pub previews: PreviewMethod,
+    /// The folder in which their definitions are kept; none keeps none.
+    pub folder: Option<PathBuf>,
+}
+
+/// Which engine runs a graph that both can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preference {
+    /// The engine of this process.
+    Native,
+    /// The workers.
+    ComfyUi,
+}
+
+/// Which previews workers make, as ComfyUI calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewMethod(pub String);
+
+/// Addresses of workers.
+struct Urls(Vec<WorkerUrl>);
+
+impl Value for Urls {
+    const ALLOWED: &'static str = "addresses of ComfyUI workers separated by commas, such as http://127.0.0.1:8188,http://gpu-box:8188";
+
+    fn read(text: &str) -> Option<Self> {
+        let items = text.split(',').map(str::trim);
+        let items = items.filter(|item| !item.is_empty());
+        let urls: Option<Vec<WorkerUrl>> = items.map(|item| item.parse().ok()).collect();
+        urls.map(Self)
+    }
+
+    fn show(&self) -> String {
+        array(self.0.iter().map(ToString::to_string))
+    }
+}
+
+impl Value for Preference {
+    const ALLOWED: &'static str = "native or comfyui";
+
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "native" => Some(Self::Native),
+            "comfyui" => Some(Self::ComfyUi),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Native => "\"native\"".to_owned(),
+            Self::ComfyUi => "\"comfyui\"".to_owned(),
+        }
+    }
+}
+
+impl Value for PreviewMethod {
+    const ALLOWED: &'static str = "auto, latent2rgb, taesd or none";
+
+    fn read(text: &str) -> Option<Self> {
+        let is_known = ["auto", "latent2rgb", "taesd", "none"].contains(&text);
+        is_known.then(|| Self(text.to_owned()))
+    }
+
+    fn show(&self) -> String {
+        format!("\"{}\"", self.0)
+    }
+}
+
+impl WorkerSettings {
+    /// No workers.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            urls: Vec::new(),
+            prefer: Preference::Native,
+            previews: PreviewMethod("auto".to_owned()),
+            folder: None,
+        }
+    }
+
+    /// Reads their keys. Definitions are kept nowhere.
+    pub(crate) fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        let Urls(urls) = settings.read("comfyui")?;
+        Ok(Self {
+            urls,
+            prefer: settings.read("prefer")?,
+            previews: settings.read("comfyui_previews")?,
+            folder: None,
+        })
+    }
+
+    /// How many jobs of one account may be at workers besides those that run here.
+    pub(crate) fn jobs(&self) -> u32 {
+        u32::try_from(self.urls.len().saturating_mul(2)).unwrap_or(u32::MAX)
+    }
+}
+
+/// The pool of the configured workers. `feed` is told when one of them may take a job.
+///
+/// # Errors
+/// If the authorities cannot be used, or a worker is configured twice.
+pub(crate) fn pool(
+    settings: &WorkerSettings,
+    extra_ca_pem: Option<Vec<u8>>,
+    blobs: Arc<dyn BlobStore>,
+    feed: Arc<dyn JobFeed>,
+) -> Result<ComfyPool, StackError> {
+    let pool = ComfyPool::new(
+        blobs,
+        PoolConfig {
+            preview_method: settings.previews.0.clone(),
+            folder: settings.folder.clone(),
+            extra_ca_pem,
+            bell: Arc::new(move || feed.ring()),
+        },
+    );
+    for url in &settings.urls {
+        let config = WorkerConfig {
+            name: name_of(url),
+            url: url.clone(),
+            headers: Default::default(),
+        };
+        pool.add(config).map_err(StackError::Worker)?;
+    }
+    pool.add_kept();
+    Ok(pool)
+}
+
+/// What a worker is called that has no name: its host and port.
+fn name_of(url: &WorkerUrl) -> String {
+    let text = url.as_str();
+    let name = text.split_once("://").map_or(text, |(_, rest)| rest);
+    name.to_owned()
+}
+
+/// The engines in the order in which they are preferred. A pool without workers runs nothing.
+pub(crate) fn engines(
+    native: Arc<dyn Engine>,
+    pool: &ComfyPool,
+    settings: &WorkerSettings,
+) -> Engines {
+    let native = NamedEngine {
+        name: EngineName::NATIVE.into(),
+        engine: native,
+    };
+    let workers = NamedEngine {
+        name: ComfyPool::name(),
+        engine: Arc::new(pool.clone()),
+    };
+    match settings.prefer {
+        Preference::Native => Engines::new([native, workers]),
+        Preference::ComfyUi => Engines::new([workers, native]),
+    }
+}
+
+/// The workers, as commands see them.
+#[derive(Debug)]
+pub(crate) struct Workers(pub(crate) ComfyPool);
+
+impl WorkerAdmin for Workers {
+    fn list(&self) -> Vec<WorkerBody> {
+        self.0.workers().into_iter().map(body).collect()
+    }
+
+    fn change(&self, change: WorkerChange) -> Result<(), String> {
+        let unknown =
+            |name: &str| format!("there is no worker {name}; `worker list` shows those there are");
+        let found = match &change {
+            WorkerChange::Add { name, url } => {
+                let url: WorkerUrl = url.parse().map_err(|error| format!("{error}"))?;
+                let config = WorkerConfig {
+                    name: name.clone().unwrap_or_else(|| name_of(&url)),
+                    url,
+                    headers: Default::default(),
+                };
+                return self
+                    .0
+                    .add_and_keep(config)
+                    .map_err(|error| error.to_string());
+            }
+            WorkerChange::Drain { name, draining } => self
+                .0
+                .drain(name, *draining)
+                .then_some(())
+                .ok_or_else(|| unknown(name)),
+            WorkerChange::Remove { name } => self
+                .0
+                .remove(name)
+                .then_some(())
+                .ok_or_else(|| unknown(name)),
+        };
+        found?;
+        self.0.keep_added().map_err(|error| {
+            format!("it is done, and could not be kept for the next start: {error}")
+        })
+    }
+}
+
+fn body(report: WorkerReport) -> WorkerBody {
+    WorkerBody {
+        name: report.name,
+        url: report.url,
+        state: report.state.name().to_owned(),
+        since: report.since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        why: report.why,
+        version: report.version,
+        classes: report.classes as u64,
+        jobs: report.jobs as u64,
+        succeeded: report.succeeded,
+        failed: report.failed,
+        lost: report.lost,
+        staged_bytes: report.staged_bytes,
+        output_bytes: report.output_bytes,
+    }
+}
+
+/// What metrics show of workers. Clones show the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerMetrics {
+    state: Family<StateLabels, Gauge>,
+    jobs: Family<WorkerLabels, Gauge>,
+    ended: Family<EndLabels, Gauge>,
+    staged: Family<WorkerLabels, Gauge>,
+    fetched: Family<WorkerLabels, Gauge>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct WorkerLabels {
+    worker: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StateLabels {
+    worker: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EndLabels {
+    worker: String,
+    end: &'static str,
+}
+
+/// All states, so that a gauge goes back to 0 when its state is left.
+const STATES: [WorkerState; 7] = [
+    WorkerState::Starting,
+    WorkerState::Ready,
+    WorkerState::Busy,
+    WorkerState::Unreachable,
+    WorkerState::Draining,
+    WorkerState::Stopped,
+    WorkerState::Failed,
+];
+
+impl WorkerMetrics {
+    /// Registers them.
+    pub(crate) fn register(metrics: &mut Metrics) -> Self {
+        let shown = Self::default();
+        let registry = metrics.registry();
+        registry.register(
+            "easel_worker_state",
+            "1 for the state that a ComfyUI worker is in",
+            shown.state.clone(),
+        );
+        registry.register(
+            "easel_worker_jobs",
+            "Jobs that a ComfyUI worker has",
+            shown.jobs.clone(),
+        );
+        registry.register(
+            "easel_worker_jobs_ended",
+            "Jobs that ended at a ComfyUI worker since the start",
+            shown.ended.clone(),
+        );
+        registry.register(
+            "easel_worker_staged_bytes",
+            "Bytes of inputs that were staged at a ComfyUI worker since the start",
+            shown.staged.clone(),
+        );
+        registry.register(
+            "easel_worker_output_bytes",
+            "Bytes of outputs that were fetched from a ComfyUI worker since the start",
+            shown.fetched.clone(),
+        );
+        shown
+    }
+
+    /// Shows how the workers are.
+    pub(crate) fn show(&self, workers: &[WorkerReport]) {
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        // A worker that was removed is shown no longer.
+        self.state.clear();
+        self.jobs.clear();
+        self.ended.clear();
+        self.staged.clear();
+        self.fetched.clear();
+        for report in workers {
+            let worker = || WorkerLabels {
+                worker: report.name.clone(),
+            };
+            for state in STATES {
+                let labels = StateLabels {
+                    worker: report.name.clone(),
+                    state: state.name(),
+                };
+                let is_in = i64::from(state == report.state);
+                self.state.get_or_create(&labels).set(is_in);
+            }
+            let jobs = number(report.jobs as u64);
+            self.jobs.get_or_create(&worker()).set(jobs);
+            for (end, count) in [
+                ("succeeded", report.succeeded),
+                ("failed", report.failed),
+                ("lost", report.lost),
+            ] {
+                let labels = EndLabels {
+                    worker: report.name.clone(),
+                    end,
+                };
+                self.ended.get_or_create(&labels).set(number(count));
+            }
+            let staged = number(report.staged_bytes);
+            self.staged.get_or_create(&worker()).set(staged);
+            let fetched = number(report.output_bytes);
+            self.fetched.get_or_create(&worker()).set(fetched);
+        }
+    }
+}
