@@ -20,3 +20,4 @@ mod providers;
 mod router;
 mod v1;
 mod v2;
+mod workers;

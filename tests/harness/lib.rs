@@ -3,6 +3,7 @@
 
 pub mod acknowledged;
 pub mod attacks;
+pub mod comfy;
 pub mod data_directory;
 pub mod disk;
 pub mod goldens;
@@ -20,6 +21,7 @@ pub mod socket;
 pub mod usage;
 
 pub use acknowledged::{Acknowledged, Fact, Holder};
+pub use comfy::Comfy;
 pub use data_directory::DataDirectory;
 pub use disk::Disk;
 pub use goldens::{goldens, root};

@@ -1,0 +1,208 @@
+//! Jobs that run as they should.
+
+use super::*;
+
+#[tokio::test]
+async fn a_graph_runs_where_its_classes_are() {
+    let rig = Rig::start().await;
+    let job = rig.run(&graph("at-a-worker", 1)).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    assert_eq!(job["outputs"][0]["name"], "at-a-worker_00001_.png");
+    assert_eq!(job["outputs"][0]["content_type"], "image/png");
+    assert_eq!(job["progress"]["nodes_done"], 3);
+    let bytes = rig.output(&job, 0).await;
+    let id = job["id"].as_str().unwrap();
+    assert!(bytes.starts_with(b"\x89PNG\r\n\x1a\n"));
+    assert!(
+        String::from_utf8_lossy(&bytes).contains(id),
+        "the prompt has the id of its job"
+    );
+
+    // What this process can run stays here.
+    let native = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 7}},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "here"}}
+    });
+    assert_eq!(rig.run(&native).await["status"], "succeeded");
+    assert_eq!(rig.worker().ran().len(), 1);
+}
+
+#[tokio::test]
+async fn outputs_of_every_kind_are_kept() {
+    let rig = Rig::start().await;
+    let mut all = sampled("kinds/picture", "a.safetensors", 1);
+    for (id, class, input, source) in [
+        ("10", "SaveClip", "images", "3"),
+        ("11", "SaveSound", "images", "3"),
+        ("12", "SaveLatent", "samples", "2"),
+        ("13", "SaveLarge", "images", "3"),
+        ("14", "PreviewImage", "images", "3"),
+        ("15", "PreviewAny", "source", "3"),
+    ] {
+        let mut inputs = json!({"filename_prefix": "kinds/other"});
+        inputs[input] = json!([source, 0]);
+        if class.starts_with("Preview") {
+            inputs.as_object_mut().unwrap().remove("filename_prefix");
+        }
+        all[id] = json!({"class_type": class, "inputs": inputs});
+    }
+    let job = rig.run(&all).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    let outputs = job["outputs"].as_array().unwrap();
+    let of = |node: &str| {
+        let at = outputs.iter().position(|output| output["node_id"] == node);
+        at.unwrap_or_else(|| panic!("no output of {node}: {job:#}"))
+    };
+    for (node, kind, content_type) in [
+        ("4", "image", "image/png"),
+        ("10", "video", "video/mp4"),
+        ("11", "audio", "audio/flac"),
+        ("12", "latent", "application/octet-stream"),
+        ("13", "file", "application/octet-stream"),
+        ("14", "image", "image/png"),
+        ("15", "text", "text/plain; charset=utf-8"),
+    ] {
+        let output = &outputs[of(node)];
+        assert_eq!(
+            (&output["type"], &output["content_type"]),
+            (&json!(kind), &json!(content_type)),
+            "{output:#}"
+        );
+    }
+    assert_eq!(rig.output(&job, of("13")).await.len(), 3 << 20);
+}
+
+#[tokio::test]
+async fn an_input_is_staged_once_under_its_hash() {
+    let rig = Rig::start().await;
+    let name = rig.upload("My Cat.PNG", b"not really a picture").await;
+    let graph = |prefix: &str| {
+        json!({
+            "1": {"class_type": "LoadImage", "inputs": {"image": "My Cat.PNG"}},
+            "2": {"class_type": "Wait", "inputs": {"image": ["1", 0], "steps": 1}},
+            "3": {"class_type": "SaveImage", "inputs": {"images": ["2", 0], "filename_prefix": prefix}}
+        })
+    };
+    for prefix in ["one", "two"] {
+        let job = rig.run(&graph(prefix)).await;
+        assert_eq!(job["status"], "succeeded", "{job:#}");
+    }
+    assert_eq!(rig.worker().uploads(), 1);
+    let sent = &rig.worker().submissions()[1];
+    assert_eq!(
+        sent["prompt"]["1"]["inputs"]["image"],
+        json!(name),
+        "the name that the older API gives"
+    );
+    assert_eq!(sent["prompt"]["3"]["inputs"]["filename_prefix"], "two");
+    assert_eq!(sent["extra_data"]["preview_method"], "auto");
+}
+
+#[tokio::test]
+async fn what_no_worker_has_is_refused_at_once_and_named() {
+    let other = Comfy::start_with(Version::New, &["b.safetensors"], &["Decode"])
+        .await
+        .unwrap();
+    let rig = Rig::with(vec![Comfy::start(Version::Recorded).await.unwrap(), other]).await;
+    let answer = rig
+        .try_submit(&sampled("x", "nowhere.safetensors", 1))
+        .await;
+    assert_eq!(
+        (answer.status, answer.error_code()),
+        (422, "invalid_workflow".to_owned())
+    );
+    assert!(
+        answer.text().contains("nowhere.safetensors"),
+        "{}",
+        answer.text()
+    );
+    // One worker has the file and the other the class.
+    let answer = rig.try_submit(&sampled("x", "b.safetensors", 1)).await;
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    let job = rig.run(&sampled("x", "a.safetensors", 1)).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    assert_eq!(rig.workers[1].ran(), []);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_worker_ends_the_job_with_its_words() {
+    let rig = Rig::start().await;
+    let mut refused = graph("x", 1);
+    refused["1"]["inputs"]["width"] = json!(0);
+    let job = rig.run(&refused).await;
+    assert_eq!(
+        (&job["status"], &job["error"]["code"]),
+        (&json!("failed"), &json!("invalid_workflow")),
+        "{job:#}"
+    );
+    assert!(
+        job.to_string().contains("value_smaller_than_min"),
+        "{job:#}"
+    );
+    assert!(!job.to_string().contains("/home/"), "{job:#}");
+}
+
+#[tokio::test]
+async fn a_failing_node_is_named_without_a_path_of_its_worker() {
+    let rig = Rig::start().await;
+    let mut failing = graph("x", 1);
+    failing["2"] = json!({"class_type": "Fails", "inputs": {"image": ["1", 0], "exception": "torch.OutOfMemoryError"}});
+    let job = rig.run(&failing).await;
+    assert_eq!(job["error"]["code"], "out_of_memory", "{job:#}");
+    failing["2"]["inputs"]["exception"] = json!("FileNotFoundError");
+    let job = rig.run(&failing).await;
+    assert_eq!(job["error"]["code"], "node_execution_error", "{job:#}");
+    assert!(job.to_string().contains("no such file: a.bin"), "{job:#}");
+    assert!(!job.to_string().contains("/home/"), "{job:#}");
+}
+
+#[tokio::test]
+async fn a_key_goes_to_the_worker_of_its_job_and_nowhere_else() {
+    let rig = Rig::start().await;
+    let body = json!({
+        "workflow": graph("keyed", 1),
+        "extra_data": {"api_key_service_org": "sk-never-shown-anywhere"}
+    });
+    let answer = rig.send(Request::post_json("/api/v2/jobs", &body)).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let job = rig.ended(answer.json()["id"].as_str().unwrap()).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    let sent = rig.worker().submissions();
+    assert_eq!(
+        sent[0]["extra_data"]["api_key_comfy_org"],
+        "sk-never-shown-anywhere"
+    );
+    assert!(!sent[0]["prompt"].to_string().contains("sk-never"));
+    assert!(!job.to_string().contains("sk-never"));
+}
+
+#[tokio::test]
+async fn workers_share_the_jobs_and_a_loaded_model_decides() {
+    let checkpoints = ["a.safetensors", "b.safetensors"];
+    let mut workers = Vec::new();
+    for version in [Version::Recorded, Version::New] {
+        workers.push(Comfy::start_with(version, &checkpoints, &[]).await.unwrap());
+    }
+    let rig = Rig::with(workers).await;
+    for round in 0..10 {
+        for checkpoint in checkpoints {
+            let job = rig.run(&sampled(&format!("r{round}"), checkpoint, 1)).await;
+            assert_eq!(job["status"], "succeeded", "{job:#}");
+        }
+    }
+    for worker in &rig.workers {
+        let used: std::collections::BTreeSet<_> =
+            worker.ran().into_iter().map(|ran| ran.checkpoint).collect();
+        assert_eq!(used.len(), 1, "each worker keeps its model: {used:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_older_version_without_its_own_routes_works_too() {
+    let old = Comfy::start(Version::Old).await.unwrap();
+    old.fault(it::comfy::Fault::MissingRoutes);
+    let rig = Rig::with(vec![old]).await;
+    let job = rig.run(&sampled("old", "a.safetensors", 3)).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    assert_eq!(job["progress"]["nodes_done"], 4);
+}
