@@ -23,7 +23,7 @@ use server_kit::threads::LargeWork;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    CompletionRate, Engine, Hub, ImageTools, JobFeed, JobPorts, Jobs, JobsConfig, Secrets, Timer,
+    CompletionRate, Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Secrets, Timer,
     Worker, WorkerConfig, WorkerId,
 };
 use workflow_http::V1Service;

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use server_kit::admin::{WorkerAdmin, WorkerBody, WorkerChange};
 use server_kit::config::{ConfigError, Settings, Value, array};
 use server_kit::metrics::Metrics;
-use workflow_core::{Engine, EngineName, Engines, JobFeed, NamedEngine};
+use workflow_core::{Engine, EngineName, Engines, Hub, NamedEngine};
 
 use crate::stack::StackError;
 
@@ -120,7 +120,7 @@ impl WorkerSettings {
     }
 }
 
-/// The pool of the configured workers. `feed` is told when one of them may take a job.
+/// The pool of the configured workers. `hub` rings when one of them may take a job.
 ///
 /// # Errors
 /// If the authorities cannot be used, or a worker is configured twice.
@@ -128,7 +128,7 @@ pub(crate) fn pool(
     settings: &WorkerSettings,
     extra_ca_pem: Option<Vec<u8>>,
     blobs: Arc<dyn BlobStore>,
-    feed: Arc<dyn JobFeed>,
+    hub: Arc<Hub>,
 ) -> Result<ComfyPool, StackError> {
     let pool = ComfyPool::new(
         blobs,
@@ -136,7 +136,7 @@ pub(crate) fn pool(
             preview_method: settings.previews.0.clone(),
             folder: settings.folder.clone(),
             extra_ca_pem,
-            bell: Arc::new(move || feed.ring()),
+            bell: Arc::new(move || hub.ring()),
         },
     );
     for url in &settings.urls {
