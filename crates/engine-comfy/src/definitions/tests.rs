@@ -1,3 +1,5 @@
+//! Merged definitions: whose menu entry, version and file choice stands.
+
 use serde_json::json;
 use workflow_core::{FileSource, Graph, ResolvedFiles, Socket, validate};
 

@@ -1,3 +1,5 @@
+//! Conversations of workers, told in the events of the service.
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
