@@ -1,7 +1,7 @@
 //! A call, from its head to the future that carries it out.
 //!
 //! The checks that need no body are made by [`Router::open`]. [`OpenCall::run`] then gives two halves: the execution, which
-//! goes on whatever becomes of the connection, and the waiter, which carries it out for as long as somebody waits.
+//! goes on whatever becomes of the connection, and the waiter, which carries it out for as long as the caller waits.
 
 mod execution;
 mod prepare;

@@ -1,4 +1,4 @@
-//! What bodies and answers of a model hold besides plain values: for whoever makes a form, a page or a node of it.
+//! What bodies and answers of a model hold besides plain values: for code that makes a form, a page or a node of it.
 //!
 //! A call itself never looks at any of it.
 

@@ -65,7 +65,7 @@ impl SchemaDocument {
         &self.etag
     }
 
-    /// Whether somebody wrote a schema for the model; without one the document describes an open object.
+    /// Whether the model has a schema; without one the document describes an open object.
     #[must_use]
     pub fn is_authored(&self) -> bool {
         self.validator.is_some()

@@ -1,6 +1,6 @@
 //! Accounts, keys and credits: rows on the disk, and an index in memory that requests are answered from.
 //!
-//! A change is a row first. The index takes it over on the writing thread, after the commit and before whoever asked for
+//! A change is a row first. The index takes it over on the writing thread, after the commit and before the caller that asked for
 //! it is answered: so nobody is told of a change that a crash could undo, and nobody who was told meets the state before
 //! it. Looking up a key touches neither the disk nor another thread.
 

@@ -159,7 +159,7 @@ fn copy_rows(
     to: &Path,
     logged: &Logged,
 ) -> rusqlite::Result<(Vec<BlobHash>, BTreeSet<BlobHash>)> {
-    // Reading alone: whoever writes goes on meanwhile.
+    // It only reads: the writer goes on meanwhile.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let rows = Connection::open_with_flags(fs::canonicalize(from).unwrap_or_default(), flags)?;
     let target = to.to_string_lossy();

@@ -210,7 +210,7 @@ impl Calls for SqliteCalls {
         };
         let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
         let dispatched = self.write(Some(&account), how, move |rows| {
-            // Whoever claimed the key meanwhile because this took too long runs in its place.
+            // A call that claimed the key meanwhile, because this took too long, runs in its place.
             if !rows::dispatch_key(rows, &generation, key)? {
                 return Ok(Dispatched::ClaimLost);
             }

@@ -317,7 +317,7 @@ impl JobStore for SqliteJobs {
             return Ok(outcome);
         }
         if self.live_jobs.lock().deferred(id).saves > 0 {
-            // Whoever lost looks again, and has to find what it lost to.
+            // The loser looks again, and has to find what it lost to.
             let written = self.write(database::Durability::Now.end(), move |rows, live_jobs| {
                 write_put_off(rows, live_jobs, id)
             });

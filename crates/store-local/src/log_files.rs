@@ -121,7 +121,7 @@ impl Frames {
         }
     }
 
-    /// The files to be brought to the disk, for whoever does it now.
+    /// The files to be synced, for the thread that does it now.
     pub(crate) fn take_unsynced(&mut self) -> impl Iterator<Item = Arc<File>> + use<> {
         let unsynced = std::mem::take(&mut self.unsynced);
         let files = self.files.clone().into_iter().zip(unsynced);
@@ -145,7 +145,7 @@ fn seal(epoch: u64, frame: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What lies in the files now, whoever writes into them; nothing where there are none.
+/// What lies in the files now, written by any process; nothing where there are none.
 pub(crate) fn read(directory: &Path, log: LogName) -> io::Result<Contents> {
     let read = |path: PathBuf| match std::fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

@@ -3,7 +3,7 @@
 //! Three lines, from far to near. Below the first (`min_free`) nobody may bring new bytes. Below the second nothing may
 //! grow at all: no job, no record, no output is taken in. What is left then is for the ends of jobs and for deletions,
 //! and when even that runs short, a file that only takes up room, the ballast, is given up for them. It is made again,
-//! and everything taken in again, as soon as there is room: whoever asks for room looks, so nothing has to be restarted.
+//! and everything taken in again, as soon as there is room: every request for room looks, so nothing has to be restarted.
 
 use std::fs;
 use std::io::{self, Write};

@@ -240,7 +240,7 @@ impl Store {
         self.database.read(link_keys::installation_secret).await
     }
 
-    /// Makes a new key that signs links, for whoever reads the keys from now on. The one before goes on to be recognised;
+    /// Makes a new key that signs links, for readers of the keys from now on. The one before goes on to be recognised;
     /// those before it do not.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ pub struct RunContext {
     pub fence: Epoch,
     /// Fires when the run is to stop.
     pub cancel: CancellationToken,
-    /// Its place among the runs of its worker: to be left while the run merely waits for somebody else, and to be taken
+    /// Its place among the runs of its worker: to be left while the run merely waits for another service, and to be taken
     /// again before anything is computed.
     pub permit: ComputePermit,
     /// Takes what the run tells and makes.
@@ -55,7 +55,7 @@ pub enum Availability {
     Ready,
     /// None of its workers is up, and one may come: submissions are refused for now, and jobs wait.
     NotReady,
-    /// The operator stopped it: submissions are refused until somebody starts it again, and jobs wait.
+    /// The operator stopped it: submissions are refused until the operator starts it again, and jobs wait.
     Stopped,
 }
 

@@ -59,7 +59,7 @@ pub struct Preview {
 /// All that is known of a live job, newest of each.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
-    /// The job as last saved, once it was saved since somebody looked.
+    /// The job as last saved, once it was saved since a follower looked.
     pub job: Option<Arc<Job>>,
     /// The statuses it went through since then, in order; a job has few.
     pub statuses: Vec<JobStatus>,
@@ -286,7 +286,7 @@ impl Topics {
             ring.push(id, event);
         }
         if let Some(account) = over {
-            // Followers keep what they hold of the channel; whoever comes later reads the row.
+            // Followers keep what they hold of the channel; a later follower reads the row.
             self.jobs.remove(&id);
             if self
                 .accounts

@@ -87,7 +87,7 @@ pub enum ImageToolsError {
     Failed(#[source] BoxError),
 }
 
-/// Looks at pictures and makes others of them, for uploads and for whoever wants to see a file.
+/// Looks at pictures and makes others of them, for uploads and for views of a file.
 ///
 /// **Contract.** A picture is what LoadImage sees of it: its first frame, turned as its EXIF orientation says, 8 bits a
 /// sample, the colours of transparent pixels as stored. All bytes at all are answered, with an error at worst; what a file

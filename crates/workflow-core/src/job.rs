@@ -31,7 +31,7 @@ pub struct Job {
     pub status: JobStatus,
     /// The claim that counts.
     pub epoch: Epoch,
-    /// Who runs it, while somebody does.
+    /// Who runs it, while a worker does.
     pub worker: Option<WorkerId>,
     /// Claims that were lost with their worker. Jobs given back do not count.
     pub lost_claims: u32,
@@ -84,7 +84,7 @@ pub enum JobEvent {
         /// The worker.
         worker: WorkerId,
     },
-    /// Somebody wants it stopped.
+    /// A client asked to stop it.
     CancelRequested,
     /// Its worker got on.
     Advanced {

@@ -212,7 +212,7 @@ impl Jobs {
         }
     }
 
-    /// Does work on a text of so many bytes, for whoever hands graphs in and out: here while they are few, else on a thread
+    /// Does work on a text of so many bytes, for code that takes and gives graphs: here while they are few, else on a thread
     /// where nobody waits for it.
     ///
     /// # Errors
@@ -421,7 +421,7 @@ impl Jobs {
             limit: usize::try_from(self.config.queued_jobs)
                 .unwrap_or(usize::MAX)
                 .saturating_mul(2),
-            // They are in memory whoever asks.
+            // They are in memory for every caller.
             outputs: usize::MAX,
         };
         let mut jobs = self.ports.store.list(&query, now).await?;

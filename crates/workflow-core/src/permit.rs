@@ -1,4 +1,4 @@
-//! A run's place among those that compute at the same time, given back while the run merely waits for somebody else.
+//! A run's place among those that compute at the same time, given back while the run merely waits for another service.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +23,7 @@ struct Held {
     permit: Option<Taken>,
     /// Whether the run computes in another process, where it needs no permit.
     elsewhere: bool,
-    /// What keeps whoever claimed the run from claiming another one. It is given back once and never taken again.
+    /// What keeps the claimer of the run from claiming another one. It is given back once and never taken again.
     _claimer: Option<OwnedSemaphorePermit>,
 }
 

@@ -24,7 +24,7 @@ pub struct JobBody {
     /// The output nodes to run; `None` runs all of them. Those that are invalid are passed over.
     pub targets: Option<Vec<String>>,
     /// What the submission wants to be written into pictures besides the graph: the text of a JSON object, empty without any. It
-    /// is read by whoever runs the job and by nobody else.
+    /// is read by the worker that runs the job alone.
     pub extra_pnginfo: String,
     /// What the API that took the submission must remember of it; opaque below it.
     pub origin: Bytes,
@@ -97,7 +97,7 @@ pub enum InsertJobOutcome {
 /// Whether a save must have reached the disk when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// It is told to somebody: it must survive.
+    /// A client gets it: it must survive.
     Now,
     /// The run that saves it goes on to save what comes next, and nobody else is told of this one before that.
     WithNext,
@@ -123,7 +123,7 @@ pub struct SaveJob {
 pub enum SaveOutcome {
     /// Saved, with the next revision and the committed outputs among the others.
     Saved(Arc<Job>),
-    /// Somebody else saved in between: load it and look again.
+    /// Another save came in between: load it and look again.
     Conflict,
     /// There are new outputs, and the account has used up the bytes of the job's placement; nothing was saved.
     QuotaExceeded,

@@ -69,11 +69,11 @@ struct Running {
     account: AccountId,
     permit: ComputePermit,
     epoch: Epoch,
-    /// Stops the run; why is known to whoever fires it.
+    /// Stops the run; why is known to the code that fires it.
     cancel: CancellationToken,
 }
 
-/// How many jobs of a worker may merely wait for somebody else, each with its pictures in memory.
+/// How many jobs of a worker may merely wait for another service, each with its pictures in memory.
 const MOST_WAITING: usize = 256;
 
 /// How many runs may be over without being saved while others compute. Their ends share the store's transactions; more would
@@ -112,7 +112,7 @@ impl Worker {
     }
 
     /// Runs one job after the other until `draining` fires; then finishes what is at hand, or gives it back when `halt` fires.
-    /// While a job merely waits for somebody else, or for its end to be saved, another one is run.
+    /// While a job merely waits for another service, or for its end to be saved, another one is run.
     pub async fn run_slot(&self, draining: &CancellationToken, halt: &CancellationToken) {
         let claimer = Arc::new(Semaphore::new(1));
         let mut runs = FuturesUnordered::new();
@@ -153,7 +153,7 @@ impl Worker {
         let claimer = permit(claimer).await?;
         let mut backoff = Backoff::new();
         loop {
-            // Whoever idles has no permit: a run that waited may want one.
+            // An idle loop has no permit: a run that waited may want one.
             let permit = permit(self.permits.all()).await?;
             let pause = match self.claim().await {
                 Ok(Some(claim)) => {

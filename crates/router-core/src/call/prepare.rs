@@ -75,7 +75,7 @@ pub(super) async fn prepare(
     match start {
         Start::Fresh => {}
         Start::Follow(running, generation) => {
-            // Somebody else may wait for it already.
+            // Another call may wait for it already.
             if let Err(reply) = running.follow(reply) {
                 let retry_after = running.retry_after().unwrap_or(IN_FLIGHT_RETRY);
                 let error = RouterError::InFlight { retry_after };

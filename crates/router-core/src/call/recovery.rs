@@ -60,7 +60,7 @@ impl Router {
         }
     }
 
-    /// Gives the leases of what runs here back, because this router is about to stop: whoever recovers next goes on with it at
+    /// Gives the leases of what runs here back, because this router is about to stop: the next process to recover goes on with it at
     /// once.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ impl Running {
         state.waiter = waiter;
     }
 
-    /// Waits for the reply through `waiter`, unless somebody else does, it has not begun, or it is over. One who left does not
+    /// Waits for the reply through `waiter`, unless another call does, it has not begun, or it is over. One who left does not
     /// count.
     pub(crate) fn follow(
         &self,
@@ -112,7 +112,7 @@ impl Running {
         Ok(())
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a call waits for it.
     #[cfg(test)]
     pub(crate) fn is_awaited(&self) -> bool {
         let state = self.state();
@@ -163,7 +163,7 @@ impl Running {
         .await;
     }
 
-    /// Sends whoever waits away, because the router stops; the work goes on.
+    /// Sends the waiter away, because the router stops; the work goes on.
     fn dismiss(&self) {
         let retry_after = self.retry_later();
         let waiter = self.state().waiter.take();
@@ -180,7 +180,7 @@ impl Running {
         }
     }
 
-    /// Ends it: whoever waits gets the reply, nobody can follow any more.
+    /// Ends it: the waiter gets the reply, and no call can follow any more.
     fn end(&self, reply: Reply) {
         let waiter = {
             let mut state = self.state();

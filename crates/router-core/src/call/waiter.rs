@@ -55,7 +55,7 @@ pub struct Delivery {
     record: Option<Box<CallRecord>>,
 }
 
-/// An execution that is carried out by whoever waits for it. What is left of it when they leave is detached: nothing may
+/// An execution that its waiter carries out. What is left of it when they leave is detached: nothing may
 /// stop it.
 struct DetachOnDrop<D: FnOnce(Execution)> {
     execution: Option<Execution>,

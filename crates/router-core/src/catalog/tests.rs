@@ -12,7 +12,7 @@ use crate::{
     Submission, Submitted,
 };
 
-/// Runs nothing: whoever looks at the catalog needs only ids.
+/// Runs nothing: a view of the catalog needs only ids.
 pub(crate) struct Idle;
 
 #[async_trait]

@@ -177,7 +177,7 @@ async fn a_claim_that_is_not_dispatched_in_its_time_is_void(stores: Stores) {
     assert_eq!(begun, Dispatched::Begun);
 }
 
-/// The result of a generation with a key is kept whoever settles it.
+/// The result of a generation with a key is kept, whichever process settles it.
 async fn a_result_of_another_owner_answers_its_key(stores: Stores) {
     stores.open_account().await;
     stores.claim(claim(1, 1), 0).await;

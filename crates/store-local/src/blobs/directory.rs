@@ -62,7 +62,7 @@ impl BlobDirectory {
         for left in fs::read_dir(&temporary)? {
             fs::remove_file(left?.path())?;
         }
-        // What is there already has its name from now on, whoever made it.
+        // What is there already has its name from now on, whichever process made it.
         sync_directory(&root)?;
         Ok(Self {
             _directory: directory,
@@ -136,7 +136,7 @@ impl BlobDirectory {
     /// Gives bytes their name now, and has the next transaction of the database make them durable.
     pub(super) fn put_with_rows(&self, blob: &Blob, bytes: Bytes) -> Result<(), BlobError> {
         self.check()?;
-        // Held to the end: whoever meets the file finds its bytes waiting for the very next transaction.
+        // Held to the end: a caller that meets the file finds its bytes waiting for the very next transaction.
         let mut prefix = self.prefix(&blob.hash);
         let [_, second, ..] = *blob.hash.as_bytes();
         let there = self.refresh(&blob.hash).map_err(failed)?;
@@ -316,7 +316,7 @@ impl BlobDirectory {
     /// that keeps a journal writes all of it with the first and has nothing left to do for the others.
     fn sync_way(&self, prefix: &mut Prefix, hash: &BlobHash) -> Result<(), BlobError> {
         let [first, second, ..] = *hash.as_bytes();
-        // Until all of it is done, whoever meets the name has to make it durable.
+        // Until all of it is done, a caller that meets the name has to make it durable.
         prefix.unmark(second);
         self.sync_folder(&self.folder(hash))?;
         if !prefix.synced {
@@ -394,7 +394,7 @@ fn names(folder: &Path, from: Option<u8>) -> io::Result<Vec<u8>> {
     Ok(names)
 }
 
-/// The blobs in one innermost folder; whatever else somebody put there is passed over.
+/// The blobs in one innermost folder; other files there are passed over.
 fn blobs_in(folder: &Path, prefix: [u8; 2]) -> io::Result<Vec<Blob>> {
     let mut blobs = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -301,7 +301,7 @@ async fn readers_that_wait_for_their_clients_share_a_few_descriptors() {
         readers.push((first.expect("bytes").to_vec(), reader));
         assert!(descriptors(root.path()) <= reader::AHEAD);
     }
-    // Whoever reads on gets everything, with a file of its own or without.
+    // A reader that goes on gets everything, with a file of its own or without.
     for (mut read, reader) in readers {
         let rest: Vec<Bytes> = reader.bytes.try_collect().await.expect("bytes");
         rest.iter().for_each(|chunk| read.extend_from_slice(chunk));

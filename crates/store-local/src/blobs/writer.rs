@@ -148,7 +148,7 @@ impl FileWriter {
         let prefixes = Arc::clone(&self.prefixes);
         let room = self.room;
         self.state = State::Writing(task::spawn_blocking(move || {
-            // Free with the end of the batch: what becomes of its outcome is up to whoever sends the bytes.
+            // Free with the end of the batch: its outcome is for the sender of the bytes.
             let _turn = turn;
             let mut written = match before {
                 Some(before) => before,

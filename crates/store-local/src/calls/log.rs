@@ -9,7 +9,7 @@
 //! sees to. An end is in the file before it is told, so that nothing but a power cut can take it, and on the disk with the next
 //! sync, or with the rows a quarter of a second later. Records go with either, and are in the file soon.
 //!
-//! Whoever reads the rows has the log brought in first; after a crash the next start does.
+//! A reader of the rows flushes the log first; after a crash the next start does.
 
 mod flush;
 #[cfg(any(test, fuzzing))]
@@ -45,7 +45,7 @@ pub(super) use syncer::Syncer;
 /// From how many entries on they are brought in: enough to share the cost, and done within few milliseconds.
 const MANY: usize = 1024;
 
-/// How long an entry waits for others: whoever reads the rows beside the server sees them this late.
+/// How long an entry waits for others: a reader of the rows beside the server sees them this late.
 const FOLD_AFTER: Duration = Duration::from_millis(250);
 
 /// So many generations that began a moment ago may wait for their end when others are brought in,
@@ -71,7 +71,7 @@ pub(crate) struct CallLog(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// Held by whoever brings the files to the disk.
+    /// Held by the thread that syncs the files.
     syncing: Mutex<Pace>,
     /// Whether the writing thread has to be told that it looks too late by itself.
     is_news: AtomicBool,
@@ -262,7 +262,7 @@ impl CallLog {
             drop(state);
             let error = self.failed(error);
             if matches!(error, DatabaseError::Full(_)) {
-                // Whoever ends something tries again.
+                // The next call that ends tries again.
                 self.0.reserve.give_up();
             }
             return Err(error);

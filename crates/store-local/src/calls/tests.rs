@@ -280,7 +280,7 @@ async fn an_expired_key_takes_its_file_with_it() {
     let (root, store) = fresh().await;
     complete(&store, 1, &LARGE).await;
     let day = 24 * 3600;
-    // By the clean-up, or by whoever uses the key again.
+    // By the clean-up, or by the next call with the key.
     let gone = store.calls().expire(at(day), at(0), 10).await;
     assert_eq!(
         (gone.expect("the store answers"), files(root.path())),

@@ -18,7 +18,7 @@ use crate::reserve::Reserve;
 /// The log is written back into the database when it has this many pages.
 const CHECKPOINT_PAGES: i32 = 1000;
 
-/// What commits. Whoever has it is the only one that writes.
+/// What commits. Its holder is the only writer.
 pub(super) struct Committer {
     connection: Connection,
     health: Health,

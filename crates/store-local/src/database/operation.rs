@@ -18,7 +18,7 @@ pub(crate) struct Write {
     pub(super) durability: Durability,
     pub(super) need: Need,
     pub(super) undo: Undo,
-    /// Whether it may keep whoever asks for it from everything else.
+    /// Whether it may block the caller's thread.
     pub(super) is_quick: bool,
 }
 
@@ -71,7 +71,7 @@ impl Write {
         }
     }
 
-    /// For an operation that takes microseconds: whoever asks for it may run it in the place of the writing thread.
+    /// For an operation that takes microseconds: the caller may run it in the place of the writing thread.
     #[cfg_attr(
         not(feature = "router"),
         expect(dead_code, reason = "the router's alone")

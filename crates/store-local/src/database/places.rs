@@ -82,7 +82,7 @@ impl Places {
 
     /// Takes a place for an operation of this account, or of none.
     pub(super) async fn take(&self, account: Option<&AccountId>) -> Result<Place, DatabaseError> {
-        // Whoever comes while others wait stands behind them.
+        // A caller that comes while others wait stands behind them.
         if self.waiting.load(Ordering::Relaxed) == 0
             && self.queue.available_permits() > QUEUE / 2
             && let Ok(in_queue) = Arc::clone(&self.queue).try_acquire_owned()

@@ -13,7 +13,7 @@ use crate::open_error::OpenError;
 /// How many read at once: more would only wait for the processors.
 const READERS: usize = 4;
 
-/// The idle connections. Whoever waits for one waits in line, asynchronously. Clones share them.
+/// The idle connections. Callers wait for one in line, asynchronously. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Readers {
     turns: Arc<Semaphore>,

@@ -69,7 +69,7 @@ struct Queued {
     _place: Place,
 }
 
-/// An operation with whoever waits for it.
+/// An operation with its waiting caller.
 trait Pending: Send {
     fn operation(&mut self) -> &mut dyn Operation;
 
@@ -195,7 +195,7 @@ impl Writer {
         queue.try_send(Message::Write(queued)).map_err(|refused| {
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             match refused {
-                // Whoever has a place finds room.
+                // A caller with a place finds room.
                 TrySendError::Full(_) => DatabaseError::Busy,
                 TrySendError::Disconnected(_) => DatabaseError::Abandoned,
             }

@@ -170,7 +170,7 @@ impl LiveJobs {
         }
     }
 
-    /// Keeps a job that is over at hand, because somebody asked for it.
+    /// Keeps a job that is over at hand, because a client asked for it.
     pub(crate) fn remember(&mut self, job: Arc<Job>) {
         self.recent.put(job);
     }

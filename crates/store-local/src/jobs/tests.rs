@@ -301,7 +301,7 @@ async fn a_live_job_is_told_without_a_query_and_a_finished_one_too() {
         let job = submit(&jobs, 2).await;
         apply(&jobs, &job, JobEvent::CancelRequested).await
     };
-    // Whoever has the rows would tell another story.
+    // The rows tell another story.
     let forged = jobs.database.write(database::Durability::Now, |rows| {
         rows.execute("UPDATE jobs SET message = 'from the row'", [])
     });

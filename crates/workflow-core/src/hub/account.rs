@@ -1,6 +1,6 @@
 //! Following all jobs of an account: what is told of them, one after the other, from a ring that all followers share.
 //!
-//! The ring holds a bounded number of bytes, whoever reads it and however slowly. A follower that fell out of it is told so
+//! The ring holds a bounded number of bytes, however slowly its followers read. A follower that fell out of it is told so
 //! and begins again from a snapshot; nobody waits for it, but the maker of a picture that must not be left out.
 
 use std::collections::{HashMap, VecDeque};
@@ -71,7 +71,7 @@ pub(super) struct AccountRing {
     state: Mutex<State>,
     /// The number that the next news gets: wakes followers.
     head: watch::Sender<u64>,
-    /// Counts readings: wakes whoever waits for its picture to be taken.
+    /// Counts readings: wakes the run that waits for its picture to be taken.
     taken: watch::Sender<u64>,
 }
 
@@ -201,7 +201,7 @@ impl State {
         self.report(&news);
         let number = self.first + self.news.len() as u64;
         if self.positions.is_empty() {
-            // Nobody would take them: whoever follows next begins with a snapshot.
+            // No follower would take them: the next one begins with a snapshot.
             self.first = number;
             self.news.clear();
             self.bytes = 0;

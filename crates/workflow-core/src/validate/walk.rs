@@ -38,7 +38,7 @@ impl<'a> Walk<'a> {
                 };
                 open.push((node, next + 1));
                 if walk.judged[source.node].is_none() {
-                    // A node that is itself an output is blamed as one, whoever reads it.
+                    // A node that is itself an output is blamed as one, whatever reads it.
                     let is_output = outputs.binary_search(&source.node).is_ok();
                     let read_by = (!is_output).then_some((node, source.input));
                     walk.judged[source.node] =

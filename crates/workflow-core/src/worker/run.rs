@@ -213,7 +213,7 @@ impl Worker {
             let mut job = Job::clone(&current);
             job.progress = sink.progress_now();
             if job.apply(event.clone(), now).is_err() {
-                // Either a cancel was saved by whoever asked for it, or the claim was lost meanwhile: the job then goes on
+                // Either a cancel was saved by the request that asked for it, or the claim was lost meanwhile: the job then goes on
                 // elsewhere, or is over.
                 match sink.reload().await? {
                     Some(newer) if newer.revision > current.revision => current = newer,

@@ -23,7 +23,7 @@ use crate::{
     Secrets, Submission, Ticket, ValidGraph,
 };
 
-/// A clock that stands still until it is moved, and then wakes whoever slept until then.
+/// A clock that stands still until it is moved, and then wakes every sleeper whose time has come.
 #[derive(Clone)]
 struct TestTimer(Arc<Mutex<Clock>>);
 
@@ -46,7 +46,7 @@ impl TestTimer {
         clock.now = clock.now.checked_add(by).expect("in range");
         let now = clock.now;
         for (_, sleeper) in clock.sleepers.extract_if(.., |(until, _)| *until <= now) {
-            // Whoever stopped sleeping for another reason is not there any more.
+            // A sleeper that stopped for another reason is not there any more.
             let _ = sleeper.send(());
         }
     }
@@ -152,7 +152,7 @@ impl Engine for ScriptedEngine {
             }
             Script::Rest(rested) => {
                 context.permit.leave();
-                // Whoever drops the other end has let it go on, too.
+                // A test that drops the other end has let it go on, too.
                 let _ = rested.await;
                 context.permit.take().await;
             }

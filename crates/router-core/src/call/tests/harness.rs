@@ -80,7 +80,7 @@ impl Provider for Puppet {
 pub(super) struct Clock {
     passed: Mutex<Duration>,
     moved: Notify,
-    /// Rung whenever somebody goes to sleep.
+    /// Rung whenever a task goes to sleep.
     slept: Notify,
 }
 
@@ -90,7 +90,7 @@ impl Clock {
         self.moved.notify_waiters();
     }
 
-    /// Waits until somebody sleeps who did not before.
+    /// Waits until a task sleeps that did not before.
     pub(super) async fn somebody_sleeps(&self) {
         self.slept.notified().await;
     }

@@ -239,7 +239,7 @@ proptest! {
                 }
             }
             loop {
-                // The end may not be written yet: then somebody else waits for it, or this call does.
+                // The end may not be written yet: then another call waits for it, or this one does.
                 if let (Ok(answer), replayed) = house.ask(keyed("{}")).await {
                     assert_eq!(answer.body, "{\"same\":1}");
                     if replayed {

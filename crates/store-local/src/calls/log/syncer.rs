@@ -13,7 +13,7 @@ use crate::database::{CROWD, DatabaseError, IN_PLACE, gathering};
 /// How long a record waits for something else to be written with it.
 const WRITE_AFTER: Duration = Duration::from_millis(5);
 
-/// Somebody who waits for the disk.
+/// A caller that waits for the disk.
 pub(super) type Waiting = oneshot::Sender<Result<(), DatabaseError>>;
 
 /// How it went lately.
@@ -39,7 +39,7 @@ impl Syncer {
         let thread = thread::Builder::new()
             .name("store-calls".to_owned())
             .spawn(move || {
-                // Whoever waits before it is set wakes nobody, and is seen to first.
+                // A caller that waits before it is set wakes no thread, and is served first.
                 let _ = log.0.syncer.set(thread::current());
                 log.sync_until(&ended);
             })
@@ -117,7 +117,7 @@ impl CallLog {
             let mut pace = syncing.unwrap_or_else(PoisonError::into_inner);
             if let Some(gathering) = gathering(pace.crowd) {
                 let until = Instant::now() + gathering;
-                // Whoever waited first may have ended it beforehand.
+                // The first caller may have ended it beforehand.
                 while let Some(left) = until.checked_duration_since(Instant::now()) {
                     thread::park_timeout(left);
                 }
@@ -127,7 +127,7 @@ impl CallLog {
         }
     }
 
-    /// Writes what is fresh, unless somebody waits for a sync, which does as well.
+    /// Writes what is fresh, unless a caller waits for a sync, which does as well.
     fn write_soon(&self) {
         let mut state = self.state();
         if !state.waiting.is_empty() {

@@ -24,7 +24,7 @@ pub(in crate::calls) const MOST_BYTES: usize = 64 * 1024;
 
 const HOUR_S: i64 = 3600;
 
-/// How long a file outlives its hour: for whoever reads it just then, and for clocks that are set back.
+/// How long a file outlives its hour: for a reader at that moment, and for clocks that are set back.
 const KEPT_AFTER_S: i64 = HOUR_S;
 
 /// Where a small result lies.

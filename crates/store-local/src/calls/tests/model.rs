@@ -263,7 +263,7 @@ proptest! {
                             let void = memory.settle(of, &acme(), released, None, at(0)).await;
                             void.expect("an answer");
                         }
-                        // Whoever owned something is gone, and a router of the new process takes it over.
+                        // The owner is gone, and a router of the new process takes it over.
                         let all: Vec<_> = memory.unfinished().await.expect("an answer");
                         let all: Vec<_> = all.iter().map(|one| one.generation.id).collect();
                         for owner in [OWNER, OTHER] {
