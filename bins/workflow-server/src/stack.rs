@@ -23,8 +23,8 @@ use server_kit::threads::LargeWork;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    CompletionRate, Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Secrets, Timer,
-    Worker, WorkerConfig, WorkerId,
+    CompletionRate, Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Secrets, Timer, Worker,
+    WorkerConfig, WorkerId,
 };
 use workflow_http::V1Service;
 
