@@ -22,7 +22,10 @@ const CENTS: i64 = 10_000;
 /// The committed archives.
 fn archives() -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join("tests/fixtures")).unwrap();
-    let mut archives: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut archives: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|it| it == "gz"))
+        .collect();
     archives.sort();
     archives
 }
