@@ -114,7 +114,9 @@ async fn play(mut stream: TcpStream, answers: Answers, noted: Arc<Mutex<Vec<Aske
     let body = match &answer["body"] {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        other => other.to_string(),
+        body @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            body.to_string()
+        }
     };
     let mut head = format!("HTTP/1.1 {} X\r\nconnection: close\r\n", answer["status"]);
     for (name, value) in answer["headers"].as_object().into_iter().flatten() {
