@@ -51,6 +51,15 @@ pub(crate) enum WorkerError {
     Garbage(&'static str),
 }
 
+/// Whether an answer is a page or an object where a file was asked for. ComfyUI names the type of a file by its name, and names
+/// none `text/html`; a proxy in front of it that fails may answer with either.
+fn is_page(answer: &Response<Body>, filename: &str) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE);
+    let kind = kind.map_or(&b""[..], HeaderValue::as_bytes);
+    let is_json = kind.starts_with(b"application/json") && !filename.ends_with(".json");
+    is_json || kind.starts_with(b"text/html")
+}
+
 /// What came of a submission.
 #[derive(Debug)]
 pub(crate) enum SubmitAnswer {
@@ -212,6 +221,7 @@ impl WorkerClient {
             .map_err(|_| unanswered("it took too long to give a file"))?;
         let answer = answer.map_err(failed)?;
         match answer.status() {
+            StatusCode::OK if is_page(&answer, &file.filename) => Err(WorkerError::Garbage(path)),
             StatusCode::OK => Ok(answer),
             status => Err(WorkerError::Status {
                 path,
