@@ -155,7 +155,7 @@ async fn serve(data: &Path, workers: &[Comfy]) -> Server {
     Server::start_with(data, arguments).await.unwrap()
 }
 
-/// Between two looks at something that is told nowhere.
+/// Waits between two looks at a state that sends no event.
 async fn pause() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }

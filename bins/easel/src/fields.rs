@@ -78,7 +78,7 @@ pub(crate) fn body(
     Ok(body)
 }
 
-/// The schema of a field; a field that the model certainly refuses is told at once.
+/// The schema of a field; an error for a field that the model certainly refuses.
 fn known<'a>(
     model: &str,
     field: &str,
@@ -154,7 +154,7 @@ fn value_of(
     Ok(value)
 }
 
-/// A value outside of a short list is told with the list.
+/// The error for a value outside of a short list names the list.
 fn choices(field: &str, value: &Value, known: Option<&Value>) -> Result<(), Failure> {
     let choices = known.and_then(|known| known["enum"].as_array());
     let Some(choices) = choices.filter(|choices| !choices.contains(value)) else {

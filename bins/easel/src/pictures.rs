@@ -96,7 +96,7 @@ fn detect(variable: impl Fn(&'static str) -> Option<OsString>) -> Option<Protoco
     };
     let term = text("TERM").unwrap_or_default();
     let program = text("TERM_PROGRAM").unwrap_or_default();
-    // Multiplexers pass pictures on only where they are told to.
+    // A multiplexer passes pictures on only if it is configured to.
     if variable("TMUX").is_some() || term.starts_with("screen") || term.starts_with("tmux") {
         return None;
     }

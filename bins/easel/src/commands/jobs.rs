@@ -143,7 +143,7 @@ pub(crate) async fn logs(shared: &Shared, client: &Client, id: &str) -> Result<(
     }
 }
 
-/// `easel cancel`: every job is asked, and the first failure is told at the end.
+/// `easel cancel`: asks for every job, then reports the first failure.
 pub(crate) async fn cancel(
     shared: &Shared,
     client: &Client,

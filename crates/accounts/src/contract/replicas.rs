@@ -205,7 +205,7 @@ impl History {
         assert_eq!(stands, self.model.settle(n, cents));
     }
 
-    /// Both bill the same call: one amount stands, and both are told which.
+    /// Both bill the same call: one amount stands, and both get it.
     async fn settle_at_once(&mut self) {
         let (n, cents) = self.call();
         let bills = [(n, cents), (n, cents + 1)];

@@ -37,7 +37,7 @@ pub struct Replica {
     pub sweeps: Arc<dyn SweepStates>,
 }
 
-/// How many histories are told, and how many steps each of them has.
+/// How many histories are run, and how many steps each of them has.
 const SEEDS: u64 = 12;
 const STEPS: usize = 120;
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Admission, GenerationId, KeyClaim, Permit, UsageQuery};
 
-/// How many histories are told, and how many steps each of them has.
+/// How many histories are run, and how many steps each of them has.
 const SEEDS: u64 = 24;
 const STEPS: usize = 120;
 
