@@ -1,6 +1,6 @@
 //! The fault points of the server, by name.
 //!
-//! A point is a `fail::fail_point!` in an adapter or a program, compiled in by the feature `failpoints` alone. A campaign
+//! A point is a `fault_point!` in an adapter or a program, compiled in by the feature `failpoints` alone. A campaign
 //! arms one of them through `FAILPOINTS`: it lets some hits pass and panics at the next, and a program with the feature
 //! aborts at such a panic, whichever thread it is in: nothing is unwound, flushed or answered.
 
@@ -105,7 +105,7 @@ mod tests {
             .filter(|source| ships(&source.path))
         {
             let text = workspace.tree.text(&source.path).unwrap_or_default();
-            for offset in words(&source.code, "fail_point!") {
+            for offset in words(&source.code, "fault_point!") {
                 let name = text[offset..].split('"').nth(1);
                 names.extend(name.map(str::to_owned));
             }
