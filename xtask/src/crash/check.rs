@@ -103,7 +103,11 @@ impl Check<'_> {
                 self.judge(same_graph(key, &sent.body, &answer));
             }
         }
-        let asked = self.oracle.lock().moment();
+        let asked = {
+            let mut oracle = self.oracle.lock();
+            oracle.submitting_again(key);
+            oracle.moment()
+        };
         let answer = submit(&mut self.connection, key, &sent.body).await?;
         let judged = submission_answered(self.oracle, key, &answer, asked);
         self.judge(judged);

@@ -43,6 +43,8 @@ pub(super) struct Submission {
     pub(super) body: String,
     /// When it was sent for its job, or sent first while there is none; that job was made then or later.
     sent: Instant,
+    /// When it was sent again first since its last answer: a kill may have taken the answer of a job that was made then.
+    sent_again: Option<Instant>,
     /// Its job, once it was acknowledged.
     pub(super) job: Option<String>,
 }
@@ -142,10 +144,18 @@ impl Oracle {
         let submission = Submission {
             body: body.to_owned(),
             sent: Instant::now(),
+            sent_again: None,
             job: None,
         };
         self.submissions.insert(key.to_owned(), submission);
         self.unchecked.insert(key.to_owned());
+    }
+
+    /// A submission is about to be sent again.
+    pub(super) fn submitting_again(&mut self, key: &str) {
+        if let Some(submission) = self.submissions.get_mut(key) {
+            submission.sent_again.get_or_insert_with(Instant::now);
+        }
     }
 
     /// A submission was answered with a job: always the same one for a key, and of no other key.
@@ -170,11 +180,12 @@ impl Oracle {
         let Some(submission) = self.submissions.get_mut(key) else {
             return Ok(());
         };
+        let sent_again = submission.sent_again.take();
         match &submission.job {
             // A key goes with its job.
             Some(first) if first != job && may_be_gone => {
                 submission.job = Some(job.to_owned());
-                submission.sent = asked.at;
+                submission.sent = sent_again.unwrap_or(asked.at);
                 Ok(())
             }
             Some(first) if first != job => {

@@ -199,3 +199,24 @@ fn the_next_job_of_a_key_lives_from_when_it_was_asked_for() {
     oracle.submitted("k", "three", asked).expect("and one more");
     assert!(!oracle.job_may_be_gone("k"));
 }
+
+#[test]
+fn the_next_job_of_a_key_may_be_from_an_attempt_without_an_answer() {
+    let life = Duration::from_secs(60);
+    let mut oracle = Oracle::new(Some(life), Box::new(std::io::sink()));
+    oracle.submitting("k", "{}");
+    let asked = oracle.moment();
+    let long_ago = asked.at.checked_sub(life).expect("a clock that runs");
+    oracle.submitted("k", "one", asked).expect("its first job");
+    let first = oracle.submissions.get_mut("k").expect("it was sent");
+    first.sent = long_ago;
+    // A kill took the answer to this attempt; the next one is answered with the job that it made.
+    first.sent_again = Some(long_ago);
+    oracle.submitting_again("k");
+    oracle.submitted("k", "two", asked).expect("its next job");
+    assert!(oracle.job_may_be_gone("k"));
+    // An answer ends the attempts before it.
+    oracle.submitting_again("k");
+    oracle.submitted("k", "three", asked).expect("and one more");
+    assert!(!oracle.job_may_be_gone("k"));
+}
