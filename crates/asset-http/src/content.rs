@@ -81,19 +81,12 @@ pub async fn serve(
         let reader = assets.open(&shown.hash, range).await?;
         let bytes = reader.bytes.inspect_err(|error| {
             // The head is sent: all that is left is to break off, so that no part is taken for the whole.
-            let error = chain(error);
+            let error = hyper_kit::error_chain(error);
             tracing::error!(error, "sending a blob broke off");
         });
         *response.body_mut() = Body::stream(bytes);
     }
     Ok(response)
-}
-
-/// An error and all that caused it, on one line: not every format of the log follows causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let texts: Vec<String> = causes.map(ToString::to_string).collect();
-    texts.join(": ")
 }
 
 fn describe(headers: &mut HeaderMap, shown: &Representation<'_>, tag: &ETag) {

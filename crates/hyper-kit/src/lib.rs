@@ -8,6 +8,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod body;
+pub mod error_chain;
 pub mod pace;
 
 #[cfg(feature = "server")]
@@ -46,6 +47,7 @@ pub mod sse;
 pub mod websocket;
 
 pub use body::{Body, BodyError, BoxError, STREAM_CHUNK_BYTES, read_limited};
+pub use error_chain::error_chain;
 pub use pace::{PacedBody, ReadPace};
 
 #[cfg(feature = "client")]

@@ -83,7 +83,7 @@ impl ApiError {
         let parts = self.parts();
         let buckets = [Bucket::InternalError, Bucket::ServiceUnavailable];
         if buckets.contains(&parts.bucket) && !self.is_meant() {
-            let error = chain(&self);
+            let error = hyper_kit::error_chain(&self);
             let bucket = parts.bucket.name();
             tracing::error!(error, bucket, request.id = %request, "request failed through a fault of the router");
         }
@@ -327,13 +327,6 @@ pub(crate) fn client_closed_request() -> StatusCode {
 fn seconds(duration: Duration) -> HeaderValue {
     let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     HeaderValue::from(whole.max(1))
-}
-
-/// An error and all that caused it, on one line: not every format of the log follows causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let texts: Vec<String> = causes.map(ToString::to_string).collect();
-    texts.join(": ")
 }
 
 impl ErrorParts {

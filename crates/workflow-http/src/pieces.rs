@@ -8,8 +8,6 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use hyper_kit::Body;
 
-use crate::v2::errors::chain;
-
 /// About how many bytes a piece has: a system call's worth, and what is wasted on a reader who leaves.
 pub(crate) const PIECE: usize = 32 * 1024;
 
@@ -43,7 +41,10 @@ pub(crate) async fn body<P: Pieces>(mut pieces: P) -> Result<Body, P::Error> {
                 Ok(false) => return Some((Ok(Bytes::from(out)), None)),
                 Err(error) => {
                     // The head is sent: all that is left is to break off, so that no part is taken for the whole.
-                    tracing::warn!(error = chain(&error), "making an answer broke off");
+                    tracing::warn!(
+                        error = hyper_kit::error_chain(&error),
+                        "making an answer broke off"
+                    );
                     return Some((Err(error), None));
                 }
             }

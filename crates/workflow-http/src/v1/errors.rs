@@ -19,7 +19,6 @@ use workflow_core::{GraphError, ImageToolsError, JobsError, Reference};
 use super::reply;
 use crate::memory::IntakeError;
 use crate::uploads::TooManyUploads;
-use crate::v2::errors::chain;
 
 /// Everything a request of Family C can be refused for, or fail of.
 #[derive(Debug, thiserror::Error)]
@@ -131,7 +130,7 @@ impl ApiError {
     pub(crate) fn into_response(self, submits: bool, request_id: Uuid) -> Response<Body> {
         let answer = self.answer();
         if answer.code == FAULT {
-            let error = chain(&self);
+            let error = hyper_kit::error_chain(&self);
             tracing::error!(error, request.id = %request_id, "request failed through a fault of the service");
         }
         // Every refused credential gets the same words everywhere.

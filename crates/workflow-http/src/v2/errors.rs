@@ -137,7 +137,7 @@ impl ApiError {
     pub(crate) fn into_response(self, request_id: Uuid) -> Response<Body> {
         let answer = self.answer();
         if answer.code == FAULT {
-            let error = chain(&self);
+            let error = hyper_kit::error_chain(&self);
             tracing::error!(error, request.id = %request_id, "request failed through a fault of the service");
         }
         let envelope = ErrorEnvelope::new(answer.code, answer.message, answer.details);
@@ -270,13 +270,6 @@ impl ApiError {
             Self::Refused(refusal) => invalid(refusal.status(), refusal.message()),
         }
     }
-}
-
-/// An error and all that caused it, on one line: not every format of the log follows causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let texts: Vec<String> = causes.map(ToString::to_string).collect();
-    texts.join(": ")
 }
 
 fn of_assets(error: &AssetsError) -> Answer {

@@ -115,7 +115,10 @@ fn what_goes_out_is_safe_and_says_something() {
 #[test]
 fn the_log_gets_every_cause() {
     let error = ApiError::from(AssetsError::Store("no room".into()));
-    assert_eq!(chain(&error), "the asset store failed: no room");
+    assert_eq!(
+        hyper_kit::error_chain(&error),
+        "the asset store failed: no room"
+    );
 }
 
 #[test]
