@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use accounts::{AccountId, Principal};
+use accounts::AccountId;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -15,7 +15,7 @@ use http_body::Body as _;
 use hyper_kit::disconnect::or_gone;
 use hyper_kit::origin::is_preflight;
 use hyper_kit::{
-    Application, Body, BoxError, ConnectionInfo, Incoming, Lookup, Mountable, OriginPolicy, Params,
+    Application, Body, BoxError, ConnectionInfo, Incoming, Lookup, Mountable, OriginPolicy,
     Refusal, RouteError, Routes,
 };
 use jiff::Timestamp;
@@ -70,19 +70,6 @@ enum Target {
 struct RequestContext {
     request_id: Uuid,
     now: Timestamp,
-}
-
-/// A request of a known caller, on its way to a handler.
-pub(crate) struct Call<'a> {
-    pub(crate) service: &'a WorkflowService,
-    pub(crate) streams: &'a Streams,
-    pub(crate) uploads: &'a Uploads,
-    pub(crate) memory: &'a Memory,
-    pub(crate) head: &'a Parts,
-    pub(crate) params: Params,
-    pub(crate) principal: Principal,
-    pub(crate) links: Links,
-    pub(crate) now: Timestamp,
 }
 
 /// Mounts the service below the prefix that its configuration names.
@@ -274,7 +261,7 @@ impl WorkflowApi {
             .address
             .of_request(&head.uri, &head.headers, connection);
         let keys = Arc::clone(&service.link_keys);
-        let call = Call {
+        let call = v2::Call {
             service,
             streams: &self.inner.streams,
             uploads: &self.inner.uploads,

@@ -9,6 +9,7 @@
 mod access;
 mod address;
 mod api;
+mod cursor;
 mod links;
 mod memory;
 mod pieces;

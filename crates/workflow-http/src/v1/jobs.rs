@@ -12,7 +12,7 @@ use super::errors::{ApiError, field};
 use super::listing::{Brief, Step, texts};
 use super::reply;
 use super::request::{Call, job_id, object};
-use crate::v2::cursor;
+use crate::cursor;
 
 /// Entries of a page that asks for no number of them, and most of any.
 const LIMIT: usize = 100;

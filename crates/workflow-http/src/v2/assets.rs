@@ -10,10 +10,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::call::Call;
 use super::errors::ApiError;
 use super::wire::AssetBody;
 use super::{idempotency, reply};
-use crate::api::Call;
 use crate::memory::Parsed;
 
 /// Seconds that an upload may be asked to be kept: a minute to a week.

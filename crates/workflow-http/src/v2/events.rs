@@ -17,12 +17,12 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use workflow_core::{Follower, JobId, JobStatus, JobView, Jobs, Timer};
 
+use super::call::Call;
 use super::errors::ApiError;
 use super::jobs::job_id;
 use super::reply;
 use super::stream_cursor::{News, StreamCursor};
 use super::wire::{OutputBody, PreviewBody, ProgressBody, StatusBody};
-use crate::api::Call;
 use crate::links::Links;
 use crate::streams::StreamSlot;
 

@@ -10,13 +10,14 @@ use hyper_kit::{Body, STREAM_CHUNK_BYTES, media};
 use uuid::Uuid;
 use workflow_core::{GraphError, JobId, JobQuery, JobsError, Submission};
 
+use super::call::Call;
 use super::errors::ApiError;
 use super::outputs::Spelled;
 use super::query::ListQuery;
 use super::submission::{self, SubmissionBody};
 use super::wire::{JobBody, LogBody};
-use super::{cursor, idempotency, reply};
-use crate::api::Call;
+use super::{idempotency, reply};
+use crate::cursor;
 
 /// A page ends with the job that brings its outputs to this many, whatever its limit: some 4 MiB of JSON.
 const MOST_OUTPUTS: usize = 4096;

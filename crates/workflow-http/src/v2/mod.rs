@@ -3,11 +3,11 @@
 //! The route table is here; each operation is a function that takes a [`Call`] and answers a response or an [`ApiError`].
 //! The body comes as an argument of those that read one: what is refused before reads none of it.
 
-pub(crate) mod cursor;
 pub(crate) mod errors;
 pub(crate) mod reply;
 
 mod assets;
+mod call;
 mod events;
 mod idempotency;
 mod jobs;
@@ -21,13 +21,12 @@ mod upload;
 mod wire;
 
 use accounts::Scope;
-use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use hyper_kit::Body;
 
-use crate::api::Call;
-use crate::memory::Parsed;
 use errors::ApiError;
+
+pub(crate) use call::Call;
 
 /// The document of this API (OpenAPI 3.1), as it is served.
 pub const OPENAPI: &str = include_str!("../../../../docs/openapi/v2.json");
@@ -144,25 +143,6 @@ pub(crate) async fn dispatch(
         Operation::CancelJob => jobs::cancel(call).await,
         Operation::FollowJob => events::follow(call).await,
         Operation::GetDocument => Ok(document()),
-    }
-}
-
-impl Call<'_> {
-    /// A whole body within the bound of JSON.
-    pub(crate) async fn read(&self, body: Body) -> Result<Bytes, ApiError> {
-        let (account, config) = (&self.principal.account, &self.service.config);
-        let (limit, pace) = (config.json_bytes, config.read_pace);
-        Ok(self.memory.read(account, body, limit, pace).await?)
-    }
-
-    /// What `work` makes of a body, with the room that it takes.
-    pub(crate) async fn parse<T: Send + 'static>(
-        &self,
-        bytes: &Bytes,
-        work: impl FnOnce(&[u8]) -> T + Send + 'static,
-    ) -> Result<Parsed<T>, ApiError> {
-        let (account, jobs) = (&self.principal.account, &self.service.jobs);
-        Ok(self.memory.parse(account, jobs, bytes, work).await?)
     }
 }
 

@@ -10,9 +10,9 @@ use hyper_kit::multipart::{Multipart, MultipartError, MultipartLimits, Part};
 use uuid::Uuid;
 
 use super::assets::{created_answer, field, read_expires_in, read_hash, read_path, read_tags};
+use super::call::Call;
 use super::errors::ApiError;
 use super::idempotency;
-use crate::api::Call;
 use crate::uploads::UPLOAD_PACE;
 
 /// Separates the idempotency keys of uploads from those of other operations.
