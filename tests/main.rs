@@ -16,6 +16,7 @@ mod memory;
 mod models;
 mod nodes;
 mod partners;
+mod platform;
 mod providers;
 mod router;
 mod v1;

@@ -13,7 +13,8 @@ use server_kit::admin::{AdminSocket, AdminSocketError};
 use server_kit::config::Access;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::{
-    Endpoints, Front, ListenError, Listening, MetricsListening, Place, Server, opening, program,
+    Endpoints, Front, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
+    opening, program,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -158,8 +159,8 @@ fn places() -> Vec<Place> {
 }
 
 /// The router is never anonymous: where everything else is, on loopback, the person who starts the program gets a token for it.
-fn development_token(access: &Access, address: SocketAddr) -> Option<SecretString> {
-    let open = access.anonymous && address.ip().to_canonical().is_loopback();
+fn development_token(access: &Access, address: &ListenAddress) -> Option<SecretString> {
+    let open = access.anonymous && address.is_local();
     let random = || Uuid::new_v4().simple().to_string();
     open.then(|| format!("dev-{}{}", random(), random()).into())
 }
@@ -167,7 +168,7 @@ fn development_token(access: &Access, address: SocketAddr) -> Option<SecretStrin
 impl App {
     /// Where it listens; tells the port when any free one was asked for.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> &ListenAddress {
         self.server.address()
     }
 

@@ -107,7 +107,7 @@ fn welcome(config: &Config, app: &App) -> String {
     }
     lines.extend(app.partners().iter().cloned());
     lines.push(("Stop", "Ctrl-C; twice to stop at once".to_owned()));
-    program::welcome(&lines)
+    program::welcome(app.address(), &lines)
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use server_kit::admin::{AdminSocket, AdminSocketError};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening::{self, Keeps};
 use server_kit::sweeps::Sweeps;
-use server_kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
+use server_kit::{
+    Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
@@ -132,7 +134,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
 impl App {
     /// Where it listens; tells the port when any free one was asked for.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> &ListenAddress {
         self.server.address()
     }
 

@@ -1,6 +1,5 @@
 //! The program `router-server`: `serve`, `config show`, and the commands about catalogs and usage.
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
@@ -72,7 +71,7 @@ fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {
 /// Where everything is, for the person who started the program by hand.
 fn welcome(config: &Config, app: &App) -> String {
     let server = &config.server;
-    let address: SocketAddr = app.address();
+    let address = app.address();
     let base = program::base(server, address);
     let mut lines = vec![
         ("API", format!("{base}/v1/models")),
@@ -87,7 +86,7 @@ fn welcome(config: &Config, app: &App) -> String {
     ];
     lines.extend(app.welcome().iter().cloned());
     lines.push(("Stop", "Ctrl-C; twice to stop at once".to_owned()));
-    program::welcome(&lines)
+    program::welcome(address, &lines)
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use installation::OpenOptions;
 use server_kit::admin::{AdminSocket, AdminSocketError};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening;
-use server_kit::{Endpoints, Front, Home, ListenError, Listening, MetricsListening, Place, Server};
+use server_kit::{
+    Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
+};
 use tokio_util::sync::CancellationToken;
 use workflow_http::{Observed, WorkflowApi, WorkflowConfig, WorkflowService};
 
@@ -119,7 +121,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
 impl App {
     /// Where it listens; tells the port when any free one was asked for.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> &ListenAddress {
         self.server.address()
     }
 

@@ -1,7 +1,6 @@
 //! The commands of a server of workflows: `serve`, `nodes list`, `config show`, those of operators, and those for the data
 //! directory.
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -77,9 +76,9 @@ fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {
 /// Where everything is, for the person who started the program by hand.
 fn welcome(config: &Config, app: &App) -> String {
     let server = &config.server;
-    let address: SocketAddr = app.address();
+    let address = app.address();
     let base = program::base(server, address);
-    program::welcome(&[
+    let lines = [
         ("API", format!("{base}/api/v2")),
         ("Reference", format!("{base}/api/v2/openapi.json")),
         ("Ready?", format!("{base}/ready")),
@@ -90,5 +89,6 @@ fn welcome(config: &Config, app: &App) -> String {
             program::open_to(&server.access, address).to_owned(),
         ),
         ("Stop", "Ctrl-C; twice to stop at once".to_owned()),
-    ])
+    ];
+    program::welcome(address, &lines)
 }

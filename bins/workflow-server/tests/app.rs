@@ -31,6 +31,10 @@ async fn app(data_dir: &Path, flags: &[&str]) -> App {
     assemble(&config(data_dir, flags)).await.expect("it starts")
 }
 
+fn address_of(app: &App) -> SocketAddr {
+    app.address().tcp().expect("it listens on a port")
+}
+
 /// The status line and the body of an answer; `None` when nobody listens.
 async fn get(address: SocketAddr, path: &str) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(address).await.ok()?;
@@ -87,7 +91,7 @@ async fn until(stack: &Stack, id: JobId, wanted: impl Fn(JobStatus) -> bool) -> 
 async fn the_address_is_known_before_it_runs_and_a_taken_one_fails_at_once() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let app = app(&folder.path().join("a"), &[]).await;
-    assert_ne!(app.address().port(), 0);
+    assert_ne!(address_of(&app).port(), 0);
     let address = app.address().to_string();
     let second = assemble(&config(&folder.path().join("b"), &["--listen", &address])).await;
     let text = second.expect_err("the address is taken").to_string();
@@ -113,7 +117,7 @@ async fn one_process_has_a_data_directory_at_a_time() {
 async fn a_leaving_server_is_not_ready_at_once_and_then_gone() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let app = app(folder.path(), &["--drain-delay", "60s"]).await;
-    let address = app.address();
+    let address = address_of(&app);
     let asked = CancellationToken::new();
     let asking = async {
         let (status, body) = get(address, "/ready").await.expect("it serves");
@@ -150,7 +154,7 @@ async fn a_leaving_server_is_not_ready_at_once_and_then_gone() {
 async fn a_server_without_work_leaves_at_once() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let app = app(folder.path(), &[]).await;
-    let address = app.address();
+    let address = address_of(&app);
     app.run(std::future::ready(())).await;
     assert!(get(address, "/health").await.is_none());
 }
@@ -194,7 +198,7 @@ async fn a_job_that_outlasts_the_grace_is_given_back_and_runs_after_the_next_sta
 async fn jobs_are_counted() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let app = app(folder.path(), &[]).await;
-    let (address, stack) = (app.address(), app.stack().clone());
+    let (address, stack) = (address_of(&app), app.stack().clone());
     let asking = async {
         let (principal, id) = submit_long(&stack).await;
         let canceled = stack

@@ -66,7 +66,8 @@ pub use {
     routes::{Lookup, Params, RouteError, Routes},
     semaphore::{KeyedLimits, KeyedPermit, KeyedSemaphore, NoUnits},
     serve::{
-        Application, ConnectionInfo, Drained, Incoming, Refusal, ServerLimits, ServerStats, serve,
+        Application, ConnectionInfo, Drained, Incoming, Listener, Refusal, ServerLimits,
+        ServerStats, serve,
     },
     websocket::{Conversation, NotWebSocket, Outgoing, SocketLimits, Sockets},
 };

@@ -14,6 +14,7 @@ mod front;
 mod io;
 mod limits;
 mod progress;
+mod socket;
 mod stats;
 mod streams;
 mod wire;
@@ -23,7 +24,6 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -31,10 +31,12 @@ use tokio_util::task::TaskTracker;
 pub use application::{Application, ConnectionInfo, Incoming};
 pub use front::Refusal;
 pub use limits::ServerLimits;
+pub use socket::Listener;
 pub use stats::{Counter, ServerStats};
 
 use accept::{AcceptRetry, Backoff};
 use admission::{Admission, Refused};
+use socket::Stream;
 use streams::Streams;
 
 /// How a drain ended.
@@ -63,12 +65,13 @@ struct Shared<A> {
 ///
 /// Dropping the future instead cuts every connection at once.
 pub async fn serve<A: Application>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     application: A,
     limits: ServerLimits,
     stats: Arc<ServerStats>,
     shutdown: impl Future<Output = ()>,
 ) -> Drained {
+    let listener = listener.into();
     let admission = Admission::new(&limits, Arc::clone(&stats));
     let cut = CancellationToken::new();
     let shared = Arc::new(Shared {
@@ -96,7 +99,7 @@ pub async fn serve<A: Application>(
 }
 
 async fn accept_until<A: Application>(
-    listener: &TcpListener,
+    listener: &Listener,
     admission: &Admission,
     shared: &Arc<Shared<A>>,
     shutdown: impl Future<Output = ()>,
@@ -135,7 +138,7 @@ async fn accept_until<A: Application>(
 }
 
 fn admit<A: Application>(
-    stream: TcpStream,
+    stream: Stream,
     peer: SocketAddr,
     admission: &Admission,
     shared: &Arc<Shared<A>>,

@@ -7,6 +7,7 @@ mod access;
 mod error;
 mod file;
 mod key;
+mod listen;
 mod nearest;
 mod server;
 mod settings;
@@ -15,6 +16,7 @@ mod value;
 pub use access::Access;
 pub use error::ConfigError;
 pub use key::{Key, Kind, Preset};
+pub use listen::{Listen, SocketMode};
 pub use server::{DATA_DIR, LISTEN, SERVER_KEYS, ServerConfig};
 pub use settings::{Environment, Origin, Settings};
 pub use value::{

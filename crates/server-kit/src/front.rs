@@ -75,7 +75,7 @@ pub struct Endpoints {
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Why metrics are refused.
-const NEEDS_ADMIN: &str = "metrics need a credential with the scope admin on a network address: send `Authorization: \
+const NEEDS_ADMIN: &str = "metrics need a credential with the scope admin on a network address and on a Unix socket: send `Authorization: \
                            Bearer <key>`, or ask the operator to serve them elsewhere with `metrics_listen`";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");

@@ -24,7 +24,8 @@ pub mod threads;
 mod front;
 mod listening;
 mod server;
+mod systemd;
 
 pub use front::{Endpoints, Front, Home, Place, Probe};
-pub use listening::{Leave, ListenError, Listening, MetricsListening};
+pub use listening::{Leave, ListenAddress, ListenError, Listening, MetricsListening};
 pub use server::Server;

@@ -16,8 +16,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Access, ConfigError, Key, ServerConfig, Settings};
+use crate::listening::ListenAddress;
 use crate::logging::LogConfig;
 use crate::signals::{Ended, Signals};
+use crate::systemd;
 
 /// Why a program ends without success.
 #[derive(Debug, PartialEq, Eq)]
@@ -111,7 +113,16 @@ where
         let mut signals = Signals::listen().map_err(|error| Failure::fault(&error))?;
         let app = assemble.await.map_err(|error| Failure::fault(&error))?;
         print(&welcome(&app));
-        match signals.over(|asked| run(app, asked)).await {
+        systemd::notify("READY=1");
+        let served = signals.over(|asked| {
+            let stopping = asked.clone();
+            tokio::spawn(async move {
+                stopping.cancelled().await;
+                systemd::notify("STOPPING=1");
+            });
+            run(app, asked)
+        });
+        match served.await {
             Ended::Finished(()) => Ok(()),
             Ended::Cut => Err(Failure {
                 exit_code: 1,
@@ -121,12 +132,13 @@ where
     })
 }
 
-/// Where a server is reached, without a slash at the end.
+/// Where a server is reached, without a slash at the end. Behind a Unix socket every name is as good as `localhost`.
 #[must_use]
-pub fn base(server: &ServerConfig, address: SocketAddr) -> String {
-    let root = match &server.public_url {
-        Some(url) => url.to_string(),
-        None => format!("http://{}", reachable(address)),
+pub fn base(server: &ServerConfig, address: &ListenAddress) -> String {
+    let root = match (&server.public_url, address) {
+        (Some(url), _) => url.to_string(),
+        (None, ListenAddress::Tcp(address)) => format!("http://{}", reachable(*address)),
+        (None, ListenAddress::Unix(_)) => "http://localhost".to_owned(),
     };
     format!("{root}{}", server.mount_path)
 }
@@ -142,8 +154,11 @@ pub fn metrics(base: &str, own: Option<SocketAddr>) -> String {
 
 /// What a person who starts a server by hand reads: a line for each name.
 #[must_use]
-pub fn welcome(lines: &[(&str, String)]) -> String {
-    let mut text = String::from("Easel is serving.\n");
+pub fn welcome(address: &ListenAddress, lines: &[(&str, String)]) -> String {
+    let mut text = match address {
+        ListenAddress::Tcp(_) => "Easel is serving.\n".to_owned(),
+        ListenAddress::Unix(_) => format!("Easel is serving on {address}.\n"),
+    };
     for (name, value) in lines {
         text.push_str(&format!("  {name:<10}{value}\n"));
     }
@@ -152,11 +167,10 @@ pub fn welcome(lines: &[(&str, String)]) -> String {
 
 /// Whom a server lets in, in words.
 #[must_use]
-pub fn open_to(access: &Access, address: SocketAddr) -> &'static str {
+pub fn open_to(access: &Access, address: &ListenAddress) -> &'static str {
     match (access.anonymous, &access.token, &access.jwt) {
-        (true, _, _) if address.ip().to_canonical().is_loopback() => {
-            "every program on this machine"
-        }
+        (true, _, _) if address.tcp().is_none() => "every program that may open the socket",
+        (true, _, _) if address.is_local() => "every program on this machine",
         (true, _, _) => "EVERYBODY who can reach this address: no credential is asked for",
         (false, Some(_), _) => "whoever sends the token as `Authorization: Bearer ...`",
         (false, None, Some(_)) => "whoever sends a JSON Web Token or an API key",

@@ -9,7 +9,7 @@ use installation::Installation;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminPorts, AdminSocket};
-use crate::{Front, Listening, MetricsListening};
+use crate::{Front, ListenAddress, Listening, MetricsListening};
 
 /// Everything that is served, bound and mounted.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Server<A> {
 impl<A: Application> Server<A> {
     /// Where it listens; tells the port when any free one was asked for.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> &ListenAddress {
         self.listening.address()
     }
 

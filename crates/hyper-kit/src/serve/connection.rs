@@ -16,7 +16,6 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,23 +26,24 @@ use super::frames::FrameWatch;
 use super::io::{ConnectionIo, Watch};
 use super::limits::WritePace;
 use super::progress::{Ended, watched};
+use super::socket::Stream;
 use super::wire::HeadWatch;
-use super::{Application, ConnectionInfo, ServerLimits, ServerStats, Shared};
+use super::{Application, ServerLimits, ServerStats, Shared};
 
 /// What a client of HTTP/2 sends first.
 const H2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub(super) async fn run<A: Application>(
-    mut stream: TcpStream,
+    mut stream: Stream,
     peer: SocketAddr,
     ticket: Ticket,
     shared: Arc<Shared<A>>,
 ) {
-    let Ok(local) = stream.local_addr() else {
+    let Some(info) = stream.info(peer) else {
         // Only a socket that is gone already has none.
         return;
     };
-    tune(&stream, &shared.limits);
+    stream.tune(&shared.limits);
     let Some((protocol, prefix)) = learn_protocol(&mut stream, &shared).await else {
         return;
     };
@@ -57,7 +57,7 @@ pub(super) async fn run<A: Application>(
     let served = Arc::new(Served {
         activity: Activity::default(),
         signals: io.signals(),
-        info: ConnectionInfo { peer, local },
+        info,
         peer: peer_use,
     });
     let ended = match protocol {
@@ -79,24 +79,9 @@ enum Protocol {
     Http2,
 }
 
-/// Failing to set an option makes a worse connection, not a wrong one.
-fn tune(stream: &TcpStream, limits: &ServerLimits) {
-    let _ = stream.set_nodelay(true);
-    let _ = rustix::net::sockopt::set_socket_keepalive(stream, true);
-    let _ = rustix::net::sockopt::set_tcp_keepidle(stream, limits.user_timeout);
-    #[cfg(target_os = "linux")]
-    {
-        let millis = u32::try_from(limits.user_timeout.as_millis()).unwrap_or(u32::MAX);
-        let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, millis);
-    }
-}
-
 /// Reads until the first bytes can no longer be, or are, the preface of HTTP/2. `None` when the client left or was too
 /// slow, or the server drains before a byte came.
-async fn learn_protocol<A>(
-    stream: &mut TcpStream,
-    shared: &Shared<A>,
-) -> Option<(Protocol, Bytes)> {
+async fn learn_protocol<A>(stream: &mut Stream, shared: &Shared<A>) -> Option<(Protocol, Bytes)> {
     let mut prefix = BytesMut::with_capacity(H2_PREFACE.len());
     let reading = async {
         loop {

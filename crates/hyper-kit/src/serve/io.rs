@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::admission::Ticket;
 use super::frames::FrameWatch;
 use super::limits::WritePace;
+use super::socket::Stream;
 use super::wire::HeadWatch;
 use super::{Refusal, ServerLimits, ServerStats};
 
@@ -24,7 +24,7 @@ const DISCARD_BYTES: usize = 16 * 1024;
 /// One accepted connection. It owns the ticket, so that an upgraded connection keeps its place until it closes.
 #[derive(Debug)]
 pub(super) struct ConnectionIo {
-    stream: TcpStream,
+    stream: Stream,
     /// What was read to learn the protocol; hyper reads it first.
     prefix: Bytes,
     stall: WriteClock,
@@ -81,7 +81,7 @@ struct Deadline {
 
 impl ConnectionIo {
     pub(super) fn new(
-        stream: TcpStream,
+        stream: Stream,
         prefix: Bytes,
         watch: Watch,
         limits: &ServerLimits,
@@ -153,7 +153,7 @@ impl ConnectionIo {
                 ready!(self.stall.poll(cx));
                 self.stats.write_stalls.add(1);
                 // Otherwise the system would go on offering what it has buffered to a reader that does not read.
-                let _ = self.stream.set_zero_linger();
+                self.stream.forget_buffered();
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
         }

@@ -7,14 +7,21 @@ use std::time;
 use hyper_kit::{BaseUrl, Host, HostNames, Origin, PeerSet};
 
 use super::access::{self, Access};
-use super::{ConfigError, Count, Duration, Key, Kind, Peers, Preset, Settings, Size, Value};
+use super::{
+    ConfigError, Count, Duration, Key, Kind, Listen, Peers, Preset, Settings, Size, SocketMode,
+    Value,
+};
 use crate::logging::{LogConfig, LogFormat, LogLevels};
 
 /// The resolved configuration of a server, whatever it serves.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Where it listens.
-    pub listen: SocketAddr,
+    pub listen: Listen,
+    /// The permissions of its Unix socket.
+    pub listen_mode: SocketMode,
+    /// Whether it may listen on a network without credentials.
+    pub insecure_no_auth: bool,
     /// Where metrics, health and readiness are served besides, without a credential.
     pub metrics_listen: Option<SocketAddr>,
     /// Where everything is kept.
@@ -51,9 +58,9 @@ struct MountPath(String);
 /// Where it listens; a binary may have a preset of its own.
 pub const LISTEN: Key = value(
     "listen",
-    "ADDRESS:PORT",
+    "ADDRESS",
     "127.0.0.1:8189",
-    "Address and port to listen on; port 0 takes a free one",
+    "Address and port to listen on (port 0 takes a free one), unix:/path for a Unix socket, or systemd for the socket that it passes on",
 );
 
 /// Where it keeps everything; a binary may have a preset of its own.
@@ -83,6 +90,12 @@ pub const SERVER_KEYS: &[Key] = &[
             "Begins a new installation where main.db of another one is missing",
         )
     },
+    value(
+        "listen_mode",
+        "MODE",
+        "660",
+        "Permissions of the Unix socket in octal digits; 660 lets the user and the group in",
+    ),
     unset(
         "metrics_listen",
         "ADDRESS:PORT",
@@ -185,16 +198,23 @@ impl ServerConfig {
     /// # Errors
     /// If a value is not allowed, or the server would be open to a network that nobody said it should be open to.
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
-        let listen: SocketAddr = settings.read("listen")?;
+        let listen: Listen = settings.read("listen")?;
+        let listen_mode = settings.read("listen_mode")?;
         let data_dir = settings.read("data_dir")?;
         let access = Access::read(settings)?;
-        let insecure: bool = settings.read(access::INSECURE.name)?;
-        if access.anonymous && !listen.ip().to_canonical().is_loopback() && !insecure {
+        let insecure_no_auth: bool = settings.read(access::INSECURE.name)?;
+        if let Some(listen) = listen.tcp()
+            && access.anonymous
+            && !listen.ip().to_canonical().is_loopback()
+            && !insecure_no_auth
+        {
             let origin = settings.origin("listen").clone();
             return Err(ConfigError::Open { listen, origin });
         }
         Ok(Self {
             listen,
+            listen_mode,
+            insecure_no_auth,
             metrics_listen: settings.read_optional("metrics_listen")?,
             data_dir,
             fresh: settings.read("fresh")?,

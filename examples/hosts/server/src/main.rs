@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ("drain_delay", "0s"),
     ])?;
     let app = assemble(&config).await?;
-    let address = app.address();
+    let address = app.address().tcp().ok_or("it listens on a port")?;
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(app.run(async {
         // The other side is dropped at the latest when this program ends.
