@@ -17,6 +17,7 @@ const TOP_LEVEL: &[&str] = &[
     "bins",
     "crates",
     "deny.toml",
+    "deploy",
     "docs",
     "examples",
     "rust-toolchain.toml",

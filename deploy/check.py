@@ -1,0 +1,416 @@
+"""Checks the files of this folder with the programs that read them, and runs what they describe as far as this machine can.
+
+usage: check.py --program target/debug/all-in-one     (as root; needs PyYAML)
+
+What a missing program leaves out is said in a line that begins with `skipped: `.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+TOKEN = "a-token-of-this-check-alone"
+# What `distroless/cc` has besides the C library's own parts.
+IMAGE_LIBRARIES = {"libc", "libm", "libdl", "libpthread", "librt", "libresolv", "libgcc_s", "libstdc++", "ld-linux-x86-64", "ld-linux-aarch64", "linux-vdso"}
+USER = 65532
+# How long anything here may take before it counts as broken.
+PATIENCE = 60
+
+
+class Broken(Exception):
+    """Something that the checked file should have, or do."""
+
+
+def need(truth, what):
+    if not truth:
+        raise Broken(what)
+
+
+def run(*command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **options)
+    need(done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def skipped(what):
+    print(f"skipped: {what}")
+
+
+class Serving:
+    """A server that said that it serves; ended by the end of the block, and well."""
+
+    def __init__(self, command, name=None, **options):
+        self.command, self.name, self.options = command, name, options
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **self.options)
+        self.welcome = ""
+        for line in self.process.stdout:
+            self.welcome += line
+            if "Ctrl-C" in line:
+                return self
+        raise Broken(f"the server ended with {self.process.wait()}: {' '.join(map(str, self.command))}")
+
+    def pid(self):
+        # Behind `unshare --fork` the server is a child.
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0]) if self.name and children else self.process.pid
+
+    def __exit__(self, *_):
+        os.kill(self.pid(), signal.SIGTERM)
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Broken("the server did not end when it was asked to") from None
+        need(code == 0, f"the server ended with {code}")
+
+
+def ask(stream, path, *headers, host="localhost"):
+    """The status of an answer."""
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", *headers]
+    stream.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+    answer = b""
+    while b"\r\n" not in answer:
+        part = stream.recv(4096)
+        need(part, f"no answer to {path}")
+        answer += part
+    return int(answer.split()[1])
+
+
+# --- systemd
+
+
+def check_systemd(program):
+    if not shutil.which("systemd-analyze"):
+        return skipped("systemd units: no systemd-analyze")
+    with tempfile.TemporaryDirectory() as folder:
+        for unit in (HERE / "systemd").iterdir():
+            text = unit.read_text().replace("/usr/bin/all-in-one", str(program))
+            (Path(folder) / unit.name).write_text(text)
+        units = sorted(str(unit) for unit in Path(folder).iterdir())
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=PATIENCE)
+        # It warns about units of the machine, too.
+        ours = [line for line in done.stderr.splitlines() if "easel" in line]
+        need(done.returncode == 0 and not ours, done.stderr)
+        service = str(Path(folder) / "easel.service")
+        report = run("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=20", service)
+        print(report.strip().splitlines()[-1].strip())
+
+
+# --- proxies
+
+
+def check_nginx(program):
+    if not shutil.which("nginx"):
+        return skipped("nginx sample: no nginx")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=easel.example.com",
+            "-keyout", folder / "privkey.pem", "-out", folder / "fullchain.pem")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        sample = (HERE / "proxies/nginx.conf").read_text()
+        sample = sample.replace("/etc/easel/tls", str(folder)).replace("/run/easel", str(folder))
+        sample = sample.replace("listen 443", f"listen 127.0.0.1:{port}").replace("    listen [::]:443 ssl http2;\n", "")
+        main = f"user root; daemon off; pid {folder}/pid; error_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{sample}\n}}\n"
+        (folder / "nginx.conf").write_text(main)
+        command = ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+        run(*command, "-t")
+        server = [program, "serve", "--listen", f"unix:{folder}/easel.sock", "--data-dir", folder / "data",
+                  "--trusted-proxies", "127.0.0.1", "--min-free", "0B"]
+        trust = ssl.create_default_context(cafile=folder / "fullchain.pem")
+        trust.check_hostname = False
+        with Serving(server, env={**os.environ, "EASEL_TOKEN": TOKEN}):
+            nginx = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+            try:
+                def through(path, *headers):
+                    for _ in range(PATIENCE * 10):
+                        try:
+                            stream = socket.create_connection(("127.0.0.1", port), PATIENCE)
+                            break
+                        except ConnectionRefusedError:
+                            time.sleep(0.1)
+                    with trust.wrap_socket(stream) as stream:
+                        return ask(stream, path, *headers, host="easel.example.com")
+
+                authorized = f"Authorization: Bearer {TOKEN}"
+                upgrade = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+                           "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+                for path, headers, status in [
+                    ("/ready", [], 200),
+                    ("/metrics", [authorized], 404),
+                    ("/api/v2/jobs", [], 401),
+                    ("/api/v2/jobs", [authorized], 200),
+                    ("/ws", [authorized, *upgrade], 101),
+                ]:
+                    answered = through(path, *headers)
+                    need(answered == status, f"{path} through nginx: {answered} instead of {status}")
+            finally:
+                nginx.terminate()
+                nginx.wait(PATIENCE)
+
+
+def check_caddy(_):
+    if not shutil.which("caddy"):
+        return skipped("Caddy sample: no caddy")
+    with tempfile.TemporaryDirectory() as home:
+        sample = HERE / "proxies/Caddyfile"
+        run("caddy", "validate", "--adapter", "caddyfile", "--config", sample, env={**os.environ, "HOME": home})
+        adapted = json.loads(run("caddy", "adapt", "--adapter", "caddyfile", "--config", sample))
+        need("unix//run/easel/easel.sock" in json.dumps(adapted), "the proxy has no upstream")
+
+
+# --- the container
+
+
+def stages():
+    """The instructions of the Containerfile: a list for each stage, continuation lines joined."""
+    text = re.sub(r"\\\n\s*", "", (HERE / "Containerfile").read_text())
+    lines = [line.split(None, 1) for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    found = []
+    for word, rest in lines:
+        if word == "FROM":
+            found.append([])
+        found[-1].append((word, rest))
+    return found
+
+
+def check_containerfile(program):
+    build, image = stages()
+    copied = {rest.split()[-1].strip("./") for word, rest in build if word == "COPY" and "./" not in rest.split()[-1]}
+    for word, rest in build:
+        for source in rest.split()[:-1] if word == "COPY" else []:
+            need((ROOT / source).exists(), f"COPY of {source}, which is not there")
+    toolchain = re.search(r'channel = "([\d.]+)', (ROOT / "rust-toolchain.toml").read_text())[1]
+    need(f"rust:{'.'.join(toolchain.split('.')[:2])}" in build[0][1], f"the image of Rust is not that of the toolchain {toolchain}")
+    # What is compiled in must be in the image that compiles.
+    for source in [*ROOT.glob("crates/**/*.rs"), *ROOT.glob("bins/**/*.rs")]:
+        for included in re.findall(r'include_(?:str|bytes)!\(\s*"([^"]+)"', source.read_text()):
+            top = (source.parent / included).resolve().relative_to(ROOT).parts[0]
+            need(top in copied, f"{source.relative_to(ROOT)} includes {included}, which is not copied")
+
+    words = dict(image)
+    need(words["FROM"].endswith(":nonroot") and "distroless" in words["FROM"], "the image is not distroless")
+    need(words["USER"] == f"{USER}:{USER}", "the image runs as somebody else")
+    need(words["ENTRYPOINT"].startswith("["), "the entry point needs a shell")
+    need("ADD" not in words and "RUN" not in words, "an image without a shell runs nothing")
+
+    libraries = {re.match(r"[^.]+", Path(line.split()[0]).name)[0] for line in run("ldd", program).splitlines()}
+    need(libraries <= IMAGE_LIBRARIES, f"the image lacks {libraries - IMAGE_LIBRARIES}")
+    run_image(program, image)
+    builder = next(filter(shutil.which, ["podman", "buildah", "docker"]), None)
+    why = f"a release build by {builder} takes too long here" if builder else "neither podman nor buildah nor docker"
+    skipped(f"building the image: {why}; the files of its last stage were run instead")
+
+
+def run_image(program, image):
+    """Runs the files of the last stage as its user, as process 1, with a read-only root."""
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        return skipped("running the image's files: needs root and unshare")
+    variables, command = {}, []
+    with tempfile.TemporaryDirectory() as name:
+        files = Path(name) / "files"
+        for word, rest in image:
+            if word == "ENV":
+                variables.update(pair.split("=", 1) for pair in rest.split())
+            elif word in ("ENTRYPOINT", "CMD"):
+                command += json.loads(rest)
+            elif word == "COPY":
+                target = files / rest.split()[-1].lstrip("/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if "/usr/bin/" in rest:
+                    shutil.copy(program, target)
+                else:
+                    target.mkdir()
+        for line in run("ldd", program).splitlines():
+            path = re.search(r"(/\S+) \(", line)
+            if path:
+                target = files / path[1].lstrip("/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path[1], target)
+        for folder in ("proc", "dev"):
+            (files / folder).mkdir()
+        (Path(name) / "root").mkdir()
+        script = """
+            cd "$1"
+            mount -t tmpfs tmpfs root && cp -a files/. root
+            mount -t proc proc root/proc && mount --rbind /dev root/dev
+            mount -t tmpfs -o uid=65532,gid=65532,mode=0700 tmpfs root/data
+            mount -o remount,ro tmpfs root
+            shift
+            exec setpriv --no-new-privs chroot --userspec=65532:65532 root "$@"
+        """
+        variables.update(EASEL_TOKEN=TOKEN, EASEL_MIN_FREE="0B", EASEL_LISTEN="0.0.0.0:0")
+        bash = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euc", script, "bash", name, *command]
+        with Serving(bash, "server", env={"PATH": os.environ["PATH"], **variables}) as server:
+            status = Path(f"/proc/{server.pid()}/status").read_text()
+            need(re.search(rf"^Uid:\s+{USER}\s+{USER}", status, re.M), "it runs as another user")
+            need(re.search(r"^CapEff:\s+0+$", status, re.M), "it has capabilities")
+            port = int(re.search(r"http://[\d.]+:(\d+)", server.welcome)[1])
+            for path, headers, expected in [
+                ("/ready", [], 200),
+                ("/api/v2/jobs", [], 401),
+                ("/api/v2/jobs", [f"Authorization: Bearer {TOKEN}"], 200),
+            ]:
+                with socket.create_connection(("127.0.0.1", port), PATIENCE) as stream:
+                    answered = ask(stream, path, *headers)
+                need(answered == expected, f"{path}: {answered} instead of {expected}")
+
+
+def check_compose(_):
+    service = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]["easel"]
+    need(service["read_only"] and service["cap_drop"] == ["ALL"], "the container may more than it needs")
+    need(all(port.startswith("127.0.0.1:") for port in service["ports"]), "a port is open to the network")
+    context = HERE / service["build"]["context"]
+    need((context / service["build"]["dockerfile"]).is_file(), "there is no such Containerfile")
+    mounts = {volume.split(":")[1] for volume in service["volumes"]}
+    need(mounts == {"/data"}, "another folder than the image's is kept")
+
+
+# --- the Helm chart
+
+
+def value(expression, scope):
+    """The value of an expression of a template, of those that this chart uses."""
+    expression = expression.strip()
+    if " | " in expression:
+        inner, pipe = expression.rsplit(" | ", 1)
+        inner = value(inner, scope)
+        if pipe == "quote":
+            return json.dumps(str(inner))
+        function, width = pipe.split()
+        need(function == "nindent", f"{pipe} is beyond this check")
+        return "".join(f"\n{' ' * int(width)}{line}" for line in inner.rstrip("\n").splitlines())
+    word, *arguments = expression.split()
+    if word == "toYaml":
+        return yaml.safe_dump(value(arguments[0], scope), sort_keys=False)
+    if word == "add":
+        return sum(value(argument, scope) for argument in arguments)
+    if word.isdigit():
+        return int(word)
+    need(word[0] in ".$" and not arguments, f"{{{{ {expression} }}}} is beyond this check")
+    found = scope
+    for part in word.lstrip(".").split("."):
+        need(part in found, f"{word} is no value")
+        found = found[part]
+    return found
+
+
+def render(template, scope):
+    """What Helm makes of a template, for the actions that this chart uses."""
+    parts = re.split(r"(\{\{-?.*?-?\}\})", template)
+
+    def block(at, scope, live):
+        out = ""
+        while at < len(parts):
+            part = parts[at]
+            at += 1
+            if not part.startswith("{{"):
+                out += part
+                continue
+            if part.startswith("{{-"):
+                out = out.rstrip()
+            action = part.strip("{}-").strip()
+            if action == "end":
+                return out if live else "", at
+            if action.startswith("if "):
+                inner, at = block(at, scope, bool(value(action[3:], scope)))
+                out += inner
+            elif action.startswith("range "):
+                names, source = action[6:].split(" := ")
+                key, item = (name.strip() for name in names.split(","))
+                begin = at
+                for pair in sorted(value(source, scope).items()):
+                    inner, at = block(begin, {**scope, key: pair[0], item: pair[1]}, live)
+                    out += inner
+            elif live:
+                out += str(value(action, scope))
+        return out, at
+
+    return block(0, scope, True)[0]
+
+
+def chart(overrides):
+    """The objects of the chart, by kind."""
+    folder = HERE / "helm/easel"
+    if shutil.which("helm"):
+        flags = [flag for name, given in overrides.items() for flag in ("--set", f"{name}={json.dumps(given)}")]
+        run("helm", "lint", folder)
+        texts = [run("helm", "template", "one", folder, *flags)]
+    else:
+        values = yaml.safe_load((folder / "values.yaml").read_text())
+        for name, given in overrides.items():
+            *path, last = name.split(".")
+            target = values
+            for part in path:
+                target = target[part]
+            target[last] = given
+        scope = {"Values": values, "Release": {"Name": "one"}}
+        texts = [render(path.read_text(), scope) for path in sorted((folder / "templates").glob("*.yaml"))]
+    documents = [document for text in texts for document in yaml.safe_load_all(text) if document]
+    return {document["kind"]: document for document in documents}
+
+
+def check_helm(_):
+    if not shutil.which("helm"):
+        skipped("rendering the chart by helm: no helm; a renderer of this check's own did it")
+    cargo = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+    need(yaml.safe_load((HERE / "helm/easel/Chart.yaml").read_text())["appVersion"] == cargo, "the chart is of another version")
+    need(set(chart({})) == {"StatefulSet", "Service"}, "the chart has other objects")
+    objects = chart({"ingress.enabled": True, "storage.className": "fast"})
+    need(set(objects) == {"StatefulSet", "Service", "Ingress"}, "the ingress is missing")
+    spec = objects["StatefulSet"]["spec"]
+    need(spec["volumeClaimTemplates"][0]["spec"]["storageClassName"] == "fast", "the class of the volume is lost")
+    need(spec["replicas"] == 1, "two processes would want one data directory")
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    need(pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == USER, "it runs as another user")
+    need(container["securityContext"]["readOnlyRootFilesystem"], "its root can be written")
+    need(container["securityContext"]["capabilities"]["drop"] == ["ALL"], "it has capabilities")
+    need(container["volumeMounts"] == [{"name": "data", "mountPath": "/data"}], "its data is not kept")
+    names = {port["name"] for port in container["ports"]}
+    probes = [container[f"{kind}Probe"]["httpGet"]["port"] for kind in ("startup", "liveness", "readiness")]
+    ports = [port["targetPort"] for port in objects["Service"]["spec"]["ports"]]
+    need({*probes, *ports} <= names, "a port has no such name")
+    labels = spec["template"]["metadata"]["labels"]
+    need(labels == spec["selector"]["matchLabels"] == objects["Service"]["spec"]["selector"], "nothing selects the pod")
+    need(all(isinstance(entry["value"], str) for entry in container["env"]), "a variable is no text")
+
+
+CHECKS = [check_systemd, check_nginx, check_caddy, check_containerfile, check_compose, check_helm]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", type=Path, required=True, help="the built all-in-one")
+    program = parser.parse_args().program.resolve()
+    failed = 0
+    for check in CHECKS:
+        name = check.__name__.removeprefix("check_")
+        try:
+            check(program)
+            print(f"checked: {name}", flush=True)
+        except (Broken, subprocess.TimeoutExpired, OSError, KeyError, ValueError) as error:
+            print(f"broken: {name}: {error or repr(error)}", flush=True)
+            failed += 1
+    sys.exit(1 if failed else 0)
+
+
+main()
