@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use crate::bench::{self, engine, fair, router, v2};
+use crate::bench::{self, counts, engine, fair, router, v2};
 use crate::{ci, crash, power, repository_root, tidy};
 
 /// One command with its options.
@@ -49,6 +49,8 @@ pub enum Bench {
     Router(router::Options),
     /// What one account feels while another attacks.
     Fair(fair::Options),
+    /// Instructions of calls and jobs, held against those that are committed.
+    Counts(counts::Options),
 }
 
 impl Command {
@@ -64,6 +66,7 @@ impl Command {
             Self::Bench(Bench::Engine(options)) => engine::run(repository_root(), &options, out),
             Self::Bench(Bench::Router(options)) => router::run(repository_root(), &options, out),
             Self::Bench(Bench::Fair(options)) => fair::run(repository_root(), &options, out),
+            Self::Bench(Bench::Counts(options)) => counts::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
             Self::Power(options) => power::run(repository_root(), options, out),
             Self::BenchClient => bench::client::main(out),

@@ -7,6 +7,7 @@
 pub mod build;
 pub mod checkout;
 pub mod count;
+pub mod instructions;
 pub mod report;
 pub mod statistics;
 pub mod turns;

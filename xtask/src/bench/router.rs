@@ -23,6 +23,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::against::Against;
+use super::against::count::Counter;
+use super::against::instructions::Instructions;
 use super::client::{Plan, Work};
 use super::clients::Clients;
 use super::report::{Figure, Report, Setting};
@@ -126,6 +128,26 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
     };
     // The folder goes with the bench.
     until_interrupted(bench.all(&options.only, setting, out))
+}
+
+/// The instructions of a call without a key and with one, of this router, which `own` calls.
+pub(super) async fn counts(
+    program: PathBuf,
+    own: PathBuf,
+    folder: &Path,
+) -> io::Result<[(&'static str, Instructions); 2]> {
+    let bench = Bench {
+        program,
+        under: Vec::new(),
+        own,
+        folder: TempDir::with_prefix_in("bench-", folder)?,
+        seconds: 0.0,
+        turns: 1,
+        held: 0,
+        models: 0,
+        with: Vec::new(),
+    };
+    compared::count_calls(bench, Counter::Callgrind).await
 }
 
 /// The program that clients, the partner and the plain proxy run.

@@ -22,7 +22,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use tempfile::TempDir;
 
+use self::compared::Counted;
 use super::against::Against;
+use super::against::count::{self, Counter};
+use super::against::instructions::Instructions;
 use super::client::{Outcome, Plan, Work};
 use super::clients::Clients;
 use super::report::{Figure, Report, ServerUse, Setting};
@@ -124,6 +127,33 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
     let bench = Bench::new(root, options, program, client, f64::from(seconds))?;
     // The folder goes with the bench.
     until_interrupted(bench.all(&options.only, out))
+}
+
+/// The instructions of a submission with its job, of a look at a job, and of a picture that is inverted, by this server,
+/// which `client` asks.
+pub(super) async fn counts(
+    program: &Path,
+    client: &Path,
+    root: &Path,
+) -> io::Result<[(&'static str, Instructions); 3]> {
+    let count = async |counted: Counted| {
+        let bench = Bench {
+            program: program.to_owned(),
+            under: Vec::new(),
+            client: client.to_owned(),
+            repository: root.to_owned(),
+            folder: TempDir::with_prefix_in("bench-", root.join("target"))?,
+            seconds: count::LONGEST_SECONDS,
+            stored: 0,
+            with: Vec::new(),
+        };
+        counted.count(bench, Counter::Callgrind).await
+    };
+    Ok([
+        ("submit-instructions", count(Counted::Submit).await?),
+        ("look-instructions", count(Counted::Look).await?),
+        ("invert-instructions", count(Counted::Invert).await?),
+    ])
 }
 
 impl Bench {

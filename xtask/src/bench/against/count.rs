@@ -15,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
+use super::instructions::Instructions;
 use crate::bench::client::Plan;
 use crate::bench::clients::Clients;
 use crate::usage::Usage;
@@ -59,6 +60,14 @@ impl Counter {
             Ok(_) => return Ok(Self::Perf),
             Err(reason) => reason,
         };
+        Self::callgrind().map_err(|reason| format!("{reason}; perf {perf}"))
+    }
+
+    /// Callgrind, which alone tells functions apart, if it is installed.
+    ///
+    /// # Errors
+    /// When it is not; the text says what to install.
+    pub fn callgrind() -> Result<Self, String> {
         let runs = |program: &str, argument: &str| {
             let mut command = std::process::Command::new(program);
             let output = command.arg(argument).stdin(Stdio::null()).output();
@@ -67,9 +76,8 @@ impl Counter {
         if runs("valgrind", "--version") && runs("vgdb", "--help") {
             return Ok(Self::Callgrind);
         }
-        Err(format!(
-            "instructions are not counted: perf {perf}, and valgrind is not installed (on Debian: apt-get install valgrind)"
-        ))
+        let reason = "instructions are not counted: valgrind is not installed (on Debian: apt-get install valgrind)";
+        Err(reason.to_owned())
     }
 
     /// As reports name it.
@@ -118,9 +126,9 @@ impl Count {
     ///
     /// # Errors
     /// When the counter says nothing that is understood.
-    pub async fn end(self) -> io::Result<f64> {
+    pub async fn end(self) -> io::Result<Instructions> {
         match self {
-            Self::Perf(perf) => end_perf(perf).await,
+            Self::Perf(perf) => end_perf(perf).await.map(Instructions::of),
             Self::Callgrind(folder, pid) => {
                 vgdb(&folder, pid, "dump").await?;
                 let mut dumps = Vec::new();
@@ -133,7 +141,8 @@ impl Count {
                 let newest = dumps.into_iter().max();
                 let newest = newest.ok_or_else(|| io::Error::other("callgrind wrote nothing"))?;
                 let dump = fs::read_to_string(folder.join(format!("{DUMP}.{newest}")))?;
-                total(&dump).ok_or_else(|| io::Error::other("callgrind wrote no total"))
+                Instructions::read(&dump)
+                    .ok_or_else(|| io::Error::other("callgrind wrote no total"))
             }
         }
     }
@@ -149,7 +158,7 @@ pub async fn of_each(
     plan: Plan,
     pid: u32,
     folder: &Path,
-) -> io::Result<f64> {
+) -> io::Result<Instructions> {
     let plan = Plan {
         seconds: LONGEST_SECONDS,
         ..plan
@@ -163,7 +172,7 @@ pub async fn of_each(
     };
     load(client, next).await?;
     idle(pid).await?;
-    Ok(count.end().await? / plan.most as f64)
+    Ok(count.end().await?.each(plan.most))
 }
 
 async fn load(client: &Path, plan: Plan) -> io::Result<()> {
@@ -281,14 +290,6 @@ async fn vgdb(folder: &Path, pid: u32, command: &str) -> io::Result<()> {
     )))
 }
 
-/// All instructions of a file of callgrind.
-fn total(dump: &str) -> Option<f64> {
-    let total = dump
-        .lines()
-        .find_map(|line| line.strip_prefix("totals: "))?;
-    total.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -300,13 +301,6 @@ mod tests {
     use super::*;
     use crate::bench::against::statistics::{Estimate, Pair, Seen, Verdict};
     use crate::bench::claim::Better;
-
-    #[test]
-    fn the_total_is_that_of_the_file() {
-        let dump = "version: 1\nevents: Ir\nsummary: 134965\n\nfn=(1)\n1 5\ntotals: 138414\n";
-        assert_eq!(total(dump), Some(138_414.0));
-        assert_eq!(total("version: 1\n"), None);
-    }
 
     #[test]
     fn a_count_of_perf_is_told_from_its_absence() {
@@ -395,7 +389,7 @@ mod tests {
             let folder = self.folder.path().to_owned();
             let count = counter.begin(pid, &folder).await.expect("a count");
             self.turn().await;
-            count.end().await.expect("a count")
+            count.end().await.expect("a count").total
         }
     }
 

@@ -159,6 +159,17 @@ pub fn cpu(name: &str, cpu_seconds: f64, pieces: usize) -> Reading {
     }
 }
 
+/// The instructions of a piece of work.
+#[must_use]
+pub fn instructions(name: &str, each: f64) -> Reading {
+    Reading {
+        name: name.to_owned(),
+        unit: "instr",
+        better: Better::Lower,
+        value: each,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -126,7 +126,7 @@ async fn instructions(scenario: &Scenario, program: &Path, counter: Counter) -> 
     count::idle(pid).await?;
     let count = counter.begin(pid, folder.path()).await?;
     (0..COUNTED_TIMES).try_for_each(|_| asked.ask(&request).map(drop))?;
-    Ok(count.end().await? / f64::from(COUNTED_TIMES))
+    Ok(count.end().await?.total / f64::from(COUNTED_TIMES))
 }
 
 fn reading(name: &str, unit: &'static str, value: f64) -> Reading {

@@ -13,8 +13,9 @@ use super::requests::{CONNECTIONS, PACE, paced};
 use super::subjects::{Router, Subject, start_partner, write_catalog};
 use super::{Bench, Options, ROUTER, Scenario};
 use crate::bench::against::count::{self, Counter};
+use crate::bench::against::instructions::Instructions;
 use crate::bench::against::report::Method;
-use crate::bench::against::turns::{Compared, Reading, Side, compare, cpu, readings};
+use crate::bench::against::turns::{Compared, Reading, Side, compare, cpu, instructions, readings};
 use crate::bench::claim::Better;
 use crate::bench::client::{Plan, Work};
 use crate::bench::disk::Disk;
@@ -68,7 +69,12 @@ pub(super) fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Re
                 continue;
             };
             let name = "call-instructions";
-            let turn = async |side| count_calls(bench(side)?, counter).await;
+            let turn = async |side| {
+                let counts = count_calls(bench(side)?, counter).await?;
+                Ok(counts
+                    .map(|(name, each)| instructions(name, each.total))
+                    .into())
+            };
             let counts = compare(name, against.counts(), turn).await;
             report.take(name, Method::Counts(counter.name()), counts)?;
         }
@@ -162,17 +168,15 @@ async fn at_a_pace(bench: &Bench, subject: &Subject) -> io::Result<Vec<Reading>>
 }
 
 /// The instructions of a call without a key and with one.
-async fn count_calls(mut bench: Bench, counter: Counter) -> io::Result<Vec<Reading>> {
+pub(super) async fn count_calls(
+    mut bench: Bench,
+    counter: Counter,
+) -> io::Result<[(&'static str, Instructions); 2]> {
     bench.under = counter.under(bench.folder.path());
     let (_partner, partner) = start_partner(&bench).await?;
     let router = Standing::start(bench, partner).await?;
     let (bench, subject) = (&router.bench, &router.subject);
-    let works = [
-        ("call-instructions", Work::Post(subject.call())),
-        ("keyed-instructions", Work::Keyed(subject.call())),
-    ];
-    let mut readings = Vec::new();
-    for (name, work) in works {
+    let each = async |work| {
         let plan = Plan {
             server: subject.address,
             connections: 1,
@@ -181,15 +185,10 @@ async fn count_calls(mut bench: Bench, counter: Counter) -> io::Result<Vec<Readi
             most: COUNTED_CALLS,
             first: 0,
         };
-        let folder = bench.folder.path();
-        let each = count::of_each(counter, &bench.own, plan, subject.pid, folder).await?;
-        readings.push(Reading {
-            name: name.to_owned(),
-            unit: "instr",
-            better: Better::Lower,
-            value: each,
-        });
-    }
+        count::of_each(counter, &bench.own, plan, subject.pid, bench.folder.path()).await
+    };
+    let call = each(Work::Post(subject.call())).await?;
+    let keyed = each(Work::Keyed(subject.call())).await?;
     router.server.kill().await?;
-    Ok(readings)
+    Ok([("call-instructions", call), ("keyed-instructions", keyed)])
 }

@@ -11,9 +11,9 @@ use clap::ValueEnum;
 use super::requests::some_jobs;
 use super::{Bench, DRIVER, Options, Scenario, jobs};
 use crate::bench::against::count::{self, Counter};
+use crate::bench::against::instructions::Instructions;
 use crate::bench::against::report::Method;
-use crate::bench::against::turns::{Reading, Side, compare, readings};
-use crate::bench::claim::Better;
+use crate::bench::against::turns::{Side, compare, instructions, readings};
 use crate::bench::client::Work;
 use crate::bench::disk::Disk;
 use crate::bench::until_interrupted;
@@ -71,9 +71,8 @@ pub(super) fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Re
             };
             let name = format!("{name}-instructions");
             let turns = compare(&name, against.counts(), async |side| {
-                let mut bench = bench(side)?;
-                bench.under = counter.under(bench.folder.path());
-                counted.count(&name, &bench, counter).await
+                let each = counted.count(bench(side)?, counter).await?;
+                Ok(vec![instructions(&name, each.total)])
             });
             report.take(&name, Method::Counts(counter.name()), turns.await)?;
         }
@@ -83,7 +82,7 @@ pub(super) fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Re
 
 /// A piece of work whose instructions are counted.
 #[derive(Debug, Clone, Copy)]
-enum Counted {
+pub(super) enum Counted {
     /// A submission and its job, which nobody follows.
     Submit,
     /// A look at a finished job.
@@ -121,21 +120,22 @@ impl Counted {
         }
     }
 
-    async fn count(self, name: &str, bench: &Bench, counter: Counter) -> io::Result<Vec<Reading>> {
+    /// The instructions of one piece of it.
+    pub(super) async fn count(
+        self,
+        mut bench: Bench,
+        counter: Counter,
+    ) -> io::Result<Instructions> {
+        bench.under = counter.under(bench.folder.path());
         let server = bench.server("counted").await?;
         let plan = super::Plan {
             most: self.pieces(),
-            ..bench.plan(&server, 1, self.work(bench, &server).await?)
+            ..bench.plan(&server, 1, self.work(&bench, &server).await?)
         };
         let folder = bench.folder.path();
         let each = count::of_each(counter, &bench.client, plan, server.pid, folder).await?;
         server.kill().await?;
-        Ok(vec![Reading {
-            name: name.to_owned(),
-            unit: "instr",
-            better: Better::Lower,
-            value: each,
-        }])
+        Ok(each)
     }
 
     async fn work(self, bench: &Bench, server: &Server) -> io::Result<Work> {
