@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use it::{Server, skipped};
+use it::{Server, operate, skipped};
 use tokio::process::Command;
 
 /// A document, and what it takes to be let in.
@@ -16,6 +16,8 @@ struct Document {
     server: &'static [&'static str],
     /// Further arguments of schemathesis, such as a header with a key.
     client: &'static [&'static str],
+    /// Whether the client has a key with the scope `admin`.
+    operator: bool,
     /// Models that run here, by path and text below the folder of a catalog.
     catalog: &'static [(&'static str, &'static str)],
 }
@@ -27,18 +29,28 @@ const DOCUMENTS: &[Document] = &[
         server: &[],
         client: &[],
         catalog: &[],
+        operator: false,
     },
     Document {
         path: "/api/openapi.json",
         server: &[],
         client: &[],
         catalog: &[],
+        operator: false,
     },
     Document {
         path: "/v1/openapi.json",
         server: &["--token", "the-token-of-this-test"],
         client: &["-H", "Authorization: Bearer the-token-of-this-test"],
         catalog: NOUGHT,
+        operator: false,
+    },
+    Document {
+        path: "/api/v2/admin/openapi.json",
+        server: &[],
+        client: &[],
+        catalog: &[],
+        operator: true,
     },
 ];
 
@@ -101,6 +113,14 @@ async fn no_answer_is_outside_its_document() {
         let server = Server::start_with(&data.path().join("data"), arguments)
             .await
             .unwrap();
+        let mut client: Vec<String> = document.client.iter().map(ToString::to_string).collect();
+        if document.operator {
+            let add = ["key", "add", "local", "--scopes", "admin"];
+            let made = operate(&data.path().join("data"), add).await;
+            assert_eq!(made.code, 0, "{}", made.stderr);
+            let bearer = format!("Authorization: Bearer {}", made.stdout.trim_end());
+            client.extend(["-H".to_owned(), bearer]);
+        }
         let url = format!("http://{}{}", server.address, document.path);
         let ran = Command::new(&program)
             .args(["run", &url, "--checks", CHECKS])
@@ -113,7 +133,7 @@ async fn no_answer_is_outside_its_document() {
                 "12",
             ])
             .args(["--request-timeout", "15", "--warnings", "off", "--no-color"])
-            .args(document.client)
+            .args(client)
             // What it leaves behind goes with the data.
             .current_dir(data.path())
             .output()

@@ -5,6 +5,7 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+mod admin;
 mod bad_day;
 mod cli;
 mod cross;

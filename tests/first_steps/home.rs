@@ -31,6 +31,9 @@ async fn root(server: &Server, accept: &str) -> Answer {
     answer
 }
 
+/// The document that every program has.
+const ADMIN: &str = "/api/v2/admin/openapi.json";
+
 /// What stands between two texts, every time.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Vec<&'a str> {
     let parts = text.split(start).skip(1);
@@ -49,7 +52,7 @@ async fn every_program_says_what_it_is_and_every_link_works() {
         let page = root(&server, BROWSER).await;
         let html = page.text();
         let links = between(&html, "href=\"", "\"");
-        for path in documents.iter().chain(&["/health", "/ready"]) {
+        for path in documents.iter().chain(&[ADMIN, "/health", "/ready"]) {
             assert!(links.contains(path), "{path} of {program} in {links:?}");
         }
         for path in links {
@@ -73,7 +76,7 @@ async fn every_program_says_what_it_is_and_every_link_works() {
             Some("text/plain; charset=utf-8")
         );
         let listing = root(&server, "application/json").await.json();
-        for path in documents {
+        for path in documents.iter().chain(&[ADMIN]) {
             assert!(text.text().contains(path), "{path} in {}", text.text());
             assert!(listing.to_string().contains(path), "{path} in {listing:#}");
         }

@@ -9,7 +9,7 @@ use identity::JwtSetupError;
 use installation::OpenError;
 use router_server::{RouterStack, RouterStackError};
 use secrecy::SecretString;
-use server_kit::admin::{AdminSocket, AdminSocketError};
+use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
 use server_kit::config::Access;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::{
@@ -113,7 +113,16 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     };
     let identity = access.identity(stack.accounts.clone())?;
     let offering = nodes::offer(&stack, &router, &identity, config, &base).await?;
+    let ports = AdminPorts {
+        catalog: Some(router.catalog_control()),
+        ..stack.admin()
+    };
     let front = Front {
+        admin: AdminApi::new(
+            &server.mount_path,
+            Arc::new(ports.clone()),
+            identity.clone(),
+        )?,
         api: Families {
             router: router.api(server, identity.clone())?,
             workflows: workflow_server::api(
@@ -144,7 +153,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             metrics: metrics_listening,
             front,
             admin,
-            ports: stack.admin(),
+            ports,
             identity,
             installation,
         },

@@ -10,7 +10,7 @@ use identity::JwtSetupError;
 use installation::{Health, Installation, MinFree, OpenError, OpenOptions, ReserveOptions};
 use jiff::Timestamp;
 use router_http::RouterApi;
-use server_kit::admin::{AdminSocket, AdminSocketError};
+use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening::{self, Keeps};
 use server_kit::sweeps::Sweeps;
@@ -100,7 +100,13 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let stack = RouterStack::open(&installation, &config.router, &mut metrics, &requests);
     let stack = stack.await?;
     let sweeps = Sweeps::register(installation.assets.sweeps.clone(), &mut metrics);
+    let ports = AdminPorts {
+        catalog: Some(stack.catalog_control()),
+        ..opening::admin_ports(&installation, Keeps::NoAssets)
+    };
+    let mount_path = &config.server.mount_path;
     let front = Front {
+        admin: AdminApi::new(mount_path, Arc::new(ports.clone()), identity.clone())?,
         api: stack.api(&config.server, identity.clone())?,
         endpoints: Endpoints {
             mount_path: config.server.mount_path.clone(),
@@ -118,7 +124,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         metrics: metrics_listening,
         front,
         admin,
-        ports: opening::admin_ports(&installation, Keeps::NoAssets),
+        ports,
         identity,
         installation: installation.clone(),
     };

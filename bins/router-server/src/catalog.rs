@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use providers::{
     Fault, Kind, Loaded, LoadedModel, PartnerStatus, Settings, Source, Switch, Switches, Watch,
 };
-use router_core::{Catalog, ModelId, Router, Timer, Withheld};
+use router_core::{Catalog, ModelId, Timer, Withheld};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::PartnerConfig;
+use crate::control::CatalogKeeper;
 
 /// How often the folder is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -106,38 +106,51 @@ impl CatalogSource {
         &self.settings
     }
 
-    /// Serves what the folder holds whenever it changes, until `stop`. It touches the disk on threads of its own.
-    pub(crate) async fn keep_fresh(mut self, router: Router, stop: CancellationToken) {
-        let Some(mut watch) = self.watch.take() else {
+    /// Notices changes of the folder, if there is one; since before the first load, so that what changes while a server starts
+    /// is read again, too.
+    pub(crate) fn take_watch(&mut self) -> Option<Watch> {
+        self.watch.take()
+    }
+}
+
+/// Serves what the folder of `keeper` holds whenever it changes, until `stop`. It touches the disk on threads of its own.
+pub(crate) async fn keep_fresh(
+    keeper: Arc<CatalogKeeper>,
+    watch: Option<Watch>,
+    stop: CancellationToken,
+) {
+    let Some(mut watch) = watch else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+        let looked = tokio::task::spawn_blocking(move || {
+            let changed = watch.has_changed();
+            (watch, changed)
+        });
+        let Ok((seen, changed)) = looked.await else {
+            tracing::error!("looking at the catalog panicked; it is not read again by itself");
             return;
         };
-        let this = Arc::new(self);
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(INTERVAL) => {}
+        watch = seen;
+        if !changed {
+            continue;
+        }
+        match keeper.read_again().await {
+            Ok(listed) => {
+                let offered = listed
+                    .models
+                    .iter()
+                    .filter(|model| model.state == "offered");
+                let models = offered.count();
+                tracing::info!(models, "the catalog changed and was read again");
             }
-            let source = Arc::clone(&this);
-            let looked = tokio::task::spawn_blocking(move || {
-                let loaded = watch.has_changed().then(|| source.load());
-                (watch, loaded)
-            });
-            let Ok((seen, loaded)) = looked.await else {
-                tracing::error!("looking at the catalog panicked; it is not read again");
-                return;
-            };
-            watch = seen;
-            match loaded {
-                None => {}
-                Some(Ok(offer)) => {
-                    let models = offer.catalog.models().len();
-                    router.catalog().replace(offer.catalog, Timestamp::now());
-                    tracing::info!(models, "the catalog changed and was read again");
-                }
-                Some(Err(CatalogFaults(faults))) => {
-                    for fault in faults {
-                        tracing::error!(%fault, "the changed catalog is refused; the one before stays");
-                    }
+            Err(faults) => {
+                for fault in faults {
+                    tracing::error!(%fault, "the changed catalog is refused; the one before stays");
                 }
             }
         }

@@ -10,6 +10,7 @@ mod caller;
 mod catalog;
 mod commands;
 mod config;
+mod control;
 mod leases;
 mod metrics;
 pub mod program;

@@ -10,12 +10,13 @@ use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::Identity;
 use installation::{Installation, InstallationError};
 use jiff::Timestamp;
-use providers::{Kind, PartnerStatus};
+use providers::{Kind, PartnerStatus, Watch};
 use router_core::{
     CallRetention, CallsError, CursorKey, LiveCatalog, OwnerId, Router, RouterConfig, RouterPorts,
     Timer,
 };
 use router_http::{Observed, RouterApi, RouterHttpConfig, RouterService};
+use server_kit::admin::CatalogControl;
 use server_kit::config::ServerConfig;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::sweeps::{Passes, SweepName, Sweeps};
@@ -26,8 +27,9 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::caller::Caller;
-use crate::catalog::{CatalogFaults, CatalogSource, PartnerError};
+use crate::catalog::{self, CatalogFaults, CatalogSource, PartnerError};
 use crate::config::RouterSettings;
+use crate::control::{self, CatalogKeeper, Control};
 use crate::leases::LeaseKeeper;
 use crate::metrics::RouterMetrics;
 use crate::timer::{TokioThreads, TokioTimer};
@@ -46,7 +48,8 @@ pub struct RouterStack {
     executions: TaskTracker,
     retention: Arc<dyn CallRetention>,
     timer: Arc<dyn Timer>,
-    source: CatalogSource,
+    keeper: Arc<CatalogKeeper>,
+    watch: Option<Watch>,
     partners: Vec<PartnerStatus>,
     models: usize,
     switched_off: Vec<String>,
@@ -109,8 +112,10 @@ impl RouterStack {
         let source = CatalogSource::new(&settings.partners, Arc::clone(&timer));
         let source =
             source.map_err(|error: PartnerError| RouterStackError::Partners(error.into()))?;
-        let source = source.with_kinds(kinds);
+        let mut source = source.with_kinds(kinds);
+        let watch = source.take_watch();
         let offer = source.load()?;
+        let served = control::listed(&offer);
         let models = offer.catalog.models().len();
         let switched_off = offer.switched_off.iter();
         let switched_off = switched_off.map(|off| off.model.id().to_string()).collect();
@@ -130,13 +135,15 @@ impl RouterStack {
             lease: RouterConfig::LEASE,
         };
         let executions = TaskTracker::new();
+        let router = Router::new(ports, LiveCatalog::new(offer.catalog), config);
         Ok(Self {
-            router: Router::new(ports, LiveCatalog::new(offer.catalog), config),
+            keeper: CatalogKeeper::new(source, router.clone(), served),
+            watch,
+            router,
             metrics: RouterMetrics::register(metrics, requests.clone(), executions.clone()),
             executions,
             retention: Arc::clone(&installation.calls.retention),
             timer,
-            source,
             partners: offer.partners,
             models,
             switched_off,
@@ -153,6 +160,12 @@ impl RouterStack {
             clock: Arc::clone(&self.timer),
             body_bytes: self.settings.body_bytes,
         }
+    }
+
+    /// The catalog as operators list and reload it.
+    #[must_use]
+    pub fn catalog_control(&self) -> Arc<dyn CatalogControl> {
+        Arc::new(Control(Arc::clone(&self.keeper)))
     }
 
     /// The API, to be mounted for the callers that `identity` knows.
@@ -205,7 +218,7 @@ impl RouterStack {
             sweeps,
         };
         let keepers = vec![
-            tokio::spawn(self.source.keep_fresh(self.router.clone(), stop.clone())),
+            tokio::spawn(catalog::keep_fresh(self.keeper, self.watch, stop.clone())),
             tokio::spawn(sweep.run(stop.clone())),
             tokio::spawn(leases.run(stop.clone())),
         ];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
 use installation::OpenOptions;
-use server_kit::admin::{AdminSocket, AdminSocketError};
+use server_kit::admin::{AdminApi, AdminSocket, AdminSocketError};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening;
 use server_kit::{
@@ -89,7 +89,14 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
     let admin = AdminSocket::bind(&config.server.data_dir)?;
     let identity = config.server.access.identity(stack.accounts.clone())?;
+    let ports = stack.admin();
+    let admin_api = AdminApi::new(
+        &config.server.mount_path,
+        Arc::new(ports.clone()),
+        identity.clone(),
+    );
     let front = Front {
+        admin: admin_api?,
         api: api(config, &stack, &identity, &requests, &leave.drain)?,
         endpoints: Endpoints {
             mount_path: config.server.mount_path.clone(),
@@ -107,7 +114,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         metrics: metrics_listening,
         front,
         admin,
-        ports: stack.admin(),
+        ports,
         identity,
         installation,
     };

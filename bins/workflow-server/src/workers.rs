@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use asset_store::BlobStore;
-use engine_comfy::{ComfyPool, PoolConfig, WorkerConfig, WorkerReport, WorkerState, WorkerUrl};
+use engine_comfy::{
+    AddError, ComfyPool, PoolConfig, WorkerConfig, WorkerReport, WorkerState, WorkerUrl,
+};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use server_kit::admin::{WorkerAdmin, WorkerBody, WorkerChange};
+use server_kit::admin::{Problem, ProblemKind, WorkerAdmin, WorkerBody, WorkerChange};
 use server_kit::config::{ConfigError, Settings, Value, array};
 use server_kit::metrics::Metrics;
 use workflow_core::{Engine, EngineName, Engines, Hub, NamedEngine};
@@ -187,12 +189,19 @@ impl WorkerAdmin for Workers {
         self.0.workers().into_iter().map(body).collect()
     }
 
-    fn change(&self, change: WorkerChange) -> Result<(), String> {
-        let unknown =
-            |name: &str| format!("there is no worker {name}; `worker list` shows those there are");
+    fn change(&self, change: WorkerChange) -> Result<(), Problem> {
+        let unknown = |name: &str| {
+            let message = format!("there is no worker {name}; `worker list` shows those there are");
+            Problem::new(ProblemKind::Absent, message)
+        };
         let found = match &change {
             WorkerChange::Add { name, url } => {
-                let url: WorkerUrl = url.parse().map_err(|error| format!("{error}"))?;
+                let url: WorkerUrl = url.parse().map_err(|_| {
+                    // The text may have a password: it is not repeated.
+                    let message = "`url` is no address of a ComfyUI; write it like http://127.0.0.1:8188, without a user name, \
+                                   query or fragment";
+                    Problem::new(ProblemKind::Invalid, message)
+                })?;
                 let config = WorkerConfig {
                     name: name.clone().unwrap_or_else(|| name_of(&url)),
                     url,
@@ -201,7 +210,7 @@ impl WorkerAdmin for Workers {
                 return self
                     .0
                     .add_and_keep(config)
-                    .map_err(|error| error.to_string());
+                    .map_err(|error| not_added(&error));
             }
             WorkerChange::Drain { name, draining } => self
                 .0
@@ -216,9 +225,19 @@ impl WorkerAdmin for Workers {
         };
         found?;
         self.0.keep_added().map_err(|error| {
-            format!("it is done, and could not be kept for the next start: {error}")
+            let message = format!("it is done, and could not be kept for the next start: {error}");
+            Problem::new(ProblemKind::Fault, message)
         })
     }
+}
+
+fn not_added(error: &AddError) -> Problem {
+    let kind = match error {
+        AddError::Taken => ProblemKind::Taken,
+        AddError::Full => ProblemKind::Invalid,
+        AddError::NotKept(_) | AddError::ExtraCa => ProblemKind::Fault,
+    };
+    Problem::new(kind, error.to_string())
 }
 
 fn body(report: WorkerReport) -> WorkerBody {

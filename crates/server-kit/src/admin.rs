@@ -1,17 +1,21 @@
 //! Operating an installation from the command line: accounts, keys, credits, holds.
 //!
 //! A change goes through the server that has the installation, over a socket in the data directory, and counts at once;
-//! where no server runs, the command opens the installation itself. Both answer the same [`Request`](wire) through the same
-//! function, so there is one behaviour. The text of a new key is made by the command: the server only ever sees its hash.
+//! where no server runs, the command opens the installation itself. With `--server`, it goes to a server anywhere over HTTP
+//! (`admin_http`). All answer the same [`Request`](admin_http::wire::Request) through the same function, so there is one
+//! behaviour. The text of a new key is made by the command: the server only ever sees its hash.
 
+mod audit;
+mod bodies;
 mod client;
 mod commands;
 mod fields;
+mod flags;
+mod remote;
 mod service;
 mod show;
 mod socket;
 mod token;
-mod wire;
 mod workers;
 
 use std::fmt;
@@ -22,9 +26,14 @@ use asset_store::{AssetRecords, SweepStates};
 
 use crate::program::Failure;
 
+pub use admin_http::AdminApi;
+pub use admin_http::wire::{
+    CatalogBody, ModelBody, PartnerBody, Problem, ProblemKind, WorkerBody, WorkerChange,
+};
 pub use commands::{commands, is_command, run};
+pub use service::CatalogControl;
 pub use socket::{AdminSocket, AdminSocketError};
-pub use workers::{WorkerAdmin, WorkerBody, WorkerChange};
+pub use workers::WorkerAdmin;
 
 /// What the commands work on.
 #[derive(Clone)]
@@ -39,6 +48,8 @@ pub struct AdminPorts {
     pub sweeps: Arc<dyn SweepStates>,
     /// The ComfyUI workers of a running server, where it has any.
     pub workers: Option<Arc<dyn WorkerAdmin>>,
+    /// Lists and reloads the catalog, if the server has one.
+    pub catalog: Option<Arc<dyn CatalogControl>>,
 }
 
 /// Why a command could not open the installation by itself.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use accounts::Scope;
+use admin_http::AdminApi;
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
@@ -45,6 +46,8 @@ pub struct Front<A> {
     pub endpoints: Endpoints,
     /// Tells who may read metrics over a network.
     pub identity: Identity,
+    /// Admin over HTTP.
+    pub admin: AdminApi,
 }
 
 /// Health, readiness and metrics alone, for a listener of their own.
@@ -192,6 +195,16 @@ impl<A: Application> Front<A> {
         self.endpoints.tell(question, head, checked).await
     }
 
+    /// Admin over HTTP, whatever host name it is asked under: it is done for a credential in a header alone.
+    async fn operate(&self, request: Request<Incoming>) -> Response<Body> {
+        let (method, started) = (request.method().clone(), Instant::now());
+        let (response, route) = self.admin.handle(request).await;
+        let status = response.status().as_u16();
+        let requests = &self.endpoints.requests;
+        requests.observe(method.as_str(), route, status, started.elapsed());
+        response
+    }
+
     /// Whether a request may have its answer.
     async fn check(
         &self,
@@ -231,15 +244,22 @@ impl<A: Application> Application for Front<A> {
         connection: ConnectionInfo,
     ) -> impl Future<Output = Response<Body>> + Send {
         match self.endpoints.question(&request) {
+            None if self.admin.owns(request.uri().path()) => {
+                Either::Right(Either::Left(self.operate(request)))
+            }
             None => Either::Left(self.api.call(request, connection)),
             Some(question) => {
-                Either::Right(self.tell(question, request.into_parts().0, connection))
+                let asked = self.tell(question, request.into_parts().0, connection);
+                Either::Right(Either::Right(asked))
             }
         }
     }
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
-        self.api.refuse(refusal, path)
+        match self.admin.owns(path) {
+            true => self.admin.refuse(refusal),
+            false => self.api.refuse(refusal, path),
+        }
     }
 }
 

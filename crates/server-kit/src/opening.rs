@@ -100,5 +100,6 @@ pub fn admin_ports(installation: &Installation, keeps: Keeps) -> AdminPorts {
             Keeps::NoAssets => None,
         },
         sweeps: installation.assets.sweeps.clone(),
+        catalog: None,
     }
 }

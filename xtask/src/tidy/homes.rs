@@ -74,6 +74,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (
         &["http", "http-body", "http-body-util"],
         &[
+            "admin-http",
             "all-in-one",
             "asset-http",
             "client",

@@ -79,6 +79,11 @@ pub const LAYERS: &[Layer] = &[
     layer("images", Room::Plumbing, &[]),
     layer("asset-http", Room::Plumbing, &["asset-store", "hyper-kit"]),
     layer(
+        "admin-http",
+        Room::Plumbing,
+        &["accounts", "hyper-kit", "identity"],
+    ),
+    layer(
         "workflow-http",
         Room::Adapter,
         &[
@@ -129,6 +134,7 @@ pub const LAYERS: &[Layer] = &[
         Room::Adapter,
         &[
             "accounts",
+            "admin-http",
             "asset-store",
             "hyper-kit",
             "identity",

@@ -1,13 +1,15 @@
-//! Whom a command asks: the server that has the installation, or the installation itself.
+//! Whom a command asks: the server that `--server` names, the one that has the installation, or the installation itself.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admin_http::wire::{Answer, Problem, ProblemKind, Reply, Request};
+use admin_http::{Actor, AdminService};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use super::wire::{Answer, Problem, Reply, Request};
-use super::{AdminPorts, Unopened, service, socket};
+use super::remote::Remote;
+use super::{AdminPorts, Unopened, socket};
 use crate::program::{Failure, chain};
 
 /// How long a server may take to begin or to leave.
@@ -26,6 +28,8 @@ pub(super) struct Client<'a> {
     pub(super) open: &'a mut dyn FnMut() -> Opening,
     /// What was opened.
     pub(super) ports: Option<AdminPorts>,
+    /// The server that is asked instead of this machine's installation.
+    pub(super) remote: Option<Remote>,
 }
 
 impl Client<'_> {
@@ -34,12 +38,14 @@ impl Client<'_> {
         &mut self,
         request: Request,
     ) -> Result<Result<Answer, Problem>, Failure> {
+        if let Some(remote) = &self.remote {
+            return remote.ask(&request).await.map(told);
+        }
         let mut patience = PATIENCE;
         loop {
             if let Some(ports) = &self.ports {
-                return Ok(told(
-                    service::answer(ports, request, Timestamp::now()).await,
-                ));
+                let reply = ports.answer(&Actor::Local, request, Timestamp::now());
+                return Ok(told(reply.await));
             }
             let asked = socket::ask(&self.data_dir, &request).await;
             if let Some(reply) = asked.map_err(|error| unreachable(&error))? {
@@ -82,8 +88,18 @@ fn unreachable(error: &std::io::Error) -> Failure {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         Self {
-            exit_code: if problem.usage { 2 } else { 1 },
-            message: problem.message,
+            exit_code: match problem.kind {
+                ProblemKind::Fault => 1,
+                ProblemKind::Invalid
+                | ProblemKind::Absent
+                | ProblemKind::Taken
+                | ProblemKind::Conflict => 2,
+            },
+            message: [problem.message]
+                .into_iter()
+                .chain(problem.faults)
+                .collect::<Vec<_>>()
+                .join("\n  "),
         }
     }
 }

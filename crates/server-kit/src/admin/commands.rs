@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use accounts::{MintedKey, Scopes, Tier};
-use clap::{Arg, ArgMatches, Command};
+use admin_http::wire::{AccountBody, Answer, KeyBody, Problem, ProblemKind, Request};
+use clap::{ArgMatches, Command};
 use installation::InstallationStore;
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -15,10 +16,10 @@ use uuid::Uuid;
 
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
-use super::wire::{AccountBody, Answer, Problem, Request};
-use super::{Unopened, show, token, workers};
-use crate::config::{ConfigError, Duration, Settings, Value};
-use crate::listing::{self, json_flag};
+use super::remote::{self, Remote};
+use super::{Unopened, flags, show, token, workers};
+use crate::config::{ConfigError, Settings};
+use crate::listing;
 use crate::opening::{self, Keeps};
 use crate::program::{self, Failure};
 
@@ -28,12 +29,18 @@ const TRIES: usize = 4;
 /// The subcommands `account`, `key`, `token`, `sweep` and, for installations that keep assets, `asset`.
 #[must_use]
 pub fn commands(assets: bool) -> Vec<Command> {
-    let mut commands = vec![account(), key(), token::command(), sweep()];
+    let mut commands = vec![
+        flags::account(),
+        flags::key(),
+        token::command(),
+        flags::sweep(),
+    ];
     if assets {
         commands.push(workers::command());
-        commands.push(asset());
+        commands.push(flags::asset());
     }
-    commands
+    let anywhere = |command: Command| command.args(remote::flags());
+    commands.into_iter().map(anywhere).collect()
 }
 
 /// Whether a subcommand is one of these.
@@ -60,10 +67,12 @@ pub fn run(
     let store = store(&data_dir);
     let runtime = program::runtime()?;
     let words = words(matches);
+    let remote = Remote::of(words.1)?;
     let creates = matches!(words.0.as_slice(), ["account", "add"]);
-    if !creates && !runtime.block_on(store.exists()) {
+    if remote.is_none() && !creates && !runtime.block_on(store.exists()) {
         let message = format!(
-            "there is no installation in {}; name its directory with --data-dir, or add the first account with `account add`",
+            "there is no installation in {}; name its directory with --data-dir or a server with --server, or add the first \
+             account with `account add`",
             data_dir.display()
         );
         return Err(Failure {
@@ -85,6 +94,7 @@ pub fn run(
             })
         },
         ports: None,
+        remote,
     };
     let (words, arguments) = words;
     runtime.block_on(async {
@@ -117,9 +127,9 @@ async fn perform(
             list(arguments, &all, |all| show::accounts(all));
         }
         ["account", "show"] => {
-            let accounts = accounts(client, Request::Account { id: id() }).await?;
-            for account in &accounts {
-                list(arguments, account, show::account);
+            let answer = ask(client, Request::Account { id: id() }).await?;
+            if let Answer::Account(account) = answer {
+                list(arguments, &account, show::account);
             }
         }
         ["account", "tier"] => {
@@ -128,11 +138,15 @@ async fn perform(
             say(&format!("account {} changed", id()));
         }
         ["account", "credit"] => match arguments.get_one::<i32>("cents") {
-            Some(cents) => grant(client, id(), *cents).await?,
+            Some(cents) => grant(client, arguments, id(), *cents).await?,
             None => {
-                let answer = ask(client, Request::Entries { account: id() }).await?;
-                if let Answer::Entries(entries) = answer {
-                    list(arguments, &entries, |entries| show::entries(entries));
+                let request = Request::Entries {
+                    account: id(),
+                    before: None,
+                    limit: None,
+                };
+                if let Answer::Entries(page) = ask(client, request).await? {
+                    list(arguments, &page.entries, |entries| show::entries(entries));
                 }
             }
         },
@@ -148,16 +162,13 @@ async fn perform(
         }
         ["key", "add"] => add_key(client, arguments).await?,
         ["key", "list"] => {
-            let answer = ask(client, Request::Keys { account: id() }).await?;
-            if let Answer::Keys(keys) = answer {
-                list(arguments, &keys, |keys| show::keys(keys));
-            }
+            let all = all_keys(client, &id()).await?;
+            list(arguments, &all, |all| show::keys(all));
         }
         ["key", "revoke"] => {
             let answer = ask(client, Request::RevokeKey { id: id() }).await?;
-            if let Answer::Keys(keys) = answer {
-                let account = keys.first().map_or("", |key| &key.account);
-                say(&format!("key {} of {account} is revoked", id()));
+            if let Answer::Key(key) = answer {
+                say(&format!("key {} of {} is revoked", key.id, key.account));
             }
         }
         ["worker", word] => workers::run(word, arguments, client).await?,
@@ -182,15 +193,40 @@ async fn perform(
     Ok(())
 }
 
+/// Most rows that are asked for at once.
+const ROWS: Option<u32> = Some(200);
+
 async fn all_accounts(client: &mut Client<'_>) -> Result<Vec<AccountBody>, Failure> {
-    let mut all: Vec<AccountBody> = Vec::new();
+    let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let after = all.last().map(|account| account.id.clone());
-        let page = accounts(client, Request::Accounts { after }).await?;
-        if page.is_empty() {
+        let limit = ROWS;
+        let Answer::Accounts(page) = ask(client, Request::Accounts { after, limit }).await? else {
+            return Ok(all);
+        };
+        all.extend(page.accounts);
+        after = page.next_cursor;
+        if after.is_none() {
             return Ok(all);
         }
-        all.extend(page);
+    }
+}
+
+async fn all_keys(client: &mut Client<'_>, account: &str) -> Result<Vec<KeyBody>, Failure> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let request = Request::Keys {
+            account: account.to_owned(),
+            after,
+            limit: ROWS,
+        };
+        let Answer::Keys(page) = ask(client, request).await? else {
+            return Ok(all);
+        };
+        all.extend(page.keys);
+        after = page.next_cursor;
+        if after.is_none() {
+            return Ok(all);
+        }
     }
 }
 
@@ -202,14 +238,28 @@ fn list<T: Serialize>(arguments: &ArgMatches, found: &T, shown: impl FnOnce(&T) 
     });
 }
 
-async fn grant(client: &mut Client<'_>, account: String, cents: i32) -> Result<(), Failure> {
+async fn grant(
+    client: &mut Client<'_>,
+    arguments: &ArgMatches,
+    account: String,
+    cents: i32,
+) -> Result<(), Failure> {
+    let given = arguments.get_one::<Uuid>("reference").copied();
+    let reference = given.unwrap_or_else(Uuid::new_v4);
     let request = Request::Grant {
         account: account.clone(),
-        cause: Uuid::new_v4().to_string(),
+        reference: reference.to_string(),
         cents,
     };
-    if let Answer::Credits { balance_cents } = ask(client, request).await? {
-        let balance = show::money(balance_cents);
+    let asked = client.ask(request).await.map_err(|failure| Failure {
+        message: format!(
+            "{}; repeat it with `--reference {reference}`, which grants once",
+            failure.message
+        ),
+        ..failure
+    });
+    if let Answer::Credits(credits) = asked?? {
+        let balance = show::money(credits.balance_cents);
         say(&format!("account {account} has {balance} now"));
     }
     Ok(())
@@ -255,7 +305,10 @@ async fn add_key(client: &mut Client<'_>, arguments: &ArgMatches) -> Result<(), 
                 program::print(&format!("{}\n", minted.text.expose_secret()));
                 return Ok(());
             }
-            Err(Problem { taken: true, .. }) => {}
+            Err(Problem {
+                kind: ProblemKind::Taken,
+                ..
+            }) => {}
             Err(problem) => return Err(problem.into()),
         }
     }
@@ -271,17 +324,6 @@ async fn ask(client: &mut Client<'_>, request: Request) -> Result<Answer, Failur
 
 async fn done(client: &mut Client<'_>, request: Request) -> Result<(), Failure> {
     ask(client, request).await.map(drop)
-}
-
-async fn accounts(client: &mut Client<'_>, request: Request) -> Result<Vec<AccountBody>, Failure> {
-    match ask(client, request).await? {
-        Answer::Accounts(accounts) => Ok(accounts),
-        Answer::Done
-        | Answer::Entries(_)
-        | Answer::Keys(_)
-        | Answer::Credits { .. }
-        | Answer::Workers(_) => Ok(Vec::new()),
-    }
 }
 
 /// The flags that were given.
@@ -327,152 +369,10 @@ pub(super) fn say(text: &str) {
     drop(said);
 }
 
-fn account() -> Command {
-    let add = Command::new("add")
-        .about("Adds an account: active, subscribed, with the router, without billing")
-        .arg(id())
-        .arg(flag(
-            "name",
-            "NAME",
-            "What people call it; its id by default",
-        ))
-        .args(SWITCHES.iter().map(|switch| on_off_flag(switch.name)))
-        .args(limits());
-    let tier = Command::new("tier")
-        .about("Changes limits of an account; `default` goes back to what everybody gets")
-        .arg(id())
-        .args(limits())
-        .group(
-            clap::ArgGroup::new("limits")
-                .args(LIMITS.iter().map(|limit| limit.name))
-                .required(true)
-                .multiple(true),
-        );
-    let credit = Command::new("credit")
-        .about("Grants credits, or shows the newest entries of the ledger")
-        .arg(id())
-        .arg(json_flag())
-        .arg(
-            Arg::new("cents")
-                .value_name("CENTS")
-                .allow_negative_numbers(true)
-                .value_parser(clap::value_parser!(i32))
-                .help("US cents to add; below 0 to take some back; without it the ledger is shown"),
-        );
-    let rename = Command::new("rename")
-        .about("Gives an account another name; its id stays")
-        .arg(id())
-        .arg(Arg::new("name").value_name("NAME").required(true));
-    let switches = SWITCHES.iter().map(|switch| {
-        let value = Arg::new("value").value_name("on|off").required(true);
-        Command::new(switch.name)
-            .about(switch.help)
-            .arg(id())
-            .arg(value.value_parser(["on", "off"]))
-    });
-    group("account", "Looks at accounts and changes them")
-        .subcommand(add)
-        .subcommand(
-            Command::new("list")
-                .about("Lists all accounts")
-                .arg(json_flag()),
-        )
-        .subcommand(of_account("show", "Shows everything of an account").arg(json_flag()))
-        .subcommand(tier)
-        .subcommand(credit)
-        .subcommand(rename)
-        .subcommand(of_account(
-            "suspend",
-            "Lets no credential of an account count any more; what runs ends by itself",
-        ))
-        .subcommand(of_account("resume", "Lets them count again"))
-        .subcommands(switches)
-}
-
-fn key() -> Command {
-    let scopes = format!("What it allows, separated by commas, of: {}", Scopes::all());
-    let add = Command::new("add")
-        .about("Makes an API key for an account and prints it, this once")
-        .arg(id())
-        .arg(flag("name", "NAME", "What people call it"))
-        .arg(flag("scopes", "SCOPES", "").help(format!("{scopes}; by default all but admin")))
-        .arg(
-            flag(
-                "expires",
-                "TIME",
-                "When it stops counting, from now on; never by default",
-            )
-            .value_parser(seconds),
-        );
-    let revoke = Command::new("revoke")
-        .about("Lets a key count no more")
-        .arg(
-            id().value_name("KEY")
-                .help("The 8 characters behind `easel_` in it, as `key list` shows them"),
-        );
-    group("key", "Makes, lists and revokes API keys")
-        .subcommand(add)
-        .subcommand(of_account("list", "Lists the keys of an account").arg(json_flag()))
-        .subcommand(revoke)
-}
-
-fn asset() -> Command {
-    let word = |name: &'static str, about: &'static str| {
-        let id = id().value_name("ASSET").help("The id of the asset");
-        Command::new(name).about(about).arg(id)
-    };
-    let hold = group("hold", "Keeps assets from being deleted and swept")
-        .subcommand(word("add", "Keeps an asset until the hold is removed"))
-        .subcommand(word("remove", "Lets an asset be deleted and expire again"));
-    group("asset", "Keeps assets").subcommand(hold)
-}
-
-fn sweep() -> Command {
-    let confirm = Command::new("confirm").about(
-        "Lets the next sweep delete after the clock jumped or rows seem to be lost; see /ready",
-    );
-    group("sweep", "Deletes what is past its time").subcommand(confirm)
-}
-
 /// What a new credential may be used for.
 pub(super) fn scopes(arguments: &ArgMatches) -> Result<Scopes, Failure> {
     let given = arguments.get_one::<String>("scopes");
     given.map_or(Ok(Scopes::standard()), |text| {
         text.parse().map_err(|error| Failure::usage(&error))
     })
-}
-
-pub(super) fn group(name: &'static str, about: &'static str) -> Command {
-    Command::new(name).about(about).subcommand_required(true)
-}
-
-fn of_account(name: &'static str, about: &'static str) -> Command {
-    Command::new(name).about(about).arg(id())
-}
-
-fn id() -> Arg {
-    Arg::new("id")
-        .value_name("ACCOUNT")
-        .required(true)
-        .help("The id of the account")
-}
-
-fn limits() -> impl Iterator<Item = Arg> {
-    LIMITS
-        .iter()
-        .map(|limit| flag(limit.name, limit.placeholder, limit.help))
-}
-
-fn on_off_flag(name: &'static str) -> Arg {
-    flag(name, "on|off", "").help(format!("Whether {name} is on from the start"))
-}
-
-pub(super) fn flag(name: &'static str, placeholder: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(placeholder).help(help)
-}
-
-pub(super) fn seconds(text: &str) -> Result<u32, String> {
-    let span = Duration::<1000>::read(text);
-    let seconds = span.and_then(|span| u32::try_from(span.0.as_secs()).ok());
-    seconds.ok_or_else(|| format!("write {}", Duration::<1000>::ALLOWED))
 }

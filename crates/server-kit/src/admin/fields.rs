@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time;
 
 use accounts::{AccountChange, AccountState, Entitlements, Limits, RateWindow, Tier};
+use admin_http::wire::LimitBody;
 use jiff::SignedDuration;
 
-use super::wire::LimitBody;
 use crate::config::{Duration, Size, SizeBound, Value};
 
 /// The word for what the installation gives everybody.

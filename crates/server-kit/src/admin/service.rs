@@ -1,30 +1,46 @@
-//! What a request of the command line does: a function of the ports, the request and the time.
+//! What a request of an operator does: a function of the ports, the request and the time. HTTP, the admin socket and commands
+//! without a server all come here.
 
 use accounts::{
-    Account, AccountChange, AccountId, AccountQuery, AccountState, AccountView, AdminError, ApiKey,
-    DisplayName, KeyHash, KeyId, LedgerEntry, LedgerRef, Scopes,
+    Account, AccountChange, AccountId, AccountQuery, AdminError, ApiKey, DisplayName, KeyHash,
+    KeyId, LedgerRef, Scopes,
 };
+use admin_http::wire::{
+    AccountBody, AccountsPage, Answer, CatalogBody, CreditsBody, EntriesPage, KeysPage, Problem,
+    ProblemKind, Reply, Request, WorkerBody, WorkersPage,
+};
+use admin_http::{Actor, AdminService};
 use asset_store::{AssetId, Hold};
+use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use super::AdminPorts;
-use super::fields;
-use super::wire::{AccountBody, Answer, EntryBody, KeyBody, Problem, Reply, Request};
-use super::workers;
+use super::audit::Change;
+use super::bodies::{account_body, credits_body, entry_body, key_body};
+use super::{AdminPorts, WorkerAdmin, fields};
 use crate::program::chain;
 
-/// Accounts of a page.
-const PAGE: usize = 200;
+/// Most rows of a page.
+pub(super) const MOST_ROWS: usize = 200;
 
-/// Entries of a ledger that are shown.
-const ENTRIES: usize = 50;
+/// Rows of a page where the request says nothing.
+const ROWS: usize = 50;
 
-/// Does what is asked for.
-pub(super) async fn answer(ports: &AdminPorts, request: Request, now: Timestamp) -> Reply {
-    match perform(ports, request, now).await {
-        Ok(answer) => Reply::Done(answer),
-        Err(problem) => Reply::Refused(problem),
+/// Most faults of a catalog that are told.
+const MOST_FAULTS: usize = 100;
+
+#[async_trait]
+impl AdminService for AdminPorts {
+    async fn answer(&self, actor: &Actor, request: Request, now: Timestamp) -> Reply {
+        let change = Change::of(&request);
+        let done = perform(self, request, now).await;
+        if let Some(change) = change {
+            change.log(actor, done.as_ref().err());
+        }
+        match done {
+            Ok(answer) => Reply::Done(answer),
+            Err(problem) => Reply::Refused(problem),
+        }
     }
 }
 
@@ -38,49 +54,57 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
                 account.apply(change);
             }
             admin.create(account).await.map_err(of_account(&id))?;
-            Ok(Answer::Done)
+            Ok(Answer::Account(look(ports, &id).await?))
         }
         Request::ChangeAccount { id, changes } => {
             let id = account_id(&id)?;
             let changed = admin.change(&id, read_changes(&changes)?).await;
             changed.map_err(of_account(&id))?;
-            Ok(Answer::Done)
+            Ok(Answer::Account(look(ports, &id).await?))
         }
-        Request::Accounts { after } => {
+        Request::Accounts { after, limit } => {
             let after = after.as_deref().map(account_id).transpose()?;
-            let limit = PAGE;
+            let limit = rows(limit);
             let views = admin.accounts(&AccountQuery::Page { after, limit }).await;
             let views = views.map_err(|error| fault(&error))?;
-            Ok(Answer::Accounts(views.iter().map(account_body).collect()))
+            let last = views.last().map(|view| view.account.id.to_string());
+            Ok(Answer::Accounts(AccountsPage {
+                next_cursor: last.filter(|_| views.len() >= limit),
+                accounts: views.iter().map(account_body).collect(),
+            }))
         }
         Request::Account { id } => {
             let id = account_id(&id)?;
-            let views = admin.accounts(&AccountQuery::One(id.clone())).await;
-            let views = views.map_err(|error| fault(&error))?;
-            let view = views.first().ok_or_else(|| no_account(&id))?;
-            Ok(Answer::Accounts(vec![account_body(view)]))
+            Ok(Answer::Account(look(ports, &id).await?))
         }
         Request::Grant {
             account,
-            cause,
+            reference,
             cents,
+        } => grant(ports, &account, &reference, cents, now).await,
+        Request::Entries {
+            account,
+            before,
+            limit,
         } => {
             let id = account_id(&account)?;
-            let cause = uuid(&cause).map(LedgerRef::Grant)?;
-            let granted = admin.grant(&id, cause, cents, now).await;
-            let balance_cents = granted.map_err(of_account(&id))?.credits.balance_cents;
-            Ok(Answer::Credits { balance_cents })
-        }
-        Request::Entries { account } => {
-            let id = account_id(&account)?;
-            // A look, which tells an account without entries from none at all.
-            admin
-                .change(&id, Vec::new())
-                .await
-                .map_err(of_account(&id))?;
-            let entries = ports.accounts.entries(&id, None, ENTRIES).await;
+            let AccountBody {
+                balance_cents,
+                held_cents,
+                ..
+            } = look(ports, &id).await?;
+            let limit = rows(limit);
+            let entries = ports.accounts.entries(&id, before, limit).await;
             let entries = entries.map_err(|error| fault(&error))?;
-            Ok(Answer::Entries(entries.iter().map(entry_body).collect()))
+            let last = entries.last().map(|entry| entry.seq.to_string());
+            Ok(Answer::Entries(EntriesPage {
+                credits: CreditsBody {
+                    balance_cents,
+                    held_cents,
+                },
+                next_cursor: last.filter(|_| entries.len() >= limit),
+                entries: entries.iter().map(entry_body).collect(),
+            }))
         }
         Request::AddKey {
             account,
@@ -91,38 +115,56 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             expires_in_s,
         } => {
             let account = account_id(&account)?;
-            let scopes: Scopes = scopes.parse().map_err(|error| usage(&error))?;
+            let scopes: Scopes = scopes.parse().map_err(|error| invalid(&error))?;
             let name: Option<DisplayName> = name
-                .map(|name| name.parse().map_err(|error| usage(&error)))
+                .map(|name| name.parse().map_err(|error| invalid(&error)))
                 .transpose()?;
-            let id: KeyId = id.parse().map_err(|error| usage(&error))?;
+            let id: KeyId = id.parse().map_err(|error| invalid(&error))?;
             let lifetime = expires_in_s.map(|seconds| SignedDuration::from_secs(seconds.into()));
             let key = ApiKey {
                 id,
                 name: name.unwrap_or_else(|| (&account).into()),
-                account: account.clone(),
+                account,
                 scopes,
                 created_at: now,
                 expires_at: lifetime.map(|lifetime| now.saturating_add(lifetime).unwrap_or(now)),
                 revoked_at: None,
             };
-            let added = admin.add_key(key, KeyHash::from_bytes(hash)).await;
-            added.map_err(of_account(&account))?;
-            Ok(Answer::Done)
+            add_key(ports, key, KeyHash::from_bytes(hash), now).await
         }
-        Request::Keys { account } => {
+        Request::Keys {
+            account,
+            after,
+            limit,
+        } => {
             let id = account_id(&account)?;
             let keys = admin.keys(&id).await.map_err(of_account(&id))?;
-            let keys = keys.iter().map(|key| key_body(key, now));
-            Ok(Answer::Keys(keys.collect()))
+            let key_id = |key: &ApiKey| key.id.to_string();
+            let (page, next_cursor) = page(&keys, key_id, after.as_deref(), rows(limit), "key")?;
+            Ok(Answer::Keys(KeysPage {
+                keys: page.iter().map(|key| key_body(key, now)).collect(),
+                next_cursor,
+            }))
         }
         Request::RevokeKey { id } => {
-            let id: KeyId = id.parse().map_err(|error| usage(&error))?;
+            let id: KeyId = id.parse().map_err(|error| invalid(&error))?;
             let revoked = admin.revoke_key(&id, now).await;
             let key = revoked.map_err(of_key(&id))?;
-            Ok(Answer::Keys(vec![key_body(&key, now)]))
+            Ok(Answer::Key(key_body(&key, now)))
         }
-        Request::Workers { change } => workers::perform(ports.workers.as_deref(), change),
+        Request::Workers { after, limit } => {
+            let all = workers(ports)?.list();
+            let name = |worker: &WorkerBody| worker.name.clone();
+            let (page, next_cursor) = page(&all, name, after.as_deref(), rows(limit), "worker")?;
+            Ok(Answer::Workers(WorkersPage {
+                workers: page.to_vec(),
+                next_cursor,
+            }))
+        }
+        Request::ChangeWorker(change) => {
+            workers(ports)?.change(change)?;
+            Ok(Answer::Done)
+        }
         Request::ConfirmSweeps => {
             let confirmed = ports.sweeps.confirm().await;
             confirmed.map_err(|error| fault(&error))?;
@@ -130,64 +172,119 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
         }
         Request::HoldAsset { id, held } => {
             let records = ports.records.as_ref();
-            let records = records.ok_or_else(|| refused("this installation keeps no assets"))?;
+            let records = records.ok_or_else(|| absent("this installation keeps no assets"))?;
             let asset = uuid(&id).map(AssetId)?;
             let found = records.hold(asset, Hold::Operator, held).await;
             if found.map_err(|error| fault(&error))? {
                 Ok(Answer::Done)
             } else {
-                Err(refused(&format!(
-                    "there is no asset {id}; it may have expired"
-                )))
+                let message = format!("there is no asset {id}; it may have expired");
+                Err(absent(&message))
             }
+        }
+        Request::Catalog => {
+            let catalog = catalog(ports)?;
+            Ok(Answer::Catalog(catalog.list().await))
+        }
+        Request::ReloadCatalog => {
+            let catalog = catalog(ports)?;
+            let loaded = catalog.reload().await;
+            loaded.map(Answer::Catalog).map_err(of_catalog)
         }
     }
 }
 
-fn account_body(view: &AccountView) -> AccountBody {
-    let account = &view.account;
-    AccountBody {
-        id: account.id.to_string(),
-        name: account.name.to_string(),
-        suspended: account.state == AccountState::Suspended,
-        subscribed: account.subscribed,
-        router: account.router,
-        billed: account.billed,
-        balance_cents: view.credits.balance_cents,
-        held_cents: view.credits.held_cents,
-        created_at: time(account.created_at),
-        limits: fields::show(&view.tier, &account.limits),
+/// Adds credits once for a reference. A repeat answers what the account has; another amount is refused, because one of the two
+/// was not meant.
+async fn grant(
+    ports: &AdminPorts,
+    account: &str,
+    reference: &str,
+    cents: i32,
+    now: Timestamp,
+) -> Result<Answer, Problem> {
+    let id = account_id(account)?;
+    let cause = uuid(reference).map(LedgerRef::Grant)?;
+    let granted = ports.admin.grant(&id, cause, cents, now).await;
+    let granted = granted.map_err(of_account(&id))?;
+    let stands = granted.entry.amount_cents;
+    if stands != i64::from(cents) {
+        let message = format!(
+            "the reference {reference} stands for a grant of {stands} cents already; nothing was changed: take a new \
+             reference for another grant"
+        );
+        return Err(Problem::new(ProblemKind::Conflict, message));
+    }
+    Ok(Answer::Credits(credits_body(&granted.credits)))
+}
+
+/// Adds a key. A repeat with the same text, which only its maker can send, is the same key.
+async fn add_key(
+    ports: &AdminPorts,
+    key: ApiKey,
+    hash: KeyHash,
+    now: Timestamp,
+) -> Result<Answer, Problem> {
+    match ports.admin.add_key(key.clone(), hash).await {
+        Ok(()) => Ok(Answer::Key(key_body(&key, now))),
+        Err(AdminError::Taken) => {
+            let known = ports.accounts.by_key(&hash, now).await;
+            let known = known.map_err(|error| fault(&error))?;
+            let same = |known: &accounts::Principal| {
+                known.key.as_ref() == Some(&key.id) && known.account == key.account
+            };
+            if known.as_ref().is_some_and(same) {
+                let keys = ports.admin.keys(&key.account).await;
+                let keys = keys.map_err(of_account(&key.account))?;
+                if let Some(stands) = keys.iter().find(|stands| stands.id == key.id) {
+                    return Ok(Answer::Key(key_body(stands, now)));
+                }
+            }
+            let message = format!("there is a key {} already; make another one", key.id);
+            Err(Problem::new(ProblemKind::Taken, message))
+        }
+        Err(error @ (AdminError::NoAccount | AdminError::NoKey | AdminError::Unavailable(_))) => {
+            Err(of_account(&key.account)(error))
+        }
     }
 }
 
-fn entry_body(entry: &LedgerEntry) -> EntryBody {
-    EntryBody {
-        at: time(entry.at),
-        cause: entry.cause.to_string(),
-        amount_cents: entry.amount_cents,
-    }
+async fn look(ports: &AdminPorts, id: &AccountId) -> Result<AccountBody, Problem> {
+    let views = ports.admin.accounts(&AccountQuery::One(id.clone())).await;
+    let views = views.map_err(|error| fault(&error))?;
+    let view = views.first().ok_or_else(|| no_account(id))?;
+    Ok(account_body(view))
 }
 
-fn key_body(key: &ApiKey, now: Timestamp) -> KeyBody {
-    let state = match (key.revoked_at, key.counts(now)) {
-        (Some(_), _) => "revoked",
-        (None, true) => "active",
-        (None, false) => "expired",
+/// The part of a list behind the item that `after` names, and what names the last of the page if more follow.
+fn page<'a, T>(
+    all: &'a [T],
+    id: impl Fn(&T) -> String,
+    after: Option<&str>,
+    limit: usize,
+    what: &str,
+) -> Result<(&'a [T], Option<String>), Problem> {
+    let begin = match after {
+        None => 0,
+        Some(after) => {
+            let place = all.iter().position(|item| id(item) == after);
+            let place = place.ok_or_else(|| {
+                refused(&format!(
+                    "the cursor names no {what} of this list; start without one"
+                ))
+            });
+            place? + 1
+        }
     };
-    KeyBody {
-        id: key.id.to_string(),
-        account: key.account.to_string(),
-        name: key.name.to_string(),
-        scopes: key.scopes.to_string(),
-        state: state.to_owned(),
-        created_at: time(key.created_at),
-        expires_at: key.expires_at.map(time),
-    }
+    let page = &all[begin..all.len().min(begin + limit)];
+    let more = begin + page.len() < all.len();
+    Ok((page, page.last().filter(|_| more).map(id)))
 }
 
-/// To the second: that is what people compare.
-fn time(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+fn rows(limit: Option<u32>) -> usize {
+    limit.map_or(ROWS, |limit| {
+        usize::try_from(limit).map_or(MOST_ROWS, |limit| limit.clamp(1, MOST_ROWS))
+    })
 }
 
 fn read_changes(changes: &[(String, String)]) -> Result<Vec<AccountChange>, Problem> {
@@ -199,7 +296,7 @@ fn read_changes(changes: &[(String, String)]) -> Result<Vec<AccountChange>, Prob
 
 fn account_id(text: &str) -> Result<AccountId, Problem> {
     text.parse().map_err(|error| {
-        let problem = usage(&error);
+        let problem = invalid(&error);
         let message = format!("\"{text}\" names no account: {}", problem.message);
         Problem { message, ..problem }
     })
@@ -210,18 +307,44 @@ fn uuid(text: &str) -> Result<Uuid, Problem> {
     id.map_err(|_| refused(&format!("\"{text}\" is no id; ids are UUIDs")))
 }
 
+fn catalog(ports: &AdminPorts) -> Result<&dyn super::CatalogControl, Problem> {
+    let catalog = ports.catalog.as_deref();
+    catalog.ok_or_else(|| {
+        absent("no catalog is served here; ask a running server of partner models, with --server or in its data directory")
+    })
+}
+
+fn workers(ports: &AdminPorts) -> Result<&dyn WorkerAdmin, Problem> {
+    let workers = ports.workers.as_deref();
+    workers.ok_or_else(|| {
+        absent("no server with workers runs here; start one, such as `all-in-one --comfyui http://127.0.0.1:8188`")
+    })
+}
+
+fn of_catalog(faults: Vec<String>) -> Problem {
+    let count = faults.len();
+    let mut faults = faults;
+    faults.truncate(MOST_FAULTS);
+    Problem {
+        faults,
+        ..refused(&format!(
+            "the catalog has {count} faults and was not taken over; the one before is still served"
+        ))
+    }
+}
+
 fn no_account(id: &AccountId) -> Problem {
-    refused(&format!(
+    absent(&format!(
         "there is no account {id}; `account list` shows those there are"
     ))
 }
 
 fn of_account(id: &AccountId) -> impl Fn(AdminError) -> Problem {
     move |error| match error {
-        AdminError::Taken => Problem {
-            taken: true,
-            ..refused(&format!("there is an account {id} already"))
-        },
+        AdminError::Taken => Problem::new(
+            ProblemKind::Taken,
+            format!("there is an account {id} already"),
+        ),
         AdminError::NoAccount => no_account(id),
         AdminError::NoKey | AdminError::Unavailable(_) => fault(&error),
     }
@@ -229,28 +352,36 @@ fn of_account(id: &AccountId) -> impl Fn(AdminError) -> Problem {
 
 fn of_key(id: &KeyId) -> impl Fn(AdminError) -> Problem {
     move |error| match error {
-        AdminError::NoKey => refused(&format!(
+        AdminError::NoKey => absent(&format!(
             "there is no key {id}; `key list ACCOUNT` shows those of an account"
         )),
         AdminError::Taken | AdminError::NoAccount | AdminError::Unavailable(_) => fault(&error),
     }
 }
 
-fn usage(error: &dyn std::error::Error) -> Problem {
+fn invalid(error: &dyn std::error::Error) -> Problem {
     refused(&chain(error))
 }
 
 fn refused(message: &str) -> Problem {
-    Problem {
-        usage: true,
-        taken: false,
-        message: message.to_owned(),
-    }
+    Problem::new(ProblemKind::Invalid, message)
 }
 
+fn absent(message: &str) -> Problem {
+    Problem::new(ProblemKind::Absent, message)
+}
+
+/// The caller reads that there was a fault and not which; a command on the server's machine reads the whole of it.
 fn fault(error: &dyn std::error::Error) -> Problem {
-    Problem {
-        usage: false,
-        ..usage(error)
-    }
+    Problem::new(ProblemKind::Fault, chain(error))
+}
+
+/// What a server serves of its catalog, for programs that have one.
+#[async_trait]
+pub trait CatalogControl: Send + Sync + 'static {
+    /// The models and partners as they are served now.
+    async fn list(&self) -> CatalogBody;
+
+    /// Reads the catalog's folder again and serves it, or answers its faults and changes nothing.
+    async fn reload(&self) -> Result<CatalogBody, Vec<String>>;
 }

@@ -1,6 +1,7 @@
 //! Answers for people: tables on standard output.
 
-use super::wire::{AccountBody, EntryBody, KeyBody};
+use admin_http::wire::{AccountBody, EntryBody, KeyBody};
+
 use crate::listing::table;
 
 /// A line for each account.

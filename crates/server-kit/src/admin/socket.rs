@@ -10,6 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use admin_http::wire::{Problem, ProblemKind, Reply, Request};
+use admin_http::{Actor, AdminService};
 use jiff::Timestamp;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -17,8 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::wire::{Problem, Reply, Request};
-use super::{AdminPorts, service};
+use super::AdminPorts;
 
 /// The name of the socket in the data directory.
 const NAME: &str = "admin.sock";
@@ -145,7 +146,7 @@ async fn converse(mut stream: UnixStream, ports: AdminPorts) {
         let reply = if is_own(&stream)? {
             let line = receive(&mut stream, MOST_REQUEST_BYTES).await?;
             match serde_json::from_slice::<Request>(&line) {
-                Ok(request) => service::answer(&ports, request, Timestamp::now()).await,
+                Ok(request) => ports.answer(&Actor::Local, request, Timestamp::now()).await,
                 Err(_) => {
                     refused("the server does not know this command; use the program that it runs")
                 }
@@ -163,11 +164,7 @@ async fn converse(mut stream: UnixStream, ports: AdminPorts) {
 }
 
 fn refused(message: &str) -> Reply {
-    Reply::Refused(Problem {
-        usage: false,
-        taken: false,
-        message: message.to_owned(),
-    })
+    Reply::Refused(Problem::new(ProblemKind::Fault, message))
 }
 
 /// Whether the other side is the user of this process.

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use accounts::{AccountId, KeyHash, MemoryAccounts};
+use admin_http::wire::{Answer, Problem, ProblemKind, Reply, Request};
 use asset_store::MemoryRecords;
 use futures_util::FutureExt;
 use jiff::Timestamp;
@@ -15,7 +16,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Opening};
-use super::wire::{Answer, Problem, Reply, Request};
 use super::*;
 
 fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
@@ -25,6 +25,7 @@ fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
         records: Some(Arc::new(MemoryRecords::new())),
         sweeps: Arc::new(MemoryRecords::new()),
         workers: None,
+        catalog: None,
     }
 }
 
@@ -124,10 +125,10 @@ async fn what_cannot_be_done_is_told_with_what_to_do() {
     let server = Server::start();
     server.ask(add("acme")).await.expect("it is new");
     let again = server.ask(add("acme")).await.expect_err("it is there");
-    assert!(again.usage && again.taken, "{again:?}");
+    assert_eq!(again.kind, ProblemKind::Taken, "{again:?}");
     let problem = server.ask(look("nobody")).await.expect_err("nobody");
     assert!(
-        problem.usage && problem.message.contains("account list"),
+        problem.kind == ProblemKind::Absent && problem.message.contains("account list"),
         "{problem:?}"
     );
     let problem = server.ask(look("No Name")).await.expect_err("no id");
@@ -141,6 +142,87 @@ async fn what_cannot_be_done_is_told_with_what_to_do() {
     };
     let problem = server.ask(held).await.expect_err("no id");
     assert!(problem.message.contains("UUID"), "{problem:?}");
+}
+
+#[tokio::test]
+async fn a_reference_grants_once_and_another_amount_is_refused() {
+    let server = Server::start();
+    server.ask(add("acme")).await.expect("it is new");
+    let grant = async |reference: &str, cents| {
+        let request = Request::Grant {
+            account: "acme".to_owned(),
+            reference: reference.to_owned(),
+            cents,
+        };
+        server.ask(request).await.map(|answer| {
+            let Answer::Credits(credits) = answer else {
+                panic!("{answer:?}");
+            };
+            credits.balance_cents
+        })
+    };
+    let first = "0198c0de-0000-7000-8000-000000000001";
+    let second = "0198c0de-0000-7000-8000-000000000002";
+    assert_eq!(grant(first, 500).await, Ok(500));
+    assert_eq!(grant(first, 500).await, Ok(500), "a repeat");
+    let refused = grant(first, 700).await.expect_err("another amount");
+    assert_eq!(refused.kind, ProblemKind::Conflict);
+    assert!(refused.message.contains("500 cents"), "{refused:?}");
+    assert_eq!(grant(second, 700).await, Ok(1_200));
+    let refused = grant("mine", 1).await.expect_err("no UUID");
+    assert_eq!(refused.kind, ProblemKind::Invalid);
+}
+
+#[tokio::test]
+async fn lists_come_in_pages_that_meet() {
+    let server = Server::start();
+    for id in ["a", "b", "c"] {
+        server.ask(add(id)).await.expect("it is new");
+    }
+    let (mut ids, mut after) = (Vec::new(), None);
+    for _ in 0..4 {
+        let limit = Some(1);
+        let page = server.ask(Request::Accounts { after, limit }).await;
+        let Answer::Accounts(page) = page.expect("a page") else {
+            panic!("no page of accounts");
+        };
+        ids.extend(page.accounts.into_iter().map(|account| account.id));
+        after = page.next_cursor;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(ids, ["a", "b", "c"]);
+
+    let texts = ["x", "y", "z"];
+    for (id, text) in ["aaaaaaaa", "bbbbbbbb", "cccccccc"].iter().zip(texts) {
+        let key = add_key("a", id, KeyHash::of(text));
+        server.ask(key).await.expect("it is new");
+    }
+    let again = server.ask(add_key("a", "aaaaaaaa", KeyHash::of("x"))).await;
+    assert!(
+        matches!(again, Ok(Answer::Key(_))),
+        "a repeat is the same key"
+    );
+    let other = server.ask(add_key("a", "aaaaaaaa", KeyHash::of("w"))).await;
+    assert_eq!(other.expect_err("taken").kind, ProblemKind::Taken);
+    let keys = |after: Option<&str>| Request::Keys {
+        account: "a".to_owned(),
+        after: after.map(str::to_owned),
+        limit: Some(2),
+    };
+    let page = async |after| {
+        let Ok(Answer::Keys(page)) = server.ask(keys(after)).await else {
+            panic!("no page of keys");
+        };
+        let ids: Vec<_> = page.keys.into_iter().map(|key| key.id).collect();
+        (ids.join(" "), page.next_cursor)
+    };
+    let first = ("aaaaaaaa bbbbbbbb".to_owned(), Some("bbbbbbbb".to_owned()));
+    assert_eq!(page(None).await, first);
+    assert_eq!(page(Some("bbbbbbbb")).await, ("cccccccc".to_owned(), None));
+    let refused = server.ask(keys(Some("zzzzzzzz"))).await;
+    assert_eq!(refused.expect_err("no key").kind, ProblemKind::Invalid);
 }
 
 #[tokio::test]
@@ -179,7 +261,7 @@ async fn a_long_path_is_gone_round() {
     let task = tokio::spawn(socket.serve(ports(&store), stop.clone()));
     let asked = socket::ask(&deep, &add("acme")).await.expect("an answer");
     assert!(
-        matches!(asked, Some(Reply::Done(Answer::Done))),
+        matches!(asked, Some(Reply::Done(Answer::Account(_)))),
         "{asked:?}"
     );
     stop.cancel();
@@ -200,6 +282,7 @@ fn client<'a>(data_dir: &Path, open: &'a mut dyn FnMut() -> Opening) -> Client<'
         data_dir: data_dir.to_owned(),
         open,
         ports: None,
+        remote: None,
     }
 }
 

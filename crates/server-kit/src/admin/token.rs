@@ -3,14 +3,15 @@
 //! Signed by the command itself: the secret comes from its own configuration, and no server has to be asked to use it.
 
 use accounts::{AccountId, Scopes};
+use admin_http::wire::Request;
 use clap::{Arg, ArgMatches, Command};
 use identity::{IssueError, JwtConfig};
 use jiff::{SignedDuration, Timestamp};
 use secrecy::ExposeSecret;
 
 use super::client::Client;
-use super::commands::{flag, group, scopes, seconds};
-use super::wire::Request;
+use super::commands::scopes;
+use super::flags::{flag, group, seconds};
 use crate::config::{Access, Settings};
 use crate::program::{self, Failure};
 

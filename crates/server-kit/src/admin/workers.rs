@@ -1,102 +1,24 @@
 //! The commands on ComfyUI workers. Workers belong to a running server: without one there is nobody to ask.
 
+use admin_http::wire::{Answer, Problem, Request, WorkerBody, WorkerChange};
 use clap::{Arg, ArgMatches, Command};
-use serde::{Deserialize, Serialize};
 
 use super::client::Client;
-use super::commands::{group, say};
-use super::wire::{Answer, Problem, Request};
+use super::commands::say;
+use super::flags::group;
 use crate::listing::{self, json_flag, table};
 use crate::program::{self, Failure};
 
-/// A worker, as it is listed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct WorkerBody {
-    /// Its name.
-    pub name: String,
-    /// Its address.
-    pub url: String,
-    /// How it is.
-    pub state: String,
-    /// Since when.
-    pub since: String,
-    /// Why, in a sentence.
-    pub why: String,
-    /// The version of ComfyUI; empty if it is not known.
-    pub version: String,
-    /// How many classes it has.
-    pub classes: u64,
-    /// Jobs that it has now.
-    pub jobs: u64,
-    /// Jobs that succeeded on it since the server started.
-    pub succeeded: u64,
-    /// Jobs that failed on it.
-    pub failed: u64,
-    /// Jobs that were lost with it.
-    pub lost: u64,
-    /// Bytes of inputs that were staged at it.
-    pub staged_bytes: u64,
-    /// Bytes of outputs that were fetched from it.
-    pub output_bytes: u64,
-}
-
-/// What a command does to workers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkerChange {
-    /// Adds one, and keeps it for the next start.
-    Add {
-        /// What it is to be called; its host and port if nothing is said.
-        name: Option<String>,
-        /// Where it is.
-        url: String,
-    },
-    /// Gives it no more jobs, or jobs again.
-    Drain {
-        /// Which.
-        name: String,
-        /// Whether it gets no more.
-        draining: bool,
-    },
-    /// Takes it out once its jobs are over.
-    Remove {
-        /// Which.
-        name: String,
-    },
-}
-
 /// The workers of a server.
 pub trait WorkerAdmin: Send + Sync {
-    /// All of them.
+    /// All of them, in the order in which they were added.
     fn list(&self) -> Vec<WorkerBody>;
 
     /// Changes them.
     ///
     /// # Errors
     /// With a sentence that says what to do.
-    fn change(&self, change: WorkerChange) -> Result<(), String>;
-}
-
-/// What a request about workers is answered with.
-pub(super) fn perform(
-    workers: Option<&dyn WorkerAdmin>,
-    change: Option<WorkerChange>,
-) -> Result<Answer, Problem> {
-    let refused = |message: String| Problem {
-        usage: true,
-        taken: false,
-        message,
-    };
-    let workers = workers.ok_or_else(|| {
-        refused(
-            "no server with workers runs over this directory; start one, such as `all-in-one --comfyui http://127.0.0.1:8188`"
-                .to_owned(),
-        )
-    })?;
-    if let Some(change) = change {
-        workers.change(change).map_err(refused)?;
-    }
-    Ok(Answer::Workers(workers.list()))
+    fn change(&self, change: WorkerChange) -> Result<(), Problem>;
 }
 
 /// The subcommand `worker`.
@@ -175,14 +97,12 @@ pub(super) async fn run(
         "remove" => Some(format!("worker {} leaves once its jobs are over", name())),
         _ => None,
     };
-    let request = Request::Workers { change };
-    let Answer::Workers(mut workers) = client.ask(request).await?? else {
-        return Ok(());
-    };
-    if let Some(said) = said {
-        say(&said);
+    if let Some(change) = change {
+        client.ask(Request::ChangeWorker(change)).await??;
+        say(&said.unwrap_or_default());
         return Ok(());
     }
+    let mut workers = all(client).await?;
     if word == "show" {
         workers.retain(|worker| worker.name == name());
         if workers.is_empty() {
@@ -201,6 +121,22 @@ pub(super) async fn run(
         (false, _) => listed(&workers),
     });
     Ok(())
+}
+
+/// All workers, page by page.
+async fn all(client: &mut Client<'_>) -> Result<Vec<WorkerBody>, Failure> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let limit = None;
+        let Answer::Workers(page) = client.ask(Request::Workers { after, limit }).await?? else {
+            return Ok(all);
+        };
+        all.extend(page.workers);
+        after = page.next_cursor;
+        if after.is_none() {
+            return Ok(all);
+        }
+    }
 }
 
 fn listed(workers: &[WorkerBody]) -> String {

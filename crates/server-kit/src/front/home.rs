@@ -40,6 +40,13 @@ const PAGE: &str = include_str!("home.html");
 /// The SHA-256 of the style in base64: a change of the style changes it, and a test of the running server compares the two.
 const STYLE_HASH: &str = "BTUjnURRbtzMNEA1kkxET7iIoRb7ByRUiDpADxATe00=";
 
+/// What every server has besides its own families.
+const ADMIN: Place = Place {
+    path: admin_http::BASE,
+    what: "Accounts, keys and credits, for keys with the scope admin",
+    document: Some(admin_http::DOCUMENT),
+};
+
 const HEALTH: &[(&str, &str)] = &[
     ("/health", "Whether the process lives"),
     ("/ready", "Whether it can take work, and if not, why"),
@@ -48,9 +55,10 @@ const HEALTH: &[(&str, &str)] = &[
 const DOCUMENTS: &str = "The folder docs/ of the source describes every setting, error and limit; README.md has first steps.";
 
 impl Home {
-    /// The root of a program that serves `places` below `mount_path`.
+    /// The root of a program that serves `places`, and admin over HTTP, below `mount_path`.
     #[must_use]
     pub fn new(about: &str, places: &[Place], mount_path: &str) -> Self {
+        let places = &[places, &[ADMIN]].concat();
         Self {
             html: html(about, places, mount_path).into(),
             text: text(about, places, mount_path).into(),

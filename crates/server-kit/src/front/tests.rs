@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::admin::AdminPorts;
 
 const TOKEN: &str = "the-token-of-the-installation";
 
@@ -37,7 +38,18 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
     let mut metrics = Metrics::new("easel", "0");
     let requests = HttpMetrics::register(&mut metrics, Arc::new(ServerStats::default()));
     let token: SecretString = TOKEN.into();
+    let identity = Identity::token(accounts.clone(), AccountId::local(), &token);
+    let ports = AdminPorts {
+        accounts: accounts.clone(),
+        admin: accounts,
+        records: None,
+        sweeps: Arc::new(asset_store::MemoryRecords::new()),
+        catalog: None,
+        workers: None,
+    };
+    let admin = AdminApi::new("/x", Arc::new(ports), identity.clone());
     Front {
+        admin: admin.expect("a mount path"),
         api: Nothing,
         endpoints: Endpoints {
             mount_path: "/x".to_owned(),
@@ -51,7 +63,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
             notes: Notes::default(),
             requests,
         },
-        identity: Identity::token(accounts, AccountId::local(), &token),
+        identity,
     }
 }
 

@@ -1,0 +1,477 @@
+//! One request from its head to the head of its answer: identified, routed, judged, carried out.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use accounts::Scope;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use hyper_kit::media::expect_json;
+use hyper_kit::{
+    Body, BoxError, ConnectionInfo, Lookup, Mountable, Params, ReadPace, Refusal, RouteError,
+    Routes, read_limited,
+};
+use identity::Identity;
+use jiff::Timestamp;
+use secrecy::ExposeSecret;
+use uuid::Uuid;
+
+use crate::body::{self, AddedKey, Fields, NewKey};
+use crate::errors::ApiError;
+use crate::query::Page;
+use crate::service::{Actor, AdminService};
+use crate::wire::{Answer, Problem, ProblemKind, Reply, Request as Wish, WorkerChange};
+
+/// The path below which everything is, itself below the mount path of the server.
+pub const BASE: &str = "/api/v2/admin";
+
+/// Where the document is.
+pub const DOCUMENT: &str = "/api/v2/admin/openapi.json";
+
+/// The document of this API (OpenAPI 3.1), as it is served.
+pub const OPENAPI: &str = include_str!("../../../docs/openapi/admin.json");
+
+/// Most bytes of a body: an account with every limit and as many patterns as there may be.
+const MOST_BODY_BYTES: usize = 128 * 1024;
+
+/// How often another key is tried where one of its id is there already.
+const TRIES: usize = 4;
+
+/// The id of a request, made here and never taken from the caller.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
+
+/// The same id under the name that today's clients show in their errors.
+const REQUEST_ID_MIRROR: HeaderName = HeaderName::from_static("x-comfy-request-id");
+
+/// What a client can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    GetDocument,
+    ListAccounts,
+    AddAccount,
+    GetAccount,
+    ChangeAccount,
+    GetCredits,
+    GrantCredits,
+    ListKeys,
+    AddKey,
+    RevokeKey,
+    HoldAsset,
+    ReleaseAsset,
+    ConfirmSweeps,
+    GetCatalog,
+    ReloadCatalog,
+    ListWorkers,
+    AddWorker,
+    RemoveWorker,
+    DrainWorker,
+    ResumeWorker,
+}
+
+use Operation as O;
+
+/// Every route below [`BASE`].
+const ROUTES: &[(Method, &str, Operation)] = &[
+    (Method::GET, DOCUMENT, O::GetDocument),
+    (Method::GET, "/api/v2/admin/accounts", O::ListAccounts),
+    (Method::POST, "/api/v2/admin/accounts", O::AddAccount),
+    (Method::GET, "/api/v2/admin/accounts/{id}", O::GetAccount),
+    (
+        Method::PATCH,
+        "/api/v2/admin/accounts/{id}",
+        O::ChangeAccount,
+    ),
+    (
+        Method::GET,
+        "/api/v2/admin/accounts/{id}/credits",
+        O::GetCredits,
+    ),
+    (
+        Method::POST,
+        "/api/v2/admin/accounts/{id}/credits",
+        O::GrantCredits,
+    ),
+    (Method::GET, "/api/v2/admin/accounts/{id}/keys", O::ListKeys),
+    (Method::POST, "/api/v2/admin/accounts/{id}/keys", O::AddKey),
+    (Method::POST, "/api/v2/admin/keys/{id}/revoke", O::RevokeKey),
+    (Method::PUT, "/api/v2/admin/assets/{id}/hold", O::HoldAsset),
+    (
+        Method::DELETE,
+        "/api/v2/admin/assets/{id}/hold",
+        O::ReleaseAsset,
+    ),
+    (
+        Method::POST,
+        "/api/v2/admin/sweeps/confirm",
+        O::ConfirmSweeps,
+    ),
+    (Method::GET, "/api/v2/admin/catalog", O::GetCatalog),
+    (
+        Method::POST,
+        "/api/v2/admin/catalog/reload",
+        O::ReloadCatalog,
+    ),
+    (Method::GET, "/api/v2/admin/workers", O::ListWorkers),
+    (Method::POST, "/api/v2/admin/workers", O::AddWorker),
+    // By bodies: the name of a worker may be an address, whose slashes no part of a path can have.
+    (
+        Method::POST,
+        "/api/v2/admin/workers/remove",
+        O::RemoveWorker,
+    ),
+    (Method::POST, "/api/v2/admin/workers/drain", O::DrainWorker),
+    (
+        Method::POST,
+        "/api/v2/admin/workers/resume",
+        O::ResumeWorker,
+    ),
+];
+
+/// Admin over HTTP, mounted. Clones are the same.
+#[derive(Clone)]
+pub struct AdminApi {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    base: String,
+    routes: Routes<(&'static str, Operation)>,
+    service: Arc<dyn AdminService>,
+    identity: Identity,
+}
+
+/// A request of somebody who may operate the installation.
+struct Call {
+    service: Arc<dyn AdminService>,
+    actor: Actor,
+    now: Timestamp,
+}
+
+impl AdminApi {
+    /// Mounts the service below `mount_path` for those whom `identity` knows.
+    ///
+    /// # Errors
+    /// If the mount path is none.
+    pub fn new(
+        mount_path: &str,
+        service: Arc<dyn AdminService>,
+        identity: Identity,
+    ) -> Result<Self, RouteError> {
+        let table = ROUTES
+            .iter()
+            .map(|(method, pattern, operation)| (method.clone(), *pattern, (*pattern, *operation)));
+        let inner = Inner {
+            base: format!("{mount_path}{BASE}"),
+            routes: Routes::new(mount_path, table)?,
+            service,
+            identity,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Whether a path is one of this API, known or not.
+    #[must_use]
+    pub fn owns(&self, path: &str) -> bool {
+        let below = path.strip_prefix(self.inner.base.as_str());
+        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    }
+
+    /// Answers one request; and the pattern of its route, for metrics.
+    pub async fn handle<B>(&self, request: Request<B>) -> (Response<Body>, &'static str)
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let (started, request_id) = (Instant::now(), Uuid::new_v4());
+        let (head, body) = request.into_parts();
+        let lookup = self.inner.routes.find(&head.method, head.uri.path());
+        let route = match &lookup {
+            Lookup::Found { handler, .. } | Lookup::Malformed { handler } => handler.0,
+            Lookup::MethodNotAllowed { .. } | Lookup::NotFound => BASE,
+        };
+        let answer = self.answer(lookup, &head, Body::new(body)).await;
+        let mut response = answer.unwrap_or_else(|error| error.into_response(request_id));
+        identify(&mut response, request_id);
+        if head.method == Method::HEAD {
+            *response.body_mut() = Body::empty();
+        }
+        tracing::debug!(
+            method = %head.method,
+            route,
+            status = response.status().as_u16(),
+            elapsed = ?started.elapsed(),
+            request.id = %request_id,
+            "answered"
+        );
+        (response, route)
+    }
+
+    /// Words what the server refused before this API saw it.
+    #[must_use]
+    pub fn refuse(&self, refusal: Refusal) -> Response<Body> {
+        let request_id = Uuid::new_v4();
+        let mut response = ApiError::Refused(refusal).into_response(request_id);
+        identify(&mut response, request_id);
+        response
+    }
+
+    async fn answer(
+        &self,
+        lookup: Lookup<'_, (&'static str, Operation)>,
+        head: &Parts,
+        body: Body,
+    ) -> Result<Response<Body>, ApiError> {
+        let (operation, params) = match lookup {
+            Lookup::Found { handler, params } => (handler.1, Some(params)),
+            Lookup::Malformed { handler } => (handler.1, None),
+            Lookup::MethodNotAllowed { allow } => {
+                return Err(ApiError::MethodNotAllowed(allow.clone()));
+            }
+            Lookup::NotFound => return Err(ApiError::NoRoute),
+        };
+        if operation == O::GetDocument {
+            return Ok(document());
+        }
+        let now = Timestamp::now();
+        // Before a byte of the body is read. Never anonymous, and never by a cookie: no page of another site sends these.
+        let principal = self.inner.identity.verify_operator(&head.headers, now);
+        let principal = principal.await?;
+        if !principal.scopes.allow(Scope::Admin) {
+            return Err(ApiError::NotAdmin);
+        }
+        let params = params.ok_or(ApiError::NotFound)?;
+        let call = Call {
+            service: Arc::clone(&self.inner.service),
+            actor: Actor::of(&principal),
+            now,
+        };
+        call.dispatch(operation, head, params, body).await
+    }
+}
+
+impl Mountable for AdminApi {
+    async fn handle(&self, request: Request<Body>, _connection: ConnectionInfo) -> Response<Body> {
+        Self::handle(self, request).await.0
+    }
+}
+
+impl Call {
+    async fn dispatch(
+        self,
+        operation: Operation,
+        head: &Parts,
+        params: Params,
+        body: Body,
+    ) -> Result<Response<Body>, ApiError> {
+        let id = || params.get("id").unwrap_or_default().to_owned();
+        let page = || Page::read(head.uri.query().unwrap_or_default());
+        let wish = match operation {
+            O::GetDocument => return Ok(document()),
+            O::ListAccounts => {
+                let Page { cursor, limit } = page()?;
+                Wish::Accounts {
+                    after: cursor,
+                    limit,
+                }
+            }
+            O::AddAccount => {
+                let mut fields = read(head, body).await?;
+                let id = fields.text("id", "the id of the new account")?;
+                let changes = fields.changes()?;
+                let answer = self.carry_out(Wish::AddAccount { id, changes }).await?;
+                return Ok(shown(StatusCode::CREATED, answer));
+            }
+            O::GetAccount => Wish::Account { id: id() },
+            O::ChangeAccount => Wish::ChangeAccount {
+                id: id(),
+                changes: read(head, body).await?.changes()?,
+            },
+            O::GetCredits => {
+                let Page { cursor, limit } = page()?;
+                let before = cursor.map(|cursor| cursor.parse::<u64>()).transpose();
+                let before = before.map_err(|_| ApiError::Parameter {
+                    name: "cursor",
+                    must: "the `next_cursor` of the page before; start without one",
+                })?;
+                Wish::Entries {
+                    account: id(),
+                    before,
+                    limit,
+                }
+            }
+            O::GrantCredits => {
+                let mut fields = read(head, body).await?;
+                let reference = fields.text(
+                    "reference",
+                    "a UUID of your choice; a repeat with it is the same grant",
+                )?;
+                let cents = fields.number(
+                    "amount_cents",
+                    "a whole number of US cents, below 0 to take some back",
+                )?;
+                fields.end()?;
+                Wish::Grant {
+                    account: id(),
+                    reference,
+                    cents,
+                }
+            }
+            O::ListKeys => {
+                let Page { cursor, limit } = page()?;
+                Wish::Keys {
+                    account: id(),
+                    after: cursor,
+                    limit,
+                }
+            }
+            O::AddKey => return self.add_key(id(), read(head, body).await?.key()?).await,
+            O::RevokeKey => Wish::RevokeKey { id: id() },
+            O::HoldAsset | O::ReleaseAsset => Wish::HoldAsset {
+                id: id(),
+                held: operation == O::HoldAsset,
+            },
+            O::ConfirmSweeps => Wish::ConfirmSweeps,
+            O::GetCatalog => Wish::Catalog,
+            O::ReloadCatalog => Wish::ReloadCatalog,
+            O::ListWorkers => {
+                let Page { cursor, limit } = page()?;
+                Wish::Workers {
+                    after: cursor,
+                    limit,
+                }
+            }
+            O::AddWorker => Wish::ChangeWorker(read(head, body).await?.worker()?),
+            O::RemoveWorker | O::DrainWorker | O::ResumeWorker => {
+                let name = read(head, body).await?.worker_name()?;
+                let draining = operation == O::DrainWorker;
+                Wish::ChangeWorker(if operation == O::RemoveWorker {
+                    WorkerChange::Remove { name }
+                } else {
+                    WorkerChange::Drain { name, draining }
+                })
+            }
+        };
+        Ok(shown(StatusCode::OK, self.carry_out(wish).await?))
+    }
+
+    /// Adds a key. Its text is made here unless the client made it, and is in this one answer and nowhere else.
+    async fn add_key(self, account: String, new: NewKey) -> Result<Response<Body>, ApiError> {
+        let NewKey {
+            name,
+            scopes,
+            expires_in_s,
+            made,
+        } = new;
+        let wish = |id: String, hash| Wish::AddKey {
+            account: account.clone(),
+            id,
+            hash,
+            name: name.clone(),
+            scopes: scopes.clone(),
+            expires_in_s,
+        };
+        if let Some((id, hash)) = made {
+            let answer = self.carry_out(wish(id.to_string(), *hash.as_bytes()));
+            return Ok(shown(StatusCode::CREATED, answer.await?));
+        }
+        for _ in 0..TRIES {
+            let minted = body::mint()?;
+            let hash = *minted.hash().as_bytes();
+            match self.carry_out(wish(minted.id.to_string(), hash)).await {
+                Ok(Answer::Key(body)) => {
+                    let key = Some(minted.text.expose_secret());
+                    return Ok(body::json(StatusCode::CREATED, &AddedKey { body, key }));
+                }
+                Ok(other) => return Ok(shown(StatusCode::CREATED, other)),
+                Err(ApiError::Problem(problem)) if problem.kind == ProblemKind::Taken => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let message = "no free id for a key was found; send the request again";
+        Err(ApiError::Problem(Problem::new(ProblemKind::Taken, message)))
+    }
+
+    /// Carries a request out in a task of its own: a client that leaves must not leave a change half logged.
+    async fn carry_out(&self, wish: Wish) -> Result<Answer, ApiError> {
+        let (service, actor, now) = (Arc::clone(&self.service), self.actor.clone(), self.now);
+        let task = tokio::spawn(async move { service.answer(&actor, wish, now).await });
+        match task.await {
+            Ok(Reply::Done(answer)) => Ok(answer),
+            Ok(Reply::Refused(problem)) => Err(ApiError::Problem(problem)),
+            Err(_) => Err(ApiError::Abandoned),
+        }
+    }
+}
+
+async fn read(head: &Parts, body: Body) -> Result<Fields, ApiError> {
+    expect_json(&head.headers)?;
+    let bytes = read_limited(body, MOST_BODY_BYTES, ReadPace::default()).await?;
+    Fields::read(&bytes)
+}
+
+fn shown(status: StatusCode, answer: Answer) -> Response<Body> {
+    match answer {
+        Answer::Done => body::empty(),
+        Answer::Accounts(page) => body::json(status, &page),
+        Answer::Account(account) => body::json(status, &account),
+        Answer::Entries(page) => body::json(status, &page),
+        Answer::Keys(page) => body::json(status, &page),
+        Answer::Key(key) => body::json(status, &key),
+        Answer::Credits(credits) => body::json(status, &credits),
+        Answer::Catalog(catalog) => body::json(status, &catalog),
+        Answer::Workers(workers) => body::json(status, &workers),
+    }
+}
+
+fn document() -> Response<Body> {
+    let mut response = Response::new(Body::full(OPENAPI));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn identify(response: &mut Response<Body>, request_id: Uuid) {
+    let id = HeaderValue::from_str(&request_id.to_string()).expect("a UUID is a header value");
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID_MIRROR, id.clone());
+    headers.insert(REQUEST_ID, id);
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
+}
+
+impl std::fmt::Debug for AdminApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdminApi")
+            .field("base", &self.inner.base)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_document_has_every_route_and_no_other() {
+        let document: serde_json::Value = serde_json::from_str(OPENAPI).expect("it is JSON");
+        let paths = document["paths"].as_object().expect("it has paths");
+        let documented = paths.iter().flat_map(|(path, methods)| {
+            let methods = methods.as_object().expect("a path has methods");
+            methods
+                .keys()
+                .map(move |method| format!("{} {path}", method.to_uppercase()))
+        });
+        let routes = ROUTES.iter();
+        let routes = routes.map(|(method, path, _)| format!("{method} {path}"));
+        assert_eq!(
+            documented.collect::<BTreeSet<_>>(),
+            routes.collect::<BTreeSet<_>>()
+        );
+    }
+}
