@@ -136,6 +136,27 @@ async fn a_job_has_every_field_from_its_first_answer_on() {
         .await
         .unwrap();
     assert_eq!((logs.status, &logs.json()["complete"]), (200, &json!(true)));
+    let nodes = &logs.json()["nodes"];
+    let worked: Vec<_> = ["1", "2"]
+        .into_iter()
+        .map(|id| {
+            nodes
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|node| node["node_id"] == id)
+        })
+        .collect();
+    for node in worked {
+        let node = node.unwrap_or_else(|| panic!("{nodes}"));
+        let time = |name: &str| node[name].as_str().map(str::to_owned);
+        assert!(
+            time("started_at") >= time_of(&last, "started_at"),
+            "{node} {last}"
+        );
+        assert!(time("ended_at") >= time("started_at"), "{node}");
+        assert_eq!(node["cached"], false, "{node}");
+    }
     assert!(server.terminate().await.unwrap().success());
 }
 
@@ -308,4 +329,9 @@ async fn a_second_server_over_the_same_folder_is_refused() {
         "two servers share a folder"
     );
     assert!(server.terminate().await.unwrap().success());
+}
+
+/// A time of a job, as text; texts of times order as times do.
+fn time_of(job: &Value, name: &str) -> Option<String> {
+    job[name].as_str().map(str::to_owned)
 }

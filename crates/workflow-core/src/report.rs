@@ -2,6 +2,7 @@
 //! it from its beginning would know.
 
 use indexmap::IndexMap;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::{NodeEvent, NodeId};
@@ -34,6 +35,10 @@ pub struct NodeReport {
     pub steps: Option<(u32, u32)>,
     /// Whether it is done.
     pub finished: bool,
+    /// When it began, as far as that was kept.
+    pub started_at: Option<Timestamp>,
+    /// When it was done, as far as that was kept.
+    pub ended_at: Option<Timestamp>,
 }
 
 impl RunReport {
@@ -79,6 +84,19 @@ impl RunReport {
         }
     }
 
+    /// The same for what happened at a known time: when nodes began and ended is kept too.
+    pub fn record_at(&mut self, event: &NodeEvent, at: Timestamp) {
+        self.record(event);
+        match event {
+            NodeEvent::Started { node, .. } => self.node(node).started_at = Some(at),
+            NodeEvent::Finished { node } => self.node(node).ended_at = Some(at),
+            NodeEvent::Cached(_)
+            | NodeEvent::Step { .. }
+            | NodeEvent::Executed { .. }
+            | NodeEvent::Failed { .. } => {}
+        }
+    }
+
     /// The node at work: the last one that began and is not done.
     #[must_use]
     pub fn current(&self) -> Option<(&NodeId, &NodeReport)> {
@@ -100,6 +118,8 @@ impl RunReport {
             class: None,
             steps: None,
             finished: false,
+            started_at: None,
+            ended_at: None,
         })
     }
 }

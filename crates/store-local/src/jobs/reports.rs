@@ -1,5 +1,6 @@
 //! The JSON form of what a run told of its nodes.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use workflow_core::{NodeReport, RunReport};
@@ -21,6 +22,11 @@ struct NodeDocument {
     class: Option<String>,
     steps: Option<(u32, u32)>,
     finished: bool,
+    // In ms since 1970. Reports of before they were kept do not have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    started_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended_at: Option<i64>,
 }
 
 impl From<&RunReport> for ReportDocument {
@@ -30,6 +36,8 @@ impl From<&RunReport> for ReportDocument {
             class: node.class.clone(),
             steps: node.steps,
             finished: node.finished,
+            started_at: node.started_at.map(|at| at.as_millisecond()),
+            ended_at: node.ended_at.map(|at| at.as_millisecond()),
         });
         let shown = report.shown.iter();
         let cached = report.cached.as_ref();
@@ -43,6 +51,10 @@ impl From<&RunReport> for ReportDocument {
     }
 }
 
+fn time(ms: i64) -> Option<Timestamp> {
+    Timestamp::from_millisecond(ms).ok()
+}
+
 impl From<ReportDocument> for RunReport {
     fn from(document: ReportDocument) -> Self {
         let nodes = document.nodes.into_iter().map(|node| {
@@ -50,6 +62,8 @@ impl From<ReportDocument> for RunReport {
                 class: node.class,
                 steps: node.steps,
                 finished: node.finished,
+                started_at: node.started_at.and_then(time),
+                ended_at: node.ended_at.and_then(time),
             };
             (node.id.as_str().into(), report)
         });

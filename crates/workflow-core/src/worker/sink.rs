@@ -258,9 +258,10 @@ impl Sink {
 #[async_trait]
 impl RunSink for Sink {
     fn progress(&self, event: NodeEvent) {
+        let now = self.timer.now();
         let progress = {
             let mut reported = self.reported();
-            reported.report.record(&event);
+            reported.report.record_at(&event, now);
             let got_on = reported.tracker.record(&event);
             reported.unsaved |= got_on;
             if let NodeEvent::Started { node, class } = &event {

@@ -258,3 +258,46 @@ async fn the_head_of_a_stream_opens_none() {
     assert_eq!(head.header("content-type"), Some("text/event-stream"));
     assert_eq!(server.api.stream_counter()(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_account_hears_of_all_its_jobs_in_one_stream() {
+    let server = server();
+    let before = server.submit().await;
+    let path = "/api/v2/events";
+    let mut reader = Reader::new(server.open(Method::GET, path, &[], "").await);
+    assert_eq!(
+        reader.event("sync").await,
+        json!({}),
+        "the list is read now"
+    );
+    assert_eq!(server.api.stream_counter()(), 1);
+    let running = server.rig.claim().await;
+    let job = reader.event("job").await;
+    assert_eq!(job["id"], before.to_string());
+    assert_eq!(job["status"], "running");
+    assert!(job.get("outputs").is_none(), "{job}");
+
+    let after = server.submit().await;
+    let job = reader.event("job").await;
+    assert_eq!(
+        (&job["id"], &job["status"]),
+        (&json!(after.to_string()), &json!("queued"))
+    );
+    server.rig.progress(before, 0.5);
+    let epoch = running.epoch;
+    server
+        .rig
+        .apply(&running, JobEvent::Finished { epoch })
+        .await;
+    let job = reader.event("job").await;
+    assert_eq!(
+        (&job["id"], &job["status"]),
+        (&json!(before.to_string()), &json!("succeeded"))
+    );
+    assert_eq!(reader.next().await, Frame::Comment, "nothing else happened");
+    server.service.drain.cancel();
+    assert_eq!(reader.next().await, Frame::End);
+    assert_eq!(server.api.stream_counter()(), 0);
+    let head = server.send(Method::HEAD, path, &[], "").await;
+    assert_eq!((head.status.as_u16(), head.body.len()), (200, 0));
+}

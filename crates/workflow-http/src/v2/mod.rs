@@ -6,6 +6,7 @@
 pub(crate) mod errors;
 pub(crate) mod reply;
 
+mod account_events;
 mod assets;
 mod call;
 mod events;
@@ -47,6 +48,7 @@ pub(crate) enum Operation {
     GetJobLogs,
     CancelJob,
     FollowJob,
+    FollowAccount,
     GetDocument,
 }
 
@@ -93,6 +95,7 @@ pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
         "/api/v2/jobs/{id}/events",
         Operation::FollowJob,
     ),
+    (Method::GET, "/api/v2/events", Operation::FollowAccount),
     (Method::GET, "/api/v2/openapi.json", Operation::GetDocument),
 ];
 
@@ -111,7 +114,8 @@ impl Operation {
             | Self::GetJob
             | Self::GetJobWorkflow
             | Self::GetJobLogs
-            | Self::FollowJob => Some(Scope::JobsRead),
+            | Self::FollowJob
+            | Self::FollowAccount => Some(Scope::JobsRead),
             Self::GetDocument => None,
         }
     }
@@ -142,6 +146,7 @@ pub(crate) async fn dispatch(
         Operation::GetJobLogs => jobs::logs(call).await,
         Operation::CancelJob => jobs::cancel(call).await,
         Operation::FollowJob => events::follow(call).await,
+        Operation::FollowAccount => account_events::follow(call),
         Operation::GetDocument => Ok(document()),
     }
 }

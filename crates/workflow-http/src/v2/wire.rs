@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use workflow_core::{
     Job, JobError, JobId, JobLog, JobOutput, JobStatus, JobView, Metadata, NodeId, Preview,
-    Progress,
+    Progress, RunReport,
 };
 
 use super::problems;
@@ -124,6 +124,17 @@ pub(crate) struct LogBody {
     pub(crate) truncated: bool,
     pub(crate) captured_at: String,
     pub(crate) complete: bool,
+    pub(crate) nodes: Vec<NodeRunBody>,
+}
+
+/// When a node of a run worked.
+#[derive(Debug, Serialize)]
+pub(crate) struct NodeRunBody {
+    pub(crate) node_id: String,
+    pub(crate) class_type: Option<String>,
+    pub(crate) cached: bool,
+    pub(crate) started_at: Option<String>,
+    pub(crate) ended_at: Option<String>,
 }
 
 /// The payload of a `status` event; the terminal one repeats the outputs.
@@ -289,8 +300,29 @@ impl From<&JobLog> for LogBody {
             truncated: log.truncated,
             captured_at: time(log.captured_at),
             complete: log.complete,
+            nodes: node_runs(&log.report),
         }
     }
+}
+
+/// The nodes that needed no work, then those that did in the order in which they began.
+fn node_runs(report: &RunReport) -> Vec<NodeRunBody> {
+    let known = report.cached.iter().flatten().map(|id| NodeRunBody {
+        node_id: id.to_string(),
+        class_type: None,
+        cached: true,
+        started_at: None,
+        ended_at: None,
+    });
+    let worked = report.nodes.iter().filter(|(_, node)| node.class.is_some());
+    let worked = worked.map(|(id, node)| NodeRunBody {
+        node_id: id.to_string(),
+        class_type: node.class.clone(),
+        cached: false,
+        started_at: node.started_at.map(time),
+        ended_at: node.ended_at.map(time),
+    });
+    known.chain(worked).collect()
 }
 
 impl StatusBody {
