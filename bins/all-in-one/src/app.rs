@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use console::{Beside, Console};
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use installation::OpenError;
 use router_server::{RouterStack, RouterStackError};
 use secrecy::SecretString;
 use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
-use server_kit::config::Access;
+use server_kit::config::{Access, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::{
     Endpoints, Front, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
@@ -31,7 +32,7 @@ use crate::store::store_in;
 #[derive(Debug)]
 pub struct App {
     stack: Stack,
-    server: Server<Families>,
+    server: Server<Beside<Families>>,
     calls: router_server::Background,
     /// Keeps the classes of partner nodes as the catalog is.
     offering: JoinSet<()>,
@@ -123,15 +124,18 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             Arc::new(ports.clone()),
             identity.clone(),
         )?,
-        api: Families {
-            router: router.api(server, identity.clone())?,
-            workflows: workflow_server::api(
-                &config.workflows,
-                &stack,
-                &identity,
-                &requests,
-                &leave.drain,
-            )?,
+        api: Beside {
+            console: console(server),
+            api: Families {
+                router: router.api(server, identity.clone())?,
+                workflows: workflow_server::api(
+                    &config.workflows,
+                    &stack,
+                    &identity,
+                    &requests,
+                    &leave.drain,
+                )?,
+            },
         },
         endpoints: Endpoints {
             mount_path: server.mount_path.clone(),
@@ -161,6 +165,18 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         development_token,
         grace: server.drain_grace,
     })
+}
+
+/// The console of both families, unless it is switched off.
+fn console(server: &ServerConfig) -> Option<Console> {
+    let families = console::Families {
+        workflows: true,
+        open: server.access.anonymous,
+        models: true,
+    };
+    server
+        .console
+        .then(|| Console::new(&server.mount_path, families))
 }
 
 fn places() -> Vec<Place> {

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::AdminError;
+use console::{Beside, Console, Families};
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use installation::{Health, Installation, MinFree, OpenError, OpenOptions, ReserveOptions};
 use jiff::Timestamp;
 use router_http::RouterApi;
 use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
+use server_kit::config::ServerConfig;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening::{self, Keeps};
 use server_kit::sweeps::Sweeps;
@@ -27,7 +29,7 @@ use crate::store::store_in;
 #[derive(Debug)]
 pub struct App {
     installation: Installation,
-    server: Server<RouterApi>,
+    server: Server<Beside<RouterApi>>,
     background: Background,
     welcome: Vec<(&'static str, String)>,
     grace: Duration,
@@ -107,12 +109,19 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let mount_path = &config.server.mount_path;
     let front = Front {
         admin: AdminApi::new(mount_path, Arc::new(ports.clone()), identity.clone())?,
-        api: stack.api(&config.server, identity.clone())?,
+        api: Beside {
+            console: console(&config.server),
+            api: stack.api(&config.server, identity.clone())?,
+        },
         endpoints: Endpoints {
             mount_path: config.server.mount_path.clone(),
             host_names: config.server.host_names(),
             probe: probe(&installation.health, &listening.leave().leaving),
-            home: Some(Home::new(ABOUT, PLACES, &config.server.mount_path)),
+            home: Some(Home::new(
+                ABOUT,
+                &config.server.places(PLACES),
+                &config.server.mount_path,
+            )),
             metrics: Arc::new(metrics),
             notes: sweeps.notes(),
             requests,
@@ -172,6 +181,18 @@ impl App {
         };
         self.server.run(shutdown, working).await;
     }
+}
+
+/// The console of a server of models alone, unless it is switched off.
+fn console(server: &ServerConfig) -> Option<Console> {
+    let families = Families {
+        workflows: false,
+        open: false,
+        models: true,
+    };
+    server
+        .console
+        .then(|| Console::new(&server.mount_path, families))
 }
 
 fn probe(health: &Arc<dyn Health>, leaving: &CancellationToken) -> server_kit::Probe {

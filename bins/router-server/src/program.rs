@@ -76,6 +76,7 @@ fn welcome(config: &Config, app: &App) -> String {
     let mut lines = vec![
         ("API", format!("{base}/v1/models")),
         ("Reference", format!("{base}/v1/openapi.json")),
+        ("Console", program::console(server, &base)),
         ("Ready?", format!("{base}/ready")),
         ("Metrics", program::metrics(&base, app.metrics_address())),
         ("Data", server.data_dir.display().to_string()),

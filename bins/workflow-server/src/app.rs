@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use console::{Beside, Console, Families};
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
 use installation::OpenOptions;
 use server_kit::admin::{AdminApi, AdminSocket, AdminSocketError};
+use server_kit::config::ServerConfig;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening;
 use server_kit::{
@@ -26,7 +28,7 @@ use crate::store::store_in;
 #[derive(Debug)]
 pub struct App {
     stack: Stack,
-    server: Server<WorkflowApi>,
+    server: Server<Beside<WorkflowApi>>,
     grace: Duration,
 }
 
@@ -97,7 +99,10 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     );
     let front = Front {
         admin: admin_api?,
-        api: api(config, &stack, &identity, &requests, &leave.drain)?,
+        api: Beside {
+            console: console(&config.server),
+            api: api(config, &stack, &identity, &requests, &leave.drain)?,
+        },
         endpoints: Endpoints {
             mount_path: config.server.mount_path.clone(),
             host_names: config.server.host_names(),
@@ -216,10 +221,23 @@ fn service(
     }
 }
 
+/// The console of a server of workflows alone, unless it is switched off.
+fn console(server: &ServerConfig) -> Option<Console> {
+    let families = Families {
+        workflows: true,
+        open: server.access.anonymous,
+        models: false,
+    };
+    server
+        .console
+        .then(|| Console::new(&server.mount_path, families))
+}
+
 /// What is at the root; nothing where the web page is.
 #[must_use]
 pub fn home(config: &Config, about: &str, places: &[Place]) -> Option<Home> {
-    let home = || Home::new(about, places, &config.server.mount_path);
+    let server = &config.server;
+    let home = || Home::new(about, &server.places(places), &server.mount_path);
     config.web_root.is_none().then(home)
 }
 

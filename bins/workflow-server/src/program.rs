@@ -81,6 +81,7 @@ fn welcome(config: &Config, app: &App) -> String {
     let lines = [
         ("API", format!("{base}/api/v2")),
         ("Reference", format!("{base}/api/v2/openapi.json")),
+        ("Console", program::console(server, &base)),
         ("Ready?", format!("{base}/ready")),
         ("Metrics", program::metrics(&base, app.metrics_address())),
         ("Data", server.data_dir.display().to_string()),

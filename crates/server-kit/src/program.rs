@@ -143,6 +143,15 @@ pub fn base(server: &ServerConfig, address: &ListenAddress) -> String {
     format!("{root}{}", server.mount_path)
 }
 
+/// Where the web console is.
+#[must_use]
+pub fn console(server: &ServerConfig, base: &str) -> String {
+    match server.console {
+        true => format!("{base}/console/"),
+        false => "switched off".to_owned(),
+    }
+}
+
 /// Where metrics are read: below `base`, or where they have a listener of their own.
 #[must_use]
 pub fn metrics(base: &str, own: Option<SocketAddr>) -> String {

@@ -78,6 +78,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
             "all-in-one",
             "asset-http",
             "client",
+            "console",
             "engine-comfy",
             "hyper-kit",
             "identity",

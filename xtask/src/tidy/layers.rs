@@ -127,6 +127,7 @@ pub const LAYERS: &[Layer] = &[
         &["asset-store", "hyper-kit", "images", "workflow-core"],
     ),
     layer("providers", Room::Adapter, &["hyper-kit", "router-core"]),
+    layer("console", Room::Adapter, &["hyper-kit"]),
     // Speaks to servers of others too: it knows the wire and nothing of the domain.
     layer("client", Room::Adapter, &["hyper-kit"]),
     layer(
@@ -146,6 +147,7 @@ pub const LAYERS: &[Layer] = &[
         Room::Binary,
         &[
             "accounts",
+            "console",
             "hyper-kit",
             "identity",
             "installation",
@@ -162,6 +164,7 @@ pub const LAYERS: &[Layer] = &[
         &[
             "accounts",
             "asset-store",
+            "console",
             "engine-comfy",
             "engine-native",
             "hyper-kit",
@@ -179,6 +182,7 @@ pub const LAYERS: &[Layer] = &[
         &[
             "accounts",
             "asset-store",
+            "console",
             "engine-native",
             "hyper-kit",
             "identity",

@@ -11,6 +11,7 @@ use super::{
     ConfigError, Count, Duration, Key, Kind, Listen, Peers, Preset, Settings, Size, SocketMode,
     Value,
 };
+use crate::front::{CONSOLE, Place};
 use crate::logging::{LogConfig, LogFormat, LogLevels};
 
 /// The resolved configuration of a server, whatever it serves.
@@ -42,6 +43,8 @@ pub struct ServerConfig {
     pub trusted_proxies: PeerSet,
     /// Connections open at once; `None` goes by the descriptors that the process may have.
     pub max_connections: Option<u32>,
+    /// Whether the web console is served.
+    pub console: bool,
     /// Most bytes of a JSON body.
     pub json_limit_bytes: u64,
     /// How long it goes on accepting after a signal, so that a load balancer sees it leave.
@@ -132,6 +135,10 @@ pub const SERVER_KEYS: &[Key] = &[
         "N",
         "Connections open at once; by default four fifths of the file descriptors",
     ),
+    Key {
+        kind: Kind::Switch,
+        ..value("console", "", "true", "Serves the web console at /console")
+    },
     value("json_limit", "SIZE", "16MiB", "Largest JSON body"),
     value(
         "drain_delay",
@@ -227,6 +234,7 @@ impl ServerConfig {
             max_connections: settings
                 .read_optional::<Count>("max_connections")?
                 .map(|count| count.0),
+            console: settings.read("console")?,
             json_limit_bytes: settings.read::<Size>("json_limit")?.0,
             drain_delay: settings.read::<Duration<0>>("drain_delay")?.0,
             drain_grace: settings.read::<Duration<0>>("drain_grace")?.0,
@@ -239,6 +247,13 @@ impl ServerConfig {
 }
 
 impl ServerConfig {
+    /// What is at the root of a server whose APIs are `apis`: they, and the console where it is served.
+    #[must_use]
+    pub fn places(&self, apis: &[Place]) -> Vec<Place> {
+        let console = self.console.then_some(CONSOLE);
+        apis.iter().copied().chain(console).collect()
+    }
+
     /// The host names that requests may be for: those that the operator named anywhere.
     #[must_use]
     pub fn host_names(&self) -> HostNames {

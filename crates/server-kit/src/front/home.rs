@@ -27,6 +27,13 @@ pub struct Place {
     pub document: Option<&'static str>,
 }
 
+/// The web console, where it is served.
+pub(crate) const CONSOLE: Place = Place {
+    path: "/console/",
+    what: "The web console, for browsers",
+    document: None,
+};
+
 /// What an answer is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -117,12 +124,13 @@ pub(super) fn guard(headers: &mut HeaderMap) {
 fn html(about: &str, places: &[Place], mount_path: &str) -> String {
     let link = |path: &str, what: &str| format!("<a href=\"{mount_path}{path}\">{what}</a>");
     let rows = places.iter().map(|place| {
-        let document = place.document.map(|path| link(path, "API document"));
+        let document = match place.document {
+            Some(path) => link(path, "API document"),
+            None => link(place.path, "Open"),
+        };
         format!(
             "<tr><th scope=\"row\"><code>{mount_path}{}</code></th><td>{}</td><td>{}</td></tr>\n",
-            place.path,
-            place.what,
-            document.unwrap_or_default()
+            place.path, place.what, document
         )
     });
     let health = HEALTH.iter().map(|(path, what)| {

@@ -1,0 +1,14 @@
+//! The web console: static files that are part of the program, served beside the APIs that they call.
+//!
+//! [`Console`] answers for the files, [`Beside`] puts it in front of an application. The files hold no data and need no
+//! credential; everything that they show comes from the public APIs of the same server, with the credential of the person who
+//! looks.
+//!
+#![doc = include_str!("../README.md")]
+
+mod beside;
+mod files;
+mod serve;
+
+pub use beside::Beside;
+pub use serve::{Console, Families};

@@ -1,0 +1,196 @@
+//! Answers requests for the files of the console.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LOCATION, REFERRER_POLICY, VARY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use hyper_kit::Body;
+use hyper_kit::etag::{self, ETag};
+
+use crate::files::{File, PAGE};
+
+/// Where the console is below the mount path.
+const ROOT: &str = "/console";
+
+/// What the page may load and reach: this server alone. Pictures may also be bytes that an API answered.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+/// What stands in the page for the families that the server has.
+const FAMILIES: &str = "{families}";
+
+/// What stands in the page for the families that need no key.
+const OPEN: &str = "{open}";
+
+/// The API families of a server, which decide the views of its console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Families {
+    /// Jobs and assets.
+    pub workflows: bool,
+    /// Whether jobs and assets need no key; partner models always need one.
+    pub open: bool,
+    /// Partner models.
+    pub models: bool,
+}
+
+/// The console of a server. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Console {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// The path below which everything is: the mount path and [`ROOT`].
+    root: String,
+    /// The page with the families of this server in it.
+    page: Bytes,
+    page_tag: String,
+}
+
+impl Console {
+    /// The console below `mount_path` (empty, or with a slash in front and none behind) of a server that has `families`.
+    #[must_use]
+    pub fn new(mount_path: &str, families: Families) -> Self {
+        let known = [
+            ("workflows", families.workflows),
+            ("models", families.models),
+        ];
+        let names = known.iter().filter(|(_, has)| *has).map(|(name, _)| *name);
+        let names = names.collect::<Vec<_>>().join(" ");
+        let page = File::find(PAGE).expect("the build has the page");
+        let open = if families.open { "workflows" } else { "" };
+        let text = String::from_utf8_lossy(page.plain);
+        let text = text.replace(FAMILIES, &names).replace(OPEN, open);
+        let inner = Inner {
+            root: format!("{mount_path}{ROOT}"),
+            page: text.into(),
+            page_tag: format!("{}-{}-{open}", page.tag, names.replace(' ', "-")),
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The answer to a request for a path of the console; `None` for any other path.
+    #[must_use]
+    pub fn answer(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Option<Response<Body>> {
+        let below = uri.path().strip_prefix(self.inner.root.as_str())?;
+        let mut response = match below {
+            "" => self.moved(),
+            _ if method != Method::GET && method != Method::HEAD => not_allowed(),
+            _ => self.file(below.strip_prefix('/')?, headers),
+        };
+        let fields = response.headers_mut();
+        fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        if method == Method::HEAD {
+            *response.body_mut() = Body::empty();
+        }
+        Some(response)
+    }
+
+    /// The address of the page ends with a slash, so that the files beside it are found below any mount path.
+    fn moved(&self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+        let page = HeaderValue::from_str(&format!("{}/", self.inner.root));
+        let page = page.expect("mount paths are letters, digits and -._~/");
+        response.headers_mut().insert(LOCATION, page);
+        response
+    }
+
+    fn file(&self, name: &str, headers: &HeaderMap) -> Response<Body> {
+        let is_page = name.is_empty() || name == PAGE;
+        let Some(file) = File::find(if is_page { PAGE } else { name }) else {
+            return text(StatusCode::NOT_FOUND, "the console has no such file");
+        };
+        let compressed = !is_page && takes_gzip(headers);
+        let (bytes, tag) = match (is_page, compressed) {
+            (true, _) => (self.inner.page.clone(), self.inner.page_tag.clone()),
+            (false, true) => (Bytes::from_static(file.gzip), format!("{}-gzip", file.tag)),
+            (false, false) => (Bytes::from_static(file.plain), file.tag.to_owned()),
+        };
+        let tag = ETag::strong(&tag).expect("tags are hexadecimal digits and names");
+        let is_known = etag::not_modified(headers, &tag);
+        let length = HeaderValue::from(bytes.len());
+        let mut response = Response::new(match is_known {
+            true => Body::empty(),
+            false => Body::full(bytes),
+        });
+        let mut set = |name: HeaderName, value| response.headers_mut().insert(name, value);
+        set(ETAG, tag.to_value());
+        set(VARY, HeaderValue::from_static("accept-encoding"));
+        // Names stay the same from version to version, so a browser asks, and hears 304.
+        set(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        set(CONTENT_SECURITY_POLICY, POLICY);
+        set(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+        if is_known {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            return response;
+        }
+        set(CONTENT_TYPE, file.media_type());
+        set(CONTENT_LENGTH, length);
+        if compressed {
+            set(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
+    }
+}
+
+/// Whether a client takes gzip: it names gzip, or everything, with a weight that is not zero.
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(ACCEPT_ENCODING).iter();
+    let items = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','));
+    let mut any = false;
+    for item in items {
+        let (coding, weight) = item.split_once(';').unwrap_or((item, "q=1"));
+        let weight = weight
+            .trim()
+            .strip_prefix("q=")
+            .and_then(|weight| weight.trim().parse::<f32>().ok());
+        let taken = weight.is_none_or(|weight| weight > 0.0);
+        match coding.trim() {
+            coding if coding.eq_ignore_ascii_case("gzip") => return taken,
+            "*" => any = taken,
+            _ => {}
+        }
+    }
+    any
+}
+
+fn not_allowed() -> Response<Body> {
+    let mut response = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "the console is read with GET",
+    );
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response
+}
+
+fn text(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::full(text));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}
+
+#[cfg(test)]
+mod tests;

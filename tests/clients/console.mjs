@@ -1,0 +1,231 @@
+// Drives the console in headless Chromium by the keyboard alone: signs in, follows jobs live, opens one, runs it again, cancels,
+// looks at assets, calls a model. Looks over every view with axe, light and dark, and takes a screenshot of it.
+//
+// Arguments: the server's address, a key, a folder for screenshots. Prints one JSON object. `EASEL_PLAYWRIGHT` and `EASEL_AXE`
+// are folders with node_modules/playwright-core and node_modules/axe-core, `EASEL_CHROMIUM` the browser.
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const [address, key, folder] = process.argv.slice(2);
+const modules = (folder) => createRequire(path.join(folder, "package.json"));
+const { chromium } = modules(process.env.EASEL_PLAYWRIGHT)("playwright-core");
+const { source: axe } = modules(process.env.EASEL_AXE)("axe-core");
+const base = `http://${address}`;
+
+const browser = await chromium.launch({ executablePath: process.env.EASEL_CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+const page = await context.newPage();
+page.setDefaultTimeout(120_000);
+const told = { errors: [], elsewhere: [], serious: [], views: [] };
+page.on("pageerror", (error) => told.errors.push(String(error)));
+page.on("console", (message) => message.type() === "error" && told.errors.push(message.text()));
+page.on("request", (request) => new URL(request.url()).host === address || /^(data|blob):/.test(request.url()) || told.elsewhere.push(request.url()));
+
+const api = async (where, options = {}) => {
+  const answer = await fetch(`${base}/${where}`, { ...options, headers: { Authorization: `Bearer ${key}`, ...options.headers } });
+  if (!answer.ok) throw new Error(`${where}: ${answer.status} ${await answer.text()}`);
+  return answer.json();
+};
+const submit = (workflow, metadata) => api("api/v2/jobs", { method: "POST", body: JSON.stringify({ workflow, metadata }), headers: { "Content-Type": "application/json" } });
+const press = async (...keys) => { for (const one of keys) await page.keyboard.press(one); };
+const tabTo = async (locator) => {
+  for (let steps = 0; steps < 80; steps += 1) {
+    if (await locator.evaluate((it) => it === document.activeElement)) return;
+    await press("Tab");
+  }
+  throw new Error(`Tab does not reach ${locator}`);
+};
+// Looks at a view: what an accessibility checker finds in both colour schemes, and two screenshots.
+const look = async (view) => {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    told.serious.push(...serious.map(({ id, nodes }) => `${view} (${colorScheme}): ${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`));
+    await page.screenshot({ path: path.join(folder, `${view}-${colorScheme}.png`) });
+  }
+  told.views.push(view);
+};
+const title = (name) => page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+
+const picture = (color, steps) => ({
+  1: { class_type: "EmptyImage", inputs: { width: 256, height: 192, batch_size: 1, color }, _meta: { title: "Canvas" } },
+  ...Object.fromEntries(Array.from({ length: steps }, (_, n) => [n + 2, { class_type: "ImageBlur", inputs: { image: [`${n + 1}`, 0], blur_radius: 3, sigma: 1 } }])),
+  [steps + 2]: { class_type: "SaveImage", inputs: { images: [`${steps + 1}`, 0], filename_prefix: "picture" }, _meta: { title: "Save" } },
+});
+const heavy = (color) => {
+  const graph = picture(color, 40);
+  graph[1].inputs.width = graph[1].inputs.height = 4096;
+  for (let n = 2; n < 42; n += 1) graph[n].inputs = { ...graph[n].inputs, blur_radius: 31, sigma: 5 };
+  return graph;
+};
+
+// Signing in. What the files of the console weigh is counted on the way.
+const transferred = [];
+page.on("requestfinished", async (request) => {
+  const where = new URL(request.url()).pathname;
+  if (where.startsWith("/console/")) transferred.push(request.sizes().then((sizes) => [where, sizes.responseBodySize]));
+});
+await page.goto(`${base}/console/`);
+await page.getByRole("heading", { name: "Sign in" }).waitFor();
+await look("signin");
+await tabTo(page.getByLabel("API key"));
+await page.keyboard.type(key);
+await press("Enter");
+await title("Overview");
+await page.getByText("Live", { exact: true }).waitFor();
+const files = Object.fromEntries(await Promise.all(transferred));
+told.bytes = Object.values(files).reduce((sum, bytes) => sum + bytes, 0);
+told.files = Object.keys(files).length;
+
+// The first view of somebody who was here before.
+await page.reload();
+await page.getByText("Live", { exact: true }).waitFor();
+told.firstView = Math.round(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime));
+
+// Jobs show up by themselves.
+await press("g", "j");
+await title("Jobs");
+await page.getByText("No jobs yet").waitFor();
+const first = await submit(picture(0x5e5ce6, 3), { name: "first", customer: "acme" });
+const row = page.getByRole("row").filter({ hasText: "first" });
+await row.getByText("succeeded").waitFor();
+await submit({ 1: { class_type: "EmptyImage", inputs: { width: 16384, height: 16384, batch_size: 64, color: 0 } }, 2: { class_type: "SaveImage", inputs: { images: ["1", 0], filename_prefix: "poster" } } }, { name: "too large", customer: "initech" });
+await page.getByRole("row").filter({ hasText: "too large" }).getByText("failed").waitFor();
+await submit(picture(0x2a9d8f, 2), { name: "second", customer: "globex" });
+await page.getByRole("row").filter({ hasText: "second" }).getByText("succeeded").waitFor();
+await look("jobs");
+
+// Filters are in the address.
+await press("/");
+await page.keyboard.type("customer=acme");
+await press("Enter");
+await page.getByRole("row").filter({ hasText: "second" }).waitFor({ state: "detached" });
+told.filtered = await page.evaluate(() => location.hash);
+
+// One job, with its waterfall, graph, JSON and log.
+await page.getByLabel("Labels, as name=value").evaluate((it) => it.blur());
+await press("j", "Enter");
+await title("first");
+await page.locator(".lane .work").nth(4).waitFor();
+told.waterfall = await page.locator(".waterfall tbody tr").count();
+await page.getByRole("button", { name: /picture_00001_/ }).waitFor();
+await page.waitForFunction(() => document.querySelector(".output img")?.naturalWidth === 256);
+await look("job");
+await tabTo(page.getByRole("tab", { name: "Waterfall" }));
+for (const [tab, shows] of [["Graph", ".graph rect"], ["JSON", ".code-box pre"], ["Log", ".code-box pre"]]) {
+  await press("ArrowRight");
+  await page.getByRole("tab", { name: tab, selected: true }).waitFor();
+  await page.locator(shows).first().waitFor();
+  if (tab === "Graph") await look("graph");
+}
+
+// Run again, with a change.
+await press("Home");
+await tabTo(page.getByRole("button", { name: "Run again …" }));
+await press("Enter");
+const graph = page.getByLabel("The graph, with the changes that you make here");
+await look("again");
+await tabTo(graph);
+await press("ControlOrMeta+a");
+await page.keyboard.insertText(JSON.stringify(picture(0xe76f51, 1)));
+await tabTo(page.getByRole("button", { name: "Submit" }));
+await press("Enter");
+await page.waitForFunction((id) => location.hash.startsWith("#/jobs/") && !location.hash.includes(id), first.id);
+await page.locator(".lane .work").nth(2).waitFor();
+told.again = (await api("api/v2/jobs")).jobs[0].metadata;
+
+// A failure says why.
+await press("g", "j");
+await title("Jobs");
+await tabTo(page.getByRole("button", { name: "failed", exact: true }));
+await press("Space");
+await tabTo(page.getByRole("link", { name: "too large" }));
+await press("Enter");
+told.failure = await page.getByRole("alert").innerText();
+await look("failed");
+
+// A job that waits is canceled.
+const [running] = [await submit(heavy(1), { name: "heavy" }), await submit(heavy(2), { name: "heavy" })];
+const waiting = await submit(picture(7, 1), { name: "waits" });
+await page.evaluate((id) => { location.hash = `#/jobs/${id}`; }, running.id);
+await page.getByText("Live", { exact: true }).waitFor();
+await page.locator(".lane .work").first().waitFor();
+await look("running");
+await page.evaluate((id) => { location.hash = `#/jobs/${id}`; }, waiting.id);
+await title("waits");
+await tabTo(page.getByRole("button", { name: "Cancel" }));
+await press("Enter");
+await page.locator(".top .status").filter({ hasText: "canceled" }).waitFor();
+await press("g", "o");
+await title("Overview");
+await page.getByText("heavy").first().waitFor();
+await look("overview");
+for (const job of (await api("api/v2/jobs?status=queued&status=running")).jobs) await api(`api/v2/jobs/${job.id}/cancel`, { method: "POST" });
+
+// Nothing is asked while nobody looks.
+await page.getByText("Nothing runs").waitFor();
+await page.clock.install();
+let asked = 0;
+await page.evaluate(() => { Object.defineProperty(document, "hidden", { get: () => window.away ?? false }); });
+const away = page.getByText("Live", { exact: true }).waitFor({ state: "detached" });
+await page.evaluate(() => { window.away = true; document.dispatchEvent(new Event("visibilitychange")); });
+await away;
+page.on("request", () => { asked += 1; });
+await page.clock.runFor(120_000);
+told.askedWhileHidden = asked;
+await page.evaluate(() => { window.away = false; document.dispatchEvent(new Event("visibilitychange")); });
+await page.clock.resume();
+await page.getByText("Live", { exact: true }).waitFor();
+
+// Assets.
+await press("g", "a");
+await title("Assets");
+await page.locator(".gallery img").first().waitFor();
+await page.waitForFunction(() => [...document.querySelectorAll(".gallery img")].every((it) => it.naturalWidth > 0));
+await look("assets");
+await tabTo(page.locator(".output").first());
+await press("Enter");
+await page.getByRole("dialog").getByText("Hash").waitFor();
+await look("asset");
+await press("Escape");
+await page.getByRole("dialog").waitFor({ state: "detached" });
+told.focusReturns = await page.evaluate(() => document.activeElement.className);
+
+// Models.
+await press("g", "m");
+await title("Models");
+await page.getByRole("link", { name: /resize/ }).waitFor();
+await look("models");
+await tabTo(page.getByLabel("Search models"));
+await page.keyboard.type("resize");
+await tabTo(page.getByRole("link", { name: /resize/ }));
+await press("Enter");
+await tabTo(page.getByRole("button", { name: "Call" }));
+await press("Enter");
+told.needed = await page.evaluate(() => document.activeElement.id);
+const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGM4EWlQDwAEzQHmmKCNWgAAAABJRU5ErkJggg==";
+await tabTo(page.getByLabel("image", { exact: false }).first());
+await page.keyboard.insertText(pixel);
+await tabTo(page.getByRole("tab", { name: "curl" }));
+told.code = [];
+for (const language of ["curl", "Python", "TypeScript"]) {
+  await page.getByRole("tab", { name: language, selected: true }).waitFor();
+  told.code.push((await page.getByRole("tabpanel").innerText()).includes("iVBORw0KGgo"));
+  await press("ArrowRight");
+}
+await page.getByRole("button", { name: "Call" }).focus();
+await press("Enter");
+await page.getByRole("heading", { name: /^Answer/ }).waitFor();
+told.answer = await page.getByRole("region", { name: "The answer" }).innerText();
+await look("model");
+await press("?");
+await page.getByRole("dialog", { name: "Keys" }).waitFor();
+await look("keys");
+await press("Escape");
+await tabTo(page.getByRole("button", { name: "Sign out" }));
+await press("Enter");
+await page.getByRole("heading", { name: "Sign in" }).waitFor();
+console.log(JSON.stringify(told));
+await browser.close();

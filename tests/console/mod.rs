@@ -1,0 +1,4 @@
+//! The console: its files on every server, and every view in headless Chromium.
+
+mod files;
+mod views;

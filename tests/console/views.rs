@@ -1,0 +1,82 @@
+//! Every view in headless Chromium, by the keyboard alone, with an accessibility checker.
+
+use std::io::Write;
+
+use it::{Server, root, skipped};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// What the test needs and `.ci/run` installs.
+const NEEDED: [&str; 3] = ["EASEL_PLAYWRIGHT", "EASEL_CHROMIUM", "EASEL_AXE"];
+
+/// The views that are looked at.
+const VIEWS: [&str; 13] = [
+    "signin", "jobs", "job", "graph", "again", "failed", "running", "overview", "assets", "asset",
+    "models", "model", "keys",
+];
+
+#[tokio::test]
+async fn every_view_works_by_keyboard_and_live() {
+    const TEST: &str = "every_view_works_by_keyboard_and_live";
+    let missing = NEEDED
+        .into_iter()
+        .find(|name| std::env::var_os(name).is_none());
+    if let Some(missing) = missing {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{missing} must be set where nothing may be skipped"
+        );
+        skipped(
+            TEST,
+            &format!("{missing} is not set; `.ci/run` installs the browser and what drives it"),
+        );
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let key = "a-key-of-the-console-test";
+    let arguments = ["--token", key, "--job-slots", "1"];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    // Kept for people to look at.
+    let screenshots = root().join("target/ci/console");
+    std::fs::create_dir_all(&screenshots).unwrap();
+    let driven = Command::new("node")
+        .arg(root().join("tests/clients/console.mjs"))
+        .arg(server.address.to_string())
+        .arg(key)
+        .arg(&screenshots)
+        .output()
+        .await
+        .unwrap();
+    let said = String::from_utf8_lossy(&driven.stdout);
+    let complained = String::from_utf8_lossy(&driven.stderr);
+    assert!(driven.status.success(), "{said}\n{complained}");
+    let told: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    // Figures for people; a closed standard error is no reason to fail.
+    let _ = writeln!(
+        std::io::stderr(),
+        "console: {} bytes in {} files, first view after {} ms",
+        told["bytes"],
+        told["files"],
+        told["firstView"]
+    );
+    assert_eq!(told["views"], json!(VIEWS), "{told}");
+    for none in ["errors", "elsewhere", "serious"] {
+        assert_eq!(told[none], json!([]), "{told:#}");
+    }
+    assert!(told["bytes"].as_u64().unwrap() <= 60 * 1024, "{told}");
+    assert_eq!(told["filtered"], "#/jobs?label=customer%3Dacme", "{told}");
+    assert_eq!(told["waterfall"], 6, "the queue and five nodes: {told}");
+    assert_eq!(told["again"], json!({"name": "first", "customer": "acme"}));
+    assert!(
+        told["failure"].as_str().unwrap().contains("out_of_memory"),
+        "{told}"
+    );
+    assert_eq!(told["askedWhileHidden"], 0, "{told}");
+    assert_eq!(told["focusReturns"], "output", "{told}");
+    assert_eq!(told["needed"], "field-image", "{told}");
+    assert_eq!(told["code"], json!([true, true, true]), "{told}");
+    assert!(
+        told["answer"].as_str().unwrap().starts_with("Answer 200"),
+        "{told}"
+    );
+}
