@@ -4,6 +4,7 @@
 // Arguments: the server's address, a key, a folder for screenshots. Prints one JSON object. `EASEL_PLAYWRIGHT` and `EASEL_AXE`
 // are folders with node_modules/playwright-core and node_modules/axe-core, `EASEL_CHROMIUM` the browser.
 import { createRequire } from "node:module";
+import fs from "node:fs/promises";
 import path from "node:path";
 
 const [address, key, folder] = process.argv.slice(2);
@@ -220,6 +221,23 @@ await press("Enter");
 await page.getByRole("heading", { name: /^Answer/ }).waitFor();
 told.answer = await page.getByRole("region", { name: "The answer" }).innerText();
 await look("model");
+await press("Escape");
+await page.evaluate(() => document.activeElement.blur());
+await press("g", "c");
+await title("Calls");
+await page.getByRole("row").filter({ hasText: "easel/resize" }).waitFor();
+await look("calls");
+await press("j", "Enter");
+await page.getByRole("dialog", { name: "easel/resize" }).getByText("Billed").waitFor();
+await press("Escape");
+await press("g", "u");
+await title("Usage");
+await page.getByRole("row").filter({ hasText: "easel/resize" }).waitFor();
+const saved = page.waitForEvent("download");
+await tabTo(page.getByRole("button", { name: "CSV" }));
+await press("Enter");
+told.csv = (await fs.readFile(await (await saved).path(), "utf8")).split("\r\n").map((line) => line.slice(line.indexOf(",") + 1));
+await look("usage");
 await press("?");
 await page.getByRole("dialog", { name: "Keys" }).waitFor();
 await look("keys");

@@ -1,4 +1,5 @@
 //! The console: its files on every server, and every view in headless Chromium.
 
 mod files;
+mod record;
 mod views;

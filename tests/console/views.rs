@@ -10,9 +10,9 @@ use tokio::process::Command;
 const NEEDED: [&str; 3] = ["EASEL_PLAYWRIGHT", "EASEL_CHROMIUM", "EASEL_AXE"];
 
 /// The views that are looked at.
-const VIEWS: [&str; 13] = [
+const VIEWS: [&str; 15] = [
     "signin", "jobs", "job", "graph", "again", "failed", "running", "overview", "assets", "asset",
-    "models", "model", "keys",
+    "models", "model", "calls", "usage", "keys",
 ];
 
 #[tokio::test]
@@ -63,6 +63,9 @@ async fn every_view_works_by_keyboard_and_live() {
     for none in ["errors", "elsewhere", "serious"] {
         assert_eq!(told[none], json!([]), "{told:#}");
     }
+    let line = "local,easel/resize,1,1,1,0";
+    let columns = "workspace,model,calls,succeeded,generations,charge_cents";
+    assert_eq!(told["csv"], json!([columns, line]), "{told}");
     assert!(told["bytes"].as_u64().unwrap() <= 60 * 1024, "{told}");
     assert_eq!(told["filtered"], "#/jobs?label=customer%3Dacme", "{told}");
     assert_eq!(told["waterfall"], 6, "the queue and five nodes: {told}");

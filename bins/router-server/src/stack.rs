@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use providers::{Kind, PartnerStatus, Watch};
 use router_core::{
     CallRetention, CallsError, CursorKey, LiveCatalog, OwnerId, Router, RouterConfig, RouterPorts,
-    Timer,
+    Timer, Usage,
 };
 use router_http::{Observed, RouterApi, RouterHttpConfig, RouterService};
 use server_kit::admin::CatalogControl;
@@ -47,6 +47,7 @@ pub struct RouterStack {
     /// Executions at work.
     executions: TaskTracker,
     retention: Arc<dyn CallRetention>,
+    usage: Arc<dyn Usage>,
     timer: Arc<dyn Timer>,
     keeper: Arc<CatalogKeeper>,
     watch: Option<Watch>,
@@ -143,6 +144,7 @@ impl RouterStack {
             metrics: RouterMetrics::register(metrics, requests.clone(), executions.clone()),
             executions,
             retention: Arc::clone(&installation.calls.retention),
+            usage: Arc::clone(&installation.calls.usage),
             timer,
             partners: offer.partners,
             models,
@@ -176,6 +178,7 @@ impl RouterStack {
         let metrics = self.metrics.clone();
         let api = router_http::routes(RouterService {
             router: self.router.clone(),
+            usage: Arc::clone(&self.usage),
             identity,
             clock: Arc::clone(&self.timer),
             executions: self.executions.clone(),

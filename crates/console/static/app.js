@@ -8,15 +8,18 @@ import { Jobs } from "./jobs.js";
 import { Job } from "./job.js";
 import { Assets } from "./assets.js";
 import { Model, Models } from "./models.js";
+import { Calls, Usage } from "./usage.js";
 
 const VIEWS = [
   { id: "", icon: "overview", name: "Overview", letter: "o", shown: true },
   { id: "jobs", icon: "jobs", name: "Jobs", letter: "j", shown: has("workflows") },
   { id: "assets", icon: "assets", name: "Assets", letter: "a", shown: has("workflows") },
   { id: "models", icon: "models", name: "Models", letter: "m", shown: has("models") },
+  { id: "calls", icon: "calls", name: "Calls", letter: "c", shown: has("models") },
+  { id: "usage", icon: "usage", name: "Usage", letter: "u", shown: has("models") },
 ].filter((view) => view.shown);
 
-const KEYS = [["g then o, j, a, m", "Go to a view"], ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["/", "Filter jobs"], ["Escape", "Close a dialog"], ["?", "This list"]];
+const KEYS = [["g then o, j, a, m, c, u", "Go to a view"], ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["/", "Filter jobs"], ["Escape", "Close a dialog"], ["?", "This list"]];
 
 function View() {
   const { path } = route.value;
@@ -25,6 +28,8 @@ function View() {
   if (view === "jobs") return rest[0] ? html`<${Job} key=${rest[0]} id=${rest[0]} />` : html`<${Jobs} />`;
   if (view === "assets") return html`<${Assets} />`;
   if (view === "models") return rest.length === 2 ? html`<${Model} key=${rest.join("/")} provider=${rest[0]} model=${rest[1]} />` : html`<${Models} />`;
+  if (view === "calls") return html`<${Calls} />`;
+  if (view === "usage") return html`<${Usage} />`;
   return html`<${Overview} />`;
 }
 

@@ -1,7 +1,8 @@
 // What goes on: the queue, what runs, what failed lately, and the figures that the server counts.
 import { Age, Bar, Empty, Instead, Status } from "./parts.js";
-import { ask, askJson, count, has, href, html, isOver, now, short, size, span, useLive, useRead, useWhileVisible } from "./kit.js";
+import { ask, askJson, count, has, href, html, isOver, key, now, short, size, span, useLive, useRead, useWhileVisible } from "./kit.js";
 import { merge, waited, ran } from "./jobs.js";
+import { money } from "./usage.js";
 
 const RECENT = 100;
 
@@ -48,8 +49,9 @@ export function Overview() {
   const [state, live] = useLive((signal) => askJson(`api/v2/jobs?limit=${RECENT}`, { signal }), [],
     (data, news) => ({ jobs: merge(data.jobs, news, () => true).slice(0, RECENT) }), has("workflows"));
   const figures = useRead(async (signal) => samples(await (await ask("metrics", { signal })).text()), []);
+  const spend = useRead((signal) => (has("models") && key.value ? askJson(`v1/usage?from=${new Date(Date.now() - 86400000).toISOString()}`, { signal }) : Promise.resolve(null)), []);
   const ready = useRead((signal) => askJson("ready", { signal }), []);
-  useWhileVisible(() => { figures.reload(); ready.reload(); }, 10000);
+  useWhileVisible(() => { figures.reload(); ready.reload(); spend.reload(); }, 10000);
   const jobs = state.data?.jobs;
   const sum = (name, fits = () => true) => {
     const found = figures.data?.filter((it) => it.name === name && fits(it.labels));
@@ -77,6 +79,7 @@ export function Overview() {
         <${Figure} name="Waited" value=${done.length ? span(median(done.map(waited))) : "–"} note="median" />
         <${Figure} name="Ran" value=${done.length ? span(median(done.map(ran))) : "–"} note="median" />`}
       ${has("models") && figures.data && html`<${Figure} name="Calls" value=${count(sum("easel_router_calls_total") ?? 0)} to=${href(["models"])} note=${`${count(sum("easel_router_calls_total", (it) => it.bucket !== "ok") ?? 0)} without a result`} />`}
+      ${spend.data && html`<${Figure} name="Spend" value=${money(spend.data.data.reduce((all, it) => all + it.charge_cents, 0))} to=${href(["usage"])} note="in 24 hours" />`}
       ${sum("easel_disk_free_bytes") !== undefined && html`<${Figure} name="Disk" value=${size(sum("easel_disk_free_bytes"))} note="free" />`}
     </div>
     ${jobs?.length > 0 && html`<section><h2>Jobs over time</h2><${Chart} jobs=${jobs} /></section>`}

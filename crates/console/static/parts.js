@@ -7,6 +7,8 @@ const paths = {
   jobs: "M2.5 4h11M2.5 8h11M2.5 12h7",
   assets: "M2.5 3.5h11v9h-11zM2.5 11l3.5-3 2.5 2 2-1.5 3 2.5M10.5 6.2h.01",
   models: "M8 2l5.5 3v6L8 14l-5.5-3V5zM2.5 5L8 8l5.5-3M8 8v6",
+  calls: "M3 5h9l-2.5-2.5M13 11H4l2.5 2.5",
+  usage: "M2.5 13.5h11M4 11V8M8 11V4M12 11V6.5",
   copy: "M5.5 5.5h8v8h-8zM3 10.5H2.5v-8h8V3",
   check: "M3 8.5l3.5 3.5L13 4.5",
   out: "M9.5 2.5h4v4M13.5 2.5l-6 6M7 3.5H2.5v10h10V9",

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::access::{self, Observed};
 use crate::errors::{ApiError, client_closed_request};
-use crate::{RouterService, call, catalog, headers, origins, reply};
+use crate::{RouterService, call, catalog, headers, origins, reply, usage};
 
 /// The document of this API (OpenAPI 3.1), as it is served.
 pub const OPENAPI: &str = include_str!("../../../docs/openapi/router.json");
@@ -56,6 +56,8 @@ pub(crate) enum Operation {
     Detail,
     Schema,
     Run,
+    Calls,
+    Usage,
     Document,
 }
 
@@ -88,6 +90,8 @@ pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
         "/v1/models/{provider}/{model}/{*rest}",
         Operation::Run,
     ),
+    (Method::GET, "/v1/calls", Operation::Calls),
+    (Method::GET, "/v1/usage", Operation::Usage),
     (Method::GET, "/v1/openapi.json", Operation::Document),
 ];
 
@@ -304,6 +308,14 @@ impl RouterApi {
                 let opened = running?;
                 watched.found(Some(opened.model()));
                 return Ok(Begun::Waits(opened.run(body, &self.inner.room).await?));
+            }
+            Operation::Calls => {
+                let query = head.uri.query().unwrap_or_default();
+                usage::calls(service, &asked, query).await
+            }
+            Operation::Usage => {
+                let query = head.uri.query().unwrap_or_default();
+                usage::totals(service, &asked, query, now).await
             }
             Operation::Document => Ok(reply::json_bytes(StatusCode::OK, OPENAPI)),
         };

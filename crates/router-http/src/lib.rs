@@ -18,6 +18,7 @@ mod origins;
 mod query;
 mod reply;
 mod service;
+mod usage;
 mod wire;
 
 pub use access::{Observed, Observer};

@@ -1,6 +1,7 @@
 //! The parameters of a query, as a list of the catalog wants them.
 
 use percent_encoding::percent_decode;
+use router_core::RouterError;
 
 /// The values of the parameters that lists know, in the order in which they were sent. What is no UTF-8 becomes a text
 /// that no value may be. Parameters that are not known are passed over, so that newer clients may send more.
@@ -23,6 +24,24 @@ impl Query {
             }
         }
         read
+    }
+}
+
+/// The value of a parameter; `None` if it was not sent.
+///
+/// # Errors
+/// If it was sent more than once.
+pub(crate) fn parameter(query: &str, name: &str) -> Result<Option<String>, RouterError> {
+    let mut values = query.split('&').filter_map(|pair| {
+        let (sent, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(sent) == name).then(|| decode(value))
+    });
+    let value = values.next();
+    match values.next() {
+        None => Ok(value),
+        Some(_) => Err(RouterError::Malformed(format!(
+            "`{name}` is given more than once"
+        ))),
     }
 }
 

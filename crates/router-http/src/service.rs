@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper_kit::{Origin, PublicAddress, ReadPace};
 use identity::Identity;
-use router_core::{Router, Timer};
+use router_core::{Router, Timer, Usage};
 use tokio_util::task::TaskTracker;
 
 use crate::Observer;
@@ -14,6 +14,8 @@ use crate::Observer;
 pub struct RouterService {
     /// The router.
     pub router: Router,
+    /// Which calls were made, and what they cost.
+    pub usage: Arc<dyn Usage>,
     /// Tells whose request it is; never anonymous here.
     pub identity: Identity,
     /// The clock of requests.

@@ -103,6 +103,7 @@ async fn api(installation: &Installation) -> Result<RouterApi, Box<dyn Error>> {
     let catalog = LiveCatalog::new(Catalog::new(vec![Arc::new(echo)])?);
     let service = RouterService {
         router: Router::new(ports, catalog, config),
+        usage: installation.calls.usage.clone(),
         identity: Identity::new(installation.accounts.clone(), Credentials::default()),
         clock: Arc::new(Runtime),
         executions: TaskTracker::new(),

@@ -1,0 +1,289 @@
+//! `GET /v1/calls` and `GET /v1/usage`: what an account called, and what it cost.
+//!
+//! A caller reads its own account. A key with the scope `admin` may name another account, or `*` for all of them.
+
+use accounts::{AccountId, Scope};
+use http::{Response, StatusCode};
+use hyper_kit::Body;
+use jiff::{SignedDuration, Timestamp};
+use router_core::{
+    Bucket, CallsError, ModelTotal, RequestId, RouterError, UsageCursor, UsageQuery, UsageRow,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::api::Asked;
+use crate::query::parameter;
+use crate::{RouterService, reply};
+
+/// Calls of a page where nothing else is asked for, and most of them.
+const LIMIT: (usize, usize) = (20, 100);
+
+/// The span of a report where nothing else is asked for.
+const DAYS: i64 = 30;
+
+/// Most days of a report by day: each is read by itself.
+const MOST_DAYS: usize = 92;
+
+/// The scope that reading one's own record needs.
+const NEEDS_RUN: &str = "the record of calls needs a key with the scope router:run or admin";
+
+/// The scope that reading others' records needs.
+const NEEDS_ADMIN: &str = "the record of another workspace needs a key with the scope admin";
+
+/// A page of calls, newest first.
+#[derive(Debug, Serialize)]
+struct CallList {
+    data: Vec<CallBody>,
+    has_more: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    limit: usize,
+}
+
+/// One HTTP request to run a model.
+#[derive(Debug, Serialize)]
+struct CallBody {
+    request_id: String,
+    workspace: String,
+    model: Option<String>,
+    status: &'static str,
+    replayed: bool,
+    delivered: bool,
+    received_at: String,
+    answered_at: Option<String>,
+    generation: Option<GenerationBody>,
+}
+
+/// What a call began, picked up or replayed. Its money stands with the call that began it alone.
+#[derive(Debug, Serialize)]
+struct GenerationBody {
+    id: String,
+    began: bool,
+    task_id: Option<String>,
+    status: &'static str,
+    dispatched_at: String,
+    accepted_at: Option<String>,
+    settled_at: Option<String>,
+    hold_cents: u64,
+    charge_cents: Option<u64>,
+}
+
+/// A report.
+#[derive(Debug, Serialize)]
+struct UsageReport {
+    from: String,
+    until: String,
+    data: Vec<TotalBody>,
+}
+
+/// What one account used of one model, in the whole span or on one day of it.
+#[derive(Debug, Serialize)]
+struct TotalBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    day: Option<String>,
+    workspace: String,
+    model: String,
+    calls: u64,
+    succeeded: u64,
+    generations: u64,
+    charge_cents: u64,
+}
+
+/// GET /v1/calls.
+pub(crate) async fn calls(
+    service: &RouterService,
+    asked: &Asked,
+    query: &str,
+) -> Result<Response<Body>, RouterError> {
+    let limit = parameter(query, "limit")?.map(|text| text.parse::<usize>());
+    let limit = limit
+        .transpose()
+        .map_err(|_| malformed("`limit` is a number from 1 to 100"))?;
+    let limit = limit.unwrap_or(LIMIT.0).clamp(1, LIMIT.1);
+    let after = parameter(query, "cursor")?.map(|text| {
+        read_cursor(&text).ok_or_else(|| malformed("the cursor is invalid; start again without it"))
+    });
+    let wanted = UsageQuery {
+        account: account(asked, query)?,
+        from: time(query, "from")?,
+        until: time(query, "until")?,
+    };
+    let rows = service
+        .usage
+        .page(&wanted, after.transpose()?, limit + 1)
+        .await;
+    let mut rows = rows.map_err(unavailable)?;
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| has_more);
+    let list = CallList {
+        next_cursor: last.map(|row| cursor(row.call.received_at, row.call.request)),
+        data: rows.iter().map(CallBody::of).collect(),
+        has_more,
+        limit,
+    };
+    Ok(reply::json(StatusCode::OK, &list))
+}
+
+/// GET /v1/usage.
+pub(crate) async fn totals(
+    service: &RouterService,
+    asked: &Asked,
+    query: &str,
+    now: Timestamp,
+) -> Result<Response<Body>, RouterError> {
+    let account = account(asked, query)?;
+    let until = time(query, "until")?.unwrap_or(now);
+    let before = || {
+        until
+            .checked_sub(SignedDuration::from_hours(24 * DAYS))
+            .unwrap_or(Timestamp::MIN)
+    };
+    let from = time(query, "from")?.unwrap_or_else(before);
+    let spans = match parameter(query, "by")?.as_deref() {
+        None | Some("model") => vec![(None, from, until)],
+        Some("day") => days(from, until)?,
+        Some(_) => return Err(malformed("`by` is model or day")),
+    };
+    let mut data = Vec::new();
+    for (day, from, until) in spans {
+        let wanted = UsageQuery {
+            account: account.clone(),
+            from: Some(from),
+            until: Some(until),
+        };
+        let totals = service.usage.totals(&wanted).await.map_err(unavailable)?;
+        data.extend(totals.iter().map(|total| TotalBody::of(total, day.clone())));
+    }
+    let report = UsageReport {
+        from: from.to_string(),
+        until: until.to_string(),
+        data,
+    };
+    Ok(reply::json(StatusCode::OK, &report))
+}
+
+/// Each day (UTC) of a span, with its name and its part of the span.
+fn days(
+    from: Timestamp,
+    until: Timestamp,
+) -> Result<Vec<(Option<String>, Timestamp, Timestamp)>, RouterError> {
+    const DAY_S: i64 = 24 * 60 * 60;
+    let mut days = Vec::new();
+    let mut start = from;
+    while start < until {
+        if days.len() == MOST_DAYS {
+            return Err(malformed(
+                "a report by day spans at most 92 days; name `from` and `until`",
+            ));
+        }
+        let next = (start.as_second().div_euclid(DAY_S) + 1) * DAY_S;
+        let end = Timestamp::from_second(next).unwrap_or(until).min(until);
+        let name = start.to_string().chars().take("2026-01-01".len()).collect();
+        days.push((Some(name), start, end));
+        start = end;
+    }
+    Ok(days)
+}
+
+/// Whose record is asked for; `None` for all.
+fn account(asked: &Asked, query: &str) -> Result<Option<AccountId>, RouterError> {
+    let caller = &asked.caller;
+    let is_admin = caller.scopes.allow(Scope::Admin);
+    if !is_admin && !caller.scopes.allow(Scope::RouterRun) {
+        return Err(RouterError::Forbidden(NEEDS_RUN));
+    }
+    let Some(named) = parameter(query, "workspace")? else {
+        return Ok(Some(caller.account.clone()));
+    };
+    let account = match named.as_str() {
+        "*" => None,
+        id => Some(
+            id.parse::<AccountId>()
+                .map_err(|error| malformed(&error.to_string()))?,
+        ),
+    };
+    match is_admin || account.as_ref() == Some(&caller.account) {
+        true => Ok(account),
+        false => Err(RouterError::Forbidden(NEEDS_ADMIN)),
+    }
+}
+
+fn time(query: &str, name: &str) -> Result<Option<Timestamp>, RouterError> {
+    let read = parameter(query, name)?.map(|text| text.parse::<Timestamp>());
+    let wrong = format!("`{name}` is a time such as 2026-11-01T00:00:00Z");
+    read.transpose().map_err(|_| malformed(&wrong))
+}
+
+/// A position, readable: it names nothing that its reader has not seen, and the account is part of the question.
+fn cursor(received_at: Timestamp, request: RequestId) -> String {
+    format!("{}.{request}", received_at.as_microsecond())
+}
+
+fn read_cursor(text: &str) -> Option<UsageCursor> {
+    let (received_at, request) = text.split_once('.')?;
+    Some(UsageCursor {
+        received_at: Timestamp::from_microsecond(received_at.parse().ok()?).ok()?,
+        request: RequestId(request.parse::<Uuid>().ok()?),
+    })
+}
+
+fn malformed(reason: &str) -> RouterError {
+    RouterError::Malformed(reason.to_owned())
+}
+
+fn unavailable(error: CallsError) -> RouterError {
+    RouterError::Unavailable(Box::new(error))
+}
+
+fn status(bucket: Option<Bucket>) -> &'static str {
+    bucket.map_or("ok", Bucket::name)
+}
+
+impl CallBody {
+    fn of(row: &UsageRow) -> Self {
+        let call = &row.call;
+        let generation = row.generation.as_ref().zip(call.generation);
+        Self {
+            request_id: call.request.to_string(),
+            workspace: call.account.as_str().to_owned(),
+            model: call.model.as_ref().map(|model| model.as_str().to_owned()),
+            status: status(call.bucket),
+            replayed: call.replayed,
+            delivered: call.delivered,
+            received_at: call.received_at.to_string(),
+            answered_at: row.is_recorded.then(|| call.answered_at.to_string()),
+            generation: generation.map(|(it, id)| GenerationBody {
+                id: id.to_string(),
+                began: row.began(),
+                task_id: it.task_id.clone(),
+                status: match it.settled_at {
+                    Some(_) => status(it.bucket),
+                    None => "running",
+                },
+                dispatched_at: it.dispatched_at.to_string(),
+                accepted_at: it.accepted_at.map(|at| at.to_string()),
+                settled_at: it.settled_at.map(|at| at.to_string()),
+                hold_cents: if row.began() { it.hold_cents } else { 0 },
+                charge_cents: it
+                    .charge_cents
+                    .map(|cents| if row.began() { cents } else { 0 }),
+            }),
+        }
+    }
+}
+
+impl TotalBody {
+    fn of(total: &ModelTotal, day: Option<String>) -> Self {
+        Self {
+            day,
+            workspace: total.account.as_str().to_owned(),
+            model: total.model.as_str().to_owned(),
+            calls: total.calls,
+            succeeded: total.succeeded,
+            generations: total.generations,
+            charge_cents: total.charge_cents,
+        }
+    }
+}
