@@ -63,3 +63,35 @@ async fn until_state(rig: &Rig, state: &str) {
     }
     panic!("the worker never was {state}");
 }
+
+#[tokio::test]
+async fn a_version_that_names_prompts_itself_gets_no_job_and_says_why() {
+    let old = Comfy::start(Version::TooOld).await.unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let workers = vec![old];
+    let server = serve(data.path(), &workers).await;
+    let rig = Rig {
+        data,
+        server,
+        workers,
+    };
+    rig.until_worker(rig.worker(), &["failed"]).await;
+    let listed = command(&rig, &["worker", "list"]).await;
+    let why = "update it to 0.3.45 or newer";
+    assert!(listed.stdout.contains(why), "{}", listed.stdout);
+    let answer = rig.try_submit(&graph("nowhere", 1)).await;
+    assert!(answer.status >= 400, "{}", answer.text());
+    assert_eq!(rig.worker().submissions().len(), 0);
+}
+
+#[tokio::test]
+async fn a_version_that_is_not_said_is_found_out_by_a_job_which_runs_elsewhere() {
+    let old = Comfy::start(Version::TooOld).await.unwrap();
+    old.fault(it::comfy::Fault::MissingRoutes);
+    let good = Comfy::start(Version::Recorded).await.unwrap();
+    let rig = Rig::with(vec![old, good]).await;
+    let job = rig.run(&graph("elsewhere", 1)).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    rig.until_worker(rig.worker(), &["failed"]).await;
+    assert_eq!(rig.workers[1].ran().len(), 1);
+}

@@ -143,6 +143,31 @@ async fn a_refusal_of_the_worker_ends_the_job_with_its_words() {
 }
 
 #[tokio::test]
+async fn a_refusal_of_one_output_is_no_success_of_the_others() {
+    let rig = Rig::start().await;
+    rig.worker().pace(Duration::from_millis(20));
+    let mut refused = sampled("x", "a.safetensors", 1000);
+    refused["5"] = json!({"class_type": "EmptyImage", "inputs": {"width": 0, "height": 8, "batch_size": 1, "color": 7}});
+    refused["6"] =
+        json!({"class_type": "SaveImage", "inputs": {"images": ["5", 0], "filename_prefix": "y"}});
+    let job = rig.run(&refused).await;
+    assert_eq!(job["status"], "failed", "{job:#}");
+    assert_eq!(job["error"]["code"], "invalid_workflow", "{job:#}");
+    assert_eq!(job["error"]["node_id"], "5", "{job:#}");
+    assert!(
+        job.to_string().contains("value_smaller_than_min"),
+        "{job:#}"
+    );
+    assert_eq!(job["outputs"], json!([]), "{job:#}");
+    // What the worker runs of it is stopped.
+    rig.worker()
+        .until(|ran| ran.iter().all(|ran| ran.end.is_some()))
+        .await;
+    let ends: Vec<_> = rig.worker().ran().iter().map(|ran| ran.end).collect();
+    assert!(!ends.contains(&Some("success")), "{ends:?}");
+}
+
+#[tokio::test]
 async fn a_failing_node_is_named_without_a_path_of_its_worker() {
     let rig = Rig::start().await;
     let mut failing = graph("x", 1);

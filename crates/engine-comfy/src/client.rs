@@ -63,10 +63,10 @@ fn is_page(answer: &Response<Body>, filename: &str) -> bool {
 /// What came of a submission.
 #[derive(Debug)]
 pub(crate) enum SubmitAnswer {
-    /// It is in the worker's queue, under this number.
-    Accepted(f64),
-    /// The worker refuses it, in its own words.
-    Refused(Value),
+    /// It is in the worker's queue, under this number and this id.
+    Accepted(f64, String),
+    /// The worker refuses it, in its own words; or it refuses some of its outputs, and runs the others under this id.
+    Refused(Value, Option<String>),
 }
 
 /// The client of one worker.
@@ -178,10 +178,16 @@ impl WorkerClient {
         match (status, answer) {
             (StatusCode::OK, Some(answer)) if answer.get("prompt_id").is_some() => {
                 let number = answer.get("number").and_then(Value::as_f64);
-                Ok(SubmitAnswer::Accepted(number.unwrap_or_default()))
+                let id = answer.get("prompt_id").and_then(Value::as_str);
+                let id = id.unwrap_or_default().to_owned();
+                let errors = answer.get("node_errors").and_then(Value::as_object);
+                Ok(match errors.is_some_and(|errors| !errors.is_empty()) {
+                    true => SubmitAnswer::Refused(answer, Some(id)),
+                    false => SubmitAnswer::Accepted(number.unwrap_or_default(), id),
+                })
             }
             (StatusCode::BAD_REQUEST, Some(answer)) if answer.get("error").is_some() => {
-                Ok(SubmitAnswer::Refused(answer))
+                Ok(SubmitAnswer::Refused(answer, None))
             }
             // It may be in the queue all the same.
             (StatusCode::OK, _) => Err(unanswered("it answered a submission with something else")),

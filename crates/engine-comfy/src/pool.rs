@@ -297,7 +297,7 @@ impl Shared {
     }
 
     /// Puts together what all workers have that may get jobs.
-    fn merge(&self) {
+    pub(crate) fn merge(&self) {
         let definitions: Vec<Arc<Definitions>> = self
             .members()
             .iter()

@@ -43,7 +43,11 @@ const STRAY_TIME: Duration = Duration::from_secs(600);
 const MOST_STRAYS: usize = 1024;
 
 /// The first version that interrupts a prompt by its id.
-const INTERRUPTS_BY_ID: [u32; 3] = [0, 3, 64];
+const INTERRUPTS_BY_ID: [u32; 3] = [0, 3, 57];
+
+/// The first version that takes the id of a prompt from its client. An older one names prompts itself: a job could not be found
+/// there again.
+const TAKES_PROMPT_IDS: [u32; 3] = [0, 3, 45];
 
 /// How a worker is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +64,7 @@ pub enum WorkerState {
     Draining,
     /// It is drained, and has no job any more.
     Stopped,
-    /// It failed again and again, and is asked again after a pause.
+    /// It failed again and again, and is asked again after a pause; or it is too old.
     Failed,
 }
 
@@ -130,6 +134,8 @@ pub(crate) struct Shared {
     tried: bool,
     /// Whether it was added while the server ran.
     added: bool,
+    /// Whether it gave a prompt another id than it was asked to.
+    names_prompts: bool,
     connected: bool,
     last_number: f64,
     staged: HashSet<String>,
@@ -146,6 +152,8 @@ enum Reach {
     Never,
     Up,
     Down,
+    /// It answers and cannot be used.
+    TooOld,
 }
 
 /// What is counted of a worker.
@@ -181,6 +189,7 @@ impl Worker {
                 alive_at: Instant::now(),
                 tried: false,
                 added: false,
+                names_prompts: false,
                 connected: false,
                 last_number: -1.0,
                 staged: HashSet::new(),
@@ -210,6 +219,7 @@ impl Worker {
             (true, _) => (WorkerState::Draining, "an operator drains it".to_owned()),
             (false, Reach::Never) => (WorkerState::Starting, shared.why.clone()),
             (false, Reach::Down) => (WorkerState::Unreachable, shared.why.clone()),
+            (false, Reach::TooOld) => (WorkerState::Failed, shared.why.clone()),
             (false, Reach::Up) => match shared.breaker.open(Instant::now()) {
                 Some(why) => (WorkerState::Failed, why.to_owned()),
                 None if jobs > 0 => (WorkerState::Busy, format!("it has {jobs} jobs")),
@@ -228,6 +238,7 @@ impl Worker {
             (true, _) => Some("an operator drained it".to_owned()),
             (false, Reach::Never) => Some(format!("starting since {}", shared.since)),
             (false, Reach::Down) => Some(format!("unreachable since {}", shared.since)),
+            (false, Reach::TooOld) => Some(shared.why.clone()),
             (false, Reach::Up) => shared
                 .breaker
                 .open(now)
@@ -265,6 +276,7 @@ impl Worker {
             Reach::Up => false,
             Reach::Never => shared.definitions.is_none() || shared.alive_at.elapsed() > time,
             Reach::Down => shared.alive_at.elapsed() > time,
+            Reach::TooOld => true,
         }
     }
 
@@ -275,7 +287,7 @@ impl Worker {
 
     /// Whether it answers, drained or not.
     pub(crate) fn answers(&self) -> bool {
-        self.shared().reach == Reach::Up
+        matches!(self.shared().reach, Reach::Up | Reach::TooOld)
     }
 
     /// Whether it was asked once since the start, and what it has is known if it answered.
@@ -390,6 +402,13 @@ impl Worker {
         }
     }
 
+    /// It does not take the ids of prompts: it gets no job until it is another version.
+    pub(crate) fn names_prompts(&self) {
+        let mut shared = self.shared();
+        shared.names_prompts = true;
+        shared.too_old();
+    }
+
     pub(crate) fn failed(&self, why: &str) {
         tracing::warn!(worker = self.name, why, "a worker failed");
         self.shared().breaker.failed(why, Instant::now());
@@ -439,6 +458,24 @@ impl Worker {
     fn routes(&self) -> MutexGuard<'_, Option<Route>> {
         self.route.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Shared {
+    /// Its definitions are of no use: no graph may count on its classes.
+    fn too_old(&mut self) {
+        if self.reach != Reach::TooOld {
+            self.reach = Reach::TooOld;
+            self.since = Timestamp::now();
+        }
+        let version = TAKES_PROMPT_IDS.map(|part| part.to_string()).join(".");
+        self.why = format!("this ComfyUI names prompts itself; update it to {version} or newer");
+        self.definitions = None;
+    }
+}
+
+/// Whether a version takes the ids of prompts; one that is not said is believed to.
+fn takes_prompt_ids(version: &str) -> bool {
+    version.is_empty() || version_number(version).as_slice() >= TAKES_PROMPT_IDS.as_slice()
 }
 
 impl fmt::Debug for Worker {

@@ -119,23 +119,31 @@ async fn execute(shared: &Shared, prompt: &Prompt, ran: usize) {
 
 /// The nodes that the outputs need, sources first.
 fn order(prompt: &Prompt) -> Vec<String> {
-    fn visit(graph: &Map<String, Value>, id: &str, order: &mut Vec<String>) {
-        if order.iter().any(|placed| placed == id) {
-            return;
-        }
-        let inputs = graph.get(id).and_then(|node| node["inputs"].as_object());
-        for value in inputs.into_iter().flat_map(Map::values) {
-            if let Some(source) = value.get(0).and_then(Value::as_str) {
-                visit(graph, source, order);
-            }
-        }
-        order.push(id.to_owned());
-    }
     let mut order = Vec::new();
     for output in &prompt.outputs {
         visit(&prompt.graph, output, &mut order);
     }
     order
+}
+
+/// The nodes that an output needs, itself included.
+pub(super) fn needed(graph: &Map<String, Value>, output: &str) -> Vec<String> {
+    let mut order = Vec::new();
+    visit(graph, output, &mut order);
+    order
+}
+
+fn visit(graph: &Map<String, Value>, id: &str, order: &mut Vec<String>) {
+    if order.iter().any(|placed| placed == id) {
+        return;
+    }
+    let inputs = graph.get(id).and_then(|node| node["inputs"].as_object());
+    for value in inputs.into_iter().flat_map(Map::values) {
+        if let Some(source) = value.get(0).and_then(Value::as_str) {
+            visit(graph, source, order);
+        }
+    }
+    order.push(id.to_owned());
 }
 
 async fn node(
@@ -156,7 +164,7 @@ async fn node(
         });
         states.insert(id.to_owned(), state);
         let world = shared.world();
-        if world.version != Version::Old {
+        if world.version != Version::TooOld {
             let all = json!({"prompt_id": prompt.id, "nodes": states});
             world.say(client, "progress_state", &all);
         }
@@ -234,7 +242,7 @@ async fn node(
 fn preview(prompt: &Prompt, node: &str, version: Version) -> Frame {
     let jpeg = b"\xff\xd8\xff\xe0simulated";
     let mut bytes = Vec::new();
-    if version == Version::Old {
+    if version == Version::TooOld {
         bytes.extend([0, 0, 0, 1, 0, 0, 0, 1]);
     } else {
         let about = json!({"node_id": node, "display_node_id": node, "prompt_id": prompt.id, "image_type": "image/jpeg"});

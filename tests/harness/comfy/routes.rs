@@ -27,7 +27,8 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &Incoming) -> Reply {
             let version = match world.version {
                 Version::Recorded => json!("0.3.64"),
                 Version::New => json!("0.8.0"),
-                Version::Old => Value::Null,
+                Version::Old => json!("0.3.45"),
+                Version::TooOld => json!("0.3.40"),
             };
             ok(&json!({"system": {"comfyui_version": version}, "devices": []}))
         }
@@ -72,7 +73,7 @@ fn interrupt(world: &mut World, body: &[u8]) -> Reply {
     if World::take(&mut world.ignored_interrupts) {
         return Reply::Empty(200);
     }
-    let reads_id = world.version != Version::Old;
+    let reads_id = !matches!(world.version, Version::Old | Version::TooOld);
     if running.is_some() && (!reads_id || asked == running) {
         if asked != running {
             world.wrong_interrupts += 1;
@@ -87,17 +88,23 @@ fn submit(shared: &Arc<Shared>, world: &mut World, body: &[u8]) -> Reply {
         return Reply::Empty(500);
     };
     let graph = body["prompt"].as_object().cloned().unwrap_or_default();
-    if let Some(refusal) = refusal(world, &graph) {
-        return Reply::Json(400, refusal.to_string());
-    }
+    let (outputs, node_errors) = match validate(world, &graph) {
+        Ok(valid) => valid,
+        Err(refusal) => return Reply::Json(400, refusal.to_string()),
+    };
     world.submissions.push(body.clone());
     world.number += 1.0;
     let number = world.number;
-    let id = body["prompt_id"].as_str().unwrap_or("none").to_owned();
+    let id = match world.version {
+        Version::TooOld => format!("its-own-{number}"),
+        Version::Recorded | Version::New | Version::Old => {
+            body["prompt_id"].as_str().unwrap_or("none").to_owned()
+        }
+    };
     let prompt = Prompt {
         number,
         id: id.clone(),
-        outputs: outputs(&world.definitions, &graph),
+        outputs,
         graph,
         extra: body["extra_data"].clone(),
         client: body["client_id"].as_str().map(str::to_owned),
@@ -119,7 +126,7 @@ fn submit(shared: &Arc<Shared>, world: &mut World, body: &[u8]) -> Reply {
     }
     world.enqueue(prompt);
     shared.queued.notify_one();
-    ok(&json!({"prompt_id": id, "number": number, "node_errors": {}}))
+    ok(&json!({"prompt_id": id, "number": number, "node_errors": node_errors}))
 }
 
 /// The output nodes of a graph.
@@ -132,8 +139,12 @@ pub(super) fn outputs(definitions: &Value, graph: &Map<String, Value>) -> Vec<St
     nodes.map(|(id, _)| id.clone()).collect()
 }
 
-/// Why a graph is not taken.
-fn refusal(world: &World, graph: &Map<String, Value>) -> Option<Value> {
+/// The outputs that run and what is wrong with the others, or why nothing runs. As in the real one, an output that can run does so
+/// whatever is wrong with another.
+fn validate(
+    world: &World,
+    graph: &Map<String, Value>,
+) -> Result<(Vec<String>, Map<String, Value>), Value> {
     let error = |kind: &str, message: String, nodes: Value| {
         json!({
             "error": {"type": kind, "message": message, "details": "", "extra_info": {}},
@@ -145,17 +156,18 @@ fn refusal(world: &World, graph: &Map<String, Value>) -> Option<Value> {
         if world.definitions.get(class).is_none() {
             let kind = match world.version {
                 Version::New => "missing_node_type",
-                Version::Recorded | Version::Old => "invalid_prompt",
+                Version::Recorded | Version::Old | Version::TooOld => "invalid_prompt",
             };
-            return Some(error(
+            return Err(error(
                 kind,
                 format!("Node {id}: {class} does not exist"),
                 json!({}),
             ));
         }
     }
-    if outputs(&world.definitions, graph).is_empty() {
-        return Some(error(
+    let all = outputs(&world.definitions, graph);
+    if all.is_empty() {
+        return Err(error(
             "prompt_no_outputs",
             "Prompt has no outputs".to_owned(),
             json!({}),
@@ -197,14 +209,20 @@ fn refusal(world: &World, graph: &Map<String, Value>) -> Option<Value> {
             errors.insert(id.clone(), told);
         }
     }
-    (!errors.is_empty()).then(|| {
+    let can_run = |output: &String| {
+        let needed = super::execute::needed(graph, output);
+        needed.iter().all(|id| !errors.contains_key(id))
+    };
+    let good: Vec<String> = all.into_iter().filter(can_run).collect();
+    if good.is_empty() {
         let message = "Prompt outputs failed validation".to_owned();
-        error(
+        return Err(error(
             "prompt_outputs_failed_validation",
             message,
             Value::Object(errors),
-        )
-    })
+        ));
+    }
+    Ok((good, errors))
 }
 
 fn upload(world: &mut World, body: &[u8]) -> Reply {

@@ -16,8 +16,10 @@ pub enum Version {
     Recorded,
     /// Newer: other words for unknown classes.
     New,
-    /// Older: interrupts whatever runs, has no `progress_state`, and does not say its version.
+    /// Older: interrupts whatever runs.
     Old,
+    /// Too old: names prompts itself, and has no `progress_state`.
+    TooOld,
 }
 
 /// A way to go wrong.

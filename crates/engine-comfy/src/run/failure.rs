@@ -34,8 +34,8 @@ pub(super) fn of_upload(worker: &Worker, error: &UploadError) -> NotHere {
     }
 }
 
-/// What a worker says of a graph that it does not take.
-pub(super) fn of_refusal(answer: &Value) -> Refusal {
+/// What a worker says of a graph that it does not take, or not all of.
+pub(super) fn of_refusal(answer: &Value) -> JobError {
     let error = answer.get("error");
     let text = |key: &str| {
         let text = error
@@ -44,12 +44,7 @@ pub(super) fn of_refusal(answer: &Value) -> Refusal {
         text.unwrap_or_default().trim().to_owned()
     };
     let (message, details) = (text("message"), text("details"));
-    let said = match (message.is_empty(), details.is_empty()) {
-        (true, true) => "it does not say why".to_owned(),
-        (false, true) => message,
-        (true, false) => details,
-        (false, false) => format!("{message}: {details}"),
-    };
+    let said = joined(&message, &details).unwrap_or_else(|| "some outputs cannot run".to_owned());
     let mut node_errors = answer
         .get("node_errors")
         .and_then(Value::as_object)
@@ -68,12 +63,47 @@ pub(super) fn of_refusal(answer: &Value) -> Refusal {
             }
         }
     }
-    Refusal {
-        message: format!(
-            "the worker refuses the workflow: {}; change it and submit it again",
-            readable(&said, None)
-        ),
-        node_errors,
+    let first = first_error(&node_errors);
+    let at_node = first
+        .as_ref()
+        .map_or_else(String::new, |(node, class, why)| {
+            format!(" (node {node}, {class}: {why})")
+        });
+    let message = format!(
+        "the worker refuses the workflow: {}{at_node}; change it and submit it again",
+        readable(&said, None)
+    );
+    let (node_id, class_type) = first.map(|(node, class, _)| (node, class)).unzip();
+    JobError {
+        node_id,
+        class_type,
+        ..Refusal {
+            message,
+            node_errors,
+        }
+        .into()
+    }
+}
+
+/// The first node that is refused, its class and why.
+fn first_error(node_errors: &Map<String, Value>) -> Option<(NodeId, String, String)> {
+    let mut nodes = node_errors.iter();
+    nodes.find_map(|(node, errors)| {
+        let class = errors.get("class_type")?.as_str()?;
+        let error = errors.get("errors")?.get(0)?;
+        let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+        let why = joined(text("message"), text("details"))?;
+        Some((NodeId::from(node.as_str()), class.to_owned(), why))
+    })
+}
+
+/// A message and its details in one line; `None` without either.
+fn joined(message: &str, details: &str) -> Option<String> {
+    match (message.is_empty(), details.is_empty()) {
+        (true, true) => None,
+        (false, true) => Some(message.to_owned()),
+        (true, false) => Some(details.to_owned()),
+        (false, false) => Some(format!("{message}: {details}")),
     }
 }
 
@@ -169,6 +199,12 @@ mod tests {
                 .message
                 .contains("Prompt outputs failed validation: x")
         );
+        assert!(
+            refusal.message.contains("node 1, A: m: c.py"),
+            "{}",
+            refusal.message
+        );
+        assert_eq!(refusal.node_id, Some("1".into()));
         assert_eq!(
             refusal.node_errors["1"]["errors"][0],
             json!({"type": "custom_validation_failed", "message": "m", "details": "c.py",

@@ -55,11 +55,21 @@ impl Run<'_> {
             // Before it is sent: its first messages may come before the answer.
             self.attend(id.to_string());
             match self.worker.client.submit(&body).await {
-                Ok(SubmitAnswer::Accepted(number)) => {
+                Ok(SubmitAnswer::Accepted(_, other)) if other != self.prompt => {
+                    self.worker.stray(&other);
+                    self.worker.names_prompts();
+                    self.pool.merge();
+                    return Err(NotHere::Elsewhere);
+                }
+                Ok(SubmitAnswer::Accepted(number, _)) => {
                     self.worker.numbered(number);
                     return Ok(());
                 }
-                Ok(SubmitAnswer::Refused(answer)) => {
+                Ok(SubmitAnswer::Refused(answer, runs)) => {
+                    if let Some(id) = runs {
+                        // A run without some of its outputs is no success.
+                        self.worker.stray(&id);
+                    }
                     // Its folder of inputs may have been emptied.
                     let files = prompt::staged(&self.ticket.graph);
                     *again += 1;
@@ -68,8 +78,7 @@ impl Run<'_> {
                         stage(self.pool, &self.worker, &files, self.context).await?;
                         continue;
                     }
-                    let refusal = failure::of_refusal(&answer);
-                    return Err(RunError::Failed(refusal.into()).into());
+                    return Err(RunError::Failed(failure::of_refusal(&answer)).into());
                 }
                 Err(WorkerError::Unsent(error)) => {
                     tracing::debug!(worker = self.worker.name, %error, "nothing was submitted");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
 
-use super::{Reach, UNREACHABLE_AFTER, Worker};
+use super::{Reach, UNREACHABLE_AFTER, Worker, takes_prompt_ids};
 use crate::client::WorkerError;
 use crate::definitions::Definitions;
 use crate::history::InQueue;
@@ -55,7 +55,7 @@ impl Worker {
             self.shared().tried = true;
             self.stop_strays().await;
             let pause = match self.shared().reach {
-                Reach::Up => LOOK.0,
+                Reach::Up | Reach::TooOld => LOOK.0,
                 Reach::Never | Reach::Down => LOOK.1,
             };
             // Somebody may know more.
@@ -65,6 +65,22 @@ impl Worker {
 
     async fn read_definitions(&self, pool: &Pool) -> Result<(), WorkerError> {
         let version = self.client.version().await?;
+        if !takes_prompt_ids(&version) || self.shared().names_prompts {
+            let mut shared = self.shared();
+            let is_new = shared.reach != Reach::TooOld;
+            shared.too_old();
+            if is_new {
+                tracing::warn!(
+                    worker = self.name,
+                    version,
+                    why = shared.why,
+                    "a worker is of no use"
+                );
+                drop(shared);
+                pool.changed();
+            }
+            return Ok(());
+        }
         let answer = self.client.object_info().await?;
         let definitions = Definitions::read(&version, answer)
             .map_err(|_| WorkerError::Garbage("/object_info"))?;
@@ -94,9 +110,15 @@ impl Worker {
         let mut shared = self.shared();
         let is_gone = matches!(error, WorkerError::Unsent(_)) && !shared.connected;
         let is_silent = shared.alive_at.elapsed() > UNREACHABLE_AFTER;
-        shared.why = error.to_string();
-        if shared.reach == Reach::Up && (is_gone || is_silent) {
+        let was_there = matches!(shared.reach, Reach::Up | Reach::TooOld);
+        if shared.reach != Reach::TooOld {
+            shared.why = error.to_string();
+        }
+        if was_there && (is_gone || is_silent) {
             shared.reach = Reach::Down;
+            // It may be another version when it comes back.
+            shared.names_prompts = false;
+            shared.why = error.to_string();
             shared.since = Timestamp::now();
             drop(shared);
             tracing::warn!(worker = self.name, %error, "a worker is unreachable");
@@ -112,7 +134,7 @@ impl Worker {
             shared.strays.retain(|(_, until)| *until > now);
             shared.strays.iter().map(|(id, _)| id.clone()).collect()
         };
-        if strays.is_empty() || !self.is_up() {
+        if strays.is_empty() || !self.answers() {
             return;
         }
         for stray in strays {
