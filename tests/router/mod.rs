@@ -10,6 +10,7 @@ mod document;
 mod durability;
 mod idempotency;
 mod limits;
+mod queue;
 mod reload;
 mod requests;
 mod secrets;

@@ -28,6 +28,10 @@ pub struct RouterSettings {
     pub deadline: time::Duration,
     /// How long accepted work is asked after.
     pub give_up_after: time::Duration,
+    /// How long a queued request may wait to be dispatched.
+    pub queue_time: time::Duration,
+    /// Requests of one account that may wait in the queue.
+    pub queued_calls: usize,
     /// Most bytes of a call's body.
     pub body_bytes: usize,
     /// What an account may have in flight unless its own limits say something else.
@@ -63,6 +67,9 @@ struct Relocations(Vec<(String, String)>);
 /// Hosts with ports.
 struct Hosts(Vec<String>);
 
+/// The key of a queued request is kept for 24 hours, so its generation must begin well before that.
+const LONGEST_QUEUE_TIME: time::Duration = time::Duration::from_secs(12 * 3600);
+
 /// All keys of a server of partner models.
 pub const KEYS: &[&[Key]] = &[
     &[
@@ -91,6 +98,18 @@ pub const ROUTER_KEYS: &[Key] = &[
         "TIME",
         "2h",
         "How long a partner is asked after work that it accepted",
+    ),
+    key(
+        "queue_time",
+        "TIME",
+        "1h",
+        "How long a queued request may wait to be dispatched; at most 12h",
+    ),
+    key(
+        "queued_calls",
+        "N",
+        "10000",
+        "Requests of one account that may wait in the queue",
     ),
     key("body_limit", "SIZE", "32MiB", "Largest body of a call"),
     key(
@@ -230,6 +249,8 @@ impl RouterSettings {
         let catalog = settings.read_optional("catalog")?;
         let deadline = settings.read::<Duration<1>>("deadline")?.0;
         let give_up_after = settings.read::<Duration<1>>("give_up_after")?.0;
+        let queue_time = settings.read::<Duration<1>>("queue_time")?.0;
+        let queued_calls = settings.read::<Count>("queued_calls")?.0;
         let body_bytes = settings.read::<Size>("body_limit")?.0;
         let concurrent_calls = settings.read::<Count>("concurrent_calls")?.0;
         let committed_spend = settings.read::<Count>("committed_spend_cents")?.0;
@@ -243,6 +264,8 @@ impl RouterSettings {
         Ok(Self {
             deadline,
             give_up_after,
+            queue_time: queue_time.min(LONGEST_QUEUE_TIME),
+            queued_calls: usize::try_from(queued_calls).unwrap_or(usize::MAX),
             body_bytes: usize::try_from(body_bytes).unwrap_or(usize::MAX),
             limits: RouterLimits {
                 concurrent_calls,

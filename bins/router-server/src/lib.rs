@@ -14,6 +14,7 @@ mod control;
 mod leases;
 mod metrics;
 pub mod program;
+mod queue;
 mod stack;
 mod store;
 mod timer;

@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
-use router_core::ModelId;
+use router_core::{CallQueue, ModelId};
 use router_http::Observed;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use tokio_util::task::TaskTracker;
@@ -65,6 +65,7 @@ struct ModelLabels {
 /// Read when a client asks.
 struct Now {
     executions: TaskTracker,
+    queue: Arc<dyn CallQueue>,
     count_bodies: CountBodies,
 }
 
@@ -73,6 +74,7 @@ impl RouterMetrics {
         metrics: &mut Metrics,
         requests: HttpMetrics,
         executions: TaskTracker,
+        queue: Arc<dyn CallQueue>,
     ) -> Self {
         let latency = || Histogram::new(LATENCY_S);
         let counted = Self {
@@ -95,6 +97,7 @@ impl RouterMetrics {
         );
         registry.register_collector(Box::new(Now {
             executions,
+            queue,
             count_bodies: Arc::clone(&counted.count_bodies),
         }));
         counted
@@ -111,7 +114,10 @@ impl RouterMetrics {
         let method = seen.method.as_str();
         self.requests
             .observe(method, seen.route, status, seen.elapsed);
-        if seen.method != "POST" {
+        // Submissions and estimates run nothing.
+        let runs_nothing =
+            || seen.route.ends_with("/requests") || seen.route.ends_with("/estimate");
+        if seen.method != "POST" || runs_nothing() {
             return;
         }
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,6 +176,11 @@ impl Collector for Now {
                 "easel_router_executions",
                 "Executions of calls at work, with or without a caller",
                 self.executions.len(),
+            ),
+            (
+                "easel_router_queued_requests",
+                "Requests that wait to be dispatched",
+                self.queue.waiting(),
             ),
             (
                 "easel_router_body_bytes",

@@ -12,8 +12,8 @@ use installation::{Installation, InstallationError};
 use jiff::Timestamp;
 use providers::{Kind, PartnerStatus, Watch};
 use router_core::{
-    CallRetention, CallsError, CursorKey, LiveCatalog, OwnerId, Router, RouterConfig, RouterPorts,
-    Timer, Usage,
+    CallRetention, CallsError, CursorKey, LiveCatalog, OwnerId, QueueBounds, Router, RouterConfig,
+    RouterPorts, Timer, Usage,
 };
 use router_http::{Observed, RouterApi, RouterHttpConfig, RouterService};
 use server_kit::admin::CatalogControl;
@@ -32,6 +32,7 @@ use crate::config::RouterSettings;
 use crate::control::{self, CatalogKeeper, Control};
 use crate::leases::LeaseKeeper;
 use crate::metrics::RouterMetrics;
+use crate::queue::QueueKeeper;
 use crate::timer::{TokioThreads, TokioTimer};
 
 /// The pause between two sweeps of what is past its time.
@@ -82,6 +83,8 @@ pub struct Background {
     executions: TaskTracker,
     stop: CancellationToken,
     keepers: Vec<JoinHandle<()>>,
+    stop_queue: CancellationToken,
+    queue: JoinHandle<()>,
 }
 
 impl RouterStack {
@@ -122,6 +125,7 @@ impl RouterStack {
         let switched_off = switched_off.map(|off| off.model.id().to_string()).collect();
         let ports = RouterPorts {
             calls: Arc::clone(&installation.calls.calls),
+            queue: Arc::clone(&installation.calls.queue),
             quota: Arc::clone(&installation.calls.quota),
             accounts: Arc::clone(&installation.accounts),
             timer: Arc::clone(&timer),
@@ -131,6 +135,11 @@ impl RouterStack {
         let config = RouterConfig {
             deadline: settings.deadline,
             give_up_after: settings.give_up_after,
+            queue_time: settings.queue_time,
+            queue_bounds: QueueBounds {
+                of_account: settings.queued_calls,
+                of_all: RouterConfig::QUEUE_BOUNDS.of_all.max(settings.queued_calls),
+            },
             cursor_key: CursorKey::derived_from(&secret),
             owner: OwnerId(Uuid::new_v4()),
             lease: RouterConfig::LEASE,
@@ -141,7 +150,12 @@ impl RouterStack {
             keeper: CatalogKeeper::new(source, router.clone(), served),
             watch,
             router,
-            metrics: RouterMetrics::register(metrics, requests.clone(), executions.clone()),
+            metrics: RouterMetrics::register(
+                metrics,
+                requests.clone(),
+                executions.clone(),
+                Arc::clone(&installation.calls.queue),
+            ),
             executions,
             retention: Arc::clone(&installation.calls.retention),
             usage: Arc::clone(&installation.calls.usage),
@@ -214,6 +228,12 @@ impl RouterStack {
             timer: Arc::clone(&self.timer),
         };
         leases.recover().await?;
+        let queue = QueueKeeper {
+            router: self.router.clone(),
+            executions: self.executions.clone(),
+            timer: Arc::clone(&self.timer),
+        };
+        let stop_queue = CancellationToken::new();
         let sweep = Sweep {
             retention: self.retention,
             timer: self.timer,
@@ -230,6 +250,8 @@ impl RouterStack {
             executions: self.executions,
             stop,
             keepers,
+            queue: tokio::spawn(queue.run(stop_queue.clone())),
+            stop_queue,
         })
     }
 
@@ -274,6 +296,11 @@ impl Background {
     /// Lets executions end within `grace`, and joins what kept the router going. What is not over by then was accepted by
     /// its partner, and is recovered at the next start; who waits for it is answered, for which connections have a moment more.
     pub async fn drain(self, grace: Duration) {
+        // What waits is for the next start.
+        self.stop_queue.cancel();
+        if self.queue.await.is_err() {
+            tracing::error!("the loop that dispatches queued requests panicked");
+        }
         self.executions.close();
         if tokio::time::timeout(grace, self.executions.wait())
             .await

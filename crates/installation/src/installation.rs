@@ -5,7 +5,7 @@ use std::sync::Arc;
 use accounts::{AccountAdmin, Accounts, Sessions};
 use asset_store::{AssetRecords, BlobStore, FileNames, ReleasedBlobs, ScrubStates, SweepStates};
 #[cfg(feature = "router")]
-use router_core::{CallRetention, Calls, Quota, Usage};
+use router_core::{CallQueue, CallRetention, Calls, Quota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::UserFiles;
 #[cfg(feature = "workflow")]
@@ -80,6 +80,8 @@ pub struct CallRows {
     pub quota: Arc<dyn Quota>,
     /// Forgets those past their time.
     pub retention: Arc<dyn CallRetention>,
+    /// Requests that wait to be dispatched.
+    pub queue: Arc<dyn CallQueue>,
     /// What was called and what it cost.
     pub usage: Arc<dyn Usage>,
 }

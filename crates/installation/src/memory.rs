@@ -72,6 +72,7 @@ impl MemoryStore {
                 calls: calls.clone(),
                 quota: Arc::new(MemoryQuota::new()),
                 retention: calls.clone(),
+                queue: calls.clone(),
                 usage: calls,
             },
             #[cfg(feature = "v1")]

@@ -249,6 +249,7 @@ fn assemble(
         values: model.file.values.clone(),
         fill: model.fill.clone(),
         dialect: Dialect::new(file, call, &model.file),
+        read_on: model.file.read_on,
         egress: Egress {
             client: settings.client.clone(),
             allowed: allowed(file, settings),

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Uri};
+use jiff::civil::Date;
 use router_core::{
     Charge, Collected, Done, Failure, Handle, Price, Provider, Ran, Refusal, Submission, Submitted,
     Timer,
@@ -46,6 +47,8 @@ pub struct PartnerModel {
     /// Members that the body gets if the caller leaves them out.
     pub(crate) fill: Fill,
     pub(crate) dialect: Dialect,
+    /// On which day the documentation was read that its file follows.
+    pub(crate) read_on: Option<Date>,
     pub(crate) egress: Egress,
     pub(crate) timer: Arc<dyn Timer>,
 }
@@ -383,6 +386,10 @@ impl Provider for PartnerModel {
 
     fn price(&self, body: &Value) -> Price {
         self.dialect.pricing.quote(body)
+    }
+
+    fn priced_as_of(&self) -> Option<Date> {
+        self.read_on
     }
 }
 

@@ -102,7 +102,7 @@ impl Bucket {
         match self {
             Self::InvalidInput => (
                 "invalid_input",
-                &[400, 404, 405, 409, 413, 415, 422],
+                &[400, 404, 405, 409, 410, 413, 415, 422],
                 Rule::Reached,
             ),
             Self::ContentPolicyViolation => {

@@ -3,8 +3,12 @@
 //! The checks that need no body are made by [`Router::open`]. [`OpenCall::run`] then gives two halves: the execution, which
 //! goes on whatever becomes of the connection, and the waiter, which carries it out for as long as the caller waits.
 
+pub(crate) mod desk;
+mod estimate;
 mod execution;
 mod prepare;
+mod queued;
+mod queued_start;
 mod recovery;
 pub(crate) mod running;
 mod settlement;
@@ -24,6 +28,8 @@ use crate::{CallRecord, GenerationId, KeyDigest, Model, ModelId, RequestId, Rout
 use prepare::Order;
 use waiter::Attempt;
 
+pub use estimate::Estimate;
+pub use queued::{QueuedResult, RequestStatus, RequestsPage, SubmittedRequest};
 pub use recovery::RenewError;
 pub use waiter::{Answered, Delivery, Waiter};
 

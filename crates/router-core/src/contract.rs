@@ -3,6 +3,7 @@
 mod generations;
 mod keys;
 mod ownership;
+mod queue;
 mod quota;
 mod replicas;
 mod usage;
@@ -17,9 +18,9 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Answer, Bucket, CallRecord, CallRetention, Calls, Claimed, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, ModelId, Outcome, OwnerId, Quota, RequestId,
-    Settled, Unfinished, Usage,
+    Answer, Bucket, CallQueue, CallRecord, CallRetention, Calls, Claimed, Dispatched, Ending,
+    Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease, ModelId, Outcome, OwnerId, Quota,
+    RequestId, Settled, Unfinished, Usage,
 };
 
 pub use quota::quota;
@@ -34,6 +35,8 @@ pub struct Stores {
     pub retention: Arc<dyn CallRetention>,
     /// What accounts may have in flight.
     pub quota: Arc<dyn Quota>,
+    /// What waits.
+    pub queue: Arc<dyn CallQueue>,
     /// What reads.
     pub usage: Arc<dyn Usage>,
     /// Who is billed.
@@ -50,8 +53,9 @@ type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Panics
 /// If the store breaks a rule.
 pub async fn calls(fresh: impl Fn() -> Stores) {
-    let rules: [&[Rule]; 4] = [
+    let rules: [&[Rule]; 5] = [
         &keys::RULES,
+        &queue::RULES,
         &generations::RULES,
         &ownership::RULES,
         &usage::RULES,

@@ -138,6 +138,38 @@ pub enum RouterError {
         /// Set if a retry with the same key gets what the other process makes of it.
         retry_after: Option<Duration>,
     },
+    /// The caller has no queued request of this id and model. 404.
+    #[error("there is no request of this id for this model; submit one with POST .../requests")]
+    RequestNotFound,
+    /// The result of a queued request is not kept any more. 410.
+    #[error(
+        "the result of this request is not kept any more; results are kept for 24 hours after the submission"
+    )]
+    ResultGone,
+    /// A queued request was cancelled, so there is no result. 409.
+    #[error("the request was cancelled and has no result; submit it again to run it")]
+    RequestCancelled,
+    /// A queued request waited longer than it may, and was not dispatched. 504.
+    #[error(
+        "the request waited longer in the queue than it may and was not run; nothing is billed, submit it again"
+    )]
+    WaitedTooLong,
+    /// A queued request ended before it was dispatched.
+    #[error("{message}")]
+    NotDispatched {
+        /// How.
+        bucket: Bucket,
+        /// Safe to show to end users.
+        message: String,
+    },
+    /// As many requests of the workspace wait as may. 429.
+    #[error(
+        "{limit} requests wait in the queue, which is as many as may; try again when some of them have finished"
+    )]
+    BacklogFull {
+        /// How many may.
+        limit: usize,
+    },
     /// The router itself failed. 500.
     #[error("the router failed to handle the request")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -167,6 +199,9 @@ impl RouterError {
     pub fn bucket(&self) -> Bucket {
         match self {
             Self::Malformed(_)
+            | Self::RequestNotFound
+            | Self::ResultGone
+            | Self::RequestCancelled
             | Self::KeyConflict
             | Self::NotReplayable
             | Self::TooLarge { .. }
@@ -178,13 +213,15 @@ impl RouterError {
             Self::ModelNotFound { .. } => Bucket::ModelNotFound,
             Self::Forbidden(_) => Bucket::Forbidden,
             Self::NotEnabled => Bucket::NotEnabled,
+            Self::NotDispatched { bucket, .. } => *bucket,
             Self::TooManyCalls { .. }
+            | Self::BacklogFull { .. }
             | Self::SpendCap { .. }
             | Self::NoRoom { by_workspace: true }
             | Self::InFlight { .. } => Bucket::ConcurrencyLimitExceeded,
             Self::RateLimited { .. } => Bucket::RateLimited,
             Self::Disconnected => Bucket::ClientDisconnected,
-            Self::Deadline { .. } => Bucket::DeadlineExceeded,
+            Self::Deadline { .. } | Self::WaitedTooLong => Bucket::DeadlineExceeded,
             Self::Internal(_) => Bucket::InternalError,
             Self::NoRoom {
                 by_workspace: false,

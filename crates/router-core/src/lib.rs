@@ -1,7 +1,7 @@
 //! The model router: models and their catalog, calls that pay once, and limits that hold.
 //!
 //! Decides everything about a call to a partner's model and does nothing itself: no clock, no socket, no row, no task.
-//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`Quota`], [`Usage`], [`CallRetention`]); time and ids are arguments. What is forwarded is
+//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`CallQueue`], [`Quota`], [`Usage`], [`CallRetention`]); time and ids are arguments. What is forwarded is
 //! never touched: bodies are the bytes that came. Wire formats live above. Start at [`Router`] for what a caller may ask, at
 //! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
 //!
@@ -25,6 +25,7 @@ mod memory;
 mod model;
 mod price;
 mod provider;
+mod queue;
 mod quota;
 mod router;
 mod schema;
@@ -36,7 +37,10 @@ pub mod contract;
 pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use blocking_pool::BlockingPool;
 pub use bucket::{Bucket, KeyAfter};
-pub use call::{Answered, CallHead, Delivery, Execution, OpenCall, RenewError, Waiter};
+pub use call::{
+    Answered, CallHead, Delivery, Estimate, Execution, OpenCall, QueuedResult, RenewError,
+    RequestStatus, RequestsPage, SubmittedRequest, Waiter,
+};
 pub use calls::{
     Acceptance, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
     KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey, Settled, Unfinished,
@@ -54,6 +58,10 @@ pub use price::{Charge, Price};
 pub use provider::{
     Collected, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, RequestWritten, Submission,
     Submitted,
+};
+pub use queue::{
+    CallQueue, Cancelled, Enqueued, QueueBounds, QueueFailure, QueueState, QueuedCall,
+    QueuedRequest, Turns, WaitingCall,
 };
 pub use quota::{Admission, Load, MemoryQuota, Permit, Permits, Quota, QuotaError};
 pub use router::{ListQuery, ModelPage, Router, RouterConfig, RouterPorts};

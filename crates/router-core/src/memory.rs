@@ -1,5 +1,6 @@
 //! Keys, generations and calls kept in memory: the twin of every store of them.
 
+mod queue;
 mod usage;
 
 use std::collections::{BTreeMap, HashMap, btree_map};
@@ -28,6 +29,7 @@ struct Rows {
     generations: BTreeMap<GenerationId, Row>,
     owned: Ownerships,
     calls: BTreeMap<(Timestamp, RequestId), CallRecord>,
+    queued: queue::Queued,
 }
 
 struct Key {
@@ -92,6 +94,7 @@ impl Rows {
         now: Timestamp,
     ) -> bool {
         let is_owner = self.owned.is_of(id, owner);
+        let is_queued = self.queued.has(id);
         let row = self.generations.get_mut(&id);
         let was_dispatched = row.is_some();
         let row = row.filter(|row| is_owner && row.generation.account == *account);
@@ -110,7 +113,8 @@ impl Rows {
                 at: now,
                 bucket,
                 charge_cents,
-                outcome: outcome.filter(|outcome| outcome.stored_bytes() <= REPLAY_CAP_BYTES),
+                outcome: outcome
+                    .filter(|outcome| outcome.stored_bytes() <= REPLAY_CAP_BYTES || is_queued),
             });
             self.owned.end(id);
         }
@@ -305,6 +309,7 @@ impl CallRetention for MemoryCalls {
             .calls
             .extract_if(.., |(received_at, _), _| *received_at < keep_from);
         gone += old_calls.take(limit).count();
+        gone += rows.queued.expire(keep_from, limit);
         Ok(gone)
     }
 }
@@ -330,7 +335,8 @@ mod tests {
             calls: calls.clone(),
             quota: Arc::new(MemoryQuota::new()),
             retention: calls.clone(),
-            usage: calls,
+            usage: calls.clone(),
+            queue: calls,
             accounts: accounts.clone(),
             admin: accounts,
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use accounts::AccountId;
 use async_trait::async_trait;
 use bytes::Bytes;
+use jiff::civil::Date;
 use serde_json::Value;
 
 use crate::{Answer, Charge, GenerationId, ModelId, Price, Refusal};
@@ -155,6 +156,11 @@ pub trait Provider: Send + Sync + 'static {
 
     /// What a call with this body would cost. Any JSON has a price, also one that the model would reject.
     fn price(&self, body: &Value) -> Price;
+
+    /// Of which day the partner's prices are, if anybody knows.
+    fn priced_as_of(&self) -> Option<Date> {
+        None
+    }
 }
 
 impl RequestWritten {

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Accounts, Principal, Scope};
+use accounts::{AccountId, Accounts, Principal, Scope};
 use jiff::Timestamp;
 
+use crate::call::desk::Desk;
 use crate::call::running::Registry;
 use crate::catalog::is_visible;
 use crate::{
-    BlockingPool, Calls, CursorKey, Lease, LiveCatalog, Load, Model, ModelId, OwnerId, Quota,
-    QuotaError, RouterError, Timer, Withheld, limit,
+    BlockingPool, CallQueue, Calls, CursorKey, Lease, LiveCatalog, Load, Model, ModelId, OwnerId,
+    QueueBounds, Quota, QuotaError, RouterError, Timer, Withheld, limit,
 };
 
 /// The model router. Clones are the same one.
@@ -22,6 +23,8 @@ pub struct Router(pub(crate) Arc<Inner>);
 pub struct RouterPorts {
     /// The rows of keys and generations.
     pub calls: Arc<dyn Calls>,
+    /// The rows of requests that wait to be dispatched.
+    pub queue: Arc<dyn CallQueue>,
     /// What accounts may have in flight and ask for.
     pub quota: Arc<dyn Quota>,
     /// Who pays.
@@ -39,6 +42,10 @@ pub struct RouterConfig {
     pub deadline: Duration,
     /// How long after it was accepted work is given up as `provider_timeout`, unless its model says otherwise.
     pub give_up_after: Duration,
+    /// How long a queued request may wait to be dispatched; less than the 24 hours for which its key is kept.
+    pub queue_time: Duration,
+    /// How many requests may wait.
+    pub queue_bounds: QueueBounds,
     /// What page cursors are made with.
     pub cursor_key: CursorKey,
     /// This router among those over the same store: an id that no other start ever has.
@@ -51,6 +58,15 @@ impl RouterConfig {
     /// 30 seconds: the default of [`RouterConfig::lease`]. A process that pauses for less loses nothing, and what a dead one
     /// leaves waits no longer.
     pub const LEASE: Duration = Duration::from_secs(30);
+
+    /// 1 hour: the default of [`RouterConfig::queue_time`].
+    pub const QUEUE_TIME: Duration = Duration::from_secs(3600);
+
+    /// The default of [`RouterConfig::queue_bounds`]: one account cannot take the room of all.
+    pub const QUEUE_BOUNDS: QueueBounds = QueueBounds {
+        of_account: 10_000,
+        of_all: 200_000,
+    };
 }
 
 pub(crate) struct Inner {
@@ -58,6 +74,7 @@ pub(crate) struct Inner {
     pub(crate) config: RouterConfig,
     pub(crate) catalog: LiveCatalog,
     pub(crate) running: Registry,
+    pub(crate) desk: Desk,
 }
 
 /// The query of a list: the values of each parameter, in the order in which they were sent.
@@ -100,6 +117,7 @@ impl Router {
             config,
             catalog,
             running: Registry::default(),
+            desk: Desk::default(),
         }))
     }
 
@@ -115,6 +133,19 @@ impl Router {
     /// If the store cannot be asked.
     pub async fn load(&self, caller: &Principal, now: Timestamp) -> Result<Load, QuotaError> {
         self.0.ports.quota.load(&caller.account, now).await
+    }
+
+    /// What an account's calls in flight have committed, in US cents.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn committed_cents(
+        &self,
+        account: &AccountId,
+        now: Timestamp,
+    ) -> Result<u64, QuotaError> {
+        let load = self.0.ports.quota.load(account, now).await?;
+        Ok(load.committed_cents)
     }
 
     /// Answers every caller that waits for a partner, because the router is about to stop: 503, and with a key when to retry.

@@ -21,8 +21,10 @@ use router_core::{Bucket, ModelId, RequestId};
 use uuid::Uuid;
 
 use crate::access::{self, Observed};
+use crate::dialect::Dialect;
 use crate::errors::{ApiError, client_closed_request};
-use crate::{RouterService, call, catalog, headers, origins, reply, usage};
+use crate::routes::{ALIASES, Operation, ROUTES};
+use crate::{RouterService, call, catalog, estimate, headers, origins, reply, requests, usage};
 
 /// The document of this API (OpenAPI 3.1), as it is served.
 pub const OPENAPI: &str = include_str!("../../../docs/openapi/router.json");
@@ -49,88 +51,14 @@ struct Route {
     operation: Operation,
 }
 
-/// Everything that a client can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    List,
-    Detail,
-    Schema,
-    Run,
-    Calls,
-    Usage,
-    Document,
-}
-
-/// Method, path and whether there is an alias of every operation.
-pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
-    (Method::GET, "/v1/models", Operation::List),
-    (
-        Method::GET,
-        "/v1/models/{provider}/{model}",
-        Operation::Detail,
-    ),
-    (
-        Method::POST,
-        "/v1/models/{provider}/{model}",
-        Operation::Run,
-    ),
-    (
-        Method::GET,
-        "/v1/models/{provider}/{model}/openapi.json",
-        Operation::Schema,
-    ),
-    // An address of more than two segments names no model, and is answered as such.
-    (
-        Method::GET,
-        "/v1/models/{provider}/{model}/{*rest}",
-        Operation::Detail,
-    ),
-    (
-        Method::POST,
-        "/v1/models/{provider}/{model}/{*rest}",
-        Operation::Run,
-    ),
-    (Method::GET, "/v1/calls", Operation::Calls),
-    (Method::GET, "/v1/usage", Operation::Usage),
-    (Method::GET, "/v1/openapi.json", Operation::Document),
-];
-
-/// The same routes for today's public clients.
-pub(crate) const ALIASES: &[(Method, &str, Operation)] = &[
-    (Method::GET, "/v2/models", Operation::List),
-    (
-        Method::GET,
-        "/v2/models/{provider}/{model}",
-        Operation::Detail,
-    ),
-    (
-        Method::POST,
-        "/v2/models/{provider}/{model}",
-        Operation::Run,
-    ),
-    (
-        Method::GET,
-        "/v2/models/{provider}/{model}/openapi.json",
-        Operation::Schema,
-    ),
-    // An address of more than two segments names no model, and is answered as such.
-    (
-        Method::GET,
-        "/v2/models/{provider}/{model}/{*rest}",
-        Operation::Detail,
-    ),
-    (
-        Method::POST,
-        "/v2/models/{provider}/{model}/{*rest}",
-        Operation::Run,
-    ),
-];
-
 /// A question of a known caller about a model; the segments are empty where the path has none.
 pub(crate) struct Asked {
     pub(crate) caller: Principal,
     pub(crate) provider: String,
     pub(crate) model: String,
+    /// The queued request, where the path names one.
+    pub(crate) request: String,
+    pub(crate) dialect: Dialect,
 }
 
 /// How far a request is without waiting for a partner.
@@ -218,13 +146,14 @@ impl RouterApi {
         let is_preflight = is_preflight(&head.method, &head.headers);
         let is_head = head.method == Method::HEAD;
         let page = page_of(&head.headers);
+        let dialect = self.dialect(head.uri.path());
 
         // On the heap, and gone before a call waits: what it takes to begin one is many times what it takes to wait.
         let begun = Box::pin(self.begin(head, body, &connection, &mut watched)).await;
         let mut response = match begun {
             Ok(Begun::Answered(response)) => response,
             Ok(Begun::Waits(call)) => {
-                let (response, bucket) = call.answer(watched.request).await;
+                let (response, bucket) = call.answer(service, watched.request, dialect).await;
                 if let Some(bucket) = bucket {
                     watched.failed(bucket);
                 }
@@ -232,7 +161,7 @@ impl RouterApi {
             }
             Err(error) => {
                 watched.failed(error.bucket());
-                error.into_response(watched.request)
+                error.into_response(watched.request, dialect)
             }
         };
         let fields = response.headers_mut();
@@ -247,11 +176,19 @@ impl RouterApi {
         response
     }
 
+    /// The dialect of a request.
+    fn dialect(&self, path: &str) -> Dialect {
+        Dialect::of(
+            path.strip_prefix(self.inner.routes.prefix())
+                .unwrap_or(path),
+        )
+    }
+
     /// Words what the server refused before this API saw it, or a panic.
     #[must_use]
-    pub fn refuse(&self, refusal: Refusal, _path: &str) -> Response<Body> {
-        let request = new_request();
-        let mut response = ApiError::Refused(refusal).into_response(request);
+    pub fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
+        let (request, dialect) = (new_request(), self.dialect(path));
+        let mut response = ApiError::Refused(refusal).into_response(request, dialect);
         let mirror = self.inner.service.config.mirror_headers;
         finish(response.headers_mut(), request, mirror);
         response
@@ -285,7 +222,8 @@ impl RouterApi {
         }
         let caller = service.identity.verify_named(&head.headers, now).await?;
         watched.account = Some(caller.account.clone());
-        let asked = Asked::new(caller, params.as_ref(), head.uri.path());
+        let dialect = self.dialect(head.uri.path());
+        let asked = Asked::new(caller, params.as_ref(), head.uri.path(), dialect);
         let answer = match route.operation {
             Operation::List => {
                 let query = head.uri.query().unwrap_or_default();
@@ -317,6 +255,46 @@ impl RouterApi {
                 let query = head.uri.query().unwrap_or_default();
                 usage::totals(service, &asked, query, now).await
             }
+            Operation::Estimate => {
+                let body = (body, &self.inner.room);
+                let answer = estimate::estimate(service, &asked, &head, body, now).await?;
+                watched.found(asked.id());
+                return Ok(Begun::Answered(answer));
+            }
+            Operation::Submit => {
+                let request = watched.request;
+                let links = requests::Links::new(service, &asked, &head, connection);
+                let opened = call::open(service, &asked, &head, request, now).await;
+                drop((asked, head));
+                let opened = opened?;
+                watched.found(Some(opened.model()));
+                let submitted = opened.submit(body, &self.inner.room).await?;
+                let (response, bucket) = requests::submitted(submitted, &links, request);
+                if let Some(bucket) = bucket {
+                    watched.failed(bucket);
+                }
+                return Ok(Begun::Answered(response));
+            }
+            Operation::Requests => {
+                let links = requests::Links::new(service, &asked, &head, connection);
+                let query = head.uri.query().unwrap_or_default();
+                let answer = requests::list(service, &asked, &links, query, now).await;
+                watched.found(answer.is_ok().then(|| asked.id()).flatten());
+                answer
+            }
+            Operation::RequestStatus => {
+                let links = requests::Links::new(service, &asked, &head, connection);
+                requests::status(service, &asked, &links, now).await
+            }
+            Operation::RequestResult => {
+                let links = requests::Links::new(service, &asked, &head, connection);
+                requests::result(service, &asked, &links, now).await
+            }
+            Operation::CancelRequest => {
+                // One that comes too late is an error to whoever counts, and has no bucket of its own.
+                watched.failed(Bucket::InvalidInput);
+                requests::cancel(service, &asked, now).await
+            }
             Operation::Document => Ok(reply::json_bytes(StatusCode::OK, OPENAPI)),
         };
         Ok(Begun::Answered(answer?))
@@ -340,7 +318,7 @@ impl RouterApi {
 impl Asked {
     /// The segments of a path as far as it has any. What cannot be decoded stays as it was sent: a percent sign is in no id,
     /// so it names nothing.
-    fn new(caller: Principal, params: Option<&Params>, path: &str) -> Self {
+    fn new(caller: Principal, params: Option<&Params>, path: &str, dialect: Dialect) -> Self {
         let segment = |params: &Params, name| params.get(name).unwrap_or_default().to_owned();
         let (provider, model) = match params {
             Some(params) => {
@@ -355,10 +333,17 @@ impl Asked {
             }
         };
         Self {
+            request: params.map_or_else(String::new, |params| segment(params, "request")),
             caller,
             provider,
             model,
+            dialect,
         }
+    }
+
+    /// The two segments of the model.
+    pub(crate) fn segments(&self) -> (&str, &str) {
+        (&self.provider, &self.model)
     }
 
     fn id(&self) -> Option<ModelId> {

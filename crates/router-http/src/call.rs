@@ -4,26 +4,31 @@
 //! the client leaves, what runs goes on as a task of its own. Wherever that is, the call is written down.
 
 use accounts::AccountId;
-use http::header::CONTENT_TYPE;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, GetAll};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::{Body, BodyError, BodyRoom, RoomError};
 use jiff::Timestamp;
 use router_core::{
-    Answered, Bucket, CallHead, Execution, ModelId, OpenCall, RequestId, RouterError, Waiter,
+    Answered, Bucket, CallHead, Execution, ModelId, OpenCall, RequestId, RouterError,
+    SubmittedRequest, Waiter,
 };
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Asked;
+use crate::dialect::Dialect;
 use crate::errors::{ApiError, no_room};
-use crate::headers::{IDEMPOTENCY_KEY, REPLAYED, YES};
+use crate::headers::{self, CREDITS_USED, IDEMPOTENCY_KEY, REPLAYED, YES};
 use crate::{RouterService, delivery, reply};
 
 /// A call whose body is to be read. Dropping it means that the client left.
 pub(crate) struct Opened<'a> {
     call: Option<OpenCall>,
     account: AccountId,
+    /// The cap on what the account may commit, where its answers tell how much is.
+    cap_cents: Option<u64>,
     service: &'a RouterService,
 }
 
@@ -33,6 +38,8 @@ pub(crate) struct Begun {
     waiter: Waiter,
     /// Where the execution goes when the client leaves.
     executions: TaskTracker,
+    /// Whose answer tells what is committed, and under which cap.
+    committed: Option<(AccountId, u64)>,
 }
 
 /// Opens a call of a known caller: every check that needs no body. The head is not needed afterwards.
@@ -48,33 +55,39 @@ pub(crate) async fn open<'a>(
 ) -> Result<Opened<'a>, RouterError> {
     let values = head.headers.get_all(IDEMPOTENCY_KEY).iter();
     let keys: Vec<&[u8]> = values.map(|value| value.as_bytes()).collect();
-    let mut types = head.headers.get_all(CONTENT_TYPE).iter();
-    // Two types are none that counts.
-    let content_type = match (types.next(), types.next()) {
-        (None, _) => None,
-        (Some(only), None) => Some(only.to_str().unwrap_or("unreadable")),
-        (Some(_), Some(_)) => Some("several"),
-    };
+    let types = head.headers.get_all(CONTENT_TYPE);
     let call = CallHead {
         request,
         provider: &asked.provider,
         model: &asked.model,
         query: head.uri.query().unwrap_or_default(),
-        content_type,
+        content_type: content_type(&types),
         keys: &keys,
     };
     let call = service.router.open(&asked.caller, call, now).await?;
     Ok(Opened {
         call: Some(call),
         account: asked.caller.account.clone(),
+        cap_cents: (asked.dialect == Dialect::Second)
+            .then_some(asked.caller.tier.router.committed_spend_cents),
         service,
     })
 }
 
-fn respond(answered: Answered, request: RequestId) -> Response<Body> {
+/// The media type of a body as it is sent; without one it is taken for JSON. Two types are none that counts.
+pub(crate) fn content_type<'a>(types: &GetAll<'a, HeaderValue>) -> Option<&'a str> {
+    let mut types = types.iter();
+    match (types.next(), types.next()) {
+        (None, _) => None,
+        (Some(only), None) => Some(only.to_str().unwrap_or("unreadable")),
+        (Some(_), Some(_)) => Some("several"),
+    }
+}
+
+fn respond(answered: Answered, request: RequestId, dialect: Dialect) -> Response<Body> {
     let mut response = match answered.result {
         Ok(answer) => reply::forwarded(StatusCode::OK, answer),
-        Err(error) => ApiError::Router(error).into_response(request),
+        Err(error) => ApiError::Router(error).into_response(request, dialect),
     };
     if answered.replayed {
         response.headers_mut().insert(REPLAYED, YES);
@@ -84,11 +97,27 @@ fn respond(answered: Answered, request: RequestId) -> Response<Body> {
 
 impl Begun {
     /// Waits for the answer; an error among the answers comes with its bucket.
-    pub(crate) async fn answer(self, request: RequestId) -> (Response<Body>, Option<Bucket>) {
+    pub(crate) async fn answer(
+        self,
+        service: &RouterService,
+        request: RequestId,
+        dialect: Dialect,
+    ) -> (Response<Body>, Option<Bucket>) {
         let detach = detach(self.executions);
         let answered = self.waiter.wait(self.execution, detach).await;
         let bucket = answered.result.as_ref().err().map(RouterError::bucket);
-        (respond(answered, request), bucket)
+        let charge_cents = answered.charge_cents;
+        let mut response = respond(answered, request, dialect);
+        if let (Some((account, cap)), Some(cents)) = (self.committed, charge_cents) {
+            let fields = response.headers_mut();
+            fields.insert(CREDITS_USED, HeaderValue::from(cents));
+            let now = service.clock.now();
+            // Without it the answer is as good.
+            if let Ok(current) = service.router.committed_cents(&account, now).await {
+                headers::commit(fields, cap, current);
+            }
+        }
+        (response, bucket)
     }
 }
 
@@ -115,21 +144,44 @@ impl Opened<'_> {
         room: &BodyRoom<AccountId>,
     ) -> Result<Begun, RoomError> {
         let service = self.service;
-        let config = &service.config;
-        let read = room.read(&self.account, body, config.body_bytes, config.read_pace);
-        let body = match read.await {
-            Ok(body) => body,
-            Err(error) => {
-                self.refuse(&error);
-                return Err(error);
-            }
-        };
-        let (execution, waiter) = self.take().run(body);
+        let committed = self.cap_cents.map(|cap| (self.account.clone(), cap));
+        let (call, body) = self.read(body, room).await?;
+        let (execution, waiter) = call.run(body);
         Ok(Begun {
             execution,
             waiter,
             executions: service.executions.clone(),
+            committed,
         })
+    }
+
+    /// Reads the body as [`Opened::run`] does, and submits the call to the queue.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has no room.
+    pub(crate) async fn submit(
+        self,
+        body: Body,
+        room: &BodyRoom<AccountId>,
+    ) -> Result<SubmittedRequest, RoomError> {
+        let (call, body) = self.read(body, room).await?;
+        Ok(call.enqueue(body).await)
+    }
+
+    async fn read(
+        self,
+        body: Body,
+        room: &BodyRoom<AccountId>,
+    ) -> Result<(OpenCall, Bytes), RoomError> {
+        let config = &self.service.config;
+        let read = room.read(&self.account, body, config.body_bytes, config.read_pace);
+        match read.await {
+            Ok(body) => Ok((self.take(), body)),
+            Err(error) => {
+                self.refuse(&error);
+                Err(error)
+            }
+        }
     }
 
     /// The model that is called.

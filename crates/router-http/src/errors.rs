@@ -12,6 +12,7 @@ use router_core::{
     Answer, Bucket, ModelId, Outcome, Refusal as ContentRefusal, RequestId, RouterError,
 };
 
+use crate::dialect::Dialect;
 use crate::wire::{ErrorBody, ValidationBody, ValidationDetail};
 use crate::{headers, reply};
 
@@ -79,15 +80,20 @@ impl ApiError {
     }
 
     /// The response to a request that ended so; logs the chain of a fault.
-    pub(crate) fn into_response(self, request: RequestId) -> Response<Body> {
+    pub(crate) fn into_response(self, request: RequestId, dialect: Dialect) -> Response<Body> {
         let parts = self.parts();
+        let word = if let Self::Router(error) = &self {
+            dialect.word(error)
+        } else {
+            parts.bucket.name()
+        };
         let buckets = [Bucket::InternalError, Bucket::ServiceUnavailable];
         if buckets.contains(&parts.bucket) && !self.is_meant() {
             let error = hyper_kit::error_chain(&self);
             let bucket = parts.bucket.name();
             tracing::error!(error, bucket, request.id = %request, "request failed through a fault of the router");
         }
-        respond(parts)
+        respond(parts, word)
     }
 
     /// Whether the operator wants it so, or the log has it already.
@@ -174,20 +180,20 @@ pub(crate) fn no_room(bound: NoUnits) -> RouterError {
     }
 }
 
-fn respond(parts: ErrorParts) -> Response<Body> {
+fn respond(parts: ErrorParts, word: &'static str) -> Response<Body> {
     let mut response = match parts.body {
         Content::Detail(detail) => reply::json(
             parts.status,
             &ErrorBody {
                 detail: &detail,
-                error_type: parts.bucket.name(),
+                error_type: word,
             },
         ),
         Content::Validation(bytes) => reply::json_bytes(parts.status, bytes),
         Content::Forwarded(answer) => reply::forwarded(parts.status, answer),
     };
     let fields = response.headers_mut();
-    headers::classify(fields, parts.bucket);
+    headers::classify(fields, word);
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     fields.extend(parts.headers);
     response
@@ -197,7 +203,16 @@ fn of_router(error: &RouterError) -> ErrorParts {
     let plain = |status| ErrorParts::of(status, error.bucket(), &error.to_string());
     match error {
         RouterError::Malformed(_) => plain(StatusCode::BAD_REQUEST),
-        RouterError::KeyConflict | RouterError::NotReplayable => plain(StatusCode::CONFLICT),
+        RouterError::KeyConflict | RouterError::NotReplayable | RouterError::RequestCancelled => {
+            plain(StatusCode::CONFLICT)
+        }
+        RouterError::RequestNotFound => plain(StatusCode::NOT_FOUND),
+        RouterError::ResultGone => plain(StatusCode::GONE),
+        RouterError::WaitedTooLong => plain(StatusCode::GATEWAY_TIMEOUT),
+        RouterError::NotDispatched { bucket, .. } => plain(usual(*bucket)),
+        RouterError::BacklogFull { .. } => {
+            plain(StatusCode::TOO_MANY_REQUESTS).with(RETRY_AFTER, HeaderValue::from(ROOM_AFTER_S))
+        }
         RouterError::TooLarge { .. } => plain(StatusCode::PAYLOAD_TOO_LARGE),
         RouterError::MediaType => plain(StatusCode::UNSUPPORTED_MEDIA_TYPE),
         RouterError::Schema(violations) => ErrorParts {
@@ -293,13 +308,15 @@ fn of_outcome(outcome: &Outcome) -> ErrorParts {
             Bucket::ContentPolicyViolation,
             Content::Forwarded(answer.clone()),
         ),
-        Outcome::Failed { bucket, message } => {
-            let usual = bucket.statuses().first().copied();
-            let status = usual.and_then(|status| StatusCode::from_u16(status).ok());
-            let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            ErrorParts::of(status, *bucket, message)
-        }
+        Outcome::Failed { bucket, message } => ErrorParts::of(usual(*bucket), *bucket, message),
     }
+}
+
+/// The status that a bucket usually comes with.
+fn usual(bucket: Bucket) -> StatusCode {
+    let usual = bucket.statuses().first().copied();
+    let status = usual.and_then(|status| StatusCode::from_u16(status).ok());
+    status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 fn validation(detail: Vec<ValidationDetail<'_>>) -> Content {
@@ -324,7 +341,7 @@ pub(crate) fn client_closed_request() -> StatusCode {
 }
 
 /// Whole seconds, at least one.
-fn seconds(duration: Duration) -> HeaderValue {
+pub(crate) fn seconds(duration: Duration) -> HeaderValue {
     let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     HeaderValue::from(whole.max(1))
 }

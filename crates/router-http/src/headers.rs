@@ -3,7 +3,7 @@
 //! Today's public clients read `X-Comfy-*`; the mirror repeats a value under that name and never adds one.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use router_core::{Bucket, RequestId};
+use router_core::RequestId;
 use uuid::fmt::Hyphenated;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
@@ -19,6 +19,9 @@ pub(crate) const SPEND_CURRENT: HeaderName = HeaderName::from_static("x-committe
 pub(crate) const SPEND_REMAINING: HeaderName =
     HeaderName::from_static("x-committed-spend-remaining");
 
+/// US cents that the call was billed, where that is settled before the answer; below `/v2` alone.
+pub(crate) const CREDITS_USED: HeaderName = HeaderName::from_static("x-service-credits-used");
+
 /// Says that the answer is a stored one.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
@@ -29,14 +32,26 @@ pub(crate) const YES: HeaderValue = HeaderValue::from_static("true");
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Headers of ours and their mirrors.
-const MIRRORS: [(HeaderName, HeaderName); 2] = [
+const MIRRORS: [(HeaderName, HeaderName); 3] = [
     (REQUEST_ID, HeaderName::from_static("x-comfy-request-id")),
     (ERROR_TYPE, HeaderName::from_static("x-comfy-error-type")),
+    (
+        CREDITS_USED,
+        HeaderName::from_static("x-comfy-credits-used"),
+    ),
 ];
 
-/// Names the bucket of an error.
-pub(crate) fn classify(headers: &mut HeaderMap, bucket: Bucket) {
-    headers.insert(ERROR_TYPE, HeaderValue::from_static(bucket.name()));
+/// Tells an answer how much of a cap is committed.
+pub(crate) fn commit(headers: &mut HeaderMap, limit_cents: u64, current_cents: u64) {
+    let remaining = limit_cents.saturating_sub(current_cents);
+    headers.insert(SPEND_LIMIT, HeaderValue::from(limit_cents));
+    headers.insert(SPEND_CURRENT, HeaderValue::from(current_cents));
+    headers.insert(SPEND_REMAINING, HeaderValue::from(remaining));
+}
+
+/// Names the bucket of an error, in the word of its dialect.
+pub(crate) fn classify(headers: &mut HeaderMap, word: &'static str) {
+    headers.insert(ERROR_TYPE, HeaderValue::from_static(word));
 }
 
 /// Names the request in its answer, and mirrors what is to be mirrored.
@@ -57,6 +72,7 @@ pub(crate) fn identify(headers: &mut HeaderMap, request: RequestId, mirror: bool
 
 #[cfg(test)]
 mod tests {
+    use router_core::Bucket;
     use uuid::Uuid;
 
     use super::*;
@@ -64,7 +80,7 @@ mod tests {
     fn names(mirror: bool, bucket: Option<Bucket>) -> Vec<String> {
         let mut headers = HeaderMap::new();
         if let Some(bucket) = bucket {
-            classify(&mut headers, bucket);
+            classify(&mut headers, bucket.name());
         }
         identify(&mut headers, RequestId(Uuid::nil()), mirror);
         let mut names: Vec<String> = headers.keys().map(ToString::to_string).collect();

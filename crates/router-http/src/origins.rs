@@ -11,8 +11,8 @@ const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
 /// Headers of an answer that pages of allowed origins may read.
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
     "content-length, etag, idempotent-replayed, retry-after, x-comfy-error-type, x-comfy-request-id, \
-     x-committed-spend-current, x-committed-spend-limit, x-committed-spend-remaining, x-service-error-type, \
-     x-service-request-id",
+     x-committed-spend-current, x-committed-spend-limit, x-committed-spend-remaining, x-comfy-credits-used, \
+     x-service-credits-used, x-service-error-type, x-service-request-id",
 );
 
 /// What pages may do. Every request bears a credential of its own, so a page of another origin can do nothing in a user's

@@ -37,6 +37,53 @@ pub(crate) struct List<'a> {
     pub(crate) limit: u32,
 }
 
+/// RouterEstimate: what a call would cost, in US cents.
+#[derive(Debug, Serialize)]
+pub(crate) struct EstimateBody {
+    pub(crate) source: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) amount_cents: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) min_cents: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_cents: Option<u64>,
+    pub(crate) hold_cents: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pricing_as_of: Option<String>,
+}
+
+/// RouterQueuedRequest: how far a submitted request is, and where to go on.
+#[derive(Debug, Serialize)]
+pub(crate) struct QueuedStatus {
+    pub(crate) request_id: String,
+    pub(crate) status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue_position: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) detail: Option<String>,
+    pub(crate) status_url: String,
+    pub(crate) response_url: String,
+    pub(crate) cancel_url: String,
+}
+
+/// RouterQueuedRequestList.
+#[derive(Debug, Serialize)]
+pub(crate) struct QueuedList {
+    pub(crate) data: Vec<QueuedStatus>,
+    pub(crate) has_more: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next_cursor: Option<String>,
+    pub(crate) limit: u32,
+}
+
+/// RouterCancellation: the answer to a cancellation.
+#[derive(Debug, Serialize)]
+pub(crate) struct Cancellation {
+    pub(crate) status: &'static str,
+}
+
 /// RouterErrorResponse.
 #[derive(Debug, Serialize)]
 pub(crate) struct ErrorBody<'a> {

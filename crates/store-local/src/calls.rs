@@ -10,6 +10,8 @@ mod keyed;
 mod log;
 mod opening;
 mod owned;
+mod queue;
+mod queue_rows;
 mod replays;
 mod rows;
 mod usage;
@@ -36,12 +38,13 @@ use event::{Accepted, Ended, Event};
 use keyed::Keyed;
 use log::{CallLog, Flush, Syncer};
 use owned::Owned;
+use queue::Waiting;
 use replays::{Kept, MOST_BYTES, ReplaySum, Replays};
 
 pub(crate) use log::bring_in;
 #[cfg(fuzzing)]
 pub(crate) use log::fuzzing::entries as fuzz_entries;
-pub(crate) use opening::Opening;
+pub(crate) use opening::{Opening, Recovered};
 #[cfg(fuzzing)]
 pub(crate) use replays::fuzz_segment;
 pub use usage::SqliteUsage;
@@ -55,6 +58,7 @@ pub struct SqliteCalls {
     replays: Replays,
     accounts: SharedAccounts,
     under_way: UnderWay,
+    waiting: Waiting,
     log: CallLog,
 }
 
@@ -74,21 +78,12 @@ enum Keeping {
     Shared(Bytes, ReplaySum, Timestamp),
 }
 
-/// Makes the claims void that the process before did not dispatch, and answers what it left running.
-fn recover(rows: &Connection) -> rusqlite::Result<UnderWay> {
-    rows::void_undispatched(rows)?;
-    Ok(UnderWay {
-        keyed: Keyed::of(rows::unfinished_with_keys(rows)?),
-        owned: Owned::orphans(rows::unfinished_ids(rows)?),
-    })
-}
-
 impl SqliteCalls {
     fn new(
         database: Database,
         replays: Replays,
         accounts: SharedAccounts,
-        under_way: UnderWay,
+        (under_way, waiting): (UnderWay, Waiting),
         log: CallLog,
     ) -> Self {
         Self {
@@ -97,6 +92,7 @@ impl SqliteCalls {
             replays,
             accounts,
             under_way,
+            waiting,
             log,
         }
     }
@@ -154,7 +150,8 @@ impl SqliteCalls {
             return Ok(Keeping::Done(Replay::NoBody, None));
         };
         let body = body.clone();
-        let Some(expires_at) = expires_at.filter(|_| body.len() <= REPLAY_CAP_BYTES) else {
+        let is_kept = || body.len() <= REPLAY_CAP_BYTES || self.under_way.keyed.is_queued(id);
+        let Some(expires_at) = expires_at.filter(|_| is_kept()) else {
             return Ok(Keeping::Done(Replay::NotKept, None));
         };
         let sum = ReplaySum::of(&body);

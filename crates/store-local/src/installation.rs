@@ -129,6 +129,7 @@ impl Store {
                 calls: calls.clone(),
                 quota: Arc::new(self.quota()),
                 retention: calls.clone(),
+                queue: calls.clone(),
                 usage: calls,
             },
             #[cfg(feature = "v1")]

@@ -43,6 +43,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/calls/0005.sql"),
             include_str!("../migrations/calls/0006.sql"),
             include_str!("../migrations/calls/0007.sql"),
+            include_str!("../migrations/calls/0008.sql"),
         ],
     ),
     (

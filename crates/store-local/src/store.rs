@@ -50,7 +50,7 @@ pub struct Store {
 /// What the first transaction finds in the rows.
 struct Recovered {
     #[cfg(feature = "router")]
-    under_way: calls::UnderWay,
+    under_way: calls::Recovered,
     accounts: SharedAccounts,
     #[cfg(feature = "workflow")]
     live_jobs: SharedLiveJobs,

@@ -25,7 +25,8 @@ fn call_ports(store: &Store) -> router_core::contract::Stores {
         calls: calls.clone(),
         quota: Arc::new(store.quota()),
         retention: calls.clone(),
-        usage: calls,
+        usage: calls.clone(),
+        queue: calls,
         accounts: accounts.clone(),
         admin: accounts,
     }

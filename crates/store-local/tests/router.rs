@@ -119,6 +119,7 @@ impl Process {
         let model = Arc::new(model.expect("an open schema"));
         let ports = RouterPorts {
             calls: Arc::new(store.calls()),
+            queue: Arc::new(store.calls()),
             quota: Arc::new(store.quota()),
             accounts: Arc::new(store.accounts()),
             timer: Arc::new(Impatient),
@@ -127,6 +128,8 @@ impl Process {
         let config = RouterConfig {
             deadline: Duration::from_secs(600),
             give_up_after: Duration::from_secs(3600),
+            queue_time: RouterConfig::QUEUE_TIME,
+            queue_bounds: RouterConfig::QUEUE_BOUNDS,
             cursor_key: CursorKey::derived_from(b"secret"),
             owner: OwnerId(Uuid::new_v4()),
             lease: RouterConfig::LEASE,

@@ -135,6 +135,13 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         | RouterError::SpendCap { .. }
         | RouterError::RateLimited { .. }
         | RouterError::Disconnected
+        // Only submitted requests end like these.
+        | RouterError::RequestNotFound
+        | RouterError::ResultGone
+        | RouterError::RequestCancelled
+        | RouterError::WaitedTooLong
+        | RouterError::NotDispatched { .. }
+        | RouterError::BacklogFull { .. }
         | RouterError::Internal(_)
         | RouterError::Unavailable(_) => None,
     }

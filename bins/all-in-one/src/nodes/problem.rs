@@ -52,6 +52,13 @@ pub(super) fn of(error: &RouterError, caller: &Principal) -> NodeError {
         | RouterError::InFlight { .. }
         | RouterError::Disconnected
         | RouterError::Deadline { .. }
+        // Only submitted requests end like these.
+        | RouterError::RequestNotFound
+        | RouterError::ResultGone
+        | RouterError::RequestCancelled
+        | RouterError::WaitedTooLong
+        | RouterError::NotDispatched { .. }
+        | RouterError::BacklogFull { .. }
         | RouterError::Internal(_)
         | RouterError::Unavailable(_) => unusable(error.to_string()),
     }

@@ -3,15 +3,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use accounts::{AccountId, RateWindow, RouterLimits, UsedUp};
+use accounts::{AccountId, Fingerprint, RateWindow, RouterLimits, UsedUp};
 use async_trait::async_trait;
+use foldhash::HashSet;
 use futures_util::stream::BoxStream;
 use installation::CallRows;
 use jiff::Timestamp;
 use router_core::{
-    Admission, CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending,
-    Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease, Load, ModelTotal, OwnerId,
-    Permit, Quota, QuotaError, Settled, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
+    Admission, CallQueue, CallRecord, CallRetention, Calls, CallsError, Cancelled, Claimed,
+    Dispatched, Ending, Enqueued, Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease,
+    Load, ModelId, ModelTotal, Outcome, OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall,
+    QueuedRequest, Quota, QuotaError, Settled, Unfinished, Usage, UsageCursor, UsageQuery,
+    UsageRow, WaitingCall,
 };
 
 use crate::jitter::Jitter;
@@ -102,6 +105,102 @@ impl Calls for OddCalls {
     ) -> Result<Vec<Unfinished>, CallsError> {
         let taken = self.inner.calls.take_over(lease, limit, now);
         self.jitter.around(taken).await
+    }
+}
+
+#[async_trait]
+impl CallQueue for OddCalls {
+    async fn known(
+        &self,
+        account: &AccountId,
+        key: KeyDigest,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+    ) -> Result<Option<Enqueued>, CallsError> {
+        let known = self.inner.queue.known(account, key, fingerprint, now);
+        self.jitter.around(known).await
+    }
+
+    async fn enqueue(
+        &self,
+        call: QueuedCall,
+        fingerprint: Fingerprint,
+        bounds: QueueBounds,
+        now: Timestamp,
+    ) -> Result<Enqueued, CallsError> {
+        let enqueued = self.inner.queue.enqueue(call, fingerprint, bounds, now);
+        self.jitter.around(enqueued).await
+    }
+
+    async fn find(
+        &self,
+        account: &AccountId,
+        id: GenerationId,
+    ) -> Result<Option<QueuedRequest>, CallsError> {
+        self.jitter.around(self.inner.queue.find(account, id)).await
+    }
+
+    async fn list(
+        &self,
+        account: &AccountId,
+        model: &ModelId,
+        before: Option<GenerationId>,
+        limit: usize,
+    ) -> Result<Vec<QueuedRequest>, CallsError> {
+        let listed = self.inner.queue.list(account, model, before, limit);
+        self.jitter.around(listed).await
+    }
+
+    async fn outcome(&self, id: GenerationId) -> Result<Option<Outcome>, CallsError> {
+        self.jitter.around(self.inner.queue.outcome(id)).await
+    }
+
+    async fn cancel(
+        &self,
+        account: &AccountId,
+        id: GenerationId,
+        now: Timestamp,
+    ) -> Result<Option<Cancelled>, CallsError> {
+        let cancelled = self.inner.queue.cancel(account, id, now);
+        self.jitter.around(cancelled).await
+    }
+
+    fn first(&self, blocked: &HashSet<AccountId>) -> Option<WaitingCall> {
+        self.inner.queue.first(blocked)
+    }
+
+    async fn take(
+        &self,
+        id: GenerationId,
+        now: Timestamp,
+    ) -> Result<Option<QueuedCall>, CallsError> {
+        self.jitter.around(self.inner.queue.take(id, now)).await
+    }
+
+    fn put_back(&self, waiting: WaitingCall) {
+        self.inner.queue.put_back(waiting);
+    }
+
+    async fn dispatched(&self, id: GenerationId) -> Result<(), CallsError> {
+        self.jitter.around(self.inner.queue.dispatched(id)).await
+    }
+
+    async fn end(
+        &self,
+        id: GenerationId,
+        failure: QueueFailure,
+        now: Timestamp,
+    ) -> Result<(), CallsError> {
+        let ended = self.inner.queue.end(id, failure, now);
+        self.jitter.around(ended).await
+    }
+
+    fn overdue(&self, received_before: Timestamp, limit: usize) -> Vec<GenerationId> {
+        self.inner.queue.overdue(received_before, limit)
+    }
+
+    fn waiting(&self) -> usize {
+        self.inner.queue.waiting()
     }
 }
 

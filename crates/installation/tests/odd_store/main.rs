@@ -124,6 +124,7 @@ impl OddStore {
                 calls: calls.clone(),
                 quota: calls.clone(),
                 retention: calls.clone(),
+                queue: calls.clone(),
                 usage: calls,
             },
             user_files: Arc::new(OddUserFiles {
@@ -280,6 +281,7 @@ fn call_ports(installation: Installation) -> router_core::contract::Stores {
         calls: installation.calls.calls,
         retention: installation.calls.retention,
         quota: installation.calls.quota,
+        queue: installation.calls.queue,
         usage: installation.calls.usage,
         accounts: installation.accounts,
         admin: installation.account_admin,

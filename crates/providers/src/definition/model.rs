@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use jiff::civil::Date;
 use router_core::{ChargesOnPolicyRejection, ModelForm, PictureEncoding, ReturnKind, Returns};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 
 use super::price::Pricing;
 
@@ -25,12 +26,23 @@ pub(crate) struct ModelFile {
     pub charges_on_policy_rejection: Charges,
     /// What it costs.
     pub price: Pricing,
+    /// On which day the partner's documentation was read that this follows, prices included.
+    #[serde(default, deserialize_with = "day")]
+    pub read_on: Option<Date>,
     /// How long it is waited for, where that differs from its call.
     #[serde(default)]
     pub timeouts: ModelTimeouts,
     /// What a workflow's node makes of it.
     #[serde(default)]
     pub node: NodeFile,
+}
+
+/// A day such as `"2026-11-24"`.
+fn day<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Date>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let day = text.parse();
+    day.map(Some)
+        .map_err(|_| de::Error::custom("`read_on` is a day such as \"2026-11-24\""))
 }
 
 /// How long a model is waited for.

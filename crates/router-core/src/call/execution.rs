@@ -56,7 +56,7 @@ pub(super) fn run(
 }
 
 /// Asks the partner and settles what comes of it. From here on nothing stops it.
-async fn carry_out(router: &Inner, dispatch: Dispatch, body: Bytes) {
+pub(super) async fn carry_out(router: &Inner, dispatch: Dispatch, body: Bytes) {
     let working = AssertUnwindSafe(work(router, &dispatch, body)).catch_unwind();
     let settlement = while_owned(&dispatch, working).await;
     let settlement = settlement.map(|worked| worked.unwrap_or_else(|_| Settlement::broken()));
@@ -163,6 +163,11 @@ pub(super) async fn collect(
         let is_last = tokio::select! {
             biased;
             () = &mut over => true,
+            // The partner's own word is then awaited: it may have finished before.
+            () = dispatch.registered.running.cancelled() => {
+                provider.cancel(handle).await;
+                false
+            }
             () = pausing => false,
         };
         match provider.collect(handle).await? {
@@ -188,13 +193,16 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, settlement: Optio
     } = dispatch;
     let (id, account) = (generation.id, &generation.account);
     registered.running.settles();
+    let mut charge_cents = None;
     let result = match settlement {
         None => None,
         Some(settlement) => {
             let ending = settlement.ending();
             let was_released = matches!(ending, Ending::Released(_));
+            let charge = ending.charge_cents();
             match settle(router, id, account, ending, settlement.task_id()).await {
                 Ok(Settled::Now) => {
+                    charge_cents = Some(charge);
                     if was_released {
                         release_hold(router, account, id).await;
                     }
@@ -216,6 +224,7 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, settlement: Optio
         result,
         generation: Some(id),
         replayed: false,
+        charge_cents,
     });
 }
 
@@ -267,6 +276,7 @@ pub(super) async fn release_room(router: &Inner, permit: Permit<'_>) {
         // It is free when its lease lapses.
         tracing::warn!(generation.id = %permit.generation, error = &error as &dyn std::error::Error, "the room of a call was not given back");
     }
+    router.desk.has_room(permit.account);
 }
 
 pub(super) async fn release_hold(router: &Inner, account: &AccountId, id: GenerationId) {

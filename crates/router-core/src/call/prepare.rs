@@ -20,11 +20,17 @@ use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
     Bucket, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, KeyClaim, KeyDigest,
-    Model, ModelId, Outcome, Permit, RouterError, body,
+    Model, ModelId, Outcome, Permit, Price, RouterError, body,
 };
 
 /// How long a key is kept from its first call on.
-const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+pub(super) const KEY_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+
+/// What the fingerprint of a call begins with.
+const CALL: &str = "POST";
+
+/// What that of a submission to the queue begins with.
+pub(super) const SUBMISSION: &str = "POST requests";
 
 /// From this size on a body is read aside: it takes a millisecond and more, in which nobody else would get on.
 const LARGE_BYTES: usize = 256 * 1024;
@@ -48,10 +54,11 @@ pub(super) struct Order {
 }
 
 /// What a body comes to.
-struct Judged {
-    hold_cents: u64,
+pub(super) struct Judged {
+    pub(super) price: Price,
+    pub(super) hold_cents: u64,
     /// Whether it can be dispatched.
-    settlement: Result<(), RouterError>,
+    pub(super) settlement: Result<(), RouterError>,
 }
 
 /// How a call starts, by its key.
@@ -112,6 +119,7 @@ fn answer<T>(
         result,
         generation,
         replayed,
+        charge_cents: None,
     });
     None
 }
@@ -123,7 +131,7 @@ async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start
     let model = Arc::clone(&order.model);
     let (query, body) = (order.query.clone(), order.body.clone());
     let fingerprint = aside(router, order.body.len(), move || {
-        fingerprint(model.id(), &query, &body)
+        fingerprint(model.id(), CALL, &query, &body)
     });
     let claim = KeyClaim {
         account: order.caller.account.clone(),
@@ -164,11 +172,23 @@ async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start
 /// From the credits to the durable row.
 async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Dispatch, RouterError> {
     still_wanted(attempt)?;
+    let dispatch = secure(router, order).await?;
+    still_wanted(attempt)?;
+    write_down(router, &dispatch.generation, order.key).await?;
+    attempt
+        .follow(order.generation, &dispatch.registered.running)
+        .map_err(left)?;
+    Ok(dispatch)
+}
+
+/// Sets credits aside and takes room, for a body that can be dispatched.
+pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, RouterError> {
     let (model, body) = (Arc::clone(&order.model), order.body.clone());
     let judged = aside(router, order.body.len(), move || judge(&model, &body));
     let Judged {
         hold_cents,
         settlement,
+        ..
     } = judged.await?;
     let hold = u32::try_from(hold_cents).unwrap_or(u32::MAX);
     let (account, cause) = (&order.caller.account, cause(order.generation));
@@ -198,21 +218,6 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
     let admission = router.ports.quota.admit(permit, limits, lease, now).await;
     let admission = admission.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
     admission.into_result()?;
-    still_wanted(attempt)?;
-    let calls = &router.ports.calls;
-    let dispatched = calls.dispatch(generation.clone(), order.key, lease);
-    match dispatched.await.map_err(unavailable)? {
-        Dispatched::Begun => {}
-        // Preparing took so long that a retry has the key now.
-        Dispatched::ClaimLost => {
-            return Err(RouterError::InFlight {
-                retry_after: IN_FLIGHT_RETRY,
-            });
-        }
-    }
-    attempt
-        .follow(order.generation, &registered.running)
-        .map_err(left)?;
     Ok(Dispatch {
         generation,
         model: Arc::clone(&order.model),
@@ -220,11 +225,28 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
     })
 }
 
+/// Makes a generation durable that is about to be dispatched.
+pub(super) async fn write_down(
+    router: &Inner,
+    generation: &Generation,
+    key: Option<KeyDigest>,
+) -> Result<(), RouterError> {
+    let calls = &router.ports.calls;
+    let dispatched = calls.dispatch(generation.clone(), key, router.lease());
+    match dispatched.await.map_err(unavailable)? {
+        Dispatched::Begun => Ok(()),
+        // Preparing took so long that a retry has the key now.
+        Dispatched::ClaimLost => Err(RouterError::InFlight {
+            retry_after: IN_FLIGHT_RETRY,
+        }),
+    }
+}
+
 /// What a body costs, and whether it can be dispatched. The price of one that cannot be read is that of an unknown one.
-fn judge(model: &Model, body: &[u8]) -> Judged {
+pub(super) fn judge(model: &Model, body: &[u8]) -> Judged {
     let view = body::view(body);
     let priced = view.as_ref().unwrap_or(&Value::Null);
-    let hold_cents = model.provider().price(priced).hold_cents();
+    let price = model.provider().price(priced);
     let violations = view.map(|view| model.document().violations(&view));
     let settlement = match violations {
         Err(reason) => Err(RouterError::Malformed(reason)),
@@ -232,13 +254,14 @@ fn judge(model: &Model, body: &[u8]) -> Judged {
         Ok(violations) => Err(RouterError::Schema(violations)),
     };
     Judged {
-        hold_cents,
+        price,
+        hold_cents: price.hold_cents(),
         settlement,
     }
 }
 
 /// Does work on so many bytes of a body: here while they are few, else on a thread where nobody waits for it.
-async fn aside<T: Send + 'static>(
+pub(super) async fn aside<T: Send + 'static>(
     router: &Inner,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -254,11 +277,12 @@ async fn aside<T: Send + 'static>(
     told.await.map_err(|_| panicked())
 }
 
-/// Method, decoded path without alias prefix, query and raw body: a changed space is another request.
-fn fingerprint(model: &ModelId, query: &str, body: &[u8]) -> Fingerprint {
+/// Method with what follows the model in the path, decoded path without alias prefix, query and raw body: a changed space is
+/// another request.
+pub(super) fn fingerprint(model: &ModelId, method: &str, query: &str, body: &[u8]) -> Fingerprint {
     let mut hasher = blake3::Hasher::new_derive_key("easel router request v1");
     for part in [
-        "POST".as_bytes(),
+        method.as_bytes(),
         model.as_str().as_bytes(),
         query.as_bytes(),
         body,
@@ -307,7 +331,7 @@ fn left(reason: Bucket) -> RouterError {
     }
 }
 
-fn unavailable(error: CallsError) -> RouterError {
+pub(super) fn unavailable(error: CallsError) -> RouterError {
     RouterError::Unavailable(Box::new(error))
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Reply {
     pub(crate) generation: Option<GenerationId>,
     /// Whether it was stored, and told before.
     pub(crate) replayed: bool,
+    /// What was billed just now; `None` if nothing was settled for it.
+    pub(crate) charge_cents: Option<u64>,
 }
 
 /// A generation that runs: at most one waiter gets its reply.
@@ -39,6 +41,8 @@ pub(crate) struct Running {
     is_lost: AtomicBool,
     /// and what wakes its execution then. Every call registers here, which costs less than a list of those who wait.
     execution: AtomicWaker,
+    /// Whether its execution is to hear that its caller wants it cancelled.
+    is_cancel_news: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -50,6 +54,8 @@ struct State {
     polling: Option<Duration>,
     /// Whether its end is being written, which tells by itself whether it was lost.
     is_settling: bool,
+    /// Whether its caller wants it cancelled.
+    is_cancelled: bool,
     over: bool,
 }
 
@@ -75,6 +81,7 @@ impl Running {
             written: RequestWritten::default(),
             is_lost: AtomicBool::new(false),
             execution: AtomicWaker::new(),
+            is_cancel_news: AtomicBool::new(false),
         }
     }
 
@@ -163,6 +170,32 @@ impl Running {
         .await;
     }
 
+    /// Its caller wants it cancelled: the partner is asked to as soon as it can be.
+    pub(crate) fn cancel(&self) {
+        let is_first = !std::mem::replace(&mut self.state().is_cancelled, true);
+        if is_first {
+            self.is_cancel_news.store(true, Ordering::Release);
+            self.execution.wake();
+        }
+    }
+
+    /// Whether its caller wants it cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.state().is_cancelled
+    }
+
+    /// Completes once, when its caller wants it cancelled. Only its execution waits for that.
+    pub(crate) async fn cancelled(&self) {
+        poll_fn(|context| {
+            self.execution.register(context.waker());
+            match self.is_cancel_news.swap(false, Ordering::AcqRel) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
     /// Sends the waiter away, because the router stops; the work goes on.
     fn dismiss(&self) {
         let retry_after = self.retry_later();
@@ -176,6 +209,7 @@ impl Running {
                 result: Err(error),
                 generation: None,
                 replayed: false,
+                charge_cents: None,
             });
         }
     }

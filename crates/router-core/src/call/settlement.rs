@@ -59,6 +59,12 @@ impl Settlement {
         Self::failed(Bucket::ProviderError, Ran::Perhaps, message)
     }
 
+    /// The caller withdrew it before the partner was asked.
+    pub(super) fn withdrawn() -> Self {
+        let message = "the request was cancelled before it was sent".to_owned();
+        Self::failed(Bucket::ServiceUnavailable, Ran::Nothing, message)
+    }
+
     fn failed(bucket: Bucket, ran: Ran, message: String) -> Self {
         Self {
             outcome: Outcome::Failed { bucket, message },

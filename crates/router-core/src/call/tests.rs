@@ -4,5 +4,6 @@ mod checks;
 mod detached;
 mod harness;
 mod keys;
+mod queued;
 mod replicas;
 mod restart;

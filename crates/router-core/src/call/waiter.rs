@@ -44,6 +44,8 @@ pub struct Answered {
     pub result: Result<Answer, RouterError>,
     /// Whether it was stored, and told before (`Idempotent-Replayed`).
     pub replayed: bool,
+    /// What was billed for it just now, in US cents; `None` if nothing was settled for this answer.
+    pub charge_cents: Option<u64>,
     /// To be told whether the caller got it all.
     pub delivery: Delivery,
 }
@@ -167,6 +169,7 @@ impl Waiter {
         Answered {
             result: reply.result,
             replayed: reply.replayed,
+            charge_cents: reply.charge_cents,
             delivery,
         }
     }
@@ -190,6 +193,7 @@ impl Waiter {
             result: Err(RouterError::Deadline { retry_after }),
             generation: None,
             replayed: false,
+            charge_cents: None,
         }
     }
 }
@@ -200,6 +204,7 @@ fn stopped() -> Reply {
         result: Err(RouterError::Unavailable("the execution was stopped".into())),
         generation: None,
         replayed: false,
+        charge_cents: None,
     }
 }
 
@@ -214,6 +219,16 @@ impl Drop for Waiter {
 }
 
 impl Delivery {
+    /// Of a call that nobody has answered yet: if it is dropped, its caller left.
+    pub(super) fn open(router: Arc<Inner>, mut record: Box<CallRecord>) -> Self {
+        record.delivered = false;
+        record.bucket = Some(Bucket::ClientDisconnected);
+        Self {
+            router,
+            record: Some(record),
+        }
+    }
+
     /// The caller got the whole answer.
     pub fn delivered(mut self) {
         if let Some(record) = &mut self.record {
@@ -222,7 +237,12 @@ impl Delivery {
     }
 
     /// Takes down how the call ends, now.
-    fn note(&mut self, generation: Option<GenerationId>, bucket: Option<Bucket>, replayed: bool) {
+    pub(super) fn note(
+        &mut self,
+        generation: Option<GenerationId>,
+        bucket: Option<Bucket>,
+        replayed: bool,
+    ) {
         if let Some(record) = &mut self.record {
             record.generation = generation;
             record.bucket = bucket;

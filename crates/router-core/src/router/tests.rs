@@ -75,8 +75,10 @@ impl AtOnce for Router {
 /// A router over `a/m000` and its like.
 fn router(models: usize) -> Router {
     let accounts = Arc::new(MemoryAccounts::new());
+    let calls = Arc::new(MemoryCalls::new(accounts.clone()));
     let ports = RouterPorts {
-        calls: Arc::new(MemoryCalls::new(accounts.clone())),
+        calls: calls.clone(),
+        queue: calls,
         quota: Arc::new(MemoryQuota::new()),
         accounts,
         timer: Arc::new(Idle),
@@ -85,6 +87,8 @@ fn router(models: usize) -> Router {
     let config = RouterConfig {
         deadline: Duration::from_secs(600),
         give_up_after: Duration::from_secs(3600),
+        queue_time: RouterConfig::QUEUE_TIME,
+        queue_bounds: RouterConfig::QUEUE_BOUNDS,
         cursor_key: CursorKey::derived_from(b"secret"),
         owner: OwnerId(uuid::Uuid::from_u128(1)),
         lease: RouterConfig::LEASE,

@@ -51,6 +51,15 @@ fn samples() -> Vec<ApiError> {
         RouterError::Malformed("`limit` must be an integer".to_owned()),
         RouterError::KeyConflict,
         RouterError::NotReplayable,
+        RouterError::RequestNotFound,
+        RouterError::ResultGone,
+        RouterError::RequestCancelled,
+        RouterError::WaitedTooLong,
+        RouterError::NotDispatched {
+            bucket: Bucket::InsufficientCredits,
+            message: "what happened".to_owned(),
+        },
+        RouterError::BacklogFull { limit: 7 },
         RouterError::TooLarge { limit_bytes: 7 },
         RouterError::MediaType,
         RouterError::Schema(violations),
@@ -144,7 +153,7 @@ fn samples() -> Vec<ApiError> {
 }
 
 async fn parts(error: ApiError) -> String {
-    let response = error.into_response(RequestId(Uuid::nil()));
+    let response = error.into_response(RequestId(Uuid::nil()), Dialect::First);
     let mut text = format!("{}", response.status().as_u16());
     let mut lines: Vec<String> = response
         .headers()

@@ -117,6 +117,11 @@ impl StoredOutcome {
         }))
     }
 
+    /// Whether there is an outcome to tell, which a generation that never ran has not.
+    pub(super) fn is_told(&self) -> bool {
+        self.outcome != "released"
+    }
+
     /// The outcome with its bytes; `None` if the row is of no kind that this program writes for a key.
     pub(super) fn with_body(self, body: Bytes) -> Option<Outcome> {
         let message = self.message.unwrap_or_default();

@@ -17,14 +17,22 @@ struct Entry {
     expires_at: Timestamp,
     /// Until when the claim stands if the generation is not dispatched.
     until: Timestamp,
+    /// Whether it was submitted to the queue: then its result is kept whatever its size.
+    is_queued: bool,
 }
 
 impl Keyed {
-    /// Those that the process before dispatched, with when their keys expire.
-    pub(super) fn of(dispatched: impl IntoIterator<Item = (GenerationId, Timestamp)>) -> Self {
-        let entry = |(id, expires_at)| {
-            let until = Timestamp::MIN;
-            (id, Entry { expires_at, until })
+    /// Those that the process before dispatched, with when their keys expire and whether they were queued.
+    pub(super) fn of(
+        dispatched: impl IntoIterator<Item = (GenerationId, Timestamp, bool)>,
+    ) -> Self {
+        let entry = |(id, expires_at, is_queued)| {
+            let entry = Entry {
+                expires_at,
+                until: Timestamp::MIN,
+                is_queued,
+            };
+            (id, entry)
         };
         let entries = dispatched.into_iter().map(entry).collect();
         Self(Arc::new(Mutex::new(entries)))
@@ -35,12 +43,30 @@ impl Keyed {
         let entry = Entry {
             expires_at: claim.expires_at,
             until: claim.stands_until(now),
+            is_queued: false,
         };
         let mut entries = self.entries();
         if let Some(before) = before {
             entries.remove(&before);
         }
         entries.insert(claim.generation, entry);
+    }
+
+    /// A queued request is about to be dispatched.
+    pub(super) fn queued(&self, generation: GenerationId, expires_at: Timestamp) {
+        let entry = Entry {
+            expires_at,
+            until: Timestamp::MAX,
+            is_queued: true,
+        };
+        self.entries().insert(generation, entry);
+    }
+
+    /// Whether a generation under way was queued.
+    pub(super) fn is_queued(&self, generation: GenerationId) -> bool {
+        let entries = self.entries();
+        let entry = entries.get(&generation);
+        entry.is_some_and(|entry| entry.is_queued)
     }
 
     /// A generation does not run any more, or never will.

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::{CallLog, Replays, SqliteCalls, UnderWay, recover};
+use super::{CallLog, Keyed, Owned, Replays, SqliteCalls, UnderWay, Waiting, queue_rows, rows};
 use crate::accounts::SharedAccounts;
 use crate::clock::Clock;
 use crate::database::{Database, Participant};
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
+
+/// What the process before left running and waiting.
+pub(crate) type Recovered = (UnderWay, Waiting);
 
 /// The files of calls, open before the rows are.
 #[derive(Debug)]
@@ -41,7 +44,7 @@ impl Opening {
     }
 
     /// Brings what the process before left into the rows: before anything reads them, balances among the rest.
-    pub(crate) fn recover(&self, rows: &Connection) -> rusqlite::Result<UnderWay> {
+    pub(crate) fn recover(&self, rows: &Connection) -> rusqlite::Result<Recovered> {
         self.log.recover(rows, self.directory.path())?;
         recover(rows)
     }
@@ -51,8 +54,18 @@ impl Opening {
         self,
         database: Database,
         accounts: SharedAccounts,
-        under_way: UnderWay,
+        under_way: Recovered,
     ) -> SqliteCalls {
         SqliteCalls::new(database, self.replays, accounts, under_way, self.log)
     }
+}
+
+/// Makes the claims void that the process before did not dispatch, and answers what it left running and waiting.
+fn recover(connection: &Connection) -> rusqlite::Result<Recovered> {
+    rows::void_undispatched(connection)?;
+    let under_way = UnderWay {
+        keyed: Keyed::of(rows::unfinished_with_keys(connection)?),
+        owned: Owned::orphans(rows::unfinished_ids(connection)?),
+    };
+    Ok((under_way, Waiting::of(queue_rows::recover(connection)?)))
 }

@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Replay, StoredOutcome};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
+use super::queue_rows;
 use super::replays::Kept;
 use crate::accounts::{self, SharedAccounts};
 use crate::columns::{Id, Micros, parse};
@@ -48,17 +49,17 @@ pub(super) fn void_undispatched(rows: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The generations that run and have a key, and when it expires.
+/// The generations that run and have a key, when it expires, and whether they were queued.
 pub(super) fn unfinished_with_keys(
     rows: &Connection,
-) -> rusqlite::Result<Vec<(GenerationId, Timestamp)>> {
+) -> rusqlite::Result<Vec<(GenerationId, Timestamp, bool)>> {
     let mut statement = rows.prepare(
-        "SELECT g.id, k.expires_at FROM generations g JOIN call_keys k ON k.generation = g.id
-         WHERE g.settled_at IS NULL",
+        "SELECT g.id, k.expires_at, EXISTS (SELECT 1 FROM queued_calls q WHERE q.id = g.id) AS is_queued
+         FROM generations g JOIN call_keys k ON k.generation = g.id WHERE g.settled_at IS NULL",
     )?;
     let keyed = statement.query_map([], |row| {
         let Micros(expires_at) = row.get("expires_at")?;
-        Ok((id(row, "id")?, expires_at))
+        Ok((id(row, "id")?, expires_at, row.get("is_queued")?))
     })?;
     keyed.collect()
 }
@@ -77,29 +78,10 @@ pub(super) fn claim(
     now: Timestamp,
     claimed_until: impl FnOnce(GenerationId) -> Timestamp,
 ) -> rusqlite::Result<Claim> {
-    let known = rows
-        .prepare_cached(
-            "SELECT k.fingerprint, k.generation, k.dispatched, k.expires_at, g.outcome, g.bucket, g.code, g.message,
-                g.content_type, g.replay, g.replay_hour, g.replay_offset, g.replay_length, g.replay_hash
-             FROM call_keys k LEFT JOIN generations g ON g.id = k.generation
-             WHERE k.account = ?1 AND k.key = ?2",
-        )?
-        .query_row(params![claim.account.as_str(), claim.key.0], key)
-        .optional()?;
+    let known = known(rows, &claim.account, claim.key)?;
     let (mut expired, mut before) = (None, None);
-    if let Some((fingerprint, expires_at, generation, known)) = known {
-        let stage = match known {
-            Claim::Running(_) => KeyStage::Running,
-            Claim::Settled(..) => KeyStage::Ended,
-            Claim::InFlight | Claim::Fresh { .. } | Claim::Conflict => KeyStage::Claimed {
-                until: claimed_until(generation),
-            },
-        };
-        let key = KnownKey {
-            fingerprint,
-            expires_at,
-            stage,
-        };
+    if let Some((key, generation, known)) = known {
+        let key = key.of_stage(&known, || claimed_until(generation));
         match key.tells(&claim.fingerprint, now) {
             KeyTells::Same => return Ok(known),
             KeyTells::Conflict => return Ok(Claim::Conflict),
@@ -124,7 +106,52 @@ pub(super) fn claim(
     Ok(Claim::Fresh { expired, before })
 }
 
-fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, GenerationId, Claim)> {
+/// A key of the rows; how far its generation is may be told by the time of its claim.
+#[derive(Debug)]
+pub(super) struct KeyRow {
+    fingerprint: Fingerprint,
+    expires_at: Timestamp,
+}
+
+impl KeyRow {
+    /// The key as the rules want it.
+    pub(super) fn of_stage(
+        self,
+        known: &Claim,
+        claimed_until: impl FnOnce() -> Timestamp,
+    ) -> KnownKey {
+        let stage = match known {
+            Claim::Running(_) => KeyStage::Running,
+            Claim::Settled(..) => KeyStage::Ended,
+            Claim::InFlight | Claim::Fresh { .. } | Claim::Conflict => KeyStage::Claimed {
+                until: claimed_until(),
+            },
+        };
+        KnownKey {
+            fingerprint: self.fingerprint,
+            expires_at: self.expires_at,
+            stage,
+        }
+    }
+}
+
+/// What the rows know of a key: of a queued request it counts as one that runs.
+pub(super) fn known(
+    rows: &Connection,
+    account: &AccountId,
+    KeyDigest(digest): KeyDigest,
+) -> rusqlite::Result<Option<(KeyRow, GenerationId, Claim)>> {
+    rows.prepare_cached(
+        "SELECT k.fingerprint, k.generation, k.dispatched, k.expires_at, g.outcome, g.bucket, g.code, g.message,
+            g.content_type, g.replay, g.replay_hour, g.replay_offset, g.replay_length, g.replay_hash
+         FROM call_keys k LEFT JOIN generations g ON g.id = k.generation
+         WHERE k.account = ?1 AND k.key = ?2",
+    )?
+    .query_row(params![account.as_str(), digest], key)
+    .optional()
+}
+
+fn key(row: &Row<'_>) -> rusqlite::Result<(KeyRow, GenerationId, Claim)> {
     let generation = id(row, "generation")?;
     let Micros(expires_at) = row.get("expires_at")?;
     let claim = if !row.get::<_, bool>("dispatched")? {
@@ -135,8 +162,11 @@ fn key(row: &Row<'_>) -> rusqlite::Result<(Fingerprint, Timestamp, GenerationId,
             None => Claim::Running(generation),
         }
     };
-    let fingerprint = Fingerprint(row.get("fingerprint")?);
-    Ok((fingerprint, expires_at, generation, claim))
+    let key = KeyRow {
+        fingerprint: Fingerprint(row.get("fingerprint")?),
+        expires_at,
+    };
+    Ok((key, generation, claim))
 }
 
 /// Writes down that a generation is about to be dispatched, in one statement.
@@ -289,7 +319,7 @@ pub(super) fn free_undispatched(
     Ok(())
 }
 
-fn free_key(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
+pub(super) fn free_key(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
     rows.prepare_cached("DELETE FROM call_keys WHERE generation = ?1")?
         .execute([Id(id.0)])?;
     Ok(())
@@ -355,6 +385,21 @@ pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>>
     found.collect()
 }
 
+/// How a generation ended; `None` if it did not, or is unknown.
+pub(super) fn outcome(
+    rows: &Connection,
+    id: GenerationId,
+) -> rusqlite::Result<Option<StoredOutcome>> {
+    let stored = rows
+        .prepare_cached(
+            "SELECT outcome, bucket, code, message, content_type, replay, replay_hour, replay_offset, replay_length, replay_hash
+             FROM generations WHERE id = ?1",
+        )?
+        .query_row([Id(id.0)], StoredOutcome::read)
+        .optional()?;
+    Ok(stored.flatten())
+}
+
 /// Forgets what is over, at most `limit` of each kind.
 pub(super) fn expire(
     rows: &Connection,
@@ -386,6 +431,7 @@ pub(super) fn expire(
                 AND settled_at < ?1 AND NOT EXISTS (SELECT 1 FROM call_keys WHERE generation = generations.id)",
         )?
         .execute(params![Micros(keep_from), limit])?;
+    let old_queued = queue_rows::expire(rows, keep_from, limit)?;
     let old_calls = rows
         .prepare_cached(
             "DELETE FROM calls WHERE (received_at, request) IN (
@@ -394,18 +440,20 @@ pub(super) fn expire(
         )?
         .execute(params![Micros(keep_from), limit])?;
     Ok(Expired {
-        rows: keys + old_generations + old_calls,
+        rows: keys + old_generations + old_queued + old_calls,
         generations: with_files,
     })
 }
 
-/// Those among the generations whose results no row names.
+/// Those among the names of files that no row has, for a result or for a body that waits.
 pub(super) fn without_replay(
     rows: &Connection,
     mut generations: Vec<GenerationId>,
 ) -> rusqlite::Result<Vec<GenerationId>> {
-    let mut named =
-        rows.prepare_cached("SELECT 1 FROM generations WHERE id = ?1 AND replay = 1")?;
+    let mut named = rows.prepare_cached(
+        "SELECT 1 FROM generations WHERE id = ?1 AND replay = 1
+         UNION ALL SELECT 1 FROM queued_calls WHERE body_file = ?1",
+    )?;
     let mut kept = HashSet::default();
     for id in &generations {
         if named.exists([Id(id.0)])? {
@@ -417,7 +465,7 @@ pub(super) fn without_replay(
 }
 
 /// Forgets the file of a generation, if it has one of its own; whether it had.
-fn forget_replay(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> {
+pub(super) fn forget_replay(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> {
     let changed = rows
         .prepare_cached("UPDATE generations SET replay = 2 WHERE id = ?1 AND replay = 1")?
         .execute([Id(id.0)])?;

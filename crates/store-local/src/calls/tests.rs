@@ -133,7 +133,8 @@ fn faces(store: &Store) -> Stores {
         calls: calls.clone(),
         quota: Arc::new(store.quota()),
         retention: calls.clone(),
-        usage: calls,
+        usage: calls.clone(),
+        queue: calls,
         accounts: accounts.clone(),
         admin: accounts,
     }

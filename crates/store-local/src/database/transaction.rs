@@ -35,7 +35,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Runs `undo` if this is not committed after all, the latest first.
-    #[cfg(any(test, feature = "workflow"))]
+    #[cfg(any(test, feature = "workflow", feature = "router"))]
     pub(crate) fn on_rollback(&mut self, undo: impl FnOnce() + Send + 'static) {
         self.effects.on_rollback.push(Box::new(undo));
     }

@@ -20,9 +20,9 @@ use uuid::Uuid;
 use crate::{
     Answer, Answered, BlockingPool, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection,
     Collected, CursorKey, Done, Execution, Failure, Handle, LiveCatalog, Load, MemoryCalls,
-    MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider, RequestId, Router,
-    RouterConfig, RouterError, RouterPorts, Submission, Submitted, Timer, Usage, UsageQuery,
-    UsageRow, Waiter,
+    MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider, QueueBounds, RequestId,
+    Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted, Timer, Usage,
+    UsageQuery, UsageRow, Waiter,
 };
 
 /// What the provider was asked, and where its answer goes.
@@ -291,6 +291,7 @@ impl House {
         let aside = Arc::new(Aside::default());
         let ports = RouterPorts {
             calls: port,
+            queue: calls.clone(),
             quota: Arc::new(quota.clone()),
             accounts: accounts.clone(),
             timer: clock.clone(),
@@ -300,6 +301,11 @@ impl House {
             deadline: DEADLINE,
             // The model has its own.
             give_up_after: Duration::from_secs(60),
+            queue_time: RouterConfig::QUEUE_TIME,
+            queue_bounds: QueueBounds {
+                of_account: 3,
+                of_all: 100,
+            },
             cursor_key: CursorKey::derived_from(b"secret"),
             owner: OwnerId(Uuid::from_u128(owner as u128)),
             lease: RouterConfig::LEASE,
