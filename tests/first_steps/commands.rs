@@ -86,9 +86,17 @@ async fn the_listed_nodes_are_those_of_the_server() {
 
     let nodes = listed(data.path(), &["nodes", "list", "--json"]).await;
     let nodes = nodes.as_array().unwrap();
-    let classes = nodes.iter().map(|node| node["class"].as_str().unwrap());
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        nodes.iter().partition(|node| node["state"] == "native");
+    let classes = here.iter().map(|node| node["class"].as_str().unwrap());
     assert_eq!(classes.collect::<BTreeSet<_>>(), served);
-    for node in nodes {
+    for node in elsewhere {
+        let class = node["class"].as_str().unwrap();
+        assert!(!served.contains(class), "{node}");
+        let state = node["state"].as_str().unwrap();
+        assert!(["model", "worker", "later"].contains(&state), "{node}");
+    }
+    for node in here {
         let class = node["class"].as_str().unwrap();
         let served = &info[class];
         // A class without a name of its own is shown by its class.

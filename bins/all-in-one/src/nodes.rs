@@ -117,13 +117,13 @@ impl Partners {
         })
     }
 
-    /// The classes of a catalog's models, and those that take what only they make.
+    /// The classes of a catalog's models.
     pub(crate) fn classes(self: &Arc<Self>, catalog: &Catalog) -> Vec<Arc<dyn Node>> {
         let models = catalog.models().iter();
         let nodes = models.map(|model| -> Arc<dyn Node> {
             Arc::new(PartnerNode::new(Arc::clone(model), Arc::clone(self)))
         });
-        nodes.chain(engine_native::nodes::media()).collect()
+        nodes.collect()
     }
 
     /// Offers the classes of whatever catalog is served from now on.

@@ -1,10 +1,10 @@
-//! `nodes list`: the classes of nodes that graphs may have here.
+//! `nodes list`: the classes of nodes that graphs may have here, and ComfyUI's own that need a worker.
 
 use clap::{ArgMatches, Command};
 use serde::Serialize;
 use server_kit::listing::{json, json_flag, table, wants_json};
 use server_kit::program;
-use workflow_core::NodeCatalog;
+use workflow_core::{ComfyuiNeed, NodeCatalog, comfyui_classes};
 
 /// A class, as it is listed.
 #[derive(Debug, Serialize)]
@@ -14,15 +14,33 @@ struct Listed<'a> {
     category: &'a str,
     /// Whether its nodes call a partner's model, which may cost money.
     partner: bool,
+    /// `native`, or what it needs: `model`, `worker`, `later`.
+    state: &'static str,
 }
+
+/// The states of classes, and what they mean.
+const STATES: [(&str, &str); 4] = [
+    ("native", "runs here"),
+    ("model", "needs a model, so a ComfyUI worker"),
+    (
+        "worker",
+        "needs a ComfyUI worker for another reason, such as its GPU",
+    ),
+    (
+        "later",
+        "needs no model; runs on a ComfyUI worker until it is native",
+    ),
+];
 
 /// The subcommand.
 #[must_use]
 pub fn command() -> Command {
     let list = Command::new("list")
         .about(
-            "Lists every class that a graph may use: its name, what people call it, its category",
+            "Lists every class that a graph may use: its name, whether it runs here or what it needs, what people call it, \
+             its category",
         )
+        .after_help(STATES.map(|(state, meaning)| format!("{state}: {meaning}")).join("\n"))
         .arg(json_flag());
     Command::new("nodes")
         .about("Shows the classes of nodes that run here")
@@ -40,47 +58,114 @@ pub fn of_engine() -> NodeCatalog {
     )
 }
 
-/// Prints what `catalog` has, by name. `arguments` are those of [`command`].
+/// Prints what `catalog` has and what a ComfyUI worker would add, by name. `arguments` are those of [`command`].
 pub fn list(arguments: &ArgMatches, catalog: &NodeCatalog) {
     let json_wanted = arguments
         .subcommand()
         .is_some_and(|(_, arguments)| wants_json(arguments));
-    let mut classes: Vec<Listed<'_>> = catalog
-        .iter()
-        .map(|definition| Listed {
-            class: &definition.class,
-            display_name: definition
-                .display_name
-                .as_ref()
-                .unwrap_or(&definition.class),
-            category: &definition.category,
-            partner: definition.calls_partners(),
-        })
-        .collect();
-    classes.sort_unstable_by_key(|listed| listed.class);
+    let classes = listed(catalog);
     program::print(&match json_wanted {
         true => json(&classes),
         false => {
             let rows = classes.iter().map(|listed| {
-                let cells = [listed.class, listed.display_name, listed.category];
+                let cells = [
+                    listed.class,
+                    listed.state,
+                    listed.display_name,
+                    listed.category,
+                ];
                 cells.map(str::to_owned).to_vec()
             });
-            table(&["CLASS", "NAME", "CATEGORY"], rows)
+            table(&["CLASS", "STATE", "NAME", "CATEGORY"], rows)
         }
     });
+}
+
+/// Every class that is known, by name.
+fn listed(catalog: &NodeCatalog) -> Vec<Listed<'_>> {
+    let here = catalog.iter().map(|definition| Listed {
+        class: &definition.class,
+        display_name: definition
+            .display_name
+            .as_ref()
+            .unwrap_or(&definition.class),
+        category: &definition.category,
+        partner: definition.calls_partners(),
+        state: "native",
+    });
+    let elsewhere = comfyui_classes().filter(|(class, _)| catalog.get(class).is_none());
+    let elsewhere = elsewhere.map(|(class, need)| Listed {
+        class,
+        display_name: "",
+        category: "",
+        partner: false,
+        state: match need {
+            ComfyuiNeed::Model => "model",
+            ComfyuiNeed::Worker => "worker",
+            ComfyuiNeed::Later => "later",
+        },
+    });
+    let mut classes: Vec<Listed<'_>> = here.chain(elsewhere).collect();
+    classes.sort_unstable_by_key(|listed| listed.class);
+    classes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The page of all classes, as it is committed.
+    fn page() -> String {
+        let catalog = of_engine();
+        let classes = listed(&catalog);
+        let count = |state: &str| {
+            classes
+                .iter()
+                .filter(|listed| listed.state == state)
+                .count()
+        };
+        let mut page = "# Node classes\n\nEvery class of ComfyUI's own that is known, and where it runs. `nodes list` prints \
+                        the same, with the classes of partners where there are any. Made from the classes of the engine and \
+                        `crates/workflow-core/src/validate/comfyui_classes.txt`; a test compares it (`BLESS=1` writes it).\n\n\
+                        | State | Classes | Meaning |\n|---|---|---|\n"
+            .to_owned();
+        for (state, meaning) in STATES {
+            page += &format!("| {state} | {} | {meaning} |\n", count(state));
+        }
+        page += "\nNative classes are equal to recorded results of ComfyUI on a CPU: pictures within the tolerances that the \
+                 recordings need, sounds to 13 bits. A class whose result cannot be compared, such as `ImageMergeTileList`, \
+                 whose rounding is another one, is not native. FFmpeg must be installed for videos, MP3, Opus and OpenEXR.\n";
+        for (state, _) in STATES {
+            page += &format!("\n## {state}\n\n");
+            for listed in classes.iter().filter(|listed| listed.state == state) {
+                page += &match listed.display_name {
+                    "" => format!("- `{}`\n", listed.class),
+                    name => format!("- `{}`: {name} ({})\n", listed.class, listed.category),
+                };
+            }
+        }
+        page
+    }
+
+    #[test]
+    fn the_page_of_classes_says_what_is_there() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/NODES.md");
+        let page = page();
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(path, &page).expect("the page can be written");
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            committed == page,
+            "docs/NODES.md is not what the engine has; run this test with BLESS=1 and commit it"
+        );
+    }
+
     #[test]
     fn no_class_of_the_engine_is_said_to_need_a_worker() {
-        let media = engine_native::nodes::media();
-        let media = media.iter().map(|node| node.definition().class);
         let classes = of_engine();
         let classes = classes.iter().map(|definition| definition.class.clone());
-        for class in classes.chain(media) {
+        for class in classes {
             assert!(!workflow_core::needs_comfyui_worker(&class), "{class}");
         }
     }

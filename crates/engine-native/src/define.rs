@@ -4,7 +4,8 @@
 
 use serde_json::{Map, Value as Json, json};
 use workflow_core::{
-    FileSource, HiddenInput, InputDefinition, NodeDefinition, OutputDefinition, Socket,
+    Autogrow, AutogrowNames, DynamicOption, FileSource, HiddenInput, InputDefinition, MATCH_TYPE,
+    NodeDefinition, OutputDefinition, Socket,
 };
 
 /// A class in the older spelling, with nothing in it: combos are bare lists.
@@ -22,6 +23,8 @@ pub fn classic(class: &str, python_module: &str, category: &str) -> NodeDefiniti
         output_node: false,
         takes_lists: false,
         not_idempotent: false,
+        accepts_all: false,
+        fills_defaults: false,
         partner: None,
         extra: Map::new(),
     }
@@ -33,6 +36,26 @@ pub fn modern(class: &str, python_module: &str, category: &str) -> NodeDefinitio
     NodeDefinition {
         display_name: None,
         extra: options(json!({"deprecated": false, "experimental": false, "api_node": false})),
+        ..classic(class, python_module, category)
+    }
+}
+
+/// A class in the newer spelling that came after graphs of it were made: inputs that a graph lacks take their defaults. `marks`
+/// are further keys of the public definition.
+#[must_use]
+pub fn latest(class: &str, python_module: &str, category: &str, marks: Json) -> NodeDefinition {
+    let mut definition = modern(class, python_module, category);
+    definition.fills_defaults = true;
+    definition.extra.extend(options(marks));
+    definition
+}
+
+/// As [`latest`], in the older spelling.
+#[must_use]
+pub fn core(class: &str, python_module: &str, category: &str, marks: Json) -> NodeDefinition {
+    NodeDefinition {
+        fills_defaults: true,
+        extra: options(marks),
         ..classic(class, python_module, category)
     }
 }
@@ -109,6 +132,71 @@ pub fn file_input(name: &str, source: FileSource, listed: bool, options: Json) -
     input(name, Socket::File { source, listed }, options)
 }
 
+/// A required value that a widget of its own writes.
+#[must_use]
+pub fn widget(name: &str, io_type: &str, options: Json) -> InputDefinition {
+    input(name, Socket::Widget(io_type.to_owned()), options)
+}
+
+/// A required link whose type is that of every input and output of `template`, one of `types`.
+#[must_use]
+pub fn matched(name: &str, template: &str, types: &str) -> InputDefinition {
+    let template = json!({"template_id": template, "allowed_types": types});
+    input(
+        name,
+        Socket::Link(MATCH_TYPE.to_owned()),
+        json!({"template": template}),
+    )
+}
+
+/// A group of inputs called `prefix0`, `prefix1` and so on.
+#[must_use]
+pub fn autogrow(
+    name: &str,
+    template: InputDefinition,
+    prefix: &str,
+    min: usize,
+    max: usize,
+) -> InputDefinition {
+    let prefix = prefix.to_owned();
+    grows(name, template, AutogrowNames::Prefix { prefix, max }, min)
+}
+
+/// A group of inputs called `a` to `z`.
+#[must_use]
+pub fn autogrow_letters(name: &str, template: InputDefinition, min: usize) -> InputDefinition {
+    let names = ('a'..='z').map(String::from).collect();
+    grows(name, template, AutogrowNames::Listed(names), min)
+}
+
+fn grows(
+    name: &str,
+    template: InputDefinition,
+    names: AutogrowNames,
+    min: usize,
+) -> InputDefinition {
+    let group = Autogrow {
+        template,
+        names,
+        min,
+    };
+    input(name, Socket::Autogrow(Box::new(group)), json!({}))
+}
+
+/// A required choice, each word of which has inputs of its own.
+#[must_use]
+pub fn dynamic_combo(
+    name: &str,
+    choices: Vec<(&str, Vec<InputDefinition>)>,
+    options: Json,
+) -> InputDefinition {
+    let choices = choices.into_iter().map(|(key, inputs)| DynamicOption {
+        key: key.to_owned(),
+        inputs,
+    });
+    input(name, Socket::DynamicCombo(choices.collect()), options)
+}
+
 /// The same input, not required.
 #[must_use]
 pub fn optional(input: InputDefinition) -> InputDefinition {
@@ -169,6 +257,16 @@ pub fn metadata() -> Vec<HiddenInput> {
         hidden("prompt", "PROMPT"),
         hidden("extra_pnginfo", "EXTRA_PNGINFO"),
     ]
+}
+
+/// As [`metadata`], for classes in the newer spelling.
+#[must_use]
+pub fn modern_metadata() -> Vec<HiddenInput> {
+    let listed = |hidden| HiddenInput {
+        in_list: true,
+        ..hidden
+    };
+    metadata().into_iter().map(listed).collect()
 }
 
 fn combo(choices: &[&str], listed: bool) -> Socket {

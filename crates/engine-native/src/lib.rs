@@ -11,7 +11,9 @@ pub mod value;
 
 mod engine;
 mod node;
+mod program;
 mod python_json;
+mod sound;
 mod tools;
 
 /// The pictures that values hold, so that a class of one's own needs no dependency besides this one.
@@ -22,5 +24,6 @@ pub use node::{
     Changed, ExpandedInput, ExpandedNode, Expansion, FileInput, Inputs, Node, NodeContext,
     NodeError, NodeOutput, OutputFile, Slot, Wait,
 };
+pub use sound::Sound;
 pub use tools::{NativeTools, ToolsConfig};
 pub use value::Value;

@@ -2,52 +2,89 @@
 //!
 //! Adding a class touches its family's file and the table here, nothing else.
 
+mod adjust;
 mod analysis;
 mod animation;
+mod audio;
+mod audio_join;
 mod batch;
 mod canvas;
 mod channel;
+mod compare;
 mod composite;
+mod curve;
 mod filter;
+mod group;
+mod json_strings;
 mod load;
+mod logic;
 mod mask;
+mod math;
 mod media;
 mod noise;
+mod number;
 mod primitive;
 mod quantize;
 mod regex;
+mod resize;
 mod save;
+mod save_advanced;
+mod save_audio;
+mod save_text;
 mod scale;
 mod show;
 mod solid;
 mod strings;
 mod text;
+mod tiles;
 mod transform;
 mod vector;
+mod video;
 
 use std::sync::Arc;
 
 use crate::Node;
 
+pub use adjust::{AdjustBrightness, AdjustContrast, NormalizeImages};
 pub use analysis::{Canny, ImageRGBToYUV, ImageYUVToRGB, Morphology};
 pub use animation::{SaveAnimatedPNG, SaveAnimatedWEBP};
+pub use audio::{
+    AudioAdjustVolume, AudioEqualizer3Band, EmptyAudio, LoadAudio, SplitAudioChannels,
+    TrimAudioDuration,
+};
+pub use audio_join::{AudioConcat, AudioMerge, JoinAudioChannels};
 pub use batch::{ImageBatch, ImageFromBatch, RebatchImages, RepeatImageBatch};
 pub use canvas::{ImagePadForOutpaint, ImageStitch, ResizeAndPadImage};
 pub use channel::{
     ImageColorToMask, ImageToMask, JoinImageWithAlpha, MaskToImage, SplitImageWithAlpha,
 };
+pub use compare::ImageCompare;
 pub use composite::{ImageCompositeMasked, PorterDuffImageComposite};
+pub use curve::{CurveEditor, ImageHistogram};
 pub use filter::{ImageBlend, ImageBlur, ImageInvert, ImageSharpen};
+pub use group::{BatchImagesNode, BatchMasksNode};
+pub use json_strings::{ConvertArrayToString, ConvertDictionaryToString, JsonExtractString};
 pub use load::{LoadImage, LoadImageMask, LoadImageOutput};
+pub use logic::{
+    ComfyAndNode, ComfyNotNode, ComfyOrNode, ComfySwitchNode, CreateList, CustomCombo,
+};
 pub use mask::{CropMask, FeatherMask, GrowMask, InvertMask, MaskComposite, ThresholdMask};
-pub use media::{Media, media};
+pub use math::ComfyMathExpression;
+pub use media::Media;
 pub use noise::ImageAddNoise;
+pub use number::{
+    ColorToRGBInt, ComfyNumberConvert, PrimitiveBoundingBox, ResolutionSelector, SeedNode,
+};
 pub use primitive::{
     PrimitiveBoolean, PrimitiveFloat, PrimitiveInt, PrimitiveString, PrimitiveStringMultiline,
 };
 pub use quantize::ImageQuantize;
 pub use regex::{RegexExtract, RegexMatch, RegexReplace};
+pub use resize::{FluxKontextImageScale, ResizeImageMaskNode};
 pub use save::{MaskPreview, PreviewImage, SaveImage};
+pub use save_advanced::SaveImageAdvanced;
+pub use save_audio::{PreviewAudio, SaveAudio, SaveAudioAdvanced, SaveAudioMP3, SaveAudioOpus};
+pub use save_text::SaveText;
 pub use scale::{ImageScale, ImageScaleBy, ImageScaleToMaxDimension, ImageScaleToTotalPixels};
 pub use show::{GetImageSize, PreviewAny, SaveImageWebsocket};
 pub use solid::{EmptyImage, SolidMask};
@@ -55,8 +92,10 @@ pub use strings::{
     CaseConverter, StringCompare, StringConcatenate, StringContains, StringLength, StringReplace,
     StringSubstring, StringTrim,
 };
+pub use tiles::{ImageCropV2, SplitImageToTileList};
 pub use transform::{ImageCrop, ImageFlip, ImageRotate};
 pub use vector::{SaveSVGNode, Svg};
+pub use video::{CreateVideo, GetVideoComponents, LoadVideo, SaveVideo, SaveWEBM, VideoSlice};
 
 /// Every class, in the order in which clients see them.
 #[must_use]
@@ -129,5 +168,54 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(RegexReplace),
         Arc::new(PreviewAny),
         Arc::new(SaveImageWebsocket),
+        Arc::new(ComfySwitchNode),
+        Arc::new(CustomCombo),
+        Arc::new(ComfyNotNode),
+        Arc::new(ComfyAndNode),
+        Arc::new(ComfyOrNode),
+        Arc::new(CreateList),
+        Arc::new(ComfyMathExpression),
+        Arc::new(ComfyNumberConvert),
+        Arc::new(ResolutionSelector),
+        Arc::new(SeedNode),
+        Arc::new(PrimitiveBoundingBox),
+        Arc::new(ColorToRGBInt),
+        Arc::new(CurveEditor),
+        Arc::new(ImageHistogram),
+        Arc::new(ResizeImageMaskNode),
+        Arc::new(FluxKontextImageScale),
+        Arc::new(BatchImagesNode),
+        Arc::new(BatchMasksNode),
+        Arc::new(ImageCompare),
+        Arc::new(SaveText),
+        Arc::new(SaveImageAdvanced),
+        Arc::new(ImageCropV2),
+        Arc::new(SplitImageToTileList),
+        Arc::new(JsonExtractString),
+        Arc::new(ConvertDictionaryToString),
+        Arc::new(ConvertArrayToString),
+        Arc::new(AdjustBrightness),
+        Arc::new(AdjustContrast),
+        Arc::new(NormalizeImages),
+        Arc::new(LoadAudio),
+        Arc::new(EmptyAudio),
+        Arc::new(TrimAudioDuration),
+        Arc::new(SplitAudioChannels),
+        Arc::new(JoinAudioChannels),
+        Arc::new(AudioConcat),
+        Arc::new(AudioMerge),
+        Arc::new(AudioAdjustVolume),
+        Arc::new(AudioEqualizer3Band),
+        Arc::new(SaveAudio),
+        Arc::new(SaveAudioMP3),
+        Arc::new(SaveAudioOpus),
+        Arc::new(SaveAudioAdvanced),
+        Arc::new(PreviewAudio),
+        Arc::new(LoadVideo),
+        Arc::new(CreateVideo),
+        Arc::new(GetVideoComponents),
+        Arc::new(VideoSlice),
+        Arc::new(SaveVideo),
+        Arc::new(SaveWEBM),
     ]
 }

@@ -8,35 +8,86 @@ use serde_json::{Number, Value};
 /// the order they have.
 #[must_use]
 pub(crate) fn python_json(value: &Value) -> String {
-    let mut text = String::new();
-    write_value(&mut text, value);
-    text
+    spelled(value, true, None, usize::MAX)
 }
 
-fn write_value(text: &mut String, value: &Value) {
-    match value {
-        Value::Null => text.push_str("null"),
-        Value::Bool(true) => text.push_str("true"),
-        Value::Bool(false) => text.push_str("false"),
-        Value::Number(number) => write_number(text, number),
-        Value::String(string) => write_string(text, string),
-        Value::Array(items) => {
-            text.push('[');
-            for (at, item) in items.iter().enumerate() {
-                text.push_str(if at == 0 { "" } else { ", " });
-                write_value(text, item);
-            }
-            text.push(']');
+/// Writes a value as `json.dumps(value, ensure_ascii=ascii, indent=indent)` does. A text that gets longer than `most` bytes
+/// is not finished.
+#[must_use]
+pub(crate) fn spelled(value: &Value, ascii: bool, indent: Option<usize>, most: usize) -> String {
+    let mut writer = Writer {
+        text: String::new(),
+        ascii,
+        indent,
+        most,
+    };
+    writer.value(value, 0);
+    writer.text
+}
+
+struct Writer {
+    text: String,
+    ascii: bool,
+    indent: Option<usize>,
+    most: usize,
+}
+
+impl Writer {
+    /// Recursion goes as deep as the parser lets values nest.
+    fn value(&mut self, value: &Value, depth: usize) {
+        if self.text.len() > self.most {
+            return;
         }
-        Value::Object(entries) => {
-            text.push('{');
-            for (at, (key, item)) in entries.iter().enumerate() {
-                text.push_str(if at == 0 { "" } else { ", " });
-                write_string(text, key);
-                text.push_str(": ");
-                write_value(text, item);
+        match value {
+            Value::Null => self.text.push_str("null"),
+            Value::Bool(true) => self.text.push_str("true"),
+            Value::Bool(false) => self.text.push_str("false"),
+            Value::Number(number) => write_number(&mut self.text, number),
+            Value::String(string) => write_string(&mut self.text, string, self.ascii),
+            Value::Array(items) if items.is_empty() => self.text.push_str("[]"),
+            Value::Object(entries) if entries.is_empty() => self.text.push_str("{}"),
+            Value::Array(items) => {
+                self.text.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    self.separate(at, depth + 1);
+                    self.value(item, depth + 1);
+                }
+                self.close(depth, ']');
             }
-            text.push('}');
+            Value::Object(entries) => {
+                self.text.push('{');
+                for (at, (key, item)) in entries.iter().enumerate() {
+                    self.separate(at, depth + 1);
+                    write_string(&mut self.text, key, self.ascii);
+                    self.text.push_str(": ");
+                    self.value(item, depth + 1);
+                }
+                self.close(depth, '}');
+            }
+        }
+    }
+
+    fn separate(&mut self, at: usize, depth: usize) {
+        let separator = match (at, self.indent) {
+            (0, _) => "",
+            (_, Some(_)) => ",",
+            (_, None) => ", ",
+        };
+        self.text.push_str(separator);
+        self.line(depth);
+    }
+
+    fn close(&mut self, depth: usize, bracket: char) {
+        self.line(depth);
+        self.text.push(bracket);
+    }
+
+    fn line(&mut self, depth: usize) {
+        if let Some(indent) = self.indent
+            && self.text.len() <= self.most
+        {
+            self.text.push('\n');
+            self.text.extend(std::iter::repeat_n(' ', indent * depth));
         }
     }
 }
@@ -63,7 +114,7 @@ fn write_float(text: &mut String, float: f64) {
     }
 }
 
-fn write_string(text: &mut String, string: &str) {
+fn write_string(text: &mut String, string: &str, ascii: bool) {
     text.push('"');
     for character in string.chars() {
         match character {
@@ -75,6 +126,8 @@ fn write_string(text: &mut String, string: &str) {
             '\u{8}' => text.push_str("\\b"),
             '\u{c}' => text.push_str("\\f"),
             ' '..='~' => text.push(character),
+            // Without `ensure_ascii` only the control characters of JSON itself are escaped.
+            '\u{7f}'.. if !ascii => text.push(character),
             _ => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
                     let _ = write!(text, "\\u{unit:04x}");
@@ -114,6 +167,17 @@ mod tests {
             &json!("\"\\\n\r\t\u{8}\u{c}\u{0}"),
             r#""\"\\\n\r\t\b\f\u0000""#,
         );
+    }
+
+    #[test]
+    fn indented_json_has_a_line_for_each_item() {
+        let value = json!({"ä": [1, {"b": []}], "c": {}, "d": "\u{1}\u{7f}\u{2028}"});
+        let python = "{\n  \"ä\": [\n    1,\n    {\n      \"b\": []\n    }\n  ],\n  \"c\": {},\n  \"d\": \"\\u0001\u{7f}\u{2028}\"\n}";
+        assert_eq!(spelled(&value, false, Some(2), usize::MAX), python);
+        // What is beyond the bound is not indented.
+        let many = json!([vec![[1]; 100]]);
+        assert!(spelled(&many, false, Some(8), usize::MAX).len() > 5000);
+        assert!(spelled(&many, false, Some(8), 20).len() < 400);
     }
 
     #[test]

@@ -44,6 +44,12 @@ impl Value {
         Self::String(text.into())
     }
 
+    /// Nothing: Python's `None`.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::Json(Arc::new(serde_json::Value::Null))
+    }
+
     /// Reads a JSON constant for what it is.
     #[must_use]
     pub fn from_json(json: &serde_json::Value) -> Self {

@@ -19,7 +19,7 @@ pub use decode::{
 pub use error::CodecError;
 pub use jpeg_out::{encode_jpeg, preview_jpeg, raster_to_jpeg};
 pub use limits::Limits;
-pub use png_out::{encode_png, raster_to_png};
+pub use png_out::{encode_png, encode_png16, raster_to_png};
 pub use text::{PngText, png_text};
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod rows;
 pub mod scale;
 pub mod solid;
 pub mod stitch;
+pub mod tile;
 pub mod transform;
 pub mod yuv;
 

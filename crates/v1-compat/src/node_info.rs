@@ -1,7 +1,9 @@
 //! Definitions of node classes as `object_info` tells them.
 
 use serde_json::{Map, Value, json};
-use workflow_core::{FileSource, InputDefinition, NodeDefinition, Socket};
+use workflow_core::{
+    Autogrow, AutogrowNames, DynamicOption, FileSource, InputDefinition, NodeDefinition, Socket,
+};
 
 /// The files that an account can choose from; `None` of a definition that is told without an account.
 pub(crate) type Choices<'a> = Option<&'a dyn Fn(FileSource) -> Vec<String>>;
@@ -9,15 +11,7 @@ pub(crate) type Choices<'a> = Option<&'a dyn Fn(FileSource) -> Vec<String>>;
 /// The public definition of a class, its file inputs offering what `files` answers.
 #[must_use]
 pub fn node_info(class: &NodeDefinition, files: &dyn Fn(FileSource) -> Vec<String>) -> Value {
-    let section = |required: bool| {
-        let inputs = class.inputs.iter();
-        let inputs = inputs.filter(move |input| input.required == required);
-        let specs = inputs.map(|input| {
-            let spec = input_config(input, Some(files), usize::MAX);
-            (input.name.clone(), spec.unwrap_or_default())
-        });
-        specs.collect::<Map<String, Value>>()
-    };
+    let section = |required: bool| section(&class.inputs, required, Some(files));
     let hidden = class.hidden.iter().map(|hidden| {
         let token = match hidden.in_list {
             true => json!([hidden.token]),
@@ -95,6 +89,38 @@ fn offer_files(
     }
 }
 
+/// The required or the optional inputs by name.
+fn section(inputs: &[InputDefinition], required: bool, files: Choices<'_>) -> Map<String, Value> {
+    let inputs = inputs.iter().filter(|input| input.required == required);
+    let specs = inputs.map(|input| {
+        let spec = input_config(input, files, usize::MAX);
+        (input.name.clone(), spec.unwrap_or_default())
+    });
+    specs.collect()
+}
+
+/// Inputs inside of another one: the required ones, and the optional ones where there are any.
+fn nested(inputs: &[InputDefinition], files: Choices<'_>) -> Value {
+    let mut sections = Map::new();
+    sections.insert("required".to_owned(), section(inputs, true, files).into());
+    let optional = section(inputs, false, files);
+    if !optional.is_empty() {
+        sections.insert("optional".to_owned(), optional.into());
+    }
+    sections.into()
+}
+
+/// What clients are told of a group: its template and its names.
+fn template(group: &Autogrow, files: Choices<'_>) -> Value {
+    let input = nested(std::slice::from_ref(&group.template), files);
+    match &group.names {
+        AutogrowNames::Prefix { prefix, max } => {
+            json!({"input": input, "prefix": prefix, "min": group.min, "max": max})
+        }
+        AutogrowNames::Listed(names) => json!({"input": input, "names": names, "min": group.min}),
+    }
+}
+
 /// One input as `[type, options]`; `None` when it has more than `most` choices.
 pub(crate) fn input_config(
     input: &InputDefinition,
@@ -105,6 +131,11 @@ pub(crate) fn input_config(
     let plain = |io_type: &str| match input.options.is_empty() {
         true => json!([io_type]),
         false => named(io_type.into(), input.options.clone()),
+    };
+    let with = |name: &str, value: Value| {
+        let mut options = input.options.clone();
+        options.insert(name.to_owned(), value);
+        named(input.socket.io_type().into(), options)
     };
     let combo = |choices: Vec<String>, listed: bool| {
         let too_many = choices.len() > most;
@@ -124,8 +155,14 @@ pub(crate) fn input_config(
         | Socket::Float
         | Socket::String
         | Socket::Boolean
+        | Socket::Widget(_)
         | Socket::Link(_)
         | Socket::Open(_) => Some(plain(input.socket.io_type())),
+        Socket::Autogrow(group) => Some(with("template", template(group, files))),
+        Socket::DynamicCombo(choices) => {
+            let choice = |choice: &DynamicOption| json!({"key": choice.key, "inputs": nested(&choice.inputs, files)});
+            Some(with("options", choices.iter().map(choice).collect()))
+        }
         Socket::Combo { choices, listed } => combo(choices.clone(), *listed),
         Socket::File { source, listed } => combo(
             files.map(|files| files(*source)).unwrap_or_default(),

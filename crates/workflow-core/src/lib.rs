@@ -67,8 +67,8 @@ pub use jobs::{
 };
 pub use memory::MemoryJobs;
 pub use node::{
-    FileSource, HiddenInput, InputDefinition, NodeCatalog, NodeDefinition, OutputDefinition,
-    Partner, Socket,
+    Autogrow, AutogrowNames, DynamicOption, FileSource, HiddenInput, InputDefinition, MATCH_TYPE,
+    NodeCatalog, NodeDefinition, OutputDefinition, Partner, Socket,
 };
 pub use output::{JobOutput, NewOutput, OutputKind, OutputName};
 pub use permit::ComputePermit;
@@ -89,6 +89,7 @@ pub use store::{
 };
 pub use timer::Timer;
 pub use validate::{
-    NodeErrors, Validation, ValidationError, ValidationErrorKind, needs_comfyui_worker, validate,
+    ComfyuiNeed, NodeErrors, Validation, ValidationError, ValidationErrorKind, comfyui_classes,
+    needs_comfyui_worker, validate,
 };
 pub use worker::{Worker, WorkerConfig};

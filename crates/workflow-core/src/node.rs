@@ -3,8 +3,11 @@
 //! One definition serves the validator, the engine and what clients are told of a class, so it keeps the options of an input
 //! as the ordered map that clients see and reads bounds and defaults out of it.
 
+mod dynamic;
+
 use std::sync::Arc;
 
+pub use dynamic::{Autogrow, AutogrowNames, DynamicOption};
 use indexmap::IndexMap;
 use serde_json::{Map, Number, Value};
 
@@ -33,6 +36,10 @@ pub struct NodeDefinition {
     pub takes_lists: bool,
     /// Whether each node of the class is a result of its own, even with equal inputs.
     pub not_idempotent: bool,
+    /// Whether inputs that it does not declare reach the node, too.
+    pub accepts_all: bool,
+    /// Whether a required input that a graph lacks takes its default: for classes that got inputs after graphs were made.
+    pub fills_defaults: bool,
     /// Whose models its nodes call, where they do: such nodes cost credits, and wait without computing anything.
     pub partner: Option<Partner>,
     /// Further keys of the public definition, such as `experimental`, as clients see them. A key that the fields above would
@@ -48,7 +55,7 @@ pub struct Partner {
 }
 
 /// One input of a class.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputDefinition {
     /// The field of the graph.
     pub name: String,
@@ -87,12 +94,23 @@ pub enum Socket {
         /// As in [`Socket::Combo`].
         listed: bool,
     },
+    /// A group of inputs that grows: `values.a`, `values.b`.
+    Autogrow(Box<Autogrow>),
+    /// One of several words, each with inputs of its own: `resize_type`, `resize_type.width`.
+    DynamicCombo(Vec<DynamicOption>),
+    /// What a widget of its own writes, such as a colour or a box, or a link to an output of this type. The node says what is
+    /// wrong with a constant.
+    Widget(String),
     /// Only a link to an output of this type; `*` takes any, and `A,B` takes either.
     Link(String),
     /// A link to an output of this type, or any constant: the engine judges constants itself, because its definition does not
     /// tell all that it takes.
     Open(String),
 }
+
+/// The type of sockets and outputs that take what is linked elsewhere in the node; `template` among their options tells which
+/// belong together and which types they may have.
+pub const MATCH_TYPE: &str = "COMFY_MATCHTYPE_V3";
 
 /// Which files of an account an input names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +172,19 @@ impl InputDefinition {
         self.options.get("min").and_then(Value::as_number)
     }
 
+    /// The types that a link into it may carry, as `A,B`; `*` is any.
+    #[must_use]
+    pub fn link_types(&self) -> &str {
+        match self.socket.io_type() {
+            MATCH_TYPE => {
+                let template = self.options.get("template");
+                let types = template.and_then(|template| template.get("allowed_types"));
+                types.and_then(Value::as_str).unwrap_or("*")
+            }
+            io_type => io_type,
+        }
+    }
+
     /// The largest value allowed, where there is one.
     #[must_use]
     pub fn max(&self) -> Option<&Number> {
@@ -171,7 +202,9 @@ impl Socket {
             Self::String => "STRING",
             Self::Boolean => "BOOLEAN",
             Self::Combo { .. } | Self::File { .. } => "COMBO",
-            Self::Link(io_type) | Self::Open(io_type) => io_type,
+            Self::Autogrow(_) => "COMFY_AUTOGROW_V3",
+            Self::DynamicCombo(_) => "COMFY_DYNAMICCOMBO_V3",
+            Self::Widget(io_type) | Self::Link(io_type) | Self::Open(io_type) => io_type,
         }
     }
 }

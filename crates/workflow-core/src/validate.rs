@@ -23,7 +23,7 @@ use crate::{
 };
 use walk::Walk;
 
-pub use comfyui::needs_comfyui_worker;
+pub use comfyui::{ComfyuiNeed, comfyui_classes, needs_comfyui_worker};
 
 /// Everything the validator found.
 #[derive(Clone, Debug)]

@@ -125,7 +125,13 @@ impl Template {
             .class(node, classes)
             .ok_or_else(|| format!("the graph has no node {node} of a class that runs here"))?;
         let named = &class.class;
-        let definition = class
+        let sent = self.nodes[node.as_str()]
+            .get("inputs")
+            .and_then(Value::as_object);
+        let expanded = sent.and_then(|sent| class.expanded(sent));
+        let definition = expanded
+            .as_ref()
+            .unwrap_or(class.as_ref())
             .input(input)
             .ok_or_else(|| format!("node {node} ({named}) has no input `{input}`"))?;
         match (&definition.socket, field.picture) {
@@ -139,12 +145,17 @@ impl Template {
             (Socket::Link(_), false) => Err(format!(
                 "input `{input}` of node {node} ({named}) takes a link to another node and no value"
             )),
+            (Socket::Autogrow(_), false) => Err(format!(
+                "input `{input}` of node {node} ({named}) is a group; name one of its members"
+            )),
             (
                 Socket::Int
                 | Socket::Float
                 | Socket::String
                 | Socket::Boolean
                 | Socket::Combo { .. }
+                | Socket::DynamicCombo(_)
+                | Socket::Widget(_)
                 | Socket::Open(_),
                 false,
             ) => Ok(()),

@@ -29,6 +29,9 @@ pub(super) fn definition(class: &str, mut entry: Map<String, Value>) -> NodeDefi
         output_node: is("output_node"),
         takes_lists: is("is_input_list"),
         not_idempotent: false,
+        // What an input is composed of is sent as inputs that only the worker can name, and may be links.
+        accepts_all: has_composed_input(&entry),
+        fills_defaults: false,
         partner: None,
         extra: Map::new(),
     };
@@ -71,6 +74,16 @@ fn input(name: &str, spec: &Value, required: bool) -> InputDefinition {
         lazy: options.get("lazy") == Some(&Value::Bool(true)),
         options,
     }
+}
+
+fn has_composed_input(entry: &Map<String, Value>) -> bool {
+    let sections = ["required", "optional"]
+        .iter()
+        .filter_map(|section| entry.get("input")?.get(section)?.as_object());
+    let mut types = sections
+        .flatten()
+        .filter_map(|(_, spec)| spec.get(0)?.as_str());
+    types.any(is_composed_type)
 }
 
 /// The folder that an input chooses files from, if those are uploads or outputs.

@@ -56,6 +56,20 @@ fn menus_offer_what_any_worker_has_and_the_newest_definition_stands() {
 }
 
 #[test]
+fn what_is_linked_into_a_group_of_inputs_is_part_of_the_graph() {
+    let merged = Merged::of(&[worker("1", &["a.ckpt"])]);
+    let graph = json!({
+        "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "a.ckpt"}},
+        "2": {"class_type": "Save", "inputs": {"x": 1, "width": 1, "parts.a": ["1", 0]}}
+    });
+    let graph = Graph::from_value(graph).expect("a graph");
+    let validation = validate(&graph, &merged.catalog, &ResolvedFiles::new(), None);
+    assert!(validation.errors.is_empty(), "{:?}", validation.errors);
+    let valid = validation.graph.expect("a valid graph");
+    assert_eq!(valid.nodes.len(), 2, "{:?}", valid.nodes.keys());
+}
+
+#[test]
 fn ranges_are_left_to_the_worker_and_model_files_say_where_a_graph_runs() {
     let workers = [worker("1", &["a.ckpt"]), worker("1", &["b.ckpt"])];
     let merged = Merged::of(&workers);

@@ -167,7 +167,8 @@ impl Call {
                 self.context.node().clone(),
                 Arc::clone(&self.definition),
                 arguments,
-            );
+            )
+            .with_pending(&self.unresolved);
             for name in self.class.lazy_inputs(&inputs)? {
                 let at = self
                     .definition

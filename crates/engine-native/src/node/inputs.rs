@@ -20,6 +20,8 @@ pub struct Inputs {
     arguments: Vec<Option<Argument>>,
     /// What the node asked for.
     awaited: Option<Awaited>,
+    /// Lazy inputs that are linked and were not followed yet, by their place.
+    pending: Vec<usize>,
 }
 
 /// What one input of a call holds.
@@ -60,6 +62,15 @@ impl Inputs {
             definition,
             arguments,
             awaited: None,
+            pending: Vec::new(),
+        }
+    }
+
+    /// The same, with lazy inputs that can still be asked for.
+    pub(crate) fn with_pending(self, pending: &[usize]) -> Self {
+        Self {
+            pending: pending.to_vec(),
+            ..self
         }
     }
 
@@ -85,6 +96,32 @@ impl Inputs {
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.argument(name).is_some()
+    }
+
+    /// Whether there is a lazy link that was not followed yet; only such an input can be asked for.
+    #[must_use]
+    pub fn is_pending(&self, name: &str) -> bool {
+        self.index(name)
+            .is_some_and(|index| self.pending.contains(&index))
+    }
+
+    /// The names of the inputs of a group that have a value, in order: `group.a`, `group.b`.
+    #[must_use]
+    pub fn group(&self, group: &str) -> Vec<String> {
+        let names = self.definition.inputs.iter().map(|input| &input.name);
+        let is_member = |name: &&String| {
+            let member = name.strip_prefix(group);
+            member.is_some_and(|member| member.starts_with('.')) && self.has(name)
+        };
+        names.filter(is_member).cloned().collect()
+    }
+
+    /// Takes the value of an input; `None` if there is none or it is null.
+    #[must_use]
+    pub fn maybe(&mut self, name: &str) -> Option<Value> {
+        let value = self.has(name).then(|| self.value(name).ok()).flatten()?;
+        let is_null = matches!(&value, Value::Json(json) if json.is_null());
+        (!is_null).then_some(value)
     }
 
     /// Takes the value of an input of any type.

@@ -1,24 +1,11 @@
-//! Videos and sounds, as nodes of embedders make them: files that are handed on and never opened.
-//!
-//! No class of the engine makes such values, so its own list has none of these; code that offers a class that does offers
-//! [`media`] with it.
-
-use std::sync::Arc;
+//! Videos and sounds, as nodes of embedders make them: files that are handed on, and opened only by nodes that look into them.
 
 use bytes::Bytes;
-use serde_json::json;
-use workflow_core::{NodeDefinition, OutputKind};
+use workflow_core::OutputKind;
 
 use super::save::Prefix;
-use crate::define::{link, metadata, modern, modern_combo, named, string_input};
 use crate::value::Opaque;
-use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile, Value};
-
-/// The classes for values of the sockets `VIDEO` and `AUDIO`.
-#[must_use]
-pub fn media() -> Vec<Arc<dyn Node>> {
-    vec![Arc::new(SaveVideo), Arc::new(SaveAudio)]
-}
+use crate::{NodeError, OutputFile, Value};
 
 /// A video or a sound: a file of a format that is known by its first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +64,32 @@ impl Media {
         )
     }
 
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
+    /// Whether it is an MP4 file.
+    pub(super) fn is_mp4(&self) -> bool {
+        self.format == &MP4
+    }
+
+    /// The file as it is, shown under `list`.
+    pub(super) fn output(&self, prefix: &Prefix, list: &'static str) -> OutputFile {
+        OutputFile {
+            kind: match self.format.video {
+                true => OutputKind::Video,
+                false => OutputKind::Audio,
+            },
+            temp: false,
+            name: prefix.whole_batch(self.format.extension),
+            content_type: self.format.content_type,
+            bytes: self.bytes.clone(),
+            shown_under: Some(list),
+        }
+    }
+
     fn known(bytes: Bytes, video: bool, otherwise: &str) -> Result<Self, NodeError> {
         let format = sniffed(&bytes).filter(|format| format.video == video);
         let format = format.ok_or_else(|| NodeError::value(otherwise))?;
@@ -112,90 +125,6 @@ fn sniffed(bytes: &[u8]) -> Option<&'static MediaFormat> {
         _ if is_frame => Some(&MP3),
         _ => None,
     }
-}
-
-/// A video into a file, as it is.
-#[derive(Clone, Copy, Debug)]
-struct SaveVideo;
-
-impl Node for SaveVideo {
-    fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            display_name: named("Save Video"),
-            description: "Saves the input video as it is, without encoding it anew.".to_owned(),
-            inputs: vec![
-                link("video", "VIDEO"),
-                string_input(
-                    "filename_prefix",
-                    json!({"default": "video/ComfyUI", "multiline": false}),
-                ),
-                modern_combo("format", &["auto"], json!({"default": "auto"})),
-                modern_combo("codec", &["auto"], json!({"default": "auto"})),
-            ],
-            hidden: metadata(),
-            output_node: true,
-            ..modern("SaveVideo", "comfy_extras.nodes_video", "image/video")
-        }
-    }
-
-    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let media: &Media = inputs.opaque("video")?;
-        save(media, &inputs, OutputKind::Video, "images", context)?;
-        let ui = [("animated".to_owned(), json!([true]))]
-            .into_iter()
-            .collect();
-        Ok(NodeOutput {
-            ui,
-            ..NodeOutput::none()
-        })
-    }
-}
-
-/// A sound into a file, as it is.
-#[derive(Clone, Copy, Debug)]
-struct SaveAudio;
-
-impl Node for SaveAudio {
-    fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            display_name: named("Save Audio"),
-            description: "Saves the input sound as it is, without encoding it anew.".to_owned(),
-            inputs: vec![
-                link("audio", "AUDIO"),
-                string_input(
-                    "filename_prefix",
-                    json!({"default": "audio/ComfyUI", "multiline": false}),
-                ),
-            ],
-            hidden: metadata(),
-            output_node: true,
-            ..modern("SaveAudio", "comfy_extras.nodes_audio", "audio")
-        }
-    }
-
-    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let media: &Media = inputs.opaque("audio")?;
-        save(media, &inputs, OutputKind::Audio, "audio", context)?;
-        Ok(NodeOutput::none())
-    }
-}
-
-fn save(
-    media: &Media,
-    inputs: &Inputs,
-    kind: OutputKind,
-    shown_under: &'static str,
-    context: &NodeContext,
-) -> Result<(), NodeError> {
-    let prefix = Prefix::of(inputs.text("filename_prefix")?, 0, 0)?;
-    context.emit(OutputFile {
-        kind,
-        temp: false,
-        name: prefix.whole_batch(media.format.extension),
-        content_type: media.format.content_type,
-        bytes: media.bytes.clone(),
-        shown_under: Some(shown_under),
-    })
 }
 
 #[cfg(test)]

@@ -101,13 +101,24 @@ impl Node for MaskPreview {
     }
 }
 
-/// Encodes a batch, as many pictures at a time as there are threads, and emits them in order.
 fn save_png(
     image: &Image,
     prefix: &Prefix,
     temp: bool,
     context: &NodeContext,
 ) -> Result<NodeOutput, NodeError> {
+    emit_png(image, prefix, temp, "images", context)?;
+    Ok(NodeOutput::none())
+}
+
+/// Encodes a batch, as many pictures at a time as there are threads, and emits them in order, shown under `list`.
+pub(super) fn emit_png(
+    image: &Image,
+    prefix: &Prefix,
+    temp: bool,
+    list: &'static str,
+    context: &NodeContext,
+) -> Result<(), NodeError> {
     let metadata = context.metadata();
     let together = threads();
     for (batch, frames) in image.frames().chunks(together).enumerate() {
@@ -124,9 +135,9 @@ fn save_png(
                 name: prefix.name(batch * together + at, "png"),
                 content_type: "image/png",
                 bytes: png.into(),
-                shown_under: Some("images"),
+                shown_under: Some(list),
             })?;
         }
     }
-    Ok(NodeOutput::none())
+    Ok(())
 }

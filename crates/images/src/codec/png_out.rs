@@ -27,8 +27,27 @@ pub fn encode_png(frame: &Frame, texts: &[(String, String)]) -> Result<Vec<u8>, 
     let chunks = texts
         .iter()
         .map(|(keyword, text)| text_chunk(keyword, text));
-    write((width, height, channels), chunks, |y, row| {
+    let shape = (width, height, channels);
+    write(shape, BitDepth::Eight, chunks, |y, row| {
         samples_to_bytes(frame.row(y), row);
+    })
+}
+
+/// As [`encode_png`], with 16 bits a sample.
+///
+/// # Errors
+/// As [`encode_png`].
+pub fn encode_png16(frame: &Frame, texts: &[(String, String)]) -> Result<Vec<u8>, CodecError> {
+    let (height, width, channels) = frame.shape();
+    let chunks = texts
+        .iter()
+        .map(|(keyword, text)| text_chunk(keyword, text));
+    let shape = (width, height, channels);
+    write(shape, BitDepth::Sixteen, chunks, |y, row| {
+        for (sample, bytes) in frame.row(y).iter().zip(row.as_chunks_mut().0) {
+            // Truncated like 8 bits are.
+            *bytes = ((sample * 65535.0).clamp(0.0, 65535.0) as u16).to_be_bytes();
+        }
     })
 }
 
@@ -42,7 +61,7 @@ pub fn raster_to_png(raster: &Raster, original: &[u8]) -> Result<Vec<u8>, CodecE
         .map(|chunk| (ChunkType(chunk.name), chunk.data.to_vec()));
     let stride = raster.width * raster.channels;
     let shape = (raster.width, raster.height, raster.channels);
-    write(shape, chunks, |y, row| {
+    write(shape, BitDepth::Eight, chunks, |y, row| {
         row.copy_from_slice(&raster.data[y * stride..][..stride]);
     })
 }
@@ -50,6 +69,7 @@ pub fn raster_to_png(raster: &Raster, original: &[u8]) -> Result<Vec<u8>, CodecE
 /// Writes a file of `width`, `height` and channels, whose rows `fill` puts where it is told.
 fn write(
     (width, height, channels): (usize, usize, usize),
+    depth: BitDepth,
     texts: impl Iterator<Item = (ChunkType, Vec<u8>)>,
     fill: impl Fn(usize, &mut [u8]),
 ) -> Result<Vec<u8>, CodecError> {
@@ -67,12 +87,13 @@ fn write(
     let mut file = Vec::new();
     let mut encoder = Encoder::new(&mut file, side(width)?, side(height)?);
     encoder.set_color(color);
-    encoder.set_depth(BitDepth::Eight);
+    encoder.set_depth(depth);
     let mut writer = encoder.write_header().map_err(unsupported)?;
     for (name, data) in texts {
         writer.write_chunk(name, &data).map_err(unsupported)?;
     }
-    let pixels = deflated(width * channels, height, channels, fill).map_err(unsupported)?;
+    let pixel = channels * depth as usize / 8;
+    let pixels = deflated(width * pixel, height, pixel, fill).map_err(unsupported)?;
     writer
         .write_chunk(png::chunk::IDAT, &pixels)
         .map_err(unsupported)?;

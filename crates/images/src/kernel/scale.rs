@@ -14,7 +14,7 @@ mod view;
 
 use std::sync::Arc;
 
-pub use size::{center_crop, max_dimension, scaled_by, scaled_to, total_pixels};
+pub use size::{center_crop, max_dimension, min_dimension, scaled_by, scaled_to, total_pixels};
 
 use super::KernelError;
 use super::frames;

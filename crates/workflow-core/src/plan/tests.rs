@@ -35,6 +35,8 @@ fn of_sources(nodes: Vec<(NodeId, Vec<NodeId>)>, outputs: Vec<NodeId>) -> ValidG
         output_node: false,
         takes_lists: false,
         not_idempotent: false,
+        accepts_all: false,
+        fills_defaults: false,
         partner: None,
         extra: Map::new(),
     });

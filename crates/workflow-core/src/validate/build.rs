@@ -21,8 +21,10 @@ pub(super) fn valid_graph(
     let needed = walk.needed_by(outputs);
     let mut nodes = IndexMap::new();
     for (index, node) in subject.graph.nodes().values().enumerate() {
-        let (Some(judged), Some(definition)) = (walk.judged(index), subject.definition(index))
-        else {
+        let Some(judged) = walk.judged(index) else {
+            continue;
+        };
+        let Some(definition) = &judged.definition else {
             continue;
         };
         if !needed[index] {

@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 use super::ValidationErrorKind;
 use super::judge::{Fault, is_any};
 use crate::python::{WholeNumber, float_repr, python_bool, python_float, python_int, python_str};
-use crate::{InputDefinition, NodeInput, ResolvedFiles, Socket};
+use crate::{DynamicOption, InputDefinition, NodeInput, ResolvedFiles, Socket};
 
 /// Converts a constant.
 pub(super) fn constant(
@@ -52,8 +52,17 @@ pub(super) fn constant(
             value.clone()
         }
         Socket::File { .. } => return file(files, value),
-        Socket::Link(io_type) if is_any(io_type) => value.clone(),
-        Socket::Open(_) => value.clone(),
+        Socket::DynamicCombo(options) => {
+            let is_key = |option: &DynamicOption| Some(option.key.as_str()) == value.as_str();
+            if !options.iter().any(is_key) {
+                let kind = ValidationErrorKind::ValueNotInList;
+                return Err(Fault::new(Some(value.clone()), kind));
+            }
+            value.clone()
+        }
+        // The members of a group are inputs of their own, and nothing is put into the group itself.
+        Socket::Widget(_) | Socket::Open(_) | Socket::Autogrow(_) => value.clone(),
+        Socket::Link(_) if takes(definition.link_types(), value) => value.clone(),
         Socket::Link(io_type) => {
             return Err(invalid(format!(
                 "{io_type} takes a link to the output of a node"
@@ -61,6 +70,21 @@ pub(super) fn constant(
         }
     };
     Ok(NodeInput::Constant(converted))
+}
+
+/// Whether a socket of these types takes a constant: any type does, and one of several is that of the constant.
+fn takes(types: &str, value: &Value) -> bool {
+    let one_of = |wanted: &[&str]| {
+        let mut types = types.split(',').map(str::trim);
+        types.any(|io_type| wanted.contains(&io_type))
+    };
+    is_any(types)
+        || match value {
+            Value::Bool(_) => one_of(&["BOOLEAN"]),
+            Value::Number(_) => one_of(&["INT", "FLOAT"]),
+            Value::String(_) => one_of(&["STRING"]),
+            Value::Null | Value::Array(_) | Value::Object(_) => false,
+        }
 }
 
 /// JSON has no word for what is not finite: the text that Python prints stands for it.

@@ -3,23 +3,44 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// The names, one a line; a `#` begins a comment. Data, so that a class moves in or out without a line of code.
-const NAMES: &str = include_str!("comfyui_classes.txt");
+/// The classes, one a line; a `#` begins a comment. Data, so that a class moves in or out without a line of code.
+const CLASSES: &str = include_str!("comfyui_classes.txt");
+
+/// Why no engine of this project runs a class of ComfyUI's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComfyuiNeed {
+    /// It works with a model.
+    Model,
+    /// It needs something else that only a worker has, such as a GPU.
+    Worker,
+    /// Nothing: it is to come.
+    Later,
+}
 
 /// Whether a class is one of ComfyUI's own that no engine of this project runs.
 ///
 /// Only asked of classes that are not in the catalog, so an engine that has one of them wins over this list.
 #[must_use]
 pub fn needs_comfyui_worker(class: &str) -> bool {
-    static CLASSES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| names().collect());
+    static NAMES: LazyLock<HashSet<&'static str>> =
+        LazyLock::new(|| comfyui_classes().map(|(name, _)| name).collect());
     // ComfyUI has names with a space at their end (`ConditioningAverage `).
-    CLASSES.contains(class.trim_end())
+    NAMES.contains(class.trim_end())
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
-    NAMES
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+/// The classes of ComfyUI's own that no engine of this project runs, by name, and why.
+pub fn comfyui_classes() -> impl Iterator<Item = (&'static str, ComfyuiNeed)> {
+    let lines = CLASSES.lines();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| {
+        let (name, need) = line.split_once('\t').unwrap_or((line, ""));
+        let need = match need {
+            "worker" => ComfyuiNeed::Worker,
+            "later" => ComfyuiNeed::Later,
+            _ => ComfyuiNeed::Model,
+        };
+        (name, need)
+    })
 }
 
 #[cfg(test)]
@@ -28,9 +49,21 @@ mod tests {
 
     #[test]
     fn the_list_is_sorted_and_has_no_name_twice() {
-        let names: Vec<&str> = names().collect();
+        let names: Vec<&str> = comfyui_classes().map(|(name, _)| name).collect();
         assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
         assert!(names.len() > 500, "{} names", names.len());
+    }
+
+    #[test]
+    fn every_line_says_why() {
+        let lines = CLASSES.lines().filter(|line| !line.starts_with('#'));
+        for line in lines {
+            let need = line.split_once('\t').map(|(_, need)| need);
+            assert!(
+                matches!(need, Some("model" | "worker" | "later")),
+                "{line:?}"
+            );
+        }
     }
 
     #[test]

@@ -10,10 +10,15 @@ use serde_json::Value;
 
 use super::coerce::constant;
 use super::{Subject, ValidationError, ValidationErrorKind};
-use crate::{AssetReference, Input, InputDefinition, Node, NodeId, NodeInput, Socket};
+use crate::{
+    AssetReference, Input, InputDefinition, MATCH_TYPE, Node, NodeDefinition, NodeId, NodeInput,
+    Socket,
+};
 
 /// What was found of a node.
 pub(super) struct Judged<'a> {
+    /// The class as this node has it; `None` if it is unknown.
+    pub(super) definition: Option<Arc<NodeDefinition>>,
     /// Declared inputs that are right.
     pub(super) inputs: IndexMap<String, NodeInput>,
     /// What it reads, mistyped links included.
@@ -64,6 +69,7 @@ pub(super) fn judge<'a>(
     definitions: &mut Definitions,
 ) -> Judged<'a> {
     let mut judged = Judged {
+        definition: None,
         inputs: IndexMap::new(),
         sources: Vec::new(),
         errors: Vec::new(),
@@ -75,18 +81,18 @@ pub(super) fn judge<'a>(
         judged.sources = links(subject, node);
         return judged;
     };
+    let expanded = class.expanded(&node.inputs).map(Arc::new);
+    let class = expanded.unwrap_or_else(|| Arc::clone(class));
     for definition in &class.inputs {
         let result = match node.input(&definition.name) {
-            None if definition.required => {
-                Err(Fault::new(None, ValidationErrorKind::RequiredInputMissing))
-            }
+            None if definition.required => absent(&class, definition),
             None => continue,
             Some(Input::Link(items)) => {
                 let source = source(subject, items);
-                judged.sources.extend(source.map(|node| Source {
-                    node,
-                    input: &definition.name,
-                }));
+                let name = node.inputs.get_key_value(&definition.name);
+                let named = source.zip(name);
+                let source = named.map(|(node, (input, _))| Source { node, input });
+                judged.sources.extend(source);
                 link(subject, definition, items, read_by)
             }
             Some(Input::Asset(reference)) => {
@@ -107,7 +113,21 @@ pub(super) fn judge<'a>(
             }),
         }
     }
+    // Errors share its inputs by their address, so it stays for as long as they are collected.
+    judged.definition = Some(class);
     judged
+}
+
+/// A required input that is not there.
+fn absent(class: &NodeDefinition, definition: &InputDefinition) -> Result<NodeInput, Box<Fault>> {
+    let default = match (&definition.socket, definition.options.get("default")) {
+        _ if !class.fills_defaults => None,
+        (_, Some(default)) => Some(default.clone()),
+        (Socket::Widget(_), None) => Some(Value::Null),
+        (_, None) => None,
+    };
+    let missing = || Fault::new(None, ValidationErrorKind::RequiredInputMissing);
+    default.map(NodeInput::Constant).ok_or_else(missing)
 }
 
 /// A reference to an asset: a file where a file can be meant, else a value like any other object.
@@ -132,7 +152,13 @@ fn takes_files(socket: &Socket) -> bool {
     match socket {
         Socket::String | Socket::File { .. } | Socket::Open(_) => true,
         Socket::Link(io_type) => is_any(io_type),
-        Socket::Int | Socket::Float | Socket::Boolean | Socket::Combo { .. } => false,
+        Socket::Int
+        | Socket::Float
+        | Socket::Boolean
+        | Socket::Combo { .. }
+        | Socket::Autogrow(_)
+        | Socket::DynamicCombo(_)
+        | Socket::Widget(_) => false,
     }
 }
 
@@ -184,7 +210,7 @@ fn link(
         return Ok(link);
     };
     let output = class.outputs.get(slot).ok_or_else(|| unknown(id, true))?;
-    if fits(&output.io_type, definition.socket.io_type()) {
+    if fits(&output.io_type, definition.link_types()) {
         Ok(link)
     } else {
         Err(fault(ValidationErrorKind::ReturnTypeMismatch {
@@ -203,9 +229,9 @@ fn fits(received: &str, wanted: &str) -> bool {
         || types(received).any(|received| types(wanted).any(|wanted| wanted == received))
 }
 
-/// Whether a type stands for all of them.
+/// Whether a type stands for all of them. What an output gives that follows an input is known only when it runs.
 pub(super) fn is_any(io_type: &str) -> bool {
-    types(io_type).any(|io_type| io_type == "*")
+    types(io_type).any(|io_type| io_type == "*" || io_type == MATCH_TYPE)
 }
 
 fn types(io_type: &str) -> impl Iterator<Item = &str> {

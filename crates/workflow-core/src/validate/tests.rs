@@ -6,6 +6,7 @@
     reason = "a case reads better as `check(json!(...))`"
 )]
 
+mod dynamic;
 mod goldens;
 mod links;
 mod object_info;

@@ -3,6 +3,8 @@
 //! `error_type`, `message` and `details` are the words that clients of the older dialect know by heart; `reason` is one clause
 //! that says what to do.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::{ValidationError, ValidationErrorKind, needs_comfyui_worker};
@@ -141,7 +143,7 @@ impl ValidationError {
                 let listed = if choices.len() > MOST_CHOICES {
                     format!("(list of length {})", choices.len())
                 } else {
-                    list_text(choices)
+                    list_text(&choices)
                 };
                 format!("{input}: '{}' not in {listed}", self.received_text())
             }
@@ -199,7 +201,7 @@ impl ValidationError {
             }
             ValidationErrorKind::ValueNotInList => {
                 let quoted = self.quoted();
-                match self.choices() {
+                match &*self.choices() {
                     [] => format!("'{quoted}' cannot be chosen, since there are no choices"),
                     choices if choices.len() > MOST_CHOICES => {
                         format!("'{quoted}' is not among the choices (list of length {})", choices.len())
@@ -240,6 +242,9 @@ impl ValidationError {
                 | Socket::Boolean
                 | Socket::Combo { listed: false, .. }
                 | Socket::File { .. }
+                | Socket::Autogrow(_)
+                | Socket::DynamicCombo(_)
+                | Socket::Widget(_)
                 | Socket::Link(_)
                 | Socket::Open(_),
             )
@@ -247,19 +252,24 @@ impl ValidationError {
         }
     }
 
-    fn choices(&self) -> &[String] {
+    fn choices(&self) -> Cow<'_, [String]> {
         match self.socket() {
-            Some(Socket::Combo { choices, .. }) => choices,
+            Some(Socket::Combo { choices, .. }) => choices.into(),
+            Some(Socket::DynamicCombo(options)) => {
+                options.iter().map(|option| option.key.clone()).collect()
+            }
             Some(
                 Socket::Int
                 | Socket::Float
                 | Socket::String
                 | Socket::Boolean
                 | Socket::File { .. }
+                | Socket::Autogrow(_)
+                | Socket::Widget(_)
                 | Socket::Link(_)
                 | Socket::Open(_),
             )
-            | None => &[],
+            | None => Cow::Borrowed(&[]),
         }
     }
 
@@ -284,14 +294,21 @@ impl ValidationError {
         match self.socket() {
             Some(Socket::Int) => format!("{quoted} is not a whole number of at most 64 bits"),
             Some(Socket::Float) => format!("{quoted} is not a number"),
-            Some(Socket::Link(io_type)) => {
-                format!("takes a link to an output of type {io_type}, not a value")
+            Some(Socket::Link(_)) => {
+                let types = self
+                    .definition
+                    .as_ref()
+                    .map_or("", |input| input.link_types());
+                format!("takes a link to an output of type {types}, not a value")
             }
             Some(
                 Socket::String
                 | Socket::Boolean
                 | Socket::Combo { .. }
                 | Socket::File { .. }
+                | Socket::Autogrow(_)
+                | Socket::DynamicCombo(_)
+                | Socket::Widget(_)
                 | Socket::Open(_),
             )
             | None => {

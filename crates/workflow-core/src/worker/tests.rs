@@ -177,6 +177,8 @@ fn class(name: &str) -> NodeDefinition {
         output_node: true,
         takes_lists: false,
         not_idempotent: false,
+        accepts_all: false,
+        fills_defaults: false,
         partner: None,
         extra: Map::new(),
     }

@@ -608,6 +608,8 @@ fn class(
         output_node,
         takes_lists: false,
         not_idempotent: false,
+        accepts_all: false,
+        fills_defaults: false,
         partner: None,
         extra: Map::new(),
     }

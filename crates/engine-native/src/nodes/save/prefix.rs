@@ -31,6 +31,11 @@ impl Prefix {
 
     /// The prefix of files that are only looked at: the same for all pictures of a node in a job, and most likely no other's.
     pub(crate) fn temp(context: &NodeContext) -> Self {
+        Self::temp_part(context, "ComfyUI")
+    }
+
+    /// As [`Prefix::temp`], for a node that shows several things.
+    pub(crate) fn temp_part(context: &NodeContext, part: &str) -> Self {
         let seed = format!("{} {}", context.job(), context.node());
         let letters = blake3::hash(seed.as_bytes());
         let letters = letters
@@ -38,7 +43,7 @@ impl Prefix {
             .iter()
             .take(5)
             .map(|byte| char::from(b'a' + byte % 26));
-        let stem = format!("ComfyUI_temp_{}", letters.collect::<String>());
+        let stem = format!("{part}_temp_{}", letters.collect::<String>());
         Self {
             counter: stem.clone(),
             stem,

@@ -70,6 +70,27 @@ pub fn max_dimension(
     }
 }
 
+/// The shorter side becomes `shortest`.
+///
+/// # Errors
+/// If a side rounds to 0.
+pub fn min_dimension(
+    width: usize,
+    height: usize,
+    shortest: usize,
+) -> Result<(usize, usize), KernelError> {
+    let other = |long: usize, short: usize| {
+        (long as f64 / short as f64 * shortest as f64).round_ties_even() as usize
+    };
+    if height < width {
+        not_empty(other(width, height), shortest)
+    } else if width < height {
+        not_empty(shortest, other(height, width))
+    } else {
+        not_empty(shortest, shortest)
+    }
+}
+
 /// The columns to cut at the left and the right, and the rows to cut at the top and the bottom, so that what stays has the aspect
 /// ratio of `to_width` x `to_height`.
 #[must_use]

@@ -36,6 +36,8 @@ fn definition(class: &str, info: &Value) -> NodeDefinition {
         output_node: info["output_node"] == true,
         takes_lists: false,
         not_idempotent: false,
+        accepts_all: false,
+        fills_defaults: false,
         partner: None,
         extra: Map::new(),
     }

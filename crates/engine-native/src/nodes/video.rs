@@ -1,0 +1,488 @@
+//! Videos: made of pictures, taken apart, cut and saved. What is in a file is left to FFmpeg, where it is installed.
+
+mod read;
+mod write;
+
+use bytes::Bytes;
+use images::Image;
+use serde_json::json;
+use workflow_core::{FileSource, NodeDefinition, OutputKind, Socket};
+
+use super::media::Media;
+use super::save::Prefix;
+use crate::define::{
+    boolean_input, file_input, float_input, input, latest, link, modern, modern_combo,
+    modern_metadata, named, named_output, optional, output, string_input,
+};
+use crate::program::{Ffmpeg, folder, written};
+use crate::sound::Sound;
+use crate::value::Opaque;
+use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile, Value};
+use read::parts;
+use write::encoded;
+
+/// A video on its way between nodes.
+#[derive(Clone, Debug)]
+pub(super) enum Video {
+    /// A file, and which part of it: the first second, and how many there are (`None` is all that follow).
+    File {
+        bytes: Bytes,
+        start: f64,
+        duration: Option<f64>,
+    },
+    /// Pictures that were never in a file, with what is heard.
+    Parts {
+        images: Image,
+        sound: Option<Sound>,
+        rate: f64,
+    },
+}
+
+impl From<Video> for Value {
+    fn from(video: Video) -> Self {
+        let size = match &video {
+            Video::File { bytes, .. } => bytes.len() as u64,
+            Video::Parts { images, sound, .. } => {
+                images.size_bytes() + sound.as_ref().map_or(0, Sound::size_bytes)
+            }
+        };
+        Opaque::new("VIDEO", video, size).into()
+    }
+}
+
+/// Takes a video, whoever made it.
+fn video(inputs: &mut Inputs) -> Result<Video, NodeError> {
+    let value = inputs.value("video")?;
+    let opaque = match &value {
+        Value::Opaque(opaque) => Some(opaque),
+        Value::Image(_)
+        | Value::Mask(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::String(_)
+        | Value::Boolean(_)
+        | Value::Json(_)
+        | Value::File(_)
+        | Value::Blocker(_) => None,
+    };
+    if let Some(video) = opaque.and_then(|opaque| opaque.get::<Video>()) {
+        return Ok(video.clone());
+    }
+    let media = opaque.and_then(|opaque| opaque.get::<Media>());
+    let media = media.ok_or_else(|| {
+        NodeError::new(
+            "TypeError",
+            format!(
+                "input \"video\" must be VIDEO, and {} came",
+                value.io_type()
+            ),
+        )
+    })?;
+    Ok(Video::File {
+        bytes: media.bytes(),
+        start: 0.0,
+        duration: None,
+    })
+}
+
+/// A file's video.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadVideo;
+
+impl Node for LoadVideo {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            display_name: named("Load Video"),
+            inputs: vec![file_input(
+                "file",
+                FileSource::Input,
+                false,
+                json!({"video_upload": true}),
+            )],
+            outputs: vec![output("VIDEO")],
+            ..modern("LoadVideo", "comfy_extras.nodes_video", "image/video")
+        }
+    }
+
+    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let file = inputs.file("file")?;
+        context.reserve(file.size_bytes())?;
+        let video = Video::File {
+            bytes: file.read()?,
+            start: 0.0,
+            duration: None,
+        };
+        Ok(Value::from(video).into())
+    }
+
+    fn is_changed(&self, constants: &Inputs) -> Result<Changed, NodeError> {
+        Ok(Changed::Key(constants.file("file")?.sha256()?.into()))
+    }
+}
+
+/// A video of pictures.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateVideo;
+
+impl Node for CreateVideo {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            description: "Create a video from images.".to_owned(),
+            display_name: named("Create Video"),
+            inputs: vec![
+                input(
+                    "images",
+                    Socket::Link("IMAGE".to_owned()),
+                    json!({"tooltip": "The images to create a video from."}),
+                ),
+                float_input(
+                    "fps",
+                    json!({"default": 30.0, "min": 1.0, "max": 120.0, "step": 1.0}),
+                ),
+                optional(input(
+                    "audio",
+                    Socket::Link("AUDIO".to_owned()),
+                    json!({"tooltip": "The audio to add to the video."}),
+                )),
+            ],
+            outputs: vec![output("VIDEO")],
+            ..modern("CreateVideo", "comfy_extras.nodes_video", "image/video")
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let images = inputs.image("images")?;
+        let audio = inputs.maybe("audio");
+        let sound = audio.map(|audio| super::audio::sound_of(&audio, "audio", context));
+        let video = Video::Parts {
+            images,
+            sound: sound.transpose()?,
+            rate: inputs.float("fps")?,
+        };
+        Ok(Value::from(video).into())
+    }
+}
+
+/// The pictures, the sound and the rate of a video.
+#[derive(Clone, Copy, Debug)]
+pub struct GetVideoComponents;
+
+impl Node for GetVideoComponents {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            description: "Extracts all components from a video: frames, audio, and framerate."
+                .to_owned(),
+            display_name: named("Get Video Components"),
+            inputs: vec![input(
+                "video",
+                Socket::Link("VIDEO".to_owned()),
+                json!({"tooltip": "The video to extract components from."}),
+            )],
+            outputs: vec![
+                named_output("IMAGE", "images"),
+                named_output("AUDIO", "audio"),
+                named_output("FLOAT", "fps"),
+            ],
+            ..modern(
+                "GetVideoComponents",
+                "comfy_extras.nodes_video",
+                "image/video",
+            )
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let (images, sound, rate) = parts(video(&mut inputs)?, context)?;
+        let sound = sound.map_or_else(Value::none, Value::from);
+        Ok(NodeOutput::of([images.into(), sound, Value::Float(rate)]))
+    }
+}
+
+/// Part of a video.
+#[derive(Clone, Copy, Debug)]
+pub struct VideoSlice;
+
+impl Node for VideoSlice {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            display_name: named("Trim Video"),
+            inputs: vec![
+                link("video", "VIDEO"),
+                float_input(
+                    "start_time",
+                    json!({"default": 0.0, "min": -100000.0, "max": 100000.0, "step": 0.001}),
+                ),
+                float_input(
+                    "duration",
+                    json!({"default": 0.0, "min": 0.0, "step": 0.001}),
+                ),
+                boolean_input("strict_duration", json!({"default": false})),
+            ],
+            outputs: vec![output("VIDEO")],
+            ..latest(
+                "Video Slice",
+                "comfy_extras.nodes_video",
+                "video",
+                json!({"search_aliases": ["trim video duration", "skip first frames", "frame load cap", "start time"], "essentials_category": "Video Tools"}),
+            )
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let video = video(&mut inputs)?;
+        let (start, duration) = (inputs.float("start_time")?, inputs.float("duration")?);
+        let strict = inputs.boolean("strict_duration")?;
+        let all = length(&video, context)?;
+        // A negative start counts from the end.
+        let start = if start < 0.0 {
+            (all + start).max(0.0)
+        } else {
+            start
+        };
+        let short = strict && duration > 0.0 && start + duration > all;
+        if start >= all || short {
+            return Err(NodeError::value(format!(
+                "the video is {all:.3} seconds long; there are no {duration} seconds from second {start} on"
+            )));
+        }
+        let duration = (duration > 0.0).then_some(duration);
+        Ok(Value::from(cut(video, start, duration)?).into())
+    }
+}
+
+/// A video into a file: as it came, if it came as one, else as H.264 in MP4.
+#[derive(Clone, Copy, Debug)]
+pub struct SaveVideo;
+
+impl Node for SaveVideo {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            description: "Saves the input images to your ComfyUI output directory.".to_owned(),
+            display_name: named("Save Video"),
+            inputs: vec![
+                input(
+                    "video",
+                    Socket::Link("VIDEO".to_owned()),
+                    json!({"tooltip": "The video to save."}),
+                ),
+                string_input(
+                    "filename_prefix",
+                    json!({"tooltip": "The prefix for the file to save. This may include formatting information such as %date:yyyy-MM-dd% or %Empty Latent Image.width% to include values from nodes.", "default": "video/ComfyUI", "multiline": false}),
+                ),
+                modern_combo(
+                    "format",
+                    &["auto", "mp4"],
+                    json!({"tooltip": "The format to save the video as.", "default": "auto"}),
+                ),
+                modern_combo(
+                    "codec",
+                    &["auto", "h264"],
+                    json!({"tooltip": "The codec to use for the video.", "default": "auto"}),
+                ),
+            ],
+            hidden: modern_metadata(),
+            output_node: true,
+            ..modern("SaveVideo", "comfy_extras.nodes_video", "image/video")
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let prefix = Prefix::of(inputs.text("filename_prefix")?, 0, 0)?;
+        let (format, codec) = (
+            inputs.text("format")? == "auto",
+            inputs.text("codec")? == "auto",
+        );
+        let video = video(&mut inputs)?;
+        let untouched = match &video {
+            Video::File {
+                bytes,
+                start,
+                duration: None,
+            } if *start == 0.0 && codec => Media::video(bytes.clone()).ok(),
+            Video::File { .. } | Video::Parts { .. } => None,
+        };
+        let untouched = untouched.filter(|media| format || media.is_mp4());
+        let file = match untouched {
+            Some(media) => media.output(&prefix, "images"),
+            None => OutputFile {
+                kind: OutputKind::Video,
+                temp: false,
+                name: prefix.whole_batch("mp4"),
+                content_type: "video/mp4",
+                bytes: encoded(video, &MP4, context)?.into(),
+                shown_under: Some("images"),
+            },
+        };
+        context.emit(file)?;
+        Ok(animated(NodeOutput::none()))
+    }
+}
+
+/// Pictures into a WebM file.
+#[derive(Clone, Copy, Debug)]
+pub struct SaveWEBM;
+
+impl Node for SaveWEBM {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            display_name: named("Save WEBM"),
+            inputs: vec![
+                link("images", "IMAGE"),
+                string_input(
+                    "filename_prefix",
+                    json!({"default": "ComfyUI", "multiline": false}),
+                ),
+                modern_combo("codec", &["vp9", "av1"], json!({})),
+                float_input(
+                    "fps",
+                    json!({"default": 24.0, "min": 0.01, "max": 1000.0, "step": 0.01}),
+                ),
+                float_input(
+                    "crf",
+                    json!({"default": 32.0, "min": 0, "max": 63.0, "step": 1}),
+                ),
+            ],
+            hidden: modern_metadata(),
+            outputs: vec![named_output("IMAGE", "images")],
+            output_node: true,
+            ..latest(
+                "SaveWEBM",
+                "comfy_extras.nodes_video",
+                "video",
+                json!({"search_aliases": ["export webm"], "experimental": true}),
+            )
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let prefix = Prefix::of(inputs.text("filename_prefix")?, 0, 0)?;
+        let quality = inputs.float("crf")?.to_string();
+        let codec: &[&str] = inputs.choice("codec", |word| match word {
+            "vp9" => Some(&["-c:v", "libvpx-vp9", "-pix_fmt", "yuv420p"][..]),
+            "av1" => Some(&[
+                "-c:v",
+                "libsvtav1",
+                "-pix_fmt",
+                "yuv420p10le",
+                "-preset",
+                "6",
+            ]),
+            _ => None,
+        })?;
+        let images = inputs.image("images")?;
+        let video = Video::Parts {
+            images: images.clone(),
+            sound: None,
+            rate: inputs.float("fps")?,
+        };
+        let options = [codec, &["-crf", &quality, "-b:v", "0", "-f", "webm"]].concat();
+        context.emit(OutputFile {
+            kind: OutputKind::Video,
+            temp: false,
+            name: prefix.whole_batch("webm"),
+            content_type: "video/webm",
+            bytes: encoded(video, &options, context)?.into(),
+            shown_under: Some("images"),
+        })?;
+        Ok(animated(NodeOutput::from(images)))
+    }
+}
+
+const MP4: [&str; 8] = [
+    "-c:v",
+    "libx264",
+    "-pix_fmt",
+    "yuv420p",
+    "-movflags",
+    "+faststart+use_metadata_tags",
+    "-f",
+    "mp4",
+];
+
+fn animated(mut output: NodeOutput) -> NodeOutput {
+    output.ui.insert("animated".to_owned(), json!([true]));
+    output
+}
+
+/// The part of a video from a second on.
+fn cut(video: Video, from: f64, seconds: Option<f64>) -> Result<Video, NodeError> {
+    Ok(match video {
+        Video::File {
+            bytes,
+            start,
+            duration,
+        } => {
+            let rest = duration.map(|duration| (duration - from).max(0.0));
+            let duration = match (rest, seconds) {
+                (Some(rest), Some(seconds)) => Some(rest.min(seconds)),
+                (rest, seconds) => rest.or(seconds),
+            };
+            Video::File {
+                bytes,
+                start: start + from,
+                duration,
+            }
+        }
+        Video::Parts {
+            images,
+            sound,
+            rate,
+        } => {
+            let range = |rate: f64, length: usize| {
+                let first = ((from * rate).round_ties_even() as usize).min(length);
+                let count = seconds.map(|seconds| (seconds * rate).round_ties_even() as usize);
+                let count = count.unwrap_or(length).max(1);
+                first..(first + count).min(length)
+            };
+            let frames = &images.frames()[range(rate, images.frames().len())];
+            let sound = sound.map(|mut sound| {
+                let range = range(f64::from(sound.rate), sound.length());
+                for channel in sound.items.iter_mut().flatten() {
+                    *channel = channel[range.clone()].to_vec();
+                }
+                sound
+            });
+            Video::Parts {
+                images: Image::new(frames.to_vec())?,
+                sound,
+                rate,
+            }
+        }
+    })
+}
+
+/// How many seconds a video lasts.
+fn length(video: &Video, context: &NodeContext) -> Result<f64, NodeError> {
+    match video {
+        Video::Parts { images, rate, .. } => Ok(images.frames().len() as f64 / rate),
+        Video::File {
+            bytes,
+            start,
+            duration,
+        } => {
+            let program = Ffmpeg::installed()?;
+            let folder = folder()?;
+            let file = folder.path().join("video");
+            written(&file, bytes)?;
+            let told = program.probe(&file, context)?;
+            let all = told["format"]["duration"].as_str();
+            let all = all.and_then(|all| all.parse::<f64>().ok()).ok_or_else(|| {
+                NodeError::value("the video does not tell how long it is; convert it to MP4 before")
+            })?;
+            let rest = (all - start).max(0.0);
+            Ok(duration.map_or(rest, |duration| duration.min(rest)))
+        }
+    }
+}
+
+/// The options that read only a part of a file.
+fn part(start: f64, duration: Option<f64>) -> Vec<String> {
+    let mut part = Vec::new();
+    if start > 0.0 {
+        part.extend(["-ss".to_owned(), start.to_string()]);
+    }
+    if let Some(duration) = duration {
+        part.extend(["-t".to_owned(), duration.to_string()]);
+    }
+    part
+}
