@@ -54,6 +54,67 @@ async fn links_out_of_the_folder_are_not_followed() {
 }
 
 #[tokio::test]
+async fn templates_and_help_are_served_from_the_packages_beside_the_page() {
+    let data = tempfile::tempdir().unwrap();
+    let packages = data.path().join("site-packages");
+    let page = packages.join("comfyui_frontend_package/static");
+    let files = [
+        ("comfyui_frontend_package/static/index.html", "page"),
+        ("comfyui_frontend_package/static/templates/own.json", "own"),
+        (
+            "comfyui_workflow_templates_json/templates/index.json",
+            "index",
+        ),
+        (
+            "comfyui_workflow_templates_media_image/templates/a.webp",
+            "media",
+        ),
+        (
+            "comfyui_workflow_templates_json-1.dist-info/templates/x",
+            "no",
+        ),
+        ("comfyui_embedded_docs/docs/LoadImage/en.md", "help"),
+        ("comfyui_embedded_docs/__init__.py", "no"),
+        ("other/templates/secret.json", "no"),
+    ];
+    for (path, text) in files {
+        let path = packages.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    symlink(
+        packages.join("other/templates/secret.json"),
+        packages.join("comfyui_workflow_templates_json/templates/linked.json"),
+    )
+    .unwrap();
+    let arguments = [OsString::from("--web-root"), page.into()];
+    let store = data.path().join("data");
+    let server = Server::start_with(&store, arguments).await.unwrap();
+    for (path, text) in [
+        ("/templates/index.json", "index"),
+        ("/templates/a.webp", "media"),
+        ("/templates/own.json", "own"),
+        ("/docs/LoadImage/en.md", "help"),
+    ] {
+        let answer = server.send(&Request::get(path)).await.unwrap();
+        assert_eq!((answer.status, &*answer.text()), (200, text), "{path}");
+    }
+    for path in [
+        "/templates/x",
+        "/templates/secret.json",
+        "/templates/linked.json",
+        "/templates/..%2f..%2fother/templates/secret.json",
+        "/templates/",
+        "/docs/__init__.py",
+        "/docs/LoadImage",
+        "/comfyui_embedded_docs/docs/LoadImage/en.md",
+    ] {
+        let answer = server.send(&Request::get(path)).await.unwrap();
+        assert_eq!(answer.status, 404, "{path}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
 async fn wrong_keys_lock_nobody_out_who_has_a_right_one() {
     let data = tempfile::tempdir().unwrap();
     let token = "the-token-of-this-test";

@@ -1,16 +1,26 @@
 //! The unmodified web page in headless Chromium.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use it::{Server, root, skipped};
+use it::{Server, operate, root, skipped};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// What the test needs and `.ci/run` installs.
 const NEEDED: [&str; 3] = ["EASEL_WEB_ROOT", "EASEL_PLAYWRIGHT", "EASEL_CHROMIUM"];
 
-/// Drives the page of a server with these further arguments; `None` after saying that the test was skipped.
-async fn drive(test: &str, arguments: &[&str], key: Option<&str>) -> Option<Value> {
+/// Official templates that need neither a model nor a partner.
+const RUN_HERE: [&str; 4] = [
+    "basic_datatype_conversion",
+    "basic_mask_operations_and_compositing",
+    "utility_image_stitch",
+    "utility_interpolation_image_upscale",
+];
+
+/// Drives the page of a server with these further arguments by a script in `tests/clients`; `None` after saying that the test
+/// was skipped.
+async fn drive(test: &str, script: &str, arguments: &[&str], key: Option<&str>) -> Option<Value> {
     let missing = NEEDED
         .into_iter()
         .find(|name| std::env::var_os(name).is_none());
@@ -36,7 +46,7 @@ async fn drive(test: &str, arguments: &[&str], key: Option<&str>) -> Option<Valu
     let screenshot = root().join("target/ci").join(format!("{test}.png"));
     std::fs::create_dir_all(screenshot.parent().unwrap()).unwrap();
     let driven = Command::new("node")
-        .arg(root().join("tests/clients/web_page.mjs"))
+        .arg(root().join("tests/clients").join(script))
         .arg(server.address.to_string())
         .arg(root().join("examples/photo.png"))
         .arg(&screenshot)
@@ -73,7 +83,14 @@ fn judge(told: &Value) {
 
 #[tokio::test]
 async fn the_page_boots_loads_queues_and_shows() {
-    if let Some(told) = drive("the_page_boots_loads_queues_and_shows", &[], None).await {
+    if let Some(told) = drive(
+        "the_page_boots_loads_queues_and_shows",
+        "web_page.mjs",
+        &[],
+        None,
+    )
+    .await
+    {
         judge(&told);
     }
 }
@@ -83,7 +100,73 @@ async fn with_a_key_the_page_asks_for_it_first() {
     let key = "a-key-of-a-page-test";
     let test = "with_a_key_the_page_asks_for_it_first";
     let arguments = ["--token", key];
-    if let Some(told) = drive(test, &arguments, Some(key)).await {
+    if let Some(told) = drive(test, "web_page.mjs", &arguments, Some(key)).await {
         judge(&told);
     }
+}
+
+#[tokio::test]
+async fn official_templates_run_or_say_what_they_need() {
+    let test = "official_templates_run_or_say_what_they_need";
+    if let Some(page) = std::env::var_os(NEEDED[0]) {
+        let packages = PathBuf::from(page).ancestors().nth(2).map(PathBuf::from);
+        let templates = packages.unwrap().join("comfyui_workflow_templates_json");
+        if !templates.is_dir() {
+            let missing = "comfyui-workflow-templates-json is not installed beside the page";
+            assert!(std::env::var_os("CI").is_none(), "{missing}");
+            skipped(test, &format!("{missing}; `.ci/run` installs it"));
+            return;
+        }
+    }
+    let Some(told) = drive(test, "web_templates.mjs", &[], None).await else {
+        return;
+    };
+    let ran = told["ran"].as_object().unwrap();
+    let names: BTreeSet<&str> = ran.keys().map(String::as_str).collect();
+    assert_eq!(names, BTreeSet::from(RUN_HERE), "{ran:?}");
+    for (name, run) in ran {
+        assert_eq!(run["status"], "success", "{name}: {run}");
+        assert!(run["outputs"].as_u64() > Some(0), "{name}: {run}");
+    }
+    let lacking = told["lacking"].as_object().unwrap();
+    let all = ran.len() + lacking.len();
+    assert_eq!(told["templates"], all);
+    assert!(all > 600, "{all} templates");
+
+    // What the others need, as `nodes list` tells of their classes.
+    let data = tempfile::tempdir().unwrap();
+    let classes = operate(data.path(), ["nodes", "list", "--json"])
+        .await
+        .stdout;
+    let classes: Vec<Value> = serde_json::from_str(&classes).unwrap();
+    let states: BTreeMap<&str, &str> = classes
+        .iter()
+        .map(|listed| {
+            (
+                listed["class"].as_str().unwrap(),
+                listed["state"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let mut needs = BTreeMap::new();
+    for (name, classes) in lacking {
+        let classes = classes.as_array();
+        let classes = classes.unwrap_or_else(|| panic!("{name} is not served"));
+        let state = |class: &Value| *states.get(class.as_str().unwrap()).unwrap_or(&"partner");
+        let needed: BTreeSet<&str> = classes.iter().map(state).collect();
+        assert!(
+            !needed.is_empty() && !needed.contains("native"),
+            "{name}: {classes:?}"
+        );
+        // One that lacks nothing but classes to come is one of ours to do.
+        assert_ne!(needed, BTreeSet::from(["later"]), "{name}: {classes:?}");
+        let needed = Vec::from_iter(needed).join(", ");
+        needs
+            .entry(needed)
+            .or_insert_with(BTreeMap::new)
+            .insert(name, classes);
+    }
+    // Kept for people to look at.
+    let report = root().join("target/ci").join(format!("{test}.json"));
+    std::fs::write(report, serde_json::to_vec_pretty(&json!(needs)).unwrap()).unwrap();
 }

@@ -1,4 +1,5 @@
-//! The web page: files of a folder that an operator named, and nothing outside of it.
+//! The web page: files of a folder that an operator named, and nothing outside of it but the templates and the pages of help
+//! that PyPI installs beside the page.
 //!
 //! The folder holds a program that anybody may download, so its files need no credential; whoever opens the page itself
 //! without one is sent to sign in first.
@@ -28,6 +29,12 @@ use crate::WorkflowService;
 
 /// The file of the page itself.
 const PAGE: &str = "index.html";
+
+/// Folders of packages that PyPI installs beside the page's, and how the names of the packages begin.
+const PACKAGES: [(&str, &str); 2] = [
+    ("templates", "comfyui_workflow_templates"),
+    ("docs", "comfyui_embedded_docs"),
+];
 
 /// Most bytes of a file that is sent: the largest of the page has a few.
 const MOST_BYTES: u64 = 64 << 20;
@@ -65,11 +72,51 @@ pub(crate) async fn fallback(
         return Ok(response);
     }
     let path = if is_page { PAGE } else { path };
-    let file = inside(root, path).ok_or(ApiError::NotFound)?;
-    let root = root.clone();
-    let found = spawn_blocking(move || find(&root, &file)).await;
+    inside(root, path).ok_or(ApiError::NotFound)?;
+    let (root, path) = (root.clone(), path.to_owned());
+    let found = spawn_blocking(move || {
+        let mut places = places(&root, &path).into_iter();
+        places.find_map(|(root, file)| find(&root, &file))
+    });
+    let found = found.await;
     let found = found.ok().flatten().ok_or(ApiError::NotFound)?;
     send(found, is_page, head).ok_or(ApiError::NotFound)
+}
+
+/// Where a file may be: in the packages beside the page's that have files below this path, then in the folder of the page. Each
+/// place is a folder and the file in it.
+fn places(root: &Path, path: &str) -> Vec<(PathBuf, PathBuf)> {
+    let mut folders = Vec::new();
+    let mut below = path;
+    if let Some((first, rest)) = path.split_once('/')
+        && let Some((folder, package)) = PACKAGES.iter().find(|(folder, _)| *folder == first)
+    {
+        folders = packages(root, package, folder).unwrap_or_default();
+        below = rest;
+    }
+    let place = |root: PathBuf, path| Some((root.clone(), inside(&root, path)?));
+    let beside = folders
+        .into_iter()
+        .filter_map(|folder| place(folder, below));
+    beside.chain(place(root.to_owned(), path)).collect()
+}
+
+/// The folders of this name in packages whose name begins so, in the order of the packages' names.
+fn packages(root: &Path, package: &str, folder: &str) -> Option<Vec<PathBuf>> {
+    let root = root.canonicalize().ok()?;
+    let installed = root.parent()?.parent()?.read_dir().ok()?;
+    let mut packages: Vec<PathBuf> = installed
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let name = entry.file_name();
+            let name = name.to_str()?;
+            // What pip knows of a package is in a folder with a hyphen in its name.
+            let is_one = name.starts_with(package) && !name.contains('-');
+            is_one.then(|| entry.path().join(folder))
+        })
+        .collect();
+    packages.sort();
+    Some(packages)
 }
 
 /// A file of the page.

@@ -1,0 +1,96 @@
+// Runs the official templates of the web page in headless Chromium: loads each one whose classes are all known here, runs it with
+// the page's own code and waits for its result.
+//
+// Arguments: the server's address, a picture that stands for the pictures of templates, a file for the screenshot. Prints one
+// JSON object: the templates that ran, and for every other one the classes that are not known here. `EASEL_PLAYWRIGHT` is a
+// folder with node_modules/playwright-core, `EASEL_CHROMIUM` the browser.
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+
+const [address, picture, screenshot] = process.argv.slice(2);
+const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
+const { chromium } = require("playwright-core");
+
+const browser = await chromium.launch({
+  executablePath: process.env.EASEL_CHROMIUM,
+  args: ["--no-sandbox", "--disable-gpu"],
+});
+const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
+page.setDefaultTimeout(300_000);
+const told = { ran: {}, lacking: {}, errors: [] };
+page.on("pageerror", (error) => told.errors.push(String(error)));
+// Nothing but this server is part of the test.
+await page.route((url) => url.host !== address, (route) => route.abort());
+await page.request.post(`http://${address}/api/settings`, {
+  data: { "Comfy.TutorialCompleted": true, "Comfy.InstalledVersion": "1.58.1" },
+});
+await page.goto(`http://${address}/`);
+await page.waitForFunction(() => window.app?.graph && Object.keys(window.LiteGraph?.registered_node_types ?? {}).length > 60);
+await page.getByRole("button", { name: "Run", exact: true }).waitFor();
+
+// How each run ended, as the page hears it.
+await page.evaluate(() => {
+  window.ended = {};
+  for (const kind of ["execution_success", "execution_error", "execution_interrupted"]) {
+    window.app.api.addEventListener(kind, ({ detail }) => (window.ended[detail.prompt_id] = kind));
+  }
+});
+
+const get = async (name) => (await page.request.get(`http://${address}/${name}`)).json();
+const known = new Set(Object.keys(await get("api/object_info")));
+// What the page draws itself.
+for (const drawn of ["Note", "MarkdownNote", "Reroute", "PrimitiveNode"]) known.add(drawn);
+
+const uploaded = await page.request.post(`http://${address}/api/upload/image`, {
+  multipart: { image: { name: "template.png", mimeType: "image/png", buffer: readFileSync(picture) } },
+});
+const { name: stand } = await uploaded.json();
+
+// Every class of a template, those inside of its subgraphs too.
+const classes = (template) => {
+  const subgraphs = template.definitions?.subgraphs ?? [];
+  const own = new Set(subgraphs.map((subgraph) => subgraph.id));
+  const nodes = [template, ...subgraphs].flatMap((graph) => graph.nodes ?? []);
+  return [...new Set(nodes.map((node) => node.type))].filter((type) => !own.has(type));
+};
+
+const groups = await get("templates/index.json");
+const names = [...new Set(groups.flatMap((group) => group.templates.map((template) => template.name)))];
+told.templates = names.length;
+for (const name of names) {
+  const answer = await page.request.get(`http://${address}/templates/${encodeURIComponent(name)}.json`);
+  if (!answer.ok()) {
+    told.lacking[name] = null;
+    continue;
+  }
+  const template = await answer.json();
+  const lacking = classes(template).filter((type) => !known.has(type));
+  if (lacking.length) {
+    told.lacking[name] = lacking;
+    continue;
+  }
+  told.ran[name] = await page.evaluate(
+    async ([template, stand]) => {
+      const { app } = window;
+      await app.loadGraphData(template);
+      for (const node of app.graph.nodes) {
+        const image = node.type === "LoadImage" && node.widgets.find((widget) => widget.name === "image");
+        if (image) image.value = stand;
+      }
+      const { output } = await app.graphToPrompt();
+      const body = JSON.stringify({ prompt: output, client_id: app.api.clientId });
+      const headers = { "content-type": "application/json" };
+      return (await fetch("/api/prompt", { method: "POST", headers, body })).json();
+    },
+    [template, stand],
+  );
+  const id = told.ran[name].prompt_id;
+  if (!id) continue;
+  await page.waitForFunction((id) => window.ended[id], id);
+  const { status, outputs } = (await get(`api/history/${id}`))[id];
+  told.ran[name] = { status: status.status_str, outputs: Object.keys(outputs).length };
+}
+await page.screenshot({ path: screenshot });
+console.log(JSON.stringify(told));
+await browser.close();
