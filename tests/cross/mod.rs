@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
-use it::{Answer, Message, Random, Request, Server, Socket};
+use it::{Answer, Connection, Message, Random, Request, Server, Socket};
 
 use calls::{Call, Maker, Owner};
 use routes::{Route, routes};
@@ -185,6 +185,7 @@ impl Ask<'_> {
         let answer = tokio::time::timeout(PATIENCE, async {
             match self.route.path.as_str() {
                 "/api/ws" => self.listen(call).await,
+                "/api/v2/events" if self.route.method == "GET" => self.follow(call).await,
                 _ => self.server.send(&call.request).await,
             }
         });
@@ -225,6 +226,23 @@ impl Ask<'_> {
             );
         }
         answer
+    }
+
+    /// Opens the stream of an account and hears its first word, which is the answer then: the stream has no end.
+    async fn follow(&self, call: &Call) -> std::io::Result<Answer> {
+        let address = self.server.address;
+        let mut connection = Connection::open(address).await?;
+        connection.write(&call.request.bytes(address)).await?;
+        let (status, headers) = connection.head().await?;
+        if status != 200 {
+            return self.server.send(&call.request).await;
+        }
+        let body = connection.chunk().await?.unwrap_or_default();
+        Ok(Answer {
+            status,
+            headers,
+            body,
+        })
     }
 
     /// Opens a socket and hears its first word, which is the answer then.
