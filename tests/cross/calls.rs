@@ -140,6 +140,7 @@ impl<'a> Maker<'a> {
         let changes = route.method == "DELETE" || route.is("POST", "/api/userdata/{file}");
         let changes =
             changes || route.is("POST", "/api/settings/{id}") || route.path.ends_with("/move/{to}");
+        let changes = changes || route.method == "PUT";
         let mut path = String::new();
         for segment in route.path.split('/').skip(1) {
             let filled = match segment {
@@ -154,6 +155,7 @@ impl<'a> Maker<'a> {
                 "{class}" => (*self.random.pick(&["LoadImage", "SaveImage", "Nothing"])).to_owned(),
                 "{folder}" => (*self.random.pick(&["output", "input", "temp", "x"])).to_owned(),
                 "{provider}" => "easel".to_owned(),
+                "{request}" => self.thing(Kind::Request, changes),
                 "{model}" => (*self.random.pick(&["resize", "blend", "nothing"])).to_owned(),
                 plain => {
                     assert!(!plain.contains('{'), "{}: {plain} is filled", route.path);
@@ -232,7 +234,9 @@ impl<'a> Maker<'a> {
             "/api/settings" => json!({self.thing(Kind::Setting, true): self.own.word}),
             // A key that counts would let its caller in, as it must.
             "/api/session" => json!({"key": format!("{}x", self.thing(Kind::Label, false))}),
-            "/v1/models/{provider}/{model}" => self.model_input(),
+            "/v1/models/{provider}/{model}"
+            | "/v1/models/{provider}/{model}/estimate"
+            | "/v1/models/{provider}/{model}/requests" => self.model_input(),
             _ => Value::from(self.own.word),
         };
         request
@@ -312,7 +316,7 @@ impl<'a> Maker<'a> {
 }
 
 /// One red pixel.
-const PIXEL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
+pub(super) const PIXEL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 
 /// A name that nobody has, of the same form: every letter and digit is another one of its kind. The digit that tells a
 /// UUID's version stays.

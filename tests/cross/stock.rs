@@ -6,6 +6,8 @@ use std::path::Path;
 use it::{Answer, Form, Request, Server, operate};
 use serde_json::{Value, json};
 
+use super::calls::PIXEL;
+
 /// What a request can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -20,6 +22,7 @@ pub(super) enum Kind {
     Label,
     Client,
     Link,
+    Request,
 }
 
 /// How a caller shows who it is.
@@ -103,6 +106,7 @@ impl Stock {
             stock.upload(server, n).await;
             stock.run(server, n).await;
             stock.save(server, n).await;
+            stock.queue(server, n).await;
         }
         stock.derive(server).await;
         stock
@@ -191,6 +195,17 @@ impl Stock {
         self.has(Kind::Setting, setting, n == 3);
         self.has(Kind::Label, self.word, false);
         self.has(Kind::Client, format!("{}-client", self.word), false);
+    }
+
+    /// A queued call of a model.
+    async fn queue(&mut self, server: &Server, n: usize) {
+        let input = json!({"image": PIXEL, "width": 2, "height": 2});
+        let request = Request::post_json("/v1/models/easel/resize/requests", &input)
+            .header("Authorization", &format!("Bearer {}", self.key));
+        let answer = server.send(&request).await.unwrap();
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        let id = answer.json()["request_id"].as_str().unwrap().to_owned();
+        self.has(Kind::Request, id, n == 3);
     }
 
     /// What the server made of it: cursors, links, names of outputs.

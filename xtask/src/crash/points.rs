@@ -49,6 +49,10 @@ pub(super) const POINTS: &[&str] = &[
     "replay-sync",
 ];
 
+/// Those of queued calls, which no campaign submits yet. `router::queue` kills the server at random moments instead.
+#[cfg(test)]
+const OF_THE_QUEUE: &[&str] = &["call-enqueue", "call-enqueued"];
+
 /// Those that are reached where models are called.
 pub(super) fn is_of_calls(point: &str) -> bool {
     point.starts_with("call-") || point.starts_with("replay-")
@@ -115,7 +119,8 @@ mod tests {
 
     #[test]
     fn the_table_lists_every_point_of_the_code_and_no_other() {
-        let table: BTreeSet<String> = POINTS.iter().map(|name| (*name).to_owned()).collect();
+        let table = POINTS.iter().chain(OF_THE_QUEUE);
+        let table: BTreeSet<String> = table.map(|name| (*name).to_owned()).collect();
         assert_eq!(table, in_the_code());
     }
 

@@ -88,6 +88,7 @@ async fn api(installation: &Installation) -> Result<RouterApi, Box<dyn Error>> {
     let ports = RouterPorts {
         calls: installation.calls.calls.clone(),
         quota: installation.calls.quota.clone(),
+        queue: installation.calls.queue.clone(),
         accounts: installation.accounts.clone(),
         timer: Arc::new(Runtime),
         threads: Arc::new(Runtime),
@@ -99,6 +100,8 @@ async fn api(installation: &Installation) -> Result<RouterApi, Box<dyn Error>> {
         cursor_key: CursorKey::derived_from(&secret),
         owner: OwnerId(Uuid::new_v4()),
         lease: RouterConfig::LEASE,
+        queue_time: RouterConfig::QUEUE_TIME,
+        queue_bounds: RouterConfig::QUEUE_BOUNDS,
     };
     let catalog = LiveCatalog::new(Catalog::new(vec![Arc::new(echo)])?);
     let service = RouterService {
