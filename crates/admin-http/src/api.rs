@@ -142,7 +142,7 @@ struct Inner {
     identity: Identity,
 }
 
-/// A request of somebody who may operate the installation.
+/// A request of an operator, whose credential was checked.
 struct Call {
     service: Arc<dyn AdminService>,
     actor: Actor,

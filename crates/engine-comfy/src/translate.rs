@@ -19,7 +19,7 @@ const HANDS_PICTURES_OVER: &str = "SaveImageWebsocket";
 pub(crate) enum News {
     /// A node got on.
     Node(NodeEvent),
-    /// A node shows something; its files are to be committed before this is told.
+    /// A node shows something; its files are committed before this is passed on.
     Shown(NodeId, Value),
     /// Something to look at.
     Preview(Preview),

@@ -24,7 +24,7 @@ pub(crate) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // The place is free before anybody is told.
+        // The place is free before waiting jobs are woken.
         self.permit = None;
         self.pool.changed();
     }

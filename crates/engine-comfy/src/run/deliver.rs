@@ -138,7 +138,7 @@ impl Run<'_> {
     fn uncommitted(&self, node: &NodeId, error: &CommitError) -> RunError {
         let code = match error {
             CommitError::Superseded => {
-                // The claim is over: whoever has the next one submits a prompt of its own.
+                // The claim is over: the next claim submits a prompt of its own.
                 self.worker.stray(&self.prompt);
                 return RunError::Canceled(Some(node.clone()));
             }

@@ -64,7 +64,7 @@ pub(super) async fn take_up(
         let ended = run.follow_from_now().await;
         run.count(&ended);
         return match ended {
-            // Stopped by whoever stopped the earlier claim, or gone: this claim submits its own.
+            // It was stopped with the earlier claim, or it is gone: this claim submits its own.
             Err(RunError::Lost) if run.delivered.is_empty() => None,
             ended => Some(ended),
         };

@@ -1,4 +1,4 @@
-//! How failures of a worker read for whoever submitted the job: no path, no trace, no secret.
+//! The texts that a client gets of a worker's failures: no path, no trace, no secret.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};

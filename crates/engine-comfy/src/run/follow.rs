@@ -46,7 +46,7 @@ impl Run<'_> {
         self.follow_until(Instant::now() + SILENCE, false).await
     }
 
-    /// As [`Run::follow`], for a prompt that an earlier claim submitted and that may be over. One that somebody stopped is lost.
+    /// As [`Run::follow`], for a prompt that an earlier claim submitted and that may be over. One that was stopped is lost.
     pub(super) async fn follow_from_now(&mut self) -> Result<(), RunError> {
         self.follow_until(Instant::now(), true).await
     }
@@ -63,7 +63,7 @@ impl Run<'_> {
         loop {
             let stop_at = stopping.map_or_else(Instant::now, |(at, _)| at);
             let woken = tokio::select! {
-                // What was said is told before anybody looks.
+                // Waiting messages are passed on before the worker is asked.
                 biased;
                 () = self.context.cancel.cancelled(), if stopping.is_none() => Woken::Cancel,
                 () = sleep_until(stop_at), if stopping.is_some() => Woken::Stop,
