@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::thread::available_parallelism;
 
 use clap::{ArgMatches, Command};
+use hyper_kit::error_chain;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -213,7 +214,7 @@ impl Failure {
     pub fn usage(error: &dyn Error) -> Self {
         Self {
             exit_code: 2,
-            message: chain(error),
+            message: error_chain(error),
         }
     }
 
@@ -222,7 +223,7 @@ impl Failure {
     pub fn fault(error: &dyn Error) -> Self {
         Self {
             exit_code: 1,
-            message: chain(error),
+            message: error_chain(error),
         }
     }
 }
@@ -241,18 +242,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
     };
     SocketAddr::new(ip, address.port())
-}
-
-/// An error and everything behind it, in one line.
-#[must_use]
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use accounts::Principal;
 use asset_store::{AssetId, Assets, AssetsError, BlobWriter, FilePath, Upload};
 use bytes::BytesMut;
+use hyper_kit::error_chain;
 use jiff::Timestamp;
-use server_kit::program::{Failure, chain};
+use server_kit::program::Failure;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 use uuid::Uuid;
@@ -57,7 +58,11 @@ pub(super) async fn upload(
         Ok(created) => Ok(created.asset.id),
         Err(error) => Err(Failure {
             exit_code: 2,
-            message: format!("{} cannot be taken in: {}", file.display(), chain(&error)),
+            message: format!(
+                "{} cannot be taken in: {}",
+                file.display(),
+                error_chain(&error)
+            ),
         }),
     }
 }

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use asset_store::Assets;
 use futures_util::StreamExt;
-use server_kit::program::{Failure, chain};
+use hyper_kit::error_chain;
+use server_kit::program::Failure;
 use tempfile::NamedTempFile;
 use workflow_core::{Job, JobOutput};
 
@@ -74,7 +75,7 @@ pub(super) async fn write(
                 message: format!(
                     "{} cannot be written: {}",
                     wanted.display(),
-                    chain(error.as_ref())
+                    error_chain(error.as_ref())
                 ),
             })?;
         written.push(path);

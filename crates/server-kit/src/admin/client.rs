@@ -6,11 +6,12 @@ use std::time::Duration;
 use admin_http::wire::{Answer, Problem, ProblemKind, Reply, Request};
 use admin_http::{Actor, AdminService};
 use futures_util::future::BoxFuture;
+use hyper_kit::error_chain;
 use jiff::Timestamp;
 
 use super::remote::Remote;
 use super::{AdminPorts, Unopened, socket};
-use crate::program::{Failure, chain};
+use crate::program::Failure;
 
 /// How long a server may take to begin or to leave.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -80,7 +81,7 @@ fn unreachable(error: &std::io::Error) -> Failure {
         exit_code: 1,
         message: format!(
             "the server that has the data directory could not be asked: {}; the command may have been carried out",
-            chain(error)
+            error_chain(error)
         ),
     }
 }

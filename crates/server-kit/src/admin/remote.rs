@@ -8,14 +8,16 @@ use admin_http::wire::{Answer, ErrorEnvelope, Problem, ProblemKind, Reply, Reque
 use clap::{Arg, ArgMatches};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode, Uri};
-use hyper_kit::{AddressPolicy, Body, Client, ClientConfig, Host, ReadPace, read_limited};
+use hyper_kit::{
+    AddressPolicy, Body, Client, ClientConfig, Host, ReadPace, error_chain, read_limited,
+};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::flags::flag;
-use crate::program::{Failure, chain};
+use crate::program::Failure;
 
 /// The variable with the key that commands present.
 pub(super) const KEY_VARIABLE: &str = "EASEL_ADMIN_KEY";
@@ -135,7 +137,7 @@ impl Remote {
             });
         }
         let answer = read(request, &bytes);
-        let answer = answer.map_err(|error| self.unreachable(&chain(&error)))?;
+        let answer = answer.map_err(|error| self.unreachable(&error_chain(&error)))?;
         Ok(Reply::Done(answer))
     }
 
@@ -152,12 +154,12 @@ impl Remote {
             }
         };
         let request = request.body(body);
-        let request = request.map_err(|error| self.unreachable(&chain(&error)))?;
+        let request = request.map_err(|error| self.unreachable(&error_chain(&error)))?;
         let answered = self.client.send(request).await;
-        let response = answered.map_err(|error| self.unreachable(&chain(&error)))?;
+        let response = answered.map_err(|error| self.unreachable(&error_chain(&error)))?;
         let status = response.status();
         let body = read_limited(response.into_body(), MOST_BYTES, ReadPace::default()).await;
-        let bytes = body.map_err(|error| self.unreachable(&chain(&error)))?;
+        let bytes = body.map_err(|error| self.unreachable(&error_chain(&error)))?;
         Ok((status, bytes.to_vec()))
     }
 

@@ -12,13 +12,13 @@ use admin_http::wire::{
 use admin_http::{Actor, AdminService};
 use asset_store::{AssetId, Hold};
 use async_trait::async_trait;
+use hyper_kit::error_chain;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 use super::audit::Change;
 use super::bodies::{account_body, credits_body, entry_body, key_body};
 use super::{AdminPorts, WorkerAdmin, fields};
-use crate::program::chain;
 
 /// Most rows of a page.
 pub(super) const MOST_ROWS: usize = 200;
@@ -360,7 +360,7 @@ fn of_key(id: &KeyId) -> impl Fn(AdminError) -> Problem {
 }
 
 fn invalid(error: &dyn std::error::Error) -> Problem {
-    refused(&chain(error))
+    refused(&error_chain(error))
 }
 
 fn refused(message: &str) -> Problem {
@@ -373,7 +373,7 @@ fn absent(message: &str) -> Problem {
 
 /// The caller reads that there was a fault and not which; a command on the server's machine reads the whole of it.
 fn fault(error: &dyn std::error::Error) -> Problem {
-    Problem::new(ProblemKind::Fault, chain(error))
+    Problem::new(ProblemKind::Fault, error_chain(error))
 }
 
 /// What a server serves of its catalog, for programs that have one.
