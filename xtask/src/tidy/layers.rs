@@ -116,6 +116,21 @@ pub const LAYERS: &[Layer] = &[
         // With the features of all families.
         tests_use: &["store-local"],
     },
+    Layer {
+        name: "store-cloud",
+        room: Room::Adapter,
+        uses: &[
+            "accounts",
+            "asset-store",
+            "hyper-kit",
+            "installation",
+            "router-core",
+            "v1-compat",
+            "workflow-core",
+        ],
+        // With the features of all families.
+        tests_use: &["store-cloud"],
+    },
     layer(
         "engine-comfy",
         Room::Adapter,

@@ -1,0 +1,11 @@
+-- What there is one of in an installation: its id, its secrets.
+CREATE TABLE installation (
+    -- One row.
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    id uuid NOT NULL,
+    -- 32 random bytes that other secrets follow from.
+    secret bytea NOT NULL,
+    -- What signs links now, and what did before.
+    link_key bytea NOT NULL,
+    link_key_before bytea
+);

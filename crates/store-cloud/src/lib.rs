@@ -1,0 +1,18 @@
+//! One installation in a PostgreSQL database and an S3-compatible bucket, for any number of processes.
+//!
+//! Every port of the domain crates over rows of PostgreSQL; what clients wait for is committed with `synchronous_commit = on`.
+//! Start at [`Database`], which all of them share.
+
+#![allow(dead_code)]
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+mod batch;
+mod columns;
+mod database;
+mod migrations;
+mod schema;
+
+pub use database::{Database, DatabaseError, DatabaseOptions};
+pub use migrations::MigrationError;

@@ -1,0 +1,133 @@
+//! Brings the schema of a database up to this version, one process at a time.
+//!
+//! Migrations go forward only. Each adds what the version before does not mind, so that both may run during a rolling restart.
+
+use deadpool_postgres::Transaction;
+use tokio_postgres::error::SqlState;
+
+use crate::{Database, DatabaseError};
+
+/// Aggregates with their files; the number of a file is its place, from 1.
+pub(crate) type Schema = &'static [(&'static str, &'static [&'static str])];
+
+/// The number of the advisory lock that one migrating process has.
+const LOCK: i64 = 0x6561_7365_6c00;
+
+/// Why a database cannot be opened. The texts say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    /// The address is none.
+    #[error("this is no address of a PostgreSQL database; write postgres://USER@HOST/NAME")]
+    Url(#[source] tokio_postgres::Error),
+    /// A newer version of the program changed the schema.
+    #[error(
+        "the {aggregate} of this database have version {found}, and this program knows {known}: start the newer program"
+    )]
+    Newer {
+        /// Whose tables.
+        aggregate: String,
+        /// What stands in the database.
+        found: i32,
+        /// What this program knows.
+        known: usize,
+    },
+    /// The database does not let this user make tables.
+    #[error(
+        "the user of this address may not create tables: grant CREATE on the schema, or name its owner"
+    )]
+    NotPermitted(#[source] DatabaseError),
+    /// Anything else.
+    #[error("the database cannot be opened")]
+    Database(#[from] DatabaseError),
+}
+
+impl From<tokio_postgres::Error> for MigrationError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let not_permitted = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
+        let error = DatabaseError::from(error);
+        match not_permitted {
+            true => Self::NotPermitted(error),
+            false => Self::Database(error),
+        }
+    }
+}
+
+/// Runs what is missing, in one transaction.
+pub(crate) async fn run(database: &Database, schema: Schema) -> Result<(), MigrationError> {
+    let mut connection = database.connection().await?;
+    let rows = connection.transaction().await?;
+    rows.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
+        .await?;
+    rows.batch_execute(
+        "CREATE TABLE IF NOT EXISTS migrations (aggregate text PRIMARY KEY, version integer NOT NULL)",
+    )
+    .await?;
+    for (aggregate, files) in schema {
+        one(&rows, aggregate, files).await?;
+    }
+    rows.commit().await?;
+    Ok(())
+}
+
+async fn one(
+    rows: &Transaction<'_>,
+    aggregate: &str,
+    files: &[&str],
+) -> Result<(), MigrationError> {
+    let row = rows
+        .query_opt(
+            "SELECT version FROM migrations WHERE aggregate = $1",
+            &[&aggregate],
+        )
+        .await?;
+    let found: i32 = row.map_or(0, |row| row.get(0));
+    let done = usize::try_from(found).unwrap_or_default();
+    if done > files.len() {
+        return Err(MigrationError::Newer {
+            aggregate: aggregate.to_owned(),
+            found,
+            known: files.len(),
+        });
+    }
+    if done == files.len() {
+        return Ok(());
+    }
+    for sql in &files[done..] {
+        rows.batch_execute(sql).await?;
+    }
+    let version = i32::try_from(files.len()).expect("few files");
+    rows.execute(
+        "INSERT INTO migrations VALUES ($1, $2) ON CONFLICT (aggregate) DO UPDATE SET version = $2",
+        &[&aggregate, &version],
+    )
+    .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn a_schema_of_a_newer_program_is_refused() {
+        let database = testing::database().await;
+        let connection = database.connection().await.expect("it answers");
+        connection
+            .batch_execute("UPDATE migrations SET version = 1000 WHERE aggregate = 'jobs'")
+            .await
+            .expect("the table is there");
+        let refused = run(&database, crate::schema::SCHEMA).await;
+        let refused = refused.expect_err("it is newer").to_string();
+        assert!(refused.ends_with("start the newer program"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn two_processes_migrate_one_database_once() {
+        let url = testing::empty_database().await;
+        let open = || Database::open(&url, crate::DatabaseOptions::default());
+        let (one, two) = tokio::join!(open(), open());
+        one.expect("it opens");
+        two.expect("it opens");
+    }
+}

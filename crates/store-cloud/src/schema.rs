@@ -1,0 +1,21 @@
+//! The schema of the database: every aggregate, whichever families this build serves.
+//!
+//! A build without a family has its tables all the same, so that each program opens what another one left.
+
+use crate::migrations::Schema;
+
+/// The files of each aggregate, in the order of their numbers, which start at 1.
+pub(crate) const SCHEMA: Schema = &[
+    ("store", &[include_str!("../migrations/store/0001.sql")]),
+    (
+        "accounts",
+        &[include_str!("../migrations/accounts/0001.sql")],
+    ),
+    ("assets", &[include_str!("../migrations/assets/0001.sql")]),
+    ("jobs", &[include_str!("../migrations/jobs/0001.sql")]),
+    ("calls", &[include_str!("../migrations/calls/0001.sql")]),
+    (
+        "user_files",
+        &[include_str!("../migrations/user_files/0001.sql")],
+    ),
+];

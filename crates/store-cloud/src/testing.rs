@@ -1,0 +1,74 @@
+//! Servers for tests and benches: a PostgreSQL of this process' own, in a temporary folder under `target/`, gone with it.
+
+mod postgres;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+pub use postgres::PostgresServer;
+
+use crate::{Database, DatabaseOptions};
+
+/// The server that all tests of this process share. It answers faster than a real one, since nothing of it must last.
+fn shared() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
+    SERVER.get_or_init(|| PostgresServer::start(&["fsync=off", "full_page_writes=off"]))
+}
+
+/// The address of a fresh database without tables.
+///
+/// # Panics
+/// If no PostgreSQL is installed, or it does not start.
+pub async fn empty_database() -> String {
+    create("template1").await
+}
+
+/// A fresh database with the tables of this version.
+///
+/// # Panics
+/// As [`empty_database`].
+pub async fn database() -> Database {
+    open(&fresh_database().await).await
+}
+
+/// The address of a fresh database with the tables of this version, for two handles over one store.
+///
+/// # Panics
+/// As [`empty_database`].
+pub async fn fresh_database() -> String {
+    static PREPARED: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
+    PREPARED
+        .get_or_init(|| async {
+            shared().create_database("prepared", "template1").await;
+            // Dropped at once: a database with connections is no template.
+            drop(open(&shared().url("prepared")).await);
+        })
+        .await;
+    create("prepared").await
+}
+
+/// Opens a handle with few connections: many tests share the server.
+///
+/// # Panics
+/// If it cannot be opened.
+pub async fn open(url: &str) -> Database {
+    let options = DatabaseOptions {
+        connections: 4,
+        ..DatabaseOptions::default()
+    };
+    let opened = Database::open(url, options).await;
+    opened.unwrap_or_else(|error| panic!("{url}: {error:?}"))
+}
+
+async fn create(template: &str) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    shared().create_database(&name, template).await;
+    shared().url(&name)
+}
+
+/// Waits for a future in the middle of a test that is not `async`: contract suites ask for a fresh store in a plain closure.
+/// The test has to run on several threads.
+pub fn now<T>(future: impl Future<Output = T>) -> T {
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(future))
+}
