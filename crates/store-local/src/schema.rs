@@ -51,5 +51,11 @@ pub(crate) const SCHEMA: Schema = &[
         &[include_str!("../migrations/user_files/0001.sql")],
     ),
     // Over the tables of assets and jobs.
-    ("stored", &[include_str!("../migrations/stored/0001.sql")]),
+    (
+        "stored",
+        &[
+            include_str!("../migrations/stored/0001.sql"),
+            include_str!("../migrations/stored/0002.sql"),
+        ],
+    ),
 ];

@@ -10,6 +10,7 @@ use workflow_core::{Epoch, Job, JobBody, JobId, JobStatus, Placement, Progress, 
 use super::documents::{self, ErrorDocument};
 use super::{beside, outputs, requirements};
 use crate::columns::{Id, Micros, parse, unreadable, whole_micros};
+use crate::records::rows as records;
 
 /// A job whose status is none.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,7 @@ pub(super) fn insert(
         ":body_bytes": body.stored_bytes().cast_signed(),
         ":requirements": requirements,
     })?;
+    records::add_stored_bytes(rows, &job.account, body.stored_bytes())?;
     for (key, value) in &job.metadata {
         rows.prepare_cached(
             "INSERT INTO job_labels (account, key, value, created_at, id, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",

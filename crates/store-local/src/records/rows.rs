@@ -284,6 +284,24 @@ pub(crate) fn put(rows: &Connection, asset: &Asset) -> rusqlite::Result<()> {
         ":expires_at": asset.expires_at.map(Micros),
         ":job_id": asset.job_id.map(Id),
     })?;
+    add_stored_bytes(rows, &asset.account, asset.size_bytes)
+}
+
+/// Counts what an account stores more with a row that comes. No trigger does it, as one does for rows that go: with a trigger,
+/// SQLite keeps a journal of the insert, in case that its second half fails.
+pub(crate) fn add_stored_bytes(
+    rows: &Connection,
+    account: &AccountId,
+    bytes: u64,
+) -> rusqlite::Result<()> {
+    rows.prepare_cached(
+        "INSERT INTO stored_bytes (account, bytes) VALUES (?1, ?2)
+         ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes",
+    )?
+    .execute(params![
+        account.as_str(),
+        i64::try_from(bytes).unwrap_or(i64::MAX)
+    ])?;
     Ok(())
 }
 

@@ -222,8 +222,7 @@ async fn the_bytes_of_an_older_database_are_counted_when_it_is_opened() {
     let raw = rusqlite::Connection::open(root.path().join("main.db")).expect("the file");
     // As it was before anything was counted, with a job of 5 bytes.
     raw.execute_batch(
-        "DROP TRIGGER stored_bytes_come_with_a_record; DROP TRIGGER stored_bytes_go_with_a_record;
-         DROP TRIGGER stored_bytes_come_with_a_job; DROP TRIGGER stored_bytes_go_with_a_job;
+        "DROP TRIGGER stored_bytes_go_with_a_record; DROP TRIGGER stored_bytes_go_with_a_job;
          DROP TABLE stored_bytes; ALTER TABLE jobs DROP COLUMN body_bytes;
          DELETE FROM migrations WHERE aggregate = 'stored';
          INSERT INTO jobs (seq, id, account, revision, status, epoch, lost_claims, created_at, updated_at, completed_at,
