@@ -123,6 +123,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             &server.mount_path,
             Arc::new(ports.clone()),
             identity.clone(),
+            requests.observer(),
         )?,
         api: Beside {
             console: console(server),

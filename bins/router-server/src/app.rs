@@ -108,7 +108,12 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     };
     let mount_path = &config.server.mount_path;
     let front = Front {
-        admin: AdminApi::new(mount_path, Arc::new(ports.clone()), identity.clone())?,
+        admin: AdminApi::new(
+            mount_path,
+            Arc::new(ports.clone()),
+            identity.clone(),
+            requests.observer(),
+        )?,
         api: Beside {
             console: console(&config.server),
             api: stack.api(&config.server, identity.clone())?,

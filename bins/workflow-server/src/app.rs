@@ -18,7 +18,7 @@ use server_kit::{
     Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
 };
 use tokio_util::sync::CancellationToken;
-use workflow_http::{Observed, WorkflowApi, WorkflowConfig, WorkflowService};
+use workflow_http::{WorkflowApi, WorkflowConfig, WorkflowService};
 
 use crate::config::Config;
 use crate::stack::{Stack, StackError};
@@ -96,6 +96,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         &config.server.mount_path,
         Arc::new(ports.clone()),
         identity.clone(),
+        requests.observer(),
     );
     let front = Front {
         admin: admin_api?,
@@ -187,15 +188,6 @@ fn service(
     requests: &HttpMetrics,
     drain: &CancellationToken,
 ) -> WorkflowService {
-    let requests = requests.clone();
-    let observer = move |seen: &Observed| {
-        requests.observe(
-            seen.method.as_str(),
-            seen.route,
-            seen.status.as_u16(),
-            seen.elapsed,
-        );
-    };
     WorkflowService {
         jobs: stack.jobs.clone(),
         assets: stack.assets.clone(),
@@ -204,7 +196,7 @@ fn service(
         identity: identity.clone(),
         clock: stack.timer.clone(),
         drain: drain.clone(),
-        observer: Arc::new(observer),
+        observer: requests.observer(),
         v1: Some(stack.v1(config.web_root.clone())),
         config: WorkflowConfig {
             address: PublicAddress {

@@ -1,17 +1,18 @@
 //! One request from its head to the head of its answer: identified, routed, judged, carried out.
+//!
+//! What every family does with a request is in [`hyper_kit::api`].
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use accounts::Scope;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper_kit::media::expect_json;
 use hyper_kit::{
-    Body, BoxError, ConnectionInfo, Lookup, Mountable, Params, ReadPace, Refusal, RouteError,
-    Routes, read_limited,
+    Api, ApiMount, Application, Asked, Body, BoxError, ConnectionInfo, Fault, Incoming, Mountable,
+    Observed, Observer, Params, ReadPace, Refusal, RequestContext, RouteError, api, read_limited,
 };
 use identity::Identity;
 use jiff::Timestamp;
@@ -137,9 +138,10 @@ pub struct AdminApi {
 
 struct Inner {
     base: String,
-    routes: Routes<(&'static str, Operation)>,
+    mount: ApiMount<Operation>,
     service: Arc<dyn AdminService>,
     identity: Identity,
+    observer: Observer,
 }
 
 /// A request of an operator, whose credential was checked.
@@ -150,7 +152,7 @@ struct Call {
 }
 
 impl AdminApi {
-    /// Mounts the service below `mount_path` for those whom `identity` knows.
+    /// Mounts the service below `mount_path` for those whom `identity` knows. `observer` hears of every answered request.
     ///
     /// # Errors
     /// If the mount path is none.
@@ -158,15 +160,17 @@ impl AdminApi {
         mount_path: &str,
         service: Arc<dyn AdminService>,
         identity: Identity,
+        observer: Observer,
     ) -> Result<Self, RouteError> {
-        let table = ROUTES
-            .iter()
-            .map(|(method, pattern, operation)| (method.clone(), *pattern, (*pattern, *operation)));
+        let table = ROUTES.iter();
+        let table =
+            table.map(|(method, pattern, operation)| (method.clone(), *pattern, *operation));
         let inner = Inner {
             base: format!("{mount_path}{BASE}"),
-            routes: Routes::new(mount_path, table)?,
+            mount: ApiMount::new(mount_path, table, None, BASE)?,
             service,
             identity,
+            observer,
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -180,82 +184,104 @@ impl AdminApi {
         below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
     }
 
-    /// Answers one request; and the pattern of its route, for metrics.
-    pub async fn handle<B>(&self, request: Request<B>) -> (Response<Body>, &'static str)
+    /// Answers one request.
+    pub fn handle<B>(
+        &self,
+        request: Request<B>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send + use<'_, B>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let (started, request_id) = (Instant::now(), Uuid::new_v4());
-        let (head, body) = request.into_parts();
-        let lookup = self.inner.routes.find(&head.method, head.uri.path());
-        let route = match &lookup {
-            Lookup::Found { handler, .. } | Lookup::Malformed { handler } => handler.0,
-            Lookup::MethodNotAllowed { .. } | Lookup::NotFound => BASE,
-        };
-        let answer = self.answer(lookup, &head, Body::new(body)).await;
-        let mut response = answer.unwrap_or_else(|error| error.into_response(request_id));
-        identify(&mut response, request_id);
-        if head.method == Method::HEAD {
-            *response.body_mut() = Body::empty();
-        }
-        tracing::debug!(
-            method = %head.method,
-            route,
-            status = response.status().as_u16(),
-            elapsed = ?started.elapsed(),
-            request.id = %request_id,
-            "answered"
-        );
-        (response, route)
+        api::handle(&*self.inner, request, connection)
+    }
+}
+
+impl Api for Inner {
+    type Target = Operation;
+    type Dialect = ();
+    type Error = ApiError;
+    type Note = ();
+
+    fn mount(&self) -> &ApiMount<Operation> {
+        &self.mount
     }
 
-    /// Words what the server refused before this API saw it.
-    #[must_use]
-    pub fn refuse(&self, refusal: Refusal) -> Response<Body> {
-        let request_id = Uuid::new_v4();
-        let mut response = ApiError::Refused(refusal).into_response(request_id);
-        identify(&mut response, request_id);
-        response
+    fn context(&self) -> RequestContext {
+        RequestContext {
+            request_id: Uuid::new_v4(),
+            now: Timestamp::now(),
+        }
     }
+
+    fn dialect(&self, _: &str) {}
 
     async fn answer(
         &self,
-        lookup: Lookup<'_, (&'static str, Operation)>,
-        head: &Parts,
-        body: Body,
+        asked: Box<Asked<Operation>>,
+        (): &mut (),
     ) -> Result<Response<Body>, ApiError> {
-        let (operation, params) = match lookup {
-            Lookup::Found { handler, params } => (handler.1, Some(params)),
-            Lookup::Malformed { handler } => (handler.1, None),
-            Lookup::MethodNotAllowed { allow } => {
-                return Err(ApiError::MethodNotAllowed(allow.clone()));
-            }
-            Lookup::NotFound => return Err(ApiError::NoRoute),
-        };
+        let Asked {
+            head,
+            body,
+            context,
+            target,
+            params,
+            ..
+        } = *asked;
+        let operation = target.ok_or(ApiError::NoRoute)?;
         if operation == O::GetDocument {
             return Ok(document());
         }
-        let now = Timestamp::now();
         // Before a byte of the body is read. Never anonymous, and never by a cookie: no page of another site sends these.
-        let principal = self.inner.identity.verify_operator(&head.headers, now);
+        let principal = self.identity.verify_operator(&head.headers, context.now);
         let principal = principal.await?;
         if !principal.scopes.allow(Scope::Admin) {
             return Err(ApiError::NotAdmin);
         }
         let params = params.ok_or(ApiError::NotFound)?;
         let call = Call {
-            service: Arc::clone(&self.inner.service),
+            service: Arc::clone(&self.service),
             actor: Actor::of(&principal),
-            now,
+            now: context.now,
         };
-        call.dispatch(operation, head, params, body).await
+        call.dispatch(operation, &head, params, body).await
     }
-}
 
-impl Mountable for AdminApi {
-    async fn handle(&self, request: Request<Body>, _connection: ConnectionInfo) -> Response<Body> {
-        Self::handle(self, request).await.0
+    fn word(
+        &self,
+        fault: Fault<ApiError>,
+        (): (),
+        request_id: Uuid,
+        (): &mut (),
+    ) -> Response<Body> {
+        let error = match fault {
+            Fault::Refused(refusal) => ApiError::Refused(refusal),
+            Fault::MethodNotAllowed(allow) => ApiError::MethodNotAllowed(allow),
+            Fault::Own(error) => error,
+        };
+        error.into_response(request_id)
+    }
+
+    fn mark(&self, request_id: HeaderValue, headers: &mut HeaderMap) {
+        headers.insert(REQUEST_ID_MIRROR, request_id.clone());
+        headers.insert(REQUEST_ID, request_id);
+    }
+
+    fn observe(&self, seen: &Observed, (): &()) {
+        if seen.client_left {
+            return;
+        }
+        tracing::debug!(
+            method = %seen.method,
+            route = seen.route,
+            status = seen.status.as_u16(),
+            elapsed = ?seen.elapsed,
+            request.id = %seen.request_id,
+            "answered"
+        );
+        (self.observer)(seen);
     }
 }
 
@@ -434,13 +460,28 @@ fn document() -> Response<Body> {
     response
 }
 
-fn identify(response: &mut Response<Body>, request_id: Uuid) {
-    let id = HeaderValue::from_str(&request_id.to_string()).expect("a UUID is a header value");
-    let headers = response.headers_mut();
-    headers.insert(REQUEST_ID_MIRROR, id.clone());
-    headers.insert(REQUEST_ID, id);
-    let nosniff = HeaderValue::from_static("nosniff");
-    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
+impl Mountable for AdminApi {
+    fn handle(
+        &self,
+        request: Request<Body>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        Self::handle(self, request, connection)
+    }
+}
+
+impl Application for AdminApi {
+    fn call(
+        &self,
+        request: Request<Incoming>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        self.handle(request, connection)
+    }
+
+    fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
+        api::refuse(&*self.inner, refusal, path)
+    }
 }
 
 impl std::fmt::Debug for AdminApi {

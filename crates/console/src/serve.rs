@@ -10,6 +10,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use hyper_kit::Body;
+use hyper_kit::api::drop_body;
 use hyper_kit::etag::{self, ETag};
 
 use crate::files::{File, PAGE};
@@ -97,7 +98,7 @@ impl Console {
         fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
         if method == Method::HEAD {
-            *response.body_mut() = Body::empty();
+            drop_body(&mut response);
         }
         Some(response)
     }

@@ -12,11 +12,11 @@ pub mod error_chain;
 pub mod pace;
 
 #[cfg(feature = "server")]
+pub mod api;
+#[cfg(feature = "server")]
 pub mod base_url;
 #[cfg(feature = "client")]
 pub mod client;
-#[cfg(feature = "server")]
-pub mod disconnect;
 #[cfg(feature = "server")]
 pub mod etag;
 #[cfg(any(feature = "client", feature = "server"))]
@@ -57,6 +57,7 @@ pub use host::{Host, HostNames};
 
 #[cfg(feature = "server")]
 pub use {
+    api::{Api, ApiMount, Asked, Fault, Observed, Observer, RequestContext},
     base_url::{BaseUrl, PublicAddress},
     mounted::{Mountable, Mounted},
     multipart::{Multipart, MultipartError, MultipartLimits, Part},

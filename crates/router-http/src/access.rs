@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use accounts::AccountId;
 use http::{Method, StatusCode};
-use router_core::{Bucket, ModelId, RequestId};
+use router_core::{Bucket, ModelId};
 
 /// An answered request, or one whose client left before.
 #[derive(Clone, Debug)]
@@ -29,16 +29,32 @@ pub struct Observed {
 /// Hears of every answered request, on the task of its connection: it must be short.
 pub type Observer = Arc<dyn Fn(&Observed) + Send + Sync>;
 
-/// The route of requests that none matched.
-pub(crate) const UNKNOWN: &str = "unknown";
+/// What is noted of a request while it is answered.
+#[derive(Debug, Default)]
+pub(crate) struct Note {
+    /// Whose it is, once that is known.
+    pub(crate) account: Option<AccountId>,
+    /// As in [`Observed`].
+    pub(crate) model: Option<ModelId>,
+    /// The bucket of the error that the request ends with, if it ends with one.
+    pub(crate) bucket: Option<Bucket>,
+}
 
 /// Writes the log line of a request, and tells the observer.
-pub(crate) fn tell(
-    observer: &Observer,
-    observed: &Observed,
-    request: RequestId,
-    account: Option<&AccountId>,
-) {
+pub(crate) fn tell(observer: &Observer, seen: &hyper_kit::Observed, note: &Note) {
+    let is_error = seen.status.is_client_error() || seen.status.is_server_error();
+    let bucket = match seen.client_left {
+        true => Some(Bucket::ClientDisconnected),
+        false => note.bucket.filter(|_| is_error),
+    };
+    let observed = Observed {
+        method: seen.method.clone(),
+        route: seen.route,
+        status: seen.status,
+        model: note.model.clone(),
+        bucket,
+        elapsed: seen.elapsed,
+    };
     // Not at the default level: the record of calls has it all.
     tracing::debug!(
         target: "router_http::request",
@@ -48,9 +64,9 @@ pub(crate) fn tell(
         model = observed.model.as_ref().map(ModelId::as_str),
         bucket = observed.bucket.map(Bucket::name),
         duration_ms = observed.elapsed.as_micros() as f64 / 1e3,
-        request.id = %request,
-        account = account.map(AccountId::as_str),
+        request.id = %seen.request_id,
+        account = note.account.as_ref().map(AccountId::as_str),
         "request answered"
     );
-    observer(observed);
+    observer(&observed);
 }

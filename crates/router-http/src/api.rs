@@ -1,28 +1,23 @@
 //! One request from its head to the head of its answer: identified, routed, answered, told.
 //!
-//! Whatever happens in between, every answer goes through [`RouterApi::finish`]: an id of its own, the mirrored headers, one
-//! log line.
+//! What every family does with a request is in [`hyper_kit::api`]; here are the operations of this one, the mirrored headers,
+//! and what is told of a request: its model and its bucket.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use accounts::{AccountId, Principal};
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_LENGTH, ORIGIN, X_CONTENT_TYPE_OPTIONS};
-use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body as _;
-use hyper_kit::origin::is_preflight;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper_kit::{
-    Application, Body, BodyRoom, BoxError, ConnectionInfo, Incoming, Lookup, Mountable,
-    OriginPolicy, Params, Refusal, RouteError, Routes,
+    Api, ApiMount, Application, Body, BodyRoom, BoxError, ConnectionInfo, Fault, Incoming,
+    Mountable, Observed, Params, Refusal, RequestContext, RouteError, api,
 };
 use router_core::{Bucket, ModelId, RequestId};
 use uuid::Uuid;
 
-use crate::access::{self, Observed};
+use crate::access::{self, Note};
 use crate::dialect::Dialect;
-use crate::errors::{ApiError, client_closed_request};
+use crate::errors::ApiError;
 use crate::routes::{ALIASES, Operation, ROUTES};
 use crate::{RouterService, call, catalog, estimate, headers, origins, reply, requests, usage};
 
@@ -39,16 +34,8 @@ pub struct RouterApi {
 
 struct Inner {
     service: RouterService,
-    routes: Routes<Route>,
-    origins: OriginPolicy,
+    mount: ApiMount<Operation>,
     room: BodyRoom<AccountId>,
-}
-
-/// What a path and a method lead to.
-#[derive(Clone, Copy, Debug)]
-struct Route {
-    pattern: &'static str,
-    operation: Operation,
 }
 
 /// A question of a known caller about a model; the segments are empty where the path has none.
@@ -67,17 +54,6 @@ enum Begun {
     Waits(call::Begun),
 }
 
-/// What is told of a request when it ends; dropped before that, it tells that the client left.
-#[derive(Debug)]
-struct Watched<'a> {
-    service: &'a RouterService,
-    request: RequestId,
-    account: Option<AccountId>,
-    started: Instant,
-    /// All of it but the time.
-    observed: Option<Observed>,
-}
-
 /// Mounts the service below the prefix that its configuration names.
 ///
 /// # Errors
@@ -85,13 +61,11 @@ struct Watched<'a> {
 pub fn routes(service: RouterService) -> Result<RouterApi, RouteError> {
     let aliases = if service.config.aliases { ALIASES } else { &[] };
     let table = ROUTES.iter().chain(aliases);
-    let table = table.map(|(method, pattern, operation)| {
-        let (pattern, operation) = (*pattern, *operation);
-        (method.clone(), pattern, Route { pattern, operation })
-    });
+    let table = table.map(|(method, pattern, operation)| (method.clone(), *pattern, *operation));
+    let prefix = &service.config.address.mount_prefix;
+    let origins = origins::policy(&service.config.allowed_origins);
     let inner = Inner {
-        routes: Routes::new(&service.config.address.mount_prefix, table)?,
-        origins: origins::policy(&service.config.allowed_origins),
+        mount: ApiMount::new(prefix, table, Some(origins), api::UNKNOWN)?,
         room: BodyRoom::new(service.config.body_bytes),
         service,
     };
@@ -104,7 +78,7 @@ impl RouterApi {
     /// Whether a path is of this family, also one that it has no route for.
     #[must_use]
     pub fn owns(&self, path: &str) -> bool {
-        let Some(below) = path.strip_prefix(self.inner.routes.prefix()) else {
+        let Some(below) = path.strip_prefix(self.inner.mount.prefix()) else {
             return false;
         };
         let under = |root: &str| {
@@ -130,122 +104,65 @@ impl RouterApi {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let (head, body) = request.into_parts();
-        self.answer(Box::new(head), Body::new(body), connection)
+        api::handle(&*self.inner, request, connection)
     }
+}
 
-    async fn answer(
-        &self,
-        head: Box<Parts>,
-        body: Body,
-        connection: ConnectionInfo,
-    ) -> Response<Body> {
-        let service = &self.inner.service;
-        let mut watched = Watched::new(service, &head.method);
-        // The head goes before a call waits, so what the answer depends on is set aside.
-        let is_preflight = is_preflight(&head.method, &head.headers);
-        let is_head = head.method == Method::HEAD;
-        let page = page_of(&head.headers);
-        let dialect = self.dialect(head.uri.path());
-
-        // On the heap, and gone before a call waits: what it takes to begin one is many times what it takes to wait.
-        let begun = Box::pin(self.begin(head, body, &connection, &mut watched)).await;
-        let mut response = match begun {
-            Ok(Begun::Answered(response)) => response,
-            Ok(Begun::Waits(call)) => {
-                let (response, bucket) = call.answer(service, watched.request, dialect).await;
-                if let Some(bucket) = bucket {
-                    watched.failed(bucket);
-                }
-                response
-            }
-            Err(error) => {
-                watched.failed(error.bucket());
-                error.into_response(watched.request, dialect)
-            }
-        };
-        let fields = response.headers_mut();
-        finish(fields, watched.request, service.config.mirror_headers);
-        if !is_preflight {
-            self.inner.origins.decorate(&page, fields);
-        }
-        if is_head {
-            behead(&mut response);
-        }
-        watched.answered(response.status());
-        response
-    }
-
-    /// The dialect of a request.
-    fn dialect(&self, path: &str) -> Dialect {
-        Dialect::of(
-            path.strip_prefix(self.inner.routes.prefix())
-                .unwrap_or(path),
-        )
-    }
-
-    /// Words what the server refused before this API saw it, or a panic.
-    #[must_use]
-    pub fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
-        let (request, dialect) = (new_request(), self.dialect(path));
-        let mut response = ApiError::Refused(refusal).into_response(request, dialect);
-        let mirror = self.inner.service.config.mirror_headers;
-        finish(response.headers_mut(), request, mirror);
-        response
+impl Inner {
+    /// A path without the mount prefix.
+    fn below<'p>(&self, path: &'p str) -> &'p str {
+        path.strip_prefix(self.mount.prefix()).unwrap_or(path)
     }
 
     /// Everything up to the answer, or up to where a call waits for its own.
     async fn begin(
         &self,
-        mut head: Box<Parts>,
-        body: Body,
-        connection: &ConnectionInfo,
-        watched: &mut Watched<'_>,
+        asked: Box<hyper_kit::Asked<Operation>>,
+        note: &mut Note,
     ) -> Result<Begun, ApiError> {
-        let service = &self.inner.service;
-        let (route, params) = match self.inner.routes.find(&head.method, head.uri.path()) {
-            Lookup::Found { handler, params } => (*handler, Some(params)),
-            Lookup::Malformed { handler } => (*handler, None),
-            Lookup::MethodNotAllowed { allow } => {
-                return self.other_method(&head, allow).map(Begun::Answered);
-            }
-            Lookup::NotFound => return Err(ApiError::NoRoute),
-        };
-        watched.routed(route.pattern);
-        if route.operation == Operation::Document {
+        let service = &self.service;
+        let hyper_kit::Asked {
+            mut head,
+            body,
+            connection,
+            context,
+            target,
+            params,
+        } = *asked;
+        let operation = target.ok_or(ApiError::NoRoute)?;
+        if operation == Operation::Document {
             return Ok(Begun::Answered(reply::json_bytes(StatusCode::OK, OPENAPI)));
         }
 
-        let now = service.clock.now();
+        let (request, now) = (RequestId(context.request_id), context.now);
         if !service.config.api_key_header {
             head.headers.remove(X_API_KEY);
         }
         let caller = service.identity.verify_named(&head.headers, now).await?;
-        watched.account = Some(caller.account.clone());
+        note.account = Some(caller.account.clone());
         let dialect = self.dialect(head.uri.path());
         let asked = Asked::new(caller, params.as_ref(), head.uri.path(), dialect);
-        let answer = match route.operation {
+        let answer = match operation {
             Operation::List => {
                 let query = head.uri.query().unwrap_or_default();
                 catalog::list(service, &asked, query, now).await
             }
             Operation::Detail => {
-                let answer = catalog::detail(service, &asked, &head, connection, now).await;
-                watched.found(answer.is_ok().then(|| asked.id()).flatten());
+                let answer = catalog::detail(service, &asked, &head, &connection, now).await;
+                note.model = answer.is_ok().then(|| asked.id()).flatten();
                 answer
             }
             Operation::Schema => {
                 let answer = catalog::schema(service, &asked, &head.headers, now).await;
-                watched.found(answer.is_ok().then(|| asked.id()).flatten());
+                note.model = answer.is_ok().then(|| asked.id()).flatten();
                 answer
             }
             Operation::Run => {
-                let request = watched.request;
                 let running = call::open(service, &asked, &head, request, now).await;
                 drop((asked, head));
                 let opened = running?;
-                watched.found(Some(opened.model()));
-                return Ok(Begun::Waits(opened.run(body, &self.inner.room).await?));
+                note.model = Some(opened.model());
+                return Ok(Begun::Waits(opened.run(body, &self.room).await?));
             }
             Operation::Calls => {
                 let query = head.uri.query().unwrap_or_default();
@@ -256,62 +173,45 @@ impl RouterApi {
                 usage::totals(service, &asked, query, now).await
             }
             Operation::Estimate => {
-                let body = (body, &self.inner.room);
+                let body = (body, &self.room);
                 let answer = estimate::estimate(service, &asked, &head, body, now).await?;
-                watched.found(asked.id());
+                note.model = asked.id();
                 return Ok(Begun::Answered(answer));
             }
             Operation::Submit => {
-                let request = watched.request;
-                let links = requests::Links::new(service, &asked, &head, connection);
+                let links = requests::Links::new(service, &asked, &head, &connection);
                 let opened = call::open(service, &asked, &head, request, now).await;
                 drop((asked, head));
                 let opened = opened?;
-                watched.found(Some(opened.model()));
-                let submitted = opened.submit(body, &self.inner.room).await?;
+                note.model = Some(opened.model());
+                let submitted = opened.submit(body, &self.room).await?;
                 let (response, bucket) = requests::submitted(submitted, &links, request);
-                if let Some(bucket) = bucket {
-                    watched.failed(bucket);
-                }
+                note.bucket = bucket;
                 return Ok(Begun::Answered(response));
             }
             Operation::Requests => {
-                let links = requests::Links::new(service, &asked, &head, connection);
+                let links = requests::Links::new(service, &asked, &head, &connection);
                 let query = head.uri.query().unwrap_or_default();
                 let answer = requests::list(service, &asked, &links, query, now).await;
-                watched.found(answer.is_ok().then(|| asked.id()).flatten());
+                note.model = answer.is_ok().then(|| asked.id()).flatten();
                 answer
             }
             Operation::RequestStatus => {
-                let links = requests::Links::new(service, &asked, &head, connection);
+                let links = requests::Links::new(service, &asked, &head, &connection);
                 requests::status(service, &asked, &links, now).await
             }
             Operation::RequestResult => {
-                let links = requests::Links::new(service, &asked, &head, connection);
+                let links = requests::Links::new(service, &asked, &head, &connection);
                 requests::result(service, &asked, &links, now).await
             }
             Operation::CancelRequest => {
                 // One that comes too late is an error to whoever counts, and has no bucket of its own.
-                watched.failed(Bucket::InvalidInput);
+                note.bucket = Some(Bucket::InvalidInput);
                 requests::cancel(service, &asked, now).await
             }
             Operation::Document => Ok(reply::json_bytes(StatusCode::OK, OPENAPI)),
         };
         Ok(Begun::Answered(answer?))
-    }
-
-    /// A path that has other methods: what a browser asks beforehand is answered, and so is the question itself.
-    fn other_method(&self, head: &Parts, allow: &HeaderValue) -> Result<Response<Body>, ApiError> {
-        if is_preflight(&head.method, &head.headers) {
-            return Ok(self.inner.origins.preflight(&head.headers, allow));
-        }
-        if head.method != Method::OPTIONS {
-            return Err(ApiError::MethodNotAllowed(allow.clone()));
-        }
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NO_CONTENT;
-        response.headers_mut().insert(ALLOW, allow.clone());
-        Ok(response)
     }
 }
 
@@ -351,6 +251,72 @@ impl Asked {
     }
 }
 
+impl Api for Inner {
+    type Target = Operation;
+    type Dialect = Dialect;
+    type Error = ApiError;
+    type Note = Note;
+
+    fn mount(&self) -> &ApiMount<Operation> {
+        &self.mount
+    }
+
+    fn context(&self) -> RequestContext {
+        RequestContext {
+            // Ids that are made one after the other are neighbours in every index, so that what calls write down lies together.
+            request_id: Uuid::now_v7(),
+            now: self.service.clock.now(),
+        }
+    }
+
+    fn dialect(&self, path: &str) -> Dialect {
+        Dialect::of(self.below(path))
+    }
+
+    async fn answer(
+        &self,
+        asked: Box<hyper_kit::Asked<Operation>>,
+        note: &mut Note,
+    ) -> Result<Response<Body>, ApiError> {
+        let request = RequestId(asked.context.request_id);
+        let dialect = self.dialect(asked.head.uri.path());
+        // On the heap, and gone before a call waits: what it takes to begin one is many times what it takes to wait.
+        match Box::pin(self.begin(asked, note)).await? {
+            Begun::Answered(response) => Ok(response),
+            Begun::Waits(call) => {
+                let (response, bucket) = call.answer(&self.service, request, dialect).await;
+                note.bucket = bucket;
+                Ok(response)
+            }
+        }
+    }
+
+    fn word(
+        &self,
+        fault: Fault<ApiError>,
+        dialect: Dialect,
+        request_id: Uuid,
+        note: &mut Note,
+    ) -> Response<Body> {
+        let error = match fault {
+            Fault::Refused(refusal) => ApiError::Refused(refusal),
+            Fault::MethodNotAllowed(allow) => ApiError::MethodNotAllowed(allow),
+            Fault::Own(error) => error,
+        };
+        note.bucket = Some(error.bucket());
+        error.into_response(RequestId(request_id), dialect)
+    }
+
+    fn mark(&self, request_id: HeaderValue, headers: &mut HeaderMap) {
+        let mirror = self.service.config.mirror_headers;
+        headers::identify(headers, request_id, mirror);
+    }
+
+    fn observe(&self, seen: &Observed, note: &Note) {
+        access::tell(&self.service.observer, seen, note);
+    }
+}
+
 impl Mountable for RouterApi {
     fn handle(
         &self,
@@ -371,7 +337,7 @@ impl Application for RouterApi {
     }
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
-        Self::refuse(self, refusal, path)
+        api::refuse(&*self.inner, refusal, path)
     }
 }
 
@@ -381,94 +347,4 @@ impl std::fmt::Debug for RouterApi {
             .field("service", &self.inner.service)
             .finish_non_exhaustive()
     }
-}
-
-impl<'a> Watched<'a> {
-    fn new(service: &'a RouterService, method: &Method) -> Self {
-        let observed = Observed {
-            method: method.clone(),
-            route: access::UNKNOWN,
-            status: client_closed_request(),
-            model: None,
-            bucket: Some(Bucket::ClientDisconnected),
-            elapsed: Duration::ZERO,
-        };
-        Self {
-            service,
-            request: new_request(),
-            account: None,
-            started: Instant::now(),
-            observed: Some(observed),
-        }
-    }
-
-    fn routed(&mut self, route: &'static str) {
-        self.change(|observed| observed.route = route);
-    }
-
-    fn found(&mut self, model: Option<ModelId>) {
-        self.change(|observed| observed.model = model);
-    }
-
-    fn failed(&mut self, bucket: Bucket) {
-        self.change(|observed| observed.bucket = Some(bucket));
-    }
-
-    fn answered(mut self, status: StatusCode) {
-        let is_error = status.is_client_error() || status.is_server_error();
-        self.change(|observed| {
-            observed.status = status;
-            observed.bucket = observed.bucket.filter(|_| is_error);
-        });
-        self.tell();
-    }
-
-    fn change(&mut self, change: impl FnOnce(&mut Observed)) {
-        self.observed.as_mut().map(change);
-    }
-
-    fn tell(&mut self) {
-        if let Some(mut observed) = self.observed.take() {
-            observed.elapsed = self.started.elapsed();
-            let observer = &self.service.observer;
-            access::tell(observer, &observed, self.request, self.account.as_ref());
-        }
-    }
-}
-
-impl Drop for Watched<'_> {
-    fn drop(&mut self) {
-        // A panic drops it too, and is answered with a 500 of its own.
-        if !std::thread::panicking() {
-            self.tell();
-        }
-    }
-}
-
-/// A fresh id. Those that are made one after the other are neighbours in every index, so that what calls write down lies
-/// together.
-fn new_request() -> RequestId {
-    RequestId(Uuid::now_v7())
-}
-
-/// What every answer has.
-fn finish(headers: &mut HeaderMap, request: RequestId, mirror: bool) {
-    headers::identify(headers, request, mirror);
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-}
-
-/// The page that a request comes from, if it names one.
-fn page_of(headers: &HeaderMap) -> HeaderMap {
-    let origins = headers.get_all(ORIGIN).iter();
-    origins.map(|origin| (ORIGIN, origin.clone())).collect()
-}
-
-/// Leaves the head of an answer, and in it the length that the body would have had.
-fn behead(response: &mut Response<Body>) {
-    let length = response.body().size_hint().exact();
-    if let Some(length) = length.filter(|length| *length > 0) {
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    }
-    *response.body_mut() = Body::empty();
 }

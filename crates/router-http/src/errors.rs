@@ -258,7 +258,7 @@ fn of_router(error: &RouterError) -> ErrorParts {
             plain(StatusCode::TOO_MANY_REQUESTS).with(RETRY_AFTER, seconds(*retry_after))
         }
         // Nobody reads it; the status is what the log has.
-        RouterError::Disconnected => plain(client_closed_request()),
+        RouterError::Disconnected => plain(hyper_kit::api::client_closed_request()),
         RouterError::Deadline { retry_after } => {
             plain(StatusCode::GATEWAY_TIMEOUT).retried(*retry_after)
         }
@@ -333,11 +333,6 @@ fn not_found(suggestions: &[ModelId]) -> String {
             similar.join(", ")
         ),
     }
-}
-
-/// The status that the log and the record have for a caller that left.
-pub(crate) fn client_closed_request() -> StatusCode {
-    StatusCode::from_u16(499).expect("499 is a status")
 }
 
 /// Whole seconds, at least one.

@@ -20,7 +20,10 @@ use futures_util::future::Either;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use hyper_kit::{Application, Body, ConnectionInfo, Host, HostNames, Incoming, Refusal};
+use hyper_kit::api::drop_body;
+use hyper_kit::{
+    Application, Body, ConnectionInfo, Host, HostNames, Incoming, Refusal, RequestContext,
+};
 use identity::{Identity, IdentityError};
 use jiff::Timestamp;
 use serde_json::json;
@@ -130,7 +133,7 @@ impl Endpoints {
             started.elapsed(),
         );
         if head.method == Method::HEAD {
-            *response.body_mut() = Body::empty();
+            drop_body(&mut response);
         }
         response
     }
@@ -196,16 +199,6 @@ impl<A: Application> Front<A> {
         self.endpoints.tell(question, head, checked).await
     }
 
-    /// Admin over HTTP, whatever host name it is asked under: it is done for a credential in a header alone.
-    async fn operate(&self, request: Request<Incoming>) -> Response<Body> {
-        let (method, started) = (request.method().clone(), Instant::now());
-        let (response, route) = self.admin.handle(request).await;
-        let status = response.status().as_u16();
-        let requests = &self.endpoints.requests;
-        requests.observe(method.as_str(), route, status, started.elapsed());
-        response
-    }
-
     /// Whether a request may have its answer.
     async fn check(
         &self,
@@ -245,8 +238,9 @@ impl<A: Application> Application for Front<A> {
         connection: ConnectionInfo,
     ) -> impl Future<Output = Response<Body>> + Send {
         match self.endpoints.question(&request) {
+            // Whatever host name it is asked under: it is done for a credential in a header alone.
             None if self.admin.owns(request.uri().path()) => {
-                Either::Right(Either::Left(self.operate(request)))
+                Either::Right(Either::Left(self.admin.handle(request, connection)))
             }
             None => Either::Left(self.api.call(request, connection)),
             Some(question) => {
@@ -258,7 +252,7 @@ impl<A: Application> Application for Front<A> {
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
         match self.admin.owns(path) {
-            true => self.admin.refuse(refusal),
+            true => self.admin.refuse(refusal, path),
             false => self.api.refuse(refusal, path),
         }
     }
@@ -318,7 +312,7 @@ fn refused(status: StatusCode, reason: &str) -> Response<Body> {
 fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::full(body));
     *response.status_mut() = status;
-    let id = HeaderValue::from_str(&Uuid::new_v4().to_string()).expect("a UUID is a header value");
+    let id = RequestContext::header(Uuid::new_v4());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -27,11 +27,7 @@ pub(crate) fn policy(config: &WorkflowConfig) -> OriginPolicy {
     }
 }
 
-/// Whether a request may go on to a handler: it changes nothing, no page sent it, or a page of this server or of an
-/// allowed origin did.
-///
-/// `open` says that requests need no credential. A page that made its own name resolve to a loopback address then has the
-/// same origin as this server, so on loopback only loopback names and the configured address count as this server.
+/// Whether a request may go on to a handler: it changes nothing, or its page is admitted ([`admits`]).
 pub(crate) fn permits(
     policy: &OriginPolicy,
     address: &PublicAddress,
@@ -39,9 +35,20 @@ pub(crate) fn permits(
     connection: &ConnectionInfo,
     open: bool,
 ) -> bool {
-    if request.method.is_safe() {
-        return true;
-    }
+    request.method.is_safe() || admits(policy, address, request, connection, open)
+}
+
+/// Whether no page sent a request, or a page of this server or of an allowed origin did.
+///
+/// `open` says that requests need no credential. A page that made its own name resolve to a loopback address then has the
+/// same origin as this server, so on loopback only loopback names and the configured address count as this server.
+pub(crate) fn admits(
+    policy: &OriginPolicy,
+    address: &PublicAddress,
+    request: &Parts,
+    connection: &ConnectionInfo,
+    open: bool,
+) -> bool {
     let base = address.of_request(&request.uri, &request.headers, connection);
     let public = host_of(&base.to_string());
     let asked = Host::of_request(&request.uri, &request.headers);
@@ -49,8 +56,8 @@ pub(crate) fn permits(
     let asked = asked.filter(|host| !rebindable || host.is_loopback());
     let public =
         public.filter(|host| !rebindable || host.is_loopback() || address.configured.is_some());
-    let permits = |host: Option<&Host>| policy.permits(&request.method, host, &request.headers);
-    permits(asked.as_ref()) || permits(public.as_ref())
+    let admits = |host: Option<&Host>| policy.admits(host, &request.headers);
+    admits(asked.as_ref()) || admits(public.as_ref())
 }
 
 /// The host of an absolute address.

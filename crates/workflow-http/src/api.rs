@@ -1,27 +1,20 @@
 //! One request from its head to the head of its answer: identified, routed, judged, answered, told.
 //!
-//! Whatever happens in between, every answer goes through [`WorkflowApi::finish`]: an id of its own, the rules for pages of
-//! other origins, one log line.
+//! What every family does with a request is in [`hyper_kit::api`]; here is which of the two APIs and which operation it is for,
+//! and whether its caller may ask for that.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use accounts::AccountId;
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
-use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body as _;
-use hyper_kit::disconnect::or_gone;
-use hyper_kit::origin::is_preflight;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use hyper_kit::{
-    Application, Body, BoxError, ConnectionInfo, Incoming, Lookup, Mountable, OriginPolicy,
-    Refusal, RouteError, Routes,
+    Api, ApiMount, Application, Asked, Body, BoxError, ConnectionInfo, Fault, Incoming, Mountable,
+    Observed, OriginPolicy, Refusal, RequestContext, RouteError, api,
 };
-use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::access::{self, Observed};
+use crate::access;
 use crate::links::Links;
 use crate::memory::Memory;
 use crate::streams::Streams;
@@ -44,7 +37,7 @@ pub struct WorkflowApi {
 
 struct Inner {
     service: WorkflowService,
-    routes: Routes<Route>,
+    mount: ApiMount<Target>,
     origins: OriginPolicy,
     streams: Streams,
     uploads: Uploads,
@@ -53,23 +46,17 @@ struct Inner {
 
 /// What a path and a method lead to.
 #[derive(Clone, Copy, Debug)]
-struct Route {
-    pattern: &'static str,
-    target: Target,
-}
-
-#[derive(Clone, Copy, Debug)]
 enum Target {
     V2(v2::Operation),
     V1(v1::Operation),
     Signed,
 }
 
-/// One request while it is answered.
-#[derive(Clone, Copy, Debug)]
-struct RequestContext {
-    request_id: Uuid,
-    now: Timestamp,
+/// The API whose words a path has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    V2,
+    V1,
 }
 
 /// Mounts the service below the prefix that its configuration names.
@@ -77,23 +64,18 @@ struct RequestContext {
 /// # Errors
 /// If that prefix is no prefix.
 pub fn routes(service: WorkflowService) -> Result<WorkflowApi, RouteError> {
-    let table = v2::ROUTES.iter().map(|(method, pattern, operation)| {
-        let target = Target::V2(*operation);
-        (method.clone(), *pattern, Route { pattern, target })
-    });
-    let signed = Route {
-        pattern: asset_http::PATTERN,
-        target: Target::Signed,
-    };
-    let table = table.chain([(Method::GET, asset_http::PATTERN, signed)]);
-    let older = service.v1.iter().flat_map(|_| v1::routes());
-    let table = table.chain(older.map(|(method, pattern, operation)| {
-        let target = Target::V1(operation);
-        (method, pattern, Route { pattern, target })
-    }));
+    let v2 = v2::ROUTES.iter();
+    let v2 =
+        v2.map(|(method, pattern, operation)| (method.clone(), *pattern, Target::V2(*operation)));
+    let signed = [(Method::GET, asset_http::PATTERN, Target::Signed)];
+    let v1 = service.v1.iter().flat_map(|_| v1::routes());
+    let v1 = v1.map(|(method, pattern, operation)| (method, pattern, Target::V1(operation)));
+    let table = v2.chain(signed).chain(v1);
+    let prefix = &service.config.address.mount_prefix;
+    let origins = address::policy(&service.config);
     let inner = Inner {
-        routes: Routes::new(&service.config.address.mount_prefix, table)?,
-        origins: address::policy(&service.config),
+        mount: ApiMount::new(prefix, table, Some(origins.clone()), api::UNKNOWN)?,
+        origins,
         streams: Streams::default(),
         uploads: Uploads::default(),
         memory: Memory::new(&service.config),
@@ -106,69 +88,16 @@ pub fn routes(service: WorkflowService) -> Result<WorkflowApi, RouteError> {
 
 impl WorkflowApi {
     /// Answers one request; unknown paths too, so that whatever a server does not serve itself may come here.
-    pub async fn handle<B>(&self, request: Request<B>, connection: ConnectionInfo) -> Response<Body>
+    pub fn handle<B>(
+        &self,
+        request: Request<B>,
+        connection: ConnectionInfo,
+    ) -> impl Future<Output = Response<Body>> + Send + use<'_, B>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let started = Instant::now();
-        let context = self.context();
-        let (head, body) = request.into_parts();
-        let lookup = self.inner.routes.find(&head.method, head.uri.path());
-        let route = match &lookup {
-            Lookup::Found { handler, .. } | Lookup::Malformed { handler } => handler.pattern,
-            Lookup::MethodNotAllowed { .. } | Lookup::NotFound => access::UNKNOWN,
-        };
-
-        let mut account = None;
-        let answer = self.answer(
-            lookup,
-            &head,
-            Body::new(body),
-            &connection,
-            context,
-            &mut account,
-        );
-        let gone = || access::tell_gone(&head.method, route, started.elapsed(), context.request_id);
-        let answer = or_gone(answer, gone).await;
-        let response = answer.unwrap_or_else(|error| error.into_response(context.request_id));
-        let response = self.finish(response, &head, context);
-
-        let observed = Observed {
-            method: head.method,
-            route,
-            status: response.status(),
-            elapsed: started.elapsed(),
-        };
-        let observer = &self.inner.service.observer;
-        access::tell(observer, &observed, context.request_id, account.as_ref());
-        response
-    }
-
-    /// Words what the server refused before this API saw it, or a panic. Every path of the API has the same envelope.
-    #[must_use]
-    pub fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
-        let request_id = self.context().request_id;
-        let mut response = match self.older(path) {
-            Some(_) => v1::errors::ApiError::Refused(refusal).into_response(false, request_id),
-            None => ApiError::Refused(refusal).into_response(request_id),
-        };
-        identify(&mut response, request_id);
-        response
-    }
-
-    /// The older API, if a path is one of its own: all that belongs to nobody else.
-    fn older(&self, path: &str) -> Option<&V1Service> {
-        let service = &self.inner.service;
-        let below = path.strip_prefix(service.config.address.mount_prefix.as_str());
-        let below = below.unwrap_or_default();
-        let is_other = ["/api/v2/", "/signed/"]
-            .iter()
-            .any(|other| below.starts_with(other));
-        service
-            .v1
-            .as_ref()
-            .filter(|_| !is_other && below != "/api/v2")
+        api::handle(&*self.inner, request, connection)
     }
 
     /// Tells how many event streams are open, also to code that outlives the API: it holds nothing of what is behind it.
@@ -183,44 +112,78 @@ impl WorkflowApi {
         let memory = self.inner.memory.clone();
         move || memory.used()
     }
+}
+
+impl Inner {
+    /// The older API, if a path is one of its own: all that belongs to nobody else.
+    fn older(&self, path: &str) -> Option<&V1Service> {
+        let service = &self.service;
+        let below = path.strip_prefix(service.config.address.mount_prefix.as_str());
+        let below = below.unwrap_or_default();
+        let is_other = ["/api/v2/", "/signed/"]
+            .iter()
+            .any(|other| below.starts_with(other));
+        service
+            .v1
+            .as_ref()
+            .filter(|_| !is_other && below != "/api/v2")
+    }
+}
+
+impl Api for Inner {
+    type Target = Target;
+    type Dialect = Dialect;
+    type Error = ApiError;
+    type Note = Option<AccountId>;
+
+    fn mount(&self) -> &ApiMount<Target> {
+        &self.mount
+    }
 
     fn context(&self) -> RequestContext {
         RequestContext {
             request_id: Uuid::new_v4(),
-            now: self.inner.service.clock.now(),
+            now: self.service.clock.now(),
+        }
+    }
+
+    fn dialect(&self, path: &str) -> Dialect {
+        match self.older(path) {
+            Some(_) => Dialect::V1,
+            None => Dialect::V2,
         }
     }
 
     async fn answer(
         &self,
-        lookup: Lookup<'_, Route>,
-        head: &Parts,
-        body: Body,
-        connection: &ConnectionInfo,
-        context: RequestContext,
+        asked: Box<Asked<Target>>,
         account: &mut Option<AccountId>,
     ) -> Result<Response<Body>, ApiError> {
-        let service = &self.inner.service;
-        let (route, params) = match lookup {
-            Lookup::Found { handler, params } => (*handler, Some(params)),
-            Lookup::Malformed { handler } => (*handler, None),
-            Lookup::MethodNotAllowed { allow } => return self.other_method(head, allow, context),
-            Lookup::NotFound => {
-                let older = self.older(head.uri.path()).ok_or(ApiError::NoRoute)?;
-                let page = v1::fallback(service, older, head, context.now).await;
-                let failed =
-                    |error: v1::errors::ApiError| error.into_response(false, context.request_id);
-                return Ok(page.unwrap_or_else(failed));
-            }
+        let Asked {
+            head,
+            body,
+            connection,
+            context,
+            target,
+            params,
+        } = *asked;
+        let (head, connection) = (&head, &connection);
+        let service = &self.service;
+        let Some(target) = target else {
+            let older = self.older(head.uri.path()).ok_or(ApiError::NoRoute)?;
+            let page = v1::fallback(service, older, head, context.now).await;
+            let failed =
+                |error: v1::errors::ApiError| error.into_response(false, context.request_id);
+            return Ok(page.unwrap_or_else(failed));
         };
-        if let (Target::V1(operation), Some(older)) = (route.target, &service.v1) {
+        if let (Target::V1(operation), Some(older)) = (target, &service.v1) {
             let asked = v1::Asked {
                 service,
                 v1: older,
-                streams: &self.inner.streams,
-                uploads: &self.inner.uploads,
-                memory: &self.inner.memory,
-                origins: &self.inner.origins,
+                streams: &self.streams,
+                uploads: &self.uploads,
+                memory: &self.memory,
+                origins: &self.origins,
                 head,
                 params,
                 connection,
@@ -231,12 +194,12 @@ impl WorkflowApi {
         }
         let config = &service.config;
         let open = service.identity.is_open();
-        let origins = &self.inner.origins;
+        let origins = &self.origins;
         if !address::permits(origins, &config.address, head, connection, open) {
             return Err(ApiError::ForeignOrigin);
         }
 
-        let operation = match route.target {
+        let operation = match target {
             Target::V2(operation) => operation,
             Target::V1(_) => return Err(ApiError::NoRoute),
             Target::Signed => {
@@ -263,9 +226,9 @@ impl WorkflowApi {
         let keys = Arc::clone(&service.link_keys);
         let call = v2::Call {
             service,
-            streams: &self.inner.streams,
-            uploads: &self.inner.uploads,
-            memory: &self.inner.memory,
+            streams: &self.streams,
+            uploads: &self.uploads,
+            memory: &self.memory,
             head,
             params: params.ok_or(ApiError::NotFound)?,
             principal,
@@ -275,45 +238,34 @@ impl WorkflowApi {
         v2::dispatch(operation, &call, body).await
     }
 
-    /// A path that has other methods: what a browser asks beforehand is answered, and so is the question itself.
-    fn other_method(
+    fn word(
         &self,
-        head: &Parts,
-        allow: &HeaderValue,
-        context: RequestContext,
-    ) -> Result<Response<Body>, ApiError> {
-        if is_preflight(&head.method, &head.headers) {
-            return Ok(self.inner.origins.preflight(&head.headers, allow));
+        fault: Fault<ApiError>,
+        dialect: Dialect,
+        request_id: Uuid,
+        _: &mut Option<AccountId>,
+    ) -> Response<Body> {
+        use v1::errors::ApiError as OlderError;
+        let v1 = |error: OlderError| error.into_response(false, request_id);
+        let v2 = |error: ApiError| error.into_response(request_id);
+        match (fault, dialect) {
+            (Fault::Refused(refusal), Dialect::V1) => v1(OlderError::Refused(refusal)),
+            (Fault::Refused(refusal), Dialect::V2) => v2(ApiError::Refused(refusal)),
+            (Fault::MethodNotAllowed(allow), Dialect::V1) => {
+                v1(OlderError::MethodNotAllowed(allow))
+            }
+            (Fault::MethodNotAllowed(allow), Dialect::V2) => v2(ApiError::MethodNotAllowed(allow)),
+            (Fault::Own(error), _) => v2(error),
         }
-        if head.method != Method::OPTIONS && self.older(head.uri.path()).is_some() {
-            let error = v1::errors::ApiError::MethodNotAllowed(allow.clone());
-            return Ok(error.into_response(false, context.request_id));
-        }
-        if head.method != Method::OPTIONS {
-            return Err(ApiError::MethodNotAllowed(allow.clone()));
-        }
-        let mut response = v2::reply::empty(StatusCode::NO_CONTENT);
-        response.headers_mut().insert(ALLOW, allow.clone());
-        Ok(response)
     }
 
-    /// What every answer has.
-    fn finish(
-        &self,
-        mut response: Response<Body>,
-        head: &Parts,
-        context: RequestContext,
-    ) -> Response<Body> {
-        identify(&mut response, context.request_id);
-        let is_preflight = is_preflight(&head.method, &head.headers);
-        if !is_preflight {
-            let headers = response.headers_mut();
-            self.inner.origins.decorate(&head.headers, headers);
-        }
-        if head.method == Method::HEAD {
-            behead(&mut response);
-        }
-        response
+    fn mark(&self, request_id: HeaderValue, headers: &mut HeaderMap) {
+        headers.insert(REQUEST_ID, request_id.clone());
+        headers.insert(REQUEST_ID_MIRROR, request_id);
+    }
+
+    fn observe(&self, seen: &Observed, account: &Option<AccountId>) {
+        access::tell(&self.service.observer, seen, account.as_ref());
     }
 }
 
@@ -337,7 +289,7 @@ impl Application for WorkflowApi {
     }
 
     fn refuse(&self, refusal: Refusal, path: &str) -> Response<Body> {
-        Self::refuse(self, refusal, path)
+        api::refuse(&*self.inner, refusal, path)
     }
 }
 
@@ -347,22 +299,4 @@ impl std::fmt::Debug for WorkflowApi {
             .field("service", &self.inner.service)
             .finish_non_exhaustive()
     }
-}
-
-fn identify(response: &mut Response<Body>, request_id: Uuid) {
-    let id = HeaderValue::from_str(&request_id.to_string()).expect("a UUID is a header value");
-    let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, id.clone());
-    headers.insert(REQUEST_ID_MIRROR, id);
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-}
-
-/// Leaves the head of an answer, and in it the length that the body would have had.
-fn behead(response: &mut Response<Body>) {
-    let length = response.body().size_hint().exact();
-    if let Some(length) = length.filter(|length| *length > 0) {
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    }
-    *response.body_mut() = Body::empty();
 }

@@ -19,7 +19,6 @@ mod uploads;
 mod v1;
 mod v2;
 
-pub use access::{Observed, Observer};
 pub use api::{WorkflowApi, routes};
 pub use links::output_url;
 pub use service::{WorkflowConfig, WorkflowService};

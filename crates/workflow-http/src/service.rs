@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use accounts::{Accounts, AccountsError, Principal, Scope};
 use asset_store::{Assets, LinkKeys};
-use hyper_kit::{Origin, PublicAddress, ReadPace};
+use hyper_kit::{Observer, Origin, PublicAddress, ReadPace};
 use identity::Identity;
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 use workflow_core::{Jobs, Timer};
 
-use crate::{Observer, V1Service};
+use crate::V1Service;
 
 /// Everything that the API calls.
 #[derive(Clone)]

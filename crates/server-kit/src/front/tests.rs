@@ -47,7 +47,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
         catalog: None,
         workers: None,
     };
-    let admin = AdminApi::new("/x", Arc::new(ports), identity.clone());
+    let admin = AdminApi::new("/x", Arc::new(ports), identity.clone(), requests.observer());
     Front {
         admin: admin.expect("a mount path"),
         api: Nothing,
@@ -155,6 +155,7 @@ async fn metrics_are_text_for_prometheus() {
 async fn head_has_no_body_and_the_rest_is_the_apis() {
     let (head, body) = ask(&[], "HEAD", "/health").await;
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("content-length: 15\r\n"), "{head}");
     assert_eq!(body, "");
     for (method, path) in [
         ("POST", "/health"),

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
-use hyper_kit::ServerStats;
 use hyper_kit::serve::Counter as Count;
+use hyper_kit::{Observer, ServerStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -76,6 +76,16 @@ impl HttpMetrics {
         );
         registry.register_collector(Box::new(ServerCounters(server)));
         counted
+    }
+
+    /// Counts every request that it hears of.
+    #[must_use]
+    pub fn observer(&self) -> Observer {
+        let counted = self.clone();
+        Arc::new(move |seen| {
+            let (method, status) = (seen.method.as_str(), seen.status.as_u16());
+            counted.observe(method, seen.route, status, seen.elapsed);
+        })
     }
 
     /// Counts an answered request under the pattern of its route.

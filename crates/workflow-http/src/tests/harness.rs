@@ -32,7 +32,9 @@ use workflow_core::{
     Timer, ValidGraph, WorkerId,
 };
 
-use crate::{Observed, WorkflowApi, WorkflowConfig, WorkflowService, routes};
+use hyper_kit::Observed;
+
+use crate::{WorkflowApi, WorkflowConfig, WorkflowService, routes};
 
 /// A server of one account over stores that others may share.
 pub(super) struct Server {

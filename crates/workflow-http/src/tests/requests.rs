@@ -2,7 +2,7 @@
 
 use accounts::{AccountId, MemoryAccounts, Principal, Scope};
 use http::Method;
-use hyper_kit::{BaseUrl, Origin, Refusal};
+use hyper_kit::{Application as _, BaseUrl, Origin, Refusal};
 use identity::Identity;
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 
 use accounts::{AccountId, Principal};
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
-use http::{Method, Request, Response};
 use hyper_kit::{Body, ConnectionInfo, OriginPolicy, Params};
 use identity::{Credential, IdentityError, Presented, presented};
 use jiff::Timestamp;
@@ -88,13 +88,12 @@ async fn try_answer(
     let address = &service.config.address;
     let open = service.identity.is_open();
     // A socket changes nothing but hears everything, and browsers open sockets to anybody for any page.
-    let permitted = if operation == Operation::OpenSocket {
-        let posed = as_if_changing(head);
-        address::permits(origins, address, &posed, connection, open)
+    let permits = if operation == Operation::OpenSocket {
+        address::admits
     } else {
-        address::permits(origins, address, head, connection, open)
+        address::permits
     };
-    if !permitted {
+    if !permits(origins, address, head, connection, open) {
         return Err(ApiError::ForeignOrigin);
     }
     let Some(scope) = operation.scope() else {
@@ -156,15 +155,6 @@ pub(super) async fn verify(
         return Ok(principal);
     }
     identity.verify(&head.headers, now).await
-}
-
-/// The same request, if it were to change something.
-fn as_if_changing(head: &Parts) -> Parts {
-    let (mut posed, ()) = Request::new(()).into_parts();
-    posed.method = Method::POST;
-    posed.uri = head.uri.clone();
-    posed.headers = head.headers.clone();
-    posed
 }
 
 /// The parameters of a query, decoded.
