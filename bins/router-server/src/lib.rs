@@ -17,7 +17,6 @@ pub mod program;
 mod queue;
 mod stack;
 mod store;
-mod timer;
 
 pub use app::{App, AssembleError, PLACES, assemble};
 pub use caller::{Caller, InnerCall};

@@ -21,6 +21,7 @@ use server_kit::config::ServerConfig;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::sweeps::{Passes, SweepName, Sweeps};
 use server_kit::threads::LargeWork;
+use server_kit::timer::TokioTimer;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -33,7 +34,6 @@ use crate::control::{self, CatalogKeeper, Control};
 use crate::leases::LeaseKeeper;
 use crate::metrics::RouterMetrics;
 use crate::queue::QueueKeeper;
-use crate::timer::{TokioThreads, TokioTimer};
 
 /// The pause between two sweeps of what is past its time.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -129,7 +129,7 @@ impl RouterStack {
             quota: Arc::clone(&installation.calls.quota),
             accounts: Arc::clone(&installation.accounts),
             timer: Arc::clone(&timer),
-            threads: Arc::new(TokioThreads(LargeWork::new())),
+            threads: Arc::new(LargeWork::new()),
         };
         let secret = installation.keys.installation_secret().await?;
         let config = RouterConfig {

@@ -17,12 +17,10 @@ mod metrics;
 mod scrub;
 mod stack;
 mod store;
-mod timer;
 mod workers;
 
 pub use app::{App, AssembleError, PLACES, api, assemble, home, probe};
 pub use background::Background;
 pub use config::{Config, KEYS, WorkflowLimits};
 pub use stack::{Stack, StackError};
-pub use timer::TokioTimer;
 pub use workers::{Preference, PreviewMethod, WorkerSettings};

@@ -20,6 +20,7 @@ use server_kit::opening::{self, Keeps};
 use server_kit::scrub::BlobHealth;
 use server_kit::sweeps::Sweeps;
 use server_kit::threads::LargeWork;
+use server_kit::timer::TokioTimer;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
@@ -33,7 +34,6 @@ use crate::config::WorkflowLimits;
 use crate::maintenance::Maintenance;
 use crate::metrics::JobMetrics;
 use crate::scrub::Scrub;
-use crate::timer::{TokioThreads, TokioTimer};
 use crate::workers::{self, WorkerMetrics};
 
 /// How long a claim counts without being renewed; a worker that is lost is noticed after that.
@@ -174,7 +174,7 @@ impl Stack {
             engines: workers::engines(engine.clone(), &pool, &limits.workers),
             timer: Arc::new(TokioTimer),
             secrets: Secrets::new(WorkerId(Uuid::now_v7())),
-            threads: Arc::new(TokioThreads(LargeWork::new())),
+            threads: Arc::new(LargeWork::new()),
         };
         let pace = Arc::new(CompletionRate::default());
         let jobs_config = JobsConfig {

@@ -20,6 +20,8 @@ pub mod scrub;
 pub mod signals;
 pub mod sweeps;
 pub mod threads;
+#[cfg(any(feature = "router", feature = "workflow"))]
+pub mod timer;
 
 mod front;
 mod listening;

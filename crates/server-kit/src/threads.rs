@@ -30,7 +30,7 @@ impl LargeWork {
 
     /// Runs a piece of work on a thread of the runtime for what blocks, when its turn comes. Whoever wants its outcome has a way
     /// of its own to it.
-    pub fn run(&self, work: Box<dyn FnOnce() + Send>) {
+    pub fn run_in_turn(&self, work: Box<dyn FnOnce() + Send>) {
         let turns = Arc::clone(&self.turns);
         tokio::spawn(async move {
             // Nobody closes the turns.
@@ -66,7 +66,7 @@ mod tests {
         let gate = Arc::new(std::sync::Mutex::new(gate));
         for number in 0..3 {
             let (began, gate) = (began.clone(), Arc::clone(&gate));
-            threads.run(Box::new(move || {
+            threads.run_in_turn(Box::new(move || {
                 let _ = began.send(number);
                 let gate = gate.lock().expect("no test panics here");
                 let _ = gate.recv();
@@ -84,9 +84,9 @@ mod tests {
     #[tokio::test]
     async fn a_piece_that_panics_takes_no_turn_with_it() {
         let threads = LargeWork::at_once(1);
-        threads.run(Box::new(|| panic!("on purpose")));
+        threads.run_in_turn(Box::new(|| panic!("on purpose")));
         let (done, is_done) = tokio::sync::oneshot::channel();
-        threads.run(Box::new(move || {
+        threads.run_in_turn(Box::new(move || {
             let _ = done.send(());
         }));
         is_done.await.expect("its turn comes");

@@ -155,6 +155,9 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "identity",
             "installation",
+            // Their ports for the clock and the threads of the system, behind features.
+            "router-core",
+            "workflow-core",
         ],
     ),
     layer(

@@ -16,11 +16,11 @@ use router_core::{
     ViolationStep,
 };
 use server_kit::program::{self, Failure};
+use server_kit::timer::TokioTimer;
 use uuid::Uuid;
 
 use crate::catalog::{CatalogFaults, CatalogSource};
 use crate::config::RouterSettings;
-use crate::timer::TokioTimer;
 
 mod switch;
 
