@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use it::Launch;
+use it::{Launch, operate};
 use serde_json::Value;
 
-use super::Operated;
+use super::{Operated, command};
 
 /// The state of a model in the answer.
 fn state(catalog: &Value, id: &str) -> Option<String> {
@@ -33,6 +33,14 @@ async fn an_operator_lists_the_catalog_and_has_it_read_again() {
     assert!(lacking.count() > 10, "{listed:#}");
     assert!(!listed.to_string().contains("a key of this test"));
 
+    let data = it.data.path().join("data");
+    let shown = command(&data, &["catalog", "list", "--json"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), listed);
+    let table = command(&data, &["catalog", "list"]).await;
+    let line = |id: &str| table.lines().find(|line| line.starts_with(id)).unwrap();
+    assert!(line("bfl/flux-2-pro ").ends_with(" offered"), "{table}");
+    assert!(line("fal/").contains("FAL_KEY"), "{table}");
+
     fs::create_dir(catalog.join("broken")).unwrap();
     fs::write(catalog.join("broken/partner.toml"), "name = 1\n").unwrap();
     let refused = it.ask("POST", "/catalog/reload", Value::Null).await;
@@ -43,6 +51,13 @@ async fn an_operator_lists_the_catalog_and_has_it_read_again() {
         "{faults}"
     );
     assert_eq!(it.done("GET", "/catalog", Value::Null).await, listed);
+    let refused = operate(&data, ["catalog", "reload"]).await;
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("partner.toml"),
+        "{}",
+        refused.stderr
+    );
 
     fs::remove_dir_all(catalog.join("broken")).unwrap();
     fs::write(
@@ -56,4 +71,30 @@ async fn an_operator_lists_the_catalog_and_has_it_read_again() {
         Some("switched_off")
     );
     assert_eq!(it.done("GET", "/catalog", Value::Null).await, read);
+    fs::remove_file(catalog.join("switches.toml")).unwrap();
+    let key = it.data.path().join("key");
+    fs::write(&key, &it.key).unwrap();
+    let server = format!("http://{}", it.server.address);
+    let there = ["--server", &server, "--admin-key-file"];
+    let nowhere = it.data.path().join("nowhere");
+    for (word, out) in [("reload", ""), ("list", "bfl/flux-2-pro")] {
+        let words = ["catalog", word].into_iter().chain(there);
+        let done = operate(&nowhere, words.chain([key.to_str().unwrap()])).await;
+        assert_eq!(done.code, 0, "{word}: {}", done.stderr);
+        assert!(done.stdout.contains(out), "{word}: {}", done.stdout);
+    }
+    assert_eq!(it.done("GET", "/catalog", Value::Null).await, listed);
+}
+
+#[tokio::test]
+async fn without_a_server_of_partner_models_no_catalog_is_listed() {
+    let it = Operated::start("workflow-server").await;
+    let data = it.data.path().join("data");
+    let refused = operate(&data, ["catalog", "list"]).await;
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("no catalog is served here"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -29,7 +29,7 @@ pub fn main() -> ExitCode {
                 copies::run(name, arguments, &*store, config.tier())
             })
         }
-        Some((name, _)) if admin::is_command(name) => operate(&matches),
+        Some(_) if admin::is_command(&matches) => operate(&matches),
         Some(("nodes", arguments)) => {
             configured(&matches).and_then(|(_, config)| catalog::list_nodes(arguments, &config))
         }

@@ -22,7 +22,7 @@ pub fn main() -> ExitCode {
     let matches = command().get_matches();
     program::finish(match matches.subcommand() {
         Some(("config", _)) => show_config(&matches),
-        Some((name, _)) if admin::is_command(name) => operate(&matches),
+        Some(_) if admin::is_command(&matches) => operate(&matches),
         Some(("serve", _)) | None => serve(&matches),
         Some((name, arguments)) => configured(&matches).and_then(|(_, config)| {
             let store = store_in(&config.server.data_dir);

@@ -35,7 +35,7 @@ pub fn main() -> ExitCode {
             Ok(())
         }
         Some(("config", _)) => show_config(&matches),
-        Some((name, _)) if admin::is_command(name) => operate(&matches),
+        Some(_) if admin::is_command(&matches) => operate(&matches),
         Some(_) | None => serve(&matches),
     })
 }

@@ -7,6 +7,7 @@
 
 mod audit;
 mod bodies;
+mod catalog;
 mod client;
 mod commands;
 mod fields;
@@ -30,6 +31,7 @@ pub use admin_http::AdminApi;
 pub use admin_http::wire::{
     CatalogBody, ModelBody, PartnerBody, Problem, ProblemKind, WorkerBody, WorkerChange,
 };
+pub use catalog::commands as catalog_commands;
 pub use commands::{commands, is_command, run};
 pub use service::CatalogControl;
 pub use socket::{AdminSocket, AdminSocketError};

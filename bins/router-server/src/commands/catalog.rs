@@ -1,5 +1,5 @@
 //! `catalog check DIR` and `catalog try MODEL FILE.json`: for people who write catalogs; `catalog off NAME` and `catalog on
-//! NAME` for operators.
+//! NAME` for operators. `catalog list` and `catalog reload` ask a running server and are `server_kit::admin`'s.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -51,6 +51,7 @@ pub(super) fn command() -> Command {
         .subcommand_required(true)
         .subcommands([check, attempt])
         .subcommands(switch::commands())
+        .subcommands(server_kit::admin::catalog_commands())
 }
 
 /// Runs one of them.

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::remote::{self, Remote};
-use super::{Unopened, flags, show, token, workers};
+use super::{Unopened, catalog, flags, show, token, workers};
 use crate::config::{ConfigError, Settings};
 use crate::listing;
 use crate::opening::{self, Keeps};
@@ -43,12 +43,16 @@ pub fn commands(assets: bool) -> Vec<Command> {
     commands.into_iter().map(anywhere).collect()
 }
 
-/// Whether a subcommand is one of these.
+/// Whether a command line is one of these, or one of `catalog_commands`.
 #[must_use]
-pub fn is_command(name: &str) -> bool {
-    commands(true)
-        .iter()
-        .any(|command| command.get_name() == name)
+pub fn is_command(matches: &ArgMatches) -> bool {
+    match words(matches).0.as_slice() {
+        [] => false,
+        ["catalog", word, ..] => catalog::WORDS.contains(word),
+        [name, ..] => commands(true)
+            .iter()
+            .any(|command| command.get_name() == *name),
+    }
 }
 
 /// Carries out a subcommand. Where no server has the installation, it is opened: `store` is where it is, and `tier` reads what
@@ -171,6 +175,7 @@ async fn perform(
                 say(&format!("key {} of {} is revoked", key.id, key.account));
             }
         }
+        ["catalog", word] => catalog::run(word, arguments, client).await?,
         ["worker", word] => workers::run(word, arguments, client).await?,
         ["sweep", "confirm"] => {
             done(client, Request::ConfirmSweeps).await?;
