@@ -8,11 +8,15 @@
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+mod accounts;
 mod batch;
 mod columns;
 mod database;
 mod migrations;
+mod records;
 mod schema;
+mod statements;
 
+pub use accounts::PgAccounts;
 pub use database::{Database, DatabaseError, DatabaseOptions};
 pub use migrations::MigrationError;

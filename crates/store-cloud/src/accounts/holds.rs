@@ -1,0 +1,265 @@
+//! The SQL of what is set aside for what is under way.
+//!
+//! A hold is made while the credits of its account are locked. Where several holds are locked, it is in the order of their keys.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use accounts::{AccountId, CreditBalance, Credits, LedgerRef, Reservation, lapses_at};
+use deadpool_postgres::{GenericClient, Transaction};
+use jiff::Timestamp;
+
+use super::ledger::{read, spell_all};
+use crate::DatabaseError;
+use crate::columns::{parse, unsigned};
+use crate::statements::{execute, query, query_opt};
+
+/// Most lapsed holds that one transaction deletes.
+const LAPSED: i64 = 1_000;
+
+/// A wish to set credits aside for so long.
+#[derive(Clone, Debug)]
+pub(crate) struct Reserve {
+    pub(crate) account: AccountId,
+    pub(crate) cause: LedgerRef,
+    pub(crate) hold_cents: u32,
+    pub(crate) lasts: Duration,
+    pub(crate) now: Timestamp,
+}
+
+/// What the credits of an account consist of while a batch is judged.
+struct Facts {
+    billed: bool,
+    balance_cents: i64,
+    /// All live holds.
+    held_cents: i64,
+    /// Live holds of causes in the batch.
+    own: HashMap<LedgerRef, u32>,
+}
+
+/// Sets credits aside, one wish after the other; the answers are in their order.
+///
+/// One call in a transaction: it locks the credits of all accounts in the order of their ids. What lapsed by the latest `now`
+/// of the wishes is free for all of them.
+pub(crate) async fn reserve(
+    rows: &Transaction<'_>,
+    wishes: &[Reserve],
+) -> Result<Vec<Reservation>, DatabaseError> {
+    let Some(now) = wishes.iter().map(|wish| wish.now).max() else {
+        return Ok(Vec::new());
+    };
+    let mut facts = facts(rows, wishes, now).await?;
+    let mut made: HashMap<(&AccountId, LedgerRef), (u32, Timestamp)> = HashMap::new();
+    let mut answers = Vec::with_capacity(wishes.len());
+    for wish in wishes {
+        let until = lapses_at(wish.now, wish.lasts);
+        let answer = match facts.get_mut(wish.account.as_str()) {
+            Some(facts) => facts.judge(wish, (now, until)),
+            None => Reservation::Insufficient { available_cents: 0 },
+        };
+        if let (Reservation::Held, Some(facts)) = (answer, facts.get(wish.account.as_str())) {
+            let cents = facts.own.get(&wish.cause).copied().unwrap_or_default();
+            made.insert((&wish.account, wish.cause), (cents, until));
+        }
+        answers.push(answer);
+    }
+    put(rows, made).await?;
+    Ok(answers)
+}
+
+impl Facts {
+    /// Lets the domain decide: what others hold is taken off the balance, and the cause's own hold stands beside it.
+    fn judge(&mut self, wish: &Reserve, (now, until): (Timestamp, Timestamp)) -> Reservation {
+        let own = self.own.get(&wish.cause).copied();
+        let others = self.held_cents - i64::from(own.unwrap_or_default());
+        let mut balance = CreditBalance::new(self.balance_cents - others);
+        if let Some(cents) = own {
+            balance.reserve(wish.cause, cents, false, (now, Timestamp::MAX));
+        }
+        let answer = balance.reserve(wish.cause, wish.hold_cents, self.billed, (now, until));
+        if answer == Reservation::Held && own.is_none() {
+            self.own.insert(wish.cause, wish.hold_cents);
+            self.held_cents += i64::from(wish.hold_cents);
+        }
+        answer
+    }
+}
+
+/// Locks the accounts of a batch and reads what decides about it.
+async fn facts(
+    rows: &Transaction<'_>,
+    wishes: &[Reserve],
+    now: Timestamp,
+) -> Result<HashMap<String, Facts>, DatabaseError> {
+    let accounts: Vec<&str> = wishes.iter().map(|it| it.account.as_str()).collect();
+    let locked = query(
+        rows,
+        "SELECT account, balance_cents, billed FROM credits JOIN accounts ON id = account
+         WHERE account = ANY($1) ORDER BY account FOR UPDATE OF credits",
+        &[&accounts],
+    )
+    .await?;
+    let mut facts: HashMap<String, Facts> = HashMap::new();
+    for row in &locked {
+        let of_account = Facts {
+            billed: row.get(2),
+            balance_cents: row.get(1),
+            held_cents: 0,
+            own: HashMap::new(),
+        };
+        facts.insert(row.get(0), of_account);
+    }
+    let (whys, ids) = spell_all(wishes.iter().map(|it| it.cause));
+    let micros = now.as_microsecond();
+    // One statement, so that both parts are of the same moment.
+    let held = query(
+        rows,
+        "SELECT account, NULL::smallint AS why, NULL::uuid AS cause, sum(cents)::bigint AS cents
+         FROM credit_holds WHERE account = ANY($1) AND until > $4 GROUP BY account
+         UNION ALL
+         SELECT account, why, cause, cents
+         FROM unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
+         JOIN credit_holds USING (account, why, cause) WHERE until > $4",
+        &[&accounts, &whys, &ids, &micros],
+    )
+    .await?;
+    for row in &held {
+        let Some(facts) = facts.get_mut(row.get::<_, &str>(0)) else {
+            continue;
+        };
+        match row.get(1) {
+            None => facts.held_cents = row.get(3),
+            Some(why) => {
+                let cause = read(why, row.get(2))?;
+                facts.own.insert(cause, unsigned_cents(row.get(3))?);
+            }
+        }
+    }
+    Ok(facts)
+}
+
+fn unsigned_cents(cents: i64) -> Result<u32, DatabaseError> {
+    u32::try_from(cents).map_err(crate::columns::unreadable)
+}
+
+/// Writes holds, new ones and renewed ones.
+async fn put(
+    rows: &Transaction<'_>,
+    made: HashMap<(&AccountId, LedgerRef), (u32, Timestamp)>,
+) -> Result<(), DatabaseError> {
+    if made.is_empty() {
+        return Ok(());
+    }
+    let accounts: Vec<&str> = made.keys().map(|(account, _)| account.as_str()).collect();
+    let (whys, ids) = spell_all(made.keys().map(|(_, cause)| *cause));
+    let cents: Vec<i64> = made.values().map(|(cents, _)| i64::from(*cents)).collect();
+    let until: Vec<i64> = made
+        .values()
+        .map(|(_, until)| until.as_microsecond())
+        .collect();
+    execute(
+        rows,
+        "INSERT INTO credit_holds (account, why, cause, cents, until)
+         SELECT * FROM unnest($1::text[], $2::smallint[], $3::uuid[], $4::bigint[], $5::bigint[])
+            AS made (account, why, cause, cents, until) ORDER BY account COLLATE \"C\", why, cause
+         ON CONFLICT (account, why, cause) DO UPDATE SET cents = excluded.cents, until = excluded.until",
+        &[&accounts, &whys, &ids, &cents, &until],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Keeps holds until then; the positions of those that are none.
+pub(crate) async fn renew(
+    rows: &Transaction<'_>,
+    holds: &[(&AccountId, LedgerRef)],
+    (now, until): (Timestamp, Timestamp),
+) -> Result<Vec<usize>, DatabaseError> {
+    let accounts: Vec<&str> = holds.iter().map(|(account, _)| account.as_str()).collect();
+    let (whys, ids) = spell_all(holds.iter().map(|(_, cause)| *cause));
+    let (now, until) = (now.as_microsecond(), until.as_microsecond());
+    let renewed = query(
+        rows,
+        "WITH live AS MATERIALIZED (
+            SELECT account, why, cause FROM credit_holds
+            JOIN unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
+                USING (account, why, cause)
+            WHERE until > $4 ORDER BY account COLLATE \"C\", why, cause FOR UPDATE OF credit_holds
+         )
+         UPDATE credit_holds SET until = $5 FROM live
+         WHERE credit_holds.account = live.account AND credit_holds.why = live.why
+            AND credit_holds.cause = live.cause
+         RETURNING credit_holds.account, credit_holds.why, credit_holds.cause",
+        &[&accounts, &whys, &ids, &now, &until],
+    )
+    .await?;
+    let mut live = std::collections::HashSet::new();
+    for row in &renewed {
+        let account: AccountId = parse(row.get(0))?;
+        live.insert((account, read(row.get(1), row.get(2))?));
+    }
+    // Those of processes that are gone.
+    execute(
+        rows,
+        "DELETE FROM credit_holds WHERE (account, why, cause) IN (
+            SELECT account, why, cause FROM credit_holds WHERE until <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        &[&now, &LAPSED],
+    )
+    .await?;
+    let gone = holds.iter().enumerate().filter(|(_, (account, cause))| {
+        // Ids are cheap to clone.
+        !live.contains(&((*account).clone(), *cause))
+    });
+    Ok(gone.map(|(position, _)| position).collect())
+}
+
+/// Lets holds go without billing anything; those that are none stay none.
+pub(crate) async fn release(
+    rows: &impl GenericClient,
+    holds: &[(&AccountId, LedgerRef)],
+) -> Result<(), DatabaseError> {
+    if holds.is_empty() {
+        return Ok(());
+    }
+    let accounts: Vec<&str> = holds.iter().map(|(account, _)| account.as_str()).collect();
+    let (whys, ids) = spell_all(holds.iter().map(|(_, cause)| *cause));
+    execute(
+        rows,
+        "WITH held AS MATERIALIZED (
+            SELECT account, why, cause FROM credit_holds
+            JOIN unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
+                USING (account, why, cause)
+            ORDER BY account COLLATE \"C\", why, cause FOR UPDATE OF credit_holds
+         )
+         DELETE FROM credit_holds USING held
+         WHERE credit_holds.account = held.account AND credit_holds.why = held.why
+            AND credit_holds.cause = held.cause",
+        &[&accounts, &whys, &ids],
+    )
+    .await?;
+    Ok(())
+}
+
+/// What an account has now; nothing where it does not exist.
+pub(crate) async fn credits(
+    rows: &impl GenericClient,
+    account: &AccountId,
+    now: Timestamp,
+) -> Result<Credits, DatabaseError> {
+    let found = query_opt(
+        rows,
+        "SELECT balance_cents,
+            (SELECT coalesce(sum(cents), 0)::bigint FROM credit_holds
+             WHERE credit_holds.account = credits.account AND until > $2)
+         FROM credits WHERE account = $1",
+        &[&account.as_str(), &now.as_microsecond()],
+    )
+    .await?;
+    let Some(row) = found else {
+        return Ok(Credits::default());
+    };
+    Ok(Credits {
+        balance_cents: row.get(0),
+        held_cents: unsigned(row.get(1))?,
+    })
+}

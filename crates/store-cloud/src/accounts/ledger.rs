@@ -1,0 +1,222 @@
+//! The SQL of the ledger: entries for many accounts in one transaction.
+//!
+//! A transaction locks the credits of all its accounts at once, in the order of their ids, after the rows of calls and jobs
+//! and before those of assets.
+
+use std::collections::HashMap;
+
+use accounts::{AccountId, LedgerEntry, LedgerRef};
+use deadpool_postgres::{GenericClient, Transaction};
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::holds;
+use crate::DatabaseError;
+use crate::columns::{from_micros, parse, unreadable, unsigned, whole_micros};
+use crate::statements::{execute, query, whole};
+
+/// An entry to be added for its cause.
+#[derive(Clone, Debug)]
+pub(crate) struct Posting {
+    pub(crate) account: AccountId,
+    pub(crate) cause: LedgerRef,
+    /// Grants are above 0, charges below.
+    pub(crate) amount_cents: i64,
+    pub(crate) at: Timestamp,
+}
+
+/// An entry with a cause of a kind that this program does not write.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no cause of this kind")]
+struct UnknownCause;
+
+/// Adds an entry for each cause that has none, and lets the holds of all causes go. Answers the entries that stand, in the order
+/// of the postings; `None` where there is no such account.
+///
+/// One call in a transaction: it locks the credits of all accounts in the order of their ids.
+pub(crate) async fn post(
+    rows: &Transaction<'_>,
+    postings: &[Posting],
+) -> Result<Vec<Option<LedgerEntry>>, DatabaseError> {
+    post_and_release(rows, postings, &[]).await
+}
+
+/// Bills causes with their charges in cents: those that cost nothing, and those whose account does not exist, only let their
+/// holds go.
+///
+/// One call in a transaction, as [`post`].
+pub(crate) async fn bill(
+    rows: &Transaction<'_>,
+    bills: &[(AccountId, LedgerRef, u64, Timestamp)],
+) -> Result<(), DatabaseError> {
+    let (mut postings, mut free) = (Vec::new(), Vec::new());
+    for (account, cause, cents, at) in bills {
+        match cents {
+            0 => free.push((account, *cause)),
+            _ => postings.push(Posting {
+                account: account.clone(),
+                cause: *cause,
+                amount_cents: -whole(*cents),
+                at: *at,
+            }),
+        }
+    }
+    post_and_release(rows, &postings, &free).await?;
+    Ok(())
+}
+
+/// Posts, and lets go of the holds of these and of other causes in one go: so they are locked in one order.
+async fn post_and_release(
+    rows: &Transaction<'_>,
+    postings: &[Posting],
+    free: &[(&AccountId, LedgerRef)],
+) -> Result<Vec<Option<LedgerEntry>>, DatabaseError> {
+    let mut causes: Vec<(&AccountId, LedgerRef)> =
+        postings.iter().map(|it| (&it.account, it.cause)).collect();
+    let mut answers = Vec::with_capacity(postings.len());
+    if !postings.is_empty() {
+        let mut newest = lock(rows, postings).await?;
+        let mut standing = of_causes(rows, &causes).await?;
+        let mut added = Vec::new();
+        for posting in postings {
+            let Some(seq) = newest.get_mut(posting.account.as_str()) else {
+                answers.push(None);
+                continue;
+            };
+            let key = (posting.account.clone(), posting.cause);
+            let entry = standing.entry(key).or_insert_with(|| {
+                *seq += 1;
+                let entry = LedgerEntry {
+                    seq: seq.unsigned_abs(),
+                    account: posting.account.clone(),
+                    cause: posting.cause,
+                    amount_cents: posting.amount_cents,
+                    at: whole_micros(posting.at),
+                };
+                added.push(entry.clone());
+                entry
+            });
+            answers.push(Some(entry.clone()));
+        }
+        add(rows, &added).await?;
+    }
+    causes.extend(free);
+    holds::release(rows, &causes).await?;
+    Ok(answers)
+}
+
+/// Locks the credits of accounts; the numbers of their newest entries.
+async fn lock(
+    rows: &Transaction<'_>,
+    postings: &[Posting],
+) -> Result<HashMap<String, i64>, DatabaseError> {
+    let accounts: Vec<&str> = postings.iter().map(|it| it.account.as_str()).collect();
+    let locked = query(
+        rows,
+        "SELECT account, newest_seq FROM credits WHERE account = ANY($1) ORDER BY account FOR UPDATE",
+        &[&accounts],
+    )
+    .await?;
+    Ok(locked.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+/// Adds entries of new causes, and their sums to the balances.
+async fn add(rows: &Transaction<'_>, entries: &[LedgerEntry]) -> Result<(), DatabaseError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let accounts: Vec<&str> = entries.iter().map(|it| it.account.as_str()).collect();
+    let seqs: Vec<i64> = entries.iter().map(|it| whole(it.seq)).collect();
+    let (whys, ids) = spell_all(entries.iter().map(|it| it.cause));
+    let amounts: Vec<i64> = entries.iter().map(|it| it.amount_cents).collect();
+    let times: Vec<i64> = entries.iter().map(|it| it.at.as_microsecond()).collect();
+    execute(
+        rows,
+        "WITH added AS (
+            INSERT INTO ledger (account, seq, why, cause, amount_cents, at)
+            SELECT * FROM unnest($1::text[], $2::bigint[], $3::smallint[], $4::uuid[], $5::bigint[], $6::bigint[])
+            RETURNING account, seq, amount_cents
+         ), sums AS (
+            SELECT account, max(seq) AS seq, sum(amount_cents)::bigint AS cents FROM added GROUP BY account
+         )
+         UPDATE credits SET balance_cents = balance_cents + sums.cents, newest_seq = sums.seq
+         FROM sums WHERE credits.account = sums.account",
+        &[&accounts, &seqs, &whys, &ids, &amounts, &times],
+    )
+    .await?;
+    Ok(())
+}
+
+/// The entries of those causes that have one.
+async fn of_causes(
+    rows: &impl GenericClient,
+    causes: &[(&AccountId, LedgerRef)],
+) -> Result<HashMap<(AccountId, LedgerRef), LedgerEntry>, DatabaseError> {
+    let accounts: Vec<&str> = causes.iter().map(|(account, _)| account.as_str()).collect();
+    let (whys, ids) = spell_all(causes.iter().map(|(_, cause)| *cause));
+    let found = query(
+        rows,
+        "SELECT ledger.* FROM unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
+         JOIN ledger USING (account, why, cause)",
+        &[&accounts, &whys, &ids],
+    )
+    .await?;
+    let entries = found.iter().map(|row| {
+        let entry = entry(row)?;
+        Ok(((entry.account.clone(), entry.cause), entry))
+    });
+    entries.collect()
+}
+
+/// The newest entries of an account, below `before` where it is given.
+pub(super) async fn newest(
+    rows: &impl GenericClient,
+    account: &AccountId,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<Vec<LedgerEntry>, DatabaseError> {
+    let found = query(
+        rows,
+        "SELECT * FROM ledger WHERE account = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3",
+        &[
+            &account.as_str(),
+            &before.map_or(i64::MAX, whole),
+            &whole(limit),
+        ],
+    )
+    .await?;
+    found.iter().map(entry).collect()
+}
+
+fn entry(row: &Row) -> Result<LedgerEntry, DatabaseError> {
+    Ok(LedgerEntry {
+        seq: unsigned(row.get("seq"))?,
+        account: parse(row.get("account"))?,
+        cause: read(row.get("why"), row.get("cause"))?,
+        amount_cents: row.get("amount_cents"),
+        at: from_micros(row.get("at"))?,
+    })
+}
+
+/// The two columns of a cause.
+pub(super) fn spell(cause: LedgerRef) -> (i16, Uuid) {
+    match cause {
+        LedgerRef::Grant(id) => (1, id),
+        LedgerRef::Generation(id) => (2, id),
+    }
+}
+
+/// The two columns of many causes.
+pub(super) fn spell_all(causes: impl Iterator<Item = LedgerRef>) -> (Vec<i16>, Vec<Uuid>) {
+    causes.map(spell).unzip()
+}
+
+/// The cause of two columns.
+pub(super) fn read(why: i16, id: Uuid) -> Result<LedgerRef, DatabaseError> {
+    match why {
+        1 => Ok(LedgerRef::Grant(id)),
+        2 => Ok(LedgerRef::Generation(id)),
+        _ => Err(unreadable(UnknownCause)),
+    }
+}

@@ -1,0 +1,3 @@
+//! The records of assets in rows, the same for every process.
+
+pub(crate) mod rows;

@@ -1,0 +1,364 @@
+//! The SQL of records and holds: jobs write them in transactions of their own.
+//!
+//! A transaction that makes or deletes records, or counts outputs, first locks the stored bytes of all its accounts
+//! ([`lock_accounts`]), after the rows of jobs and those of credits; then single records, in the order of their ids.
+
+use std::collections::HashMap;
+
+use accounts::AccountId;
+use asset_store::{Asset, AssetId, AssetQuery, BlobHash, FilePath, Hold};
+use deadpool_postgres::{GenericClient, Transaction};
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::DatabaseError;
+use crate::columns::{from_micros, hash, parse, unreadable, unsigned, whole_micros};
+use crate::statements::{Values, execute, query, query_opt, whole};
+
+/// A record to be made.
+#[derive(Clone, Debug)]
+pub(crate) struct NewRecord {
+    pub(crate) asset: Asset,
+    /// A job only showed it: it is listed nowhere.
+    pub(crate) temp: bool,
+}
+
+/// Locks what accounts have stored, in the order of their ids, until the transaction ends; how many bytes that is. Every account
+/// of the list is in the answer.
+pub(crate) async fn lock_accounts(
+    rows: &Transaction<'_>,
+    accounts: &[&AccountId],
+) -> Result<HashMap<AccountId, u64>, DatabaseError> {
+    let mut names: Vec<&str> = accounts.iter().map(|account| account.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    const LOCK: &str = "SELECT account, bytes FROM stored_bytes WHERE account = ANY($1) ORDER BY account FOR UPDATE";
+    let mut locked = query(rows, LOCK, &[&names]).await?;
+    if locked.len() < names.len() {
+        execute(
+            rows,
+            "INSERT INTO stored_bytes (account, bytes)
+             SELECT account, 0 FROM unnest($1::text[]) AS asked (account) ORDER BY account COLLATE \"C\"
+             ON CONFLICT DO NOTHING",
+            &[&names],
+        )
+        .await?;
+        locked = query(rows, LOCK, &[&names]).await?;
+    }
+    let stored = locked
+        .iter()
+        .map(|row| Ok((parse(row.get(0))?, unsigned(row.get(1))?)));
+    stored.collect()
+}
+
+/// How many bytes an account has stored.
+pub(crate) async fn stored_bytes(
+    rows: &impl GenericClient,
+    account: &AccountId,
+) -> Result<u64, DatabaseError> {
+    let row = query_opt(
+        rows,
+        "SELECT bytes FROM stored_bytes WHERE account = $1",
+        &[&account.as_str()],
+    )
+    .await?;
+    row.map_or(Ok(0), |row| unsigned(row.get(0)))
+}
+
+/// Counts bytes that come to accounts, or go where they are below 0. The accounts are locked.
+pub(crate) async fn add_stored(
+    rows: &Transaction<'_>,
+    changes: &[(&AccountId, i64)],
+) -> Result<(), DatabaseError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let accounts: Vec<&str> = changes
+        .iter()
+        .map(|(account, _)| account.as_str())
+        .collect();
+    let bytes: Vec<i64> = changes.iter().map(|(_, bytes)| *bytes).collect();
+    execute(
+        rows,
+        "UPDATE stored_bytes SET bytes = stored_bytes.bytes + sums.bytes
+         FROM (
+            SELECT account, sum(bytes)::bigint AS bytes
+            FROM unnest($1::text[], $2::bigint[]) AS changes (account, bytes) GROUP BY account
+         ) AS sums
+         WHERE stored_bytes.account = sums.account",
+        &[&accounts, &bytes],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Adds records, in their order, and counts their bytes. One whose id is there stays as it is: a repeated output is the same one.
+/// The accounts are locked.
+pub(crate) async fn put(
+    rows: &Transaction<'_>,
+    records: &[NewRecord],
+) -> Result<(), DatabaseError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let assets = || records.iter().map(|record| &record.asset);
+    let ids: Vec<Uuid> = assets().map(|asset| asset.id.0).collect();
+    let accounts: Vec<&str> = assets().map(|asset| asset.account.as_str()).collect();
+    let hashes: Vec<&[u8]> = assets().map(|it| it.hash.as_bytes().as_slice()).collect();
+    let sizes: Vec<i64> = assets().map(|asset| whole(asset.size_bytes)).collect();
+    let types: Vec<&str> = assets().map(|asset| asset.content_type.as_str()).collect();
+    let paths: Vec<Option<&str>> = assets()
+        .map(|asset| asset.file_path.as_ref().map(FilePath::as_str))
+        .collect();
+    let tags: Vec<String> = assets()
+        .map(|asset| serde_json::Value::from(asset.tags.clone()).to_string())
+        .collect();
+    let created: Vec<i64> = assets().map(|it| it.created_at.as_microsecond()).collect();
+    let expires: Vec<Option<i64>> = assets()
+        .map(|asset| asset.expires_at.map(Timestamp::as_microsecond))
+        .collect();
+    let jobs: Vec<Option<Uuid>> = assets().map(|asset| asset.job_id).collect();
+    let temp: Vec<bool> = records.iter().map(|record| record.temp).collect();
+    execute(
+        rows,
+        "WITH made AS (
+            INSERT INTO assets (id, account, hash, size_bytes, content_type, file_path, tags, created_at, expires_at,
+                job_id, temp)
+            SELECT id, account, hash, size_bytes, content_type, file_path, tags, created_at, expires_at, job_id, temp
+            FROM unnest($1::uuid[], $2::text[], $3::bytea[], $4::bigint[], $5::text[], $6::text[], $7::text[],
+                $8::bigint[], $9::bigint[], $10::uuid[], $11::boolean[]) WITH ORDINALITY
+                AS asked (id, account, hash, size_bytes, content_type, file_path, tags, created_at, expires_at, job_id,
+                    temp, place)
+            ORDER BY place
+            ON CONFLICT (id) DO NOTHING RETURNING account, size_bytes
+         )
+         UPDATE stored_bytes SET bytes = stored_bytes.bytes + sums.bytes
+         FROM (SELECT account, sum(size_bytes)::bigint AS bytes FROM made GROUP BY account) AS sums
+         WHERE stored_bytes.account = sums.account",
+        &[
+            &ids, &accounts, &hashes, &sizes, &types, &paths, &tags, &created, &expires, &jobs, &temp,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Lets records expire then, whatever they said before. The accounts are locked.
+pub(crate) async fn expire_at(
+    rows: &Transaction<'_>,
+    deadlines: &[(AssetId, Timestamp)],
+) -> Result<(), DatabaseError> {
+    if deadlines.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = deadlines.iter().map(|(id, _)| id.0).collect();
+    let times: Vec<i64> = deadlines
+        .iter()
+        .map(|(_, at)| at.as_microsecond())
+        .collect();
+    execute(
+        rows,
+        "UPDATE assets SET expires_at = asked.expires_at
+         FROM unnest($1::uuid[], $2::bigint[]) AS asked (id, expires_at) WHERE assets.id = asked.id",
+        &[&ids, &times],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Locks records against deletion, in the order of their ids, and answers those that are there.
+pub(crate) async fn keep(
+    rows: &Transaction<'_>,
+    ids: &[AssetId],
+) -> Result<Vec<AssetId>, DatabaseError> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    let found = query(
+        rows,
+        "SELECT id FROM assets WHERE id = ANY($1) ORDER BY id FOR KEY SHARE",
+        &[&ids],
+    )
+    .await?;
+    Ok(found.iter().map(|row| AssetId(row.get(0))).collect())
+}
+
+/// Adds holds to records that [`keep`] found or this transaction made.
+pub(crate) async fn add_holds(
+    rows: &Transaction<'_>,
+    holds: &[(AssetId, Hold)],
+) -> Result<(), DatabaseError> {
+    if holds.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = holds.iter().map(|(id, _)| id.0).collect();
+    let (kinds, jobs): (Vec<i16>, Vec<Uuid>) =
+        holds.iter().map(|(_, hold)| hold_columns(*hold)).unzip();
+    execute(
+        rows,
+        "INSERT INTO asset_holds (asset, kind, job_id)
+         SELECT * FROM unnest($1::uuid[], $2::smallint[], $3::uuid[]) AS asked (asset, kind, job_id)
+         ORDER BY asset, kind, job_id ON CONFLICT DO NOTHING",
+        &[&ids, &kinds, &jobs],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Takes holds away from every record that has them. A hold of a job goes only while the job's row is locked.
+pub(crate) async fn release(
+    rows: &impl GenericClient,
+    holds: &[Hold],
+) -> Result<(), DatabaseError> {
+    if holds.is_empty() {
+        return Ok(());
+    }
+    let (kinds, jobs): (Vec<i16>, Vec<Uuid>) = holds.iter().map(|it| hold_columns(*it)).unzip();
+    execute(
+        rows,
+        "DELETE FROM asset_holds USING unnest($1::smallint[], $2::uuid[]) AS asked (kind, job_id)
+         WHERE asset_holds.kind = asked.kind AND asset_holds.job_id = asked.job_id",
+        &[&kinds, &jobs],
+    )
+    .await?;
+    Ok(())
+}
+
+/// The next number of a counted name of an account, from 1. The account is locked.
+pub(crate) async fn next_number(
+    rows: &Transaction<'_>,
+    account: &AccountId,
+    counter: &str,
+) -> Result<u64, DatabaseError> {
+    let row = query_opt(
+        rows,
+        "INSERT INTO output_counters (account, counter, number) VALUES ($1, $2, 1)
+         ON CONFLICT (account, counter) DO UPDATE SET number = output_counters.number + 1 RETURNING number",
+        &[&account.as_str(), &counter],
+    )
+    .await?;
+    row.map_or(Ok(0), |row| unsigned(row.get(0)))
+}
+
+/// A live record by id.
+pub(crate) async fn get(
+    rows: &impl GenericClient,
+    account: &AccountId,
+    id: AssetId,
+    now: Timestamp,
+) -> Result<Option<Asset>, DatabaseError> {
+    let row = query_opt(
+        rows,
+        "SELECT * FROM assets WHERE id = $1 AND account = $2 AND (expires_at IS NULL OR expires_at > $3)",
+        &[&id.0, &account.as_str(), &now.as_microsecond()],
+    )
+    .await?;
+    row.as_ref().map(asset).transpose()
+}
+
+/// The newest live record that fits.
+pub(crate) async fn find(
+    rows: &impl GenericClient,
+    account: &AccountId,
+    wanted: &AssetQuery,
+    now: Timestamp,
+) -> Result<Option<Asset>, DatabaseError> {
+    let (account, now) = (account.as_str(), now.as_microsecond());
+    let newest = async |sql: &str, values: Values<'_>| {
+        let row = query_opt(rows, sql, values).await?;
+        row.as_ref().map(asset).transpose()
+    };
+    match wanted {
+        AssetQuery::Hash(hash) => {
+            let sql = "SELECT * FROM assets WHERE account = $1 AND hash = $2
+                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1";
+            newest(sql, &[&account, &hash.as_bytes().as_slice(), &now]).await
+        }
+        AssetQuery::Path(path) => {
+            let sql = "SELECT * FROM assets WHERE account = $1 AND file_path = $2
+                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1";
+            newest(sql, &[&account, &path.as_str(), &now]).await
+        }
+        AssetQuery::Upload(path) => {
+            let sql =
+                "SELECT * FROM assets WHERE account = $1 AND file_path = $2 AND job_id IS NULL
+                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1";
+            newest(sql, &[&account, &path.as_str(), &now]).await
+        }
+        AssetQuery::Output(path) => {
+            let sql =
+                "SELECT * FROM assets WHERE account = $1 AND file_path = $2 AND job_id IS NOT NULL
+                AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT 1";
+            newest(sql, &[&account, &path.as_str(), &now]).await
+        }
+    }
+}
+
+/// Live records with a name, newest first: those that jobs made, or those that none did. What a job only showed is left out.
+pub(super) async fn named(
+    rows: &impl GenericClient,
+    account: &AccountId,
+    made_by_jobs: bool,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Vec<Asset>, DatabaseError> {
+    let found = query(
+        rows,
+        "SELECT * FROM assets WHERE account = $1 AND file_path IS NOT NULL AND (job_id IS NOT NULL) = $2 AND NOT temp
+            AND (expires_at IS NULL OR expires_at > $3) ORDER BY seq DESC LIMIT $4",
+        &[&account.as_str(), &made_by_jobs, &now.as_microsecond(), &whole(limit)],
+    )
+    .await?;
+    found.iter().map(asset).collect()
+}
+
+/// Those of `hashes` that no record refers to.
+pub(super) async fn unreferenced(
+    rows: &impl GenericClient,
+    hashes: &[BlobHash],
+) -> Result<Vec<BlobHash>, DatabaseError> {
+    let hashes: Vec<&[u8]> = hashes.iter().map(|it| it.as_bytes().as_slice()).collect();
+    let free = query(
+        rows,
+        "SELECT hash FROM unnest($1::bytea[]) WITH ORDINALITY AS asked (hash, place)
+         WHERE NOT EXISTS (SELECT FROM assets WHERE assets.hash = asked.hash) ORDER BY place",
+        &[&hashes],
+    )
+    .await?;
+    free.iter().map(|row| hash(row.get(0))).collect()
+}
+
+/// A record with the times that it reads back with.
+pub(crate) fn as_it_reads_back(asset: Asset) -> Asset {
+    Asset {
+        created_at: whole_micros(asset.created_at),
+        expires_at: asset.expires_at.map(whole_micros),
+        ..asset
+    }
+}
+
+/// A record from a whole row of `assets`.
+pub(crate) fn asset(row: &Row) -> Result<Asset, DatabaseError> {
+    let path: Option<&str> = row.get("file_path");
+    let expires: Option<i64> = row.get("expires_at");
+    Ok(Asset {
+        id: AssetId(row.get("id")),
+        account: parse(row.get("account"))?,
+        hash: hash(row.get("hash"))?,
+        size_bytes: unsigned(row.get("size_bytes"))?,
+        content_type: row.get("content_type"),
+        file_path: path.map(parse).transpose()?,
+        tags: serde_json::from_str(row.get("tags")).map_err(unreadable)?,
+        created_at: from_micros(row.get("created_at"))?,
+        expires_at: expires.map(from_micros).transpose()?,
+        job_id: row.get("job_id"),
+    })
+}
+
+/// The two columns of a hold.
+pub(super) fn hold_columns(hold: Hold) -> (i16, Uuid) {
+    match hold {
+        Hold::Input(job) => (1, job),
+        Hold::Output(job) => (2, job),
+        Hold::Operator => (3, Uuid::nil()),
+    }
+}
