@@ -20,3 +20,4 @@ mod statements;
 pub use accounts::PgAccounts;
 pub use database::{Database, DatabaseError, DatabaseOptions};
 pub use migrations::MigrationError;
+pub use records::PgRecords;
