@@ -12,12 +12,18 @@ mod accounts;
 mod batch;
 mod columns;
 mod database;
+mod link_keys;
 mod migrations;
 mod records;
 mod schema;
 mod statements;
+#[cfg(feature = "v1")]
+mod user_files;
 
 pub use accounts::PgAccounts;
 pub use database::{Database, DatabaseError, DatabaseOptions};
+pub use link_keys::PgKeys;
 pub use migrations::MigrationError;
 pub use records::PgRecords;
+#[cfg(feature = "v1")]
+pub use user_files::PgUserFiles;

@@ -7,5 +7,7 @@ CREATE TABLE installation (
     secret bytea NOT NULL,
     -- What signs links now, and what did before.
     link_key bytea NOT NULL,
-    link_key_before bytea
+    link_key_before bytea,
+    -- Counts the keys that signed.
+    link_key_number bigint NOT NULL DEFAULT 1
 );
