@@ -5,6 +5,8 @@ use accounts::contract::{self, Ports, SessionPorts};
 use super::*;
 use crate::testing;
 
+mod storm;
+
 fn ports(database: Database, tier: Tier) -> Ports {
     let store = Arc::new(PgAccounts::new(database, tier));
     Ports {

@@ -33,19 +33,22 @@ pub(crate) async fn lock_accounts(
     let mut names: Vec<&str> = accounts.iter().map(|account| account.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    const LOCK: &str = "SELECT account, bytes FROM stored_bytes WHERE account = ANY($1) ORDER BY account FOR UPDATE";
-    let mut locked = query(rows, LOCK, &[&names]).await?;
-    if locked.len() < names.len() {
-        execute(
-            rows,
-            "INSERT INTO stored_bytes (account, bytes)
-             SELECT account, 0 FROM unnest($1::text[]) AS asked (account) ORDER BY account COLLATE \"C\"
-             ON CONFLICT DO NOTHING",
-            &[&names],
-        )
-        .await?;
-        locked = query(rows, LOCK, &[&names]).await?;
-    }
+    // What is missing comes first: who waits for a row that another transaction is making has none locked.
+    execute(
+        rows,
+        "INSERT INTO stored_bytes (account, bytes)
+         SELECT account, 0 FROM unnest($1::text[]) AS asked (account)
+         WHERE NOT EXISTS (SELECT FROM stored_bytes WHERE stored_bytes.account = asked.account)
+         ORDER BY account COLLATE \"C\" ON CONFLICT DO NOTHING",
+        &[&names],
+    )
+    .await?;
+    let locked = query(
+        rows,
+        "SELECT account, bytes FROM stored_bytes WHERE account = ANY($1) ORDER BY account FOR UPDATE",
+        &[&names],
+    )
+    .await?;
     let stored = locked
         .iter()
         .map(|row| Ok((parse(row.get(0))?, unsigned(row.get(1))?)));

@@ -8,6 +8,8 @@ use asset_store::contract::{self, Replica};
 use super::*;
 use crate::testing;
 
+mod storm;
+
 fn records() -> Arc<PgRecords> {
     Arc::new(PgRecords::new(testing::now(testing::database())))
 }
