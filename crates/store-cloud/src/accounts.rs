@@ -147,21 +147,21 @@ async fn look_up(
         Lookup::Id(_) => None,
     });
     let hashes: Vec<&[u8]> = hashes.collect();
-    let keys = match hashes.is_empty() {
-        true => Vec::new(),
-        false => rows::keys_of_hashes(&connection, &hashes).await?,
-    };
-    let named = asked.iter().filter_map(|lookup| match lookup {
+    if !hashes.is_empty() {
+        for (key, hash, account) in rows::keys_of_hashes(&connection, &hashes).await? {
+            index.insert(account, 0);
+            index.insert_key(key, hash);
+        }
+    }
+    let ids = asked.iter().filter_map(|lookup| match lookup {
         Lookup::Key(..) => None,
         Lookup::Id(id) => Some(id.as_str()),
     });
-    let of_keys = keys.iter().map(|(key, _)| key.account.as_str());
-    let ids: Vec<&str> = named.chain(of_keys).collect();
-    for account in rows::accounts(&connection, &ids).await? {
-        index.insert(account, 0);
-    }
-    for (key, hash) in keys {
-        index.insert_key(key, hash);
+    let ids: Vec<&str> = ids.collect();
+    if !ids.is_empty() {
+        for account in rows::accounts(&connection, &ids).await? {
+            index.insert(account, 0);
+        }
     }
     let found = asked.iter().map(|lookup| match lookup {
         Lookup::Key(hash, now) => index.principal_by_key(hash, *now),

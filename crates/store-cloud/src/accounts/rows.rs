@@ -11,6 +11,10 @@ use crate::DatabaseError;
 use crate::columns::{from_micros, parse, unreadable, unsigned};
 use crate::statements::{execute, query, query_opt, whole};
 
+/// The columns of a key, beside those of its account.
+const KEY: &str = "api_keys.id AS key_id, hash, account, api_keys.name AS key_name, scopes, \
+    api_keys.created_at AS key_created_at, expires_at, revoked_at";
+
 /// Adds an account that has nothing yet; false where its id is taken.
 pub(super) async fn insert_account(
     rows: &Transaction<'_>,
@@ -184,7 +188,9 @@ pub(super) async fn revoke_key(
 ) -> Result<Option<ApiKey>, DatabaseError> {
     let row = query_opt(
         rows,
-        "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING *",
+        &format!(
+            "UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING {KEY}"
+        ),
         &[&id.as_str(), &now.as_microsecond()],
     )
     .await?;
@@ -198,27 +204,29 @@ pub(super) async fn keys(
 ) -> Result<Vec<ApiKey>, DatabaseError> {
     let found = query(
         rows,
-        "SELECT * FROM api_keys WHERE account = $1 ORDER BY created_at, id",
+        &format!("SELECT {KEY} FROM api_keys WHERE account = $1 ORDER BY created_at, id"),
         &[&account.as_str()],
     )
     .await?;
     found.iter().map(read_key).collect()
 }
 
-/// Those of the keys with these hashes that there are.
+/// Those of the keys with these hashes that there are, and their accounts.
 pub(super) async fn keys_of_hashes(
     rows: &impl GenericClient,
     hashes: &[&[u8]],
-) -> Result<Vec<(ApiKey, KeyHash)>, DatabaseError> {
+) -> Result<Vec<(ApiKey, KeyHash, Account)>, DatabaseError> {
     let found = query(
         rows,
-        "SELECT * FROM api_keys WHERE hash = ANY($1)",
+        &format!(
+            "SELECT {KEY}, accounts.* FROM api_keys JOIN accounts ON accounts.id = account WHERE hash = ANY($1)"
+        ),
         &[&hashes],
     )
     .await?;
     let keys = found
         .iter()
-        .map(|row| Ok((read_key(row)?, read_hash(row, "hash")?)));
+        .map(|row| Ok((read_key(row)?, read_hash(row, "hash")?, read_account(row)?)));
     keys.collect()
 }
 
@@ -276,11 +284,11 @@ fn read_key(row: &Row) -> Result<ApiKey, DatabaseError> {
         micros.map(from_micros).transpose()
     };
     Ok(ApiKey {
-        id: parse(row.get("id"))?,
+        id: parse(row.get("key_id"))?,
         account: parse(row.get("account"))?,
-        name: parse(row.get("name"))?,
+        name: parse(row.get("key_name"))?,
         scopes: parse(row.get("scopes"))?,
-        created_at: from_micros(row.get("created_at"))?,
+        created_at: from_micros(row.get("key_created_at"))?,
         expires_at: time("expires_at")?,
         revoked_at: time("revoked_at")?,
     })
