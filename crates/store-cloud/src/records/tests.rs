@@ -1,4 +1,4 @@
-//! The contract of records on PostgreSQL, and histories compared with the twin in memory.
+//! The contract of records on PostgreSQL.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use asset_store::contract::{self, Replica};
 use super::*;
 use crate::testing;
 
+mod model;
 mod storm;
 
 fn records() -> Arc<PgRecords> {
