@@ -21,9 +21,6 @@ pub(super) async fn reserve_all(
 ) -> Result<Vec<Reservation>, DatabaseError> {
     let mut connection = database.connection().await?;
     let rows = connection.transaction().await?;
-    // A hold that is lost is reserved again.
-    rows.batch_execute("SET LOCAL synchronous_commit = off")
-        .await?;
     let answers = holds::reserve(&rows, &wishes).await?;
     rows.commit().await?;
     Ok(answers)
@@ -94,6 +91,7 @@ impl CreditLedger for PgAccounts {
         let renewed = async {
             let mut connection = self.database.connection().await?;
             let rows = connection.transaction().await?;
+            // One that is lost is made up for by the next.
             rows.batch_execute("SET LOCAL synchronous_commit = off")
                 .await?;
             let gone = holds::renew(&rows, holds, (now, lapses_at(now, lasts))).await?;
