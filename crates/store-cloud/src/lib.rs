@@ -15,6 +15,8 @@ mod database;
 mod link_keys;
 mod migrations;
 mod records;
+#[cfg(feature = "router")]
+mod quota;
 mod schema;
 mod statements;
 #[cfg(feature = "v1")]
@@ -27,3 +29,5 @@ pub use migrations::MigrationError;
 pub use records::PgRecords;
 #[cfg(feature = "v1")]
 pub use user_files::PgUserFiles;
+#[cfg(feature = "router")]
+pub use quota::PgQuota;
