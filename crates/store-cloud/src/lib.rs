@@ -10,24 +10,28 @@ pub mod testing;
 
 mod accounts;
 mod batch;
+#[cfg(feature = "router")]
+mod calls;
 mod columns;
 mod database;
 mod link_keys;
 mod migrations;
-mod records;
 #[cfg(feature = "router")]
 mod quota;
+mod records;
 mod schema;
 mod statements;
 #[cfg(feature = "v1")]
 mod user_files;
 
 pub use accounts::PgAccounts;
+#[cfg(feature = "router")]
+pub use calls::{PgCalls, PgUsage};
 pub use database::{Database, DatabaseError, DatabaseOptions};
 pub use link_keys::PgKeys;
 pub use migrations::MigrationError;
+#[cfg(feature = "router")]
+pub use quota::PgQuota;
 pub use records::PgRecords;
 #[cfg(feature = "v1")]
 pub use user_files::PgUserFiles;
-#[cfg(feature = "router")]
-pub use quota::PgQuota;

@@ -96,6 +96,7 @@ CREATE TABLE queued_calls (
     key bytea NOT NULL,
     received_at bigint NOT NULL,
     expires_at bigint NOT NULL,
+    body_bytes bigint NOT NULL,
     taken_by uuid,
     taken_until bigint,
     cancelled_at bigint,

@@ -1,7 +1,7 @@
 //! The SQL of permits. Rows are locked in the order of account, then call.
 
 use accounts::{AccountId, RouterLimits};
-use deadpool_postgres::Transaction;
+use deadpool_postgres::{GenericClient, Transaction};
 use foldhash::{HashMap, HashSet};
 use futures_util::future::{try_join, try_join4};
 use jiff::Timestamp;
@@ -73,7 +73,7 @@ impl<'a> Given<'a> {
     }
 
     /// Gives them. One that is held keeps its cents; one that lapsed is another one.
-    async fn write(&self, rows: &Transaction<'_>, now: i64) -> Result<(), DatabaseError> {
+    async fn write(&self, rows: &impl GenericClient, now: i64) -> Result<(), DatabaseError> {
         let statement = rows.prepare_cached(
             "INSERT INTO call_permits AS p (account, generation, owner, hold_cents, until)
              SELECT * FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[]) ORDER BY 1, 2
@@ -217,8 +217,6 @@ pub(super) async fn resume(
     lease: Lease,
     now: Timestamp,
 ) -> Result<(), DatabaseError> {
-    let mut connection = database.connection().await?;
-    let rows = connection.transaction().await?;
     let mut given = Given::default();
     given.push(
         permit.account,
@@ -227,13 +225,8 @@ pub(super) async fn resume(
         lease,
         now,
     );
-    try_join(
-        async { lazily(&rows).await.map_err(DatabaseError::from) },
-        given.write(&rows, now.as_microsecond()),
-    )
-    .await?;
-    rows.commit().await?;
-    Ok(())
+    let connection = database.connection().await?;
+    given.write(&connection, now.as_microsecond()).await
 }
 
 /// Renews permits; the positions of those that the owner has not.
