@@ -5,10 +5,16 @@ use std::time::Duration;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
-use tokio_postgres::NoTls;
+use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::{Client, Connection, NoTls, Socket};
 
 use crate::migrations::{self, MigrationError};
 use crate::schema::SCHEMA;
+
+/// The settings of every connection, whatever the server's defaults are: an answer that a client got is on disk; a process that was
+/// stopped in the middle of a transaction loses its locks; no statement is worth compiling.
+const SESSION: &str =
+    "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '10s'; SET jit = off";
 
 /// How a database is used.
 #[derive(Clone, Debug)]
@@ -52,6 +58,7 @@ pub enum DatabaseError {
 #[derive(Clone, Debug)]
 pub struct Database {
     pool: Pool,
+    config: tokio_postgres::Config,
 }
 
 impl Database {
@@ -69,7 +76,7 @@ impl Database {
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let manager = Manager::from_config(config, NoTls, recycling);
+        let manager = Manager::from_config(config.clone(), NoTls, recycling);
         let pool = Pool::builder(manager)
             .max_size(options.connections)
             .runtime(Runtime::Tokio1)
@@ -77,16 +84,15 @@ impl Database {
             .create_timeout(Some(options.patience))
             .post_create(Hook::async_fn(|client, _| {
                 Box::pin(async move {
-                    // Whatever the server's default is: an answer that a client got is on disk.
                     client
-                        .batch_execute("SET synchronous_commit = on")
+                        .batch_execute(SESSION)
                         .await
                         .map_err(HookError::Backend)
                 })
             }))
             .build()
             .expect("a runtime is given");
-        let database = Self { pool };
+        let database = Self { pool, config };
         migrations::run(&database, SCHEMA).await?;
         Ok(database)
     }
@@ -98,6 +104,16 @@ impl Database {
     /// If none comes in time.
     pub(crate) async fn connection(&self) -> Result<Object, DatabaseError> {
         self.pool.get().await.map_err(DatabaseError::NoConnection)
+    }
+
+    /// A connection apart from the pool, for a listener: its messages come as the caller polls it.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub(crate) async fn listener(
+        &self,
+    ) -> Result<(Client, Connection<Socket, NoTlsStream>), DatabaseError> {
+        Ok(self.config.connect(NoTls).await?)
     }
 }
 

@@ -12,8 +12,12 @@ mod accounts;
 mod batch;
 #[cfg(feature = "router")]
 mod calls;
+#[cfg(feature = "workflow")]
+mod changes;
 mod columns;
 mod database;
+#[cfg(feature = "workflow")]
+mod jobs;
 mod link_keys;
 mod migrations;
 #[cfg(feature = "router")]
@@ -27,7 +31,11 @@ mod user_files;
 pub use accounts::PgAccounts;
 #[cfg(feature = "router")]
 pub use calls::{PgCalls, PgUsage};
+#[cfg(feature = "workflow")]
+pub use changes::PgChanges;
 pub use database::{Database, DatabaseError, DatabaseOptions};
+#[cfg(feature = "workflow")]
+pub use jobs::PgJobs;
 pub use link_keys::PgKeys;
 pub use migrations::MigrationError;
 #[cfg(feature = "router")]

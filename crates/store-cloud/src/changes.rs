@@ -1,0 +1,196 @@
+//! What replicas change, for the hubs of the others.
+//!
+//! A transaction that saves jobs adds rows to `job_changes`; what runs report is added in batches of its own. Each replica has one
+//! task that reads new rows and keeps them in memory for whoever asks. A notification outside of transactions wakes it, and it looks
+//! by itself every quarter of a second. The positions that it hands out are its own.
+
+mod documents;
+mod doorbell;
+mod kept;
+mod tail;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use accounts::AccountId;
+use async_trait::async_trait;
+use deadpool_postgres::Transaction;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+use workflow_core::{
+    ChangeNumber, Changes, ChangesSince, Job, JobChange, JobId, Report, StoreError,
+};
+
+use crate::statements::execute;
+use crate::{Database, DatabaseError};
+use documents::ReportDocument;
+use kept::Kept;
+
+/// How many reports may wait to be passed on; those beyond are lost.
+const WAITING_REPORTS: usize = 2_048;
+
+/// How many reports are written together.
+const TOGETHER: usize = 256;
+
+/// The largest report that is passed on, in bytes.
+const MOST_REPORT_BYTES: usize = 64 << 10;
+
+/// The changes of a replica and those of the others. Clones are the same replica; its tasks end with the last of them.
+#[derive(Clone, Debug)]
+pub struct PgChanges {
+    shared: Arc<Shared>,
+    reports: mpsc::Sender<Reported>,
+    tasks: Arc<std::sync::Mutex<JoinSet<()>>>,
+}
+
+/// What the tasks of a replica have.
+#[derive(Debug)]
+struct Shared {
+    database: Database,
+    replica: Uuid,
+    kept: Kept,
+    /// There may be new changes of others.
+    look: Notify,
+    /// There are new changes of this replica.
+    ring: Notify,
+    is_followed: AtomicBool,
+}
+
+/// What a run reported.
+struct Reported {
+    job: JobId,
+    account: AccountId,
+    report: String,
+}
+
+impl PgChanges {
+    /// The handle of a replica over a database. It begins to follow the others when it is asked first.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    #[must_use]
+    pub fn start(database: Database) -> Self {
+        let shared = Arc::new(Shared {
+            database,
+            replica: Uuid::new_v4(),
+            kept: Kept::default(),
+            look: Notify::new(),
+            ring: Notify::new(),
+            is_followed: AtomicBool::new(false),
+        });
+        let (reports, arriving) = mpsc::channel(WAITING_REPORTS);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(pass_on(Arc::clone(&shared), arriving));
+        tasks.spawn(doorbell::ring(Arc::clone(&shared)));
+        Self {
+            shared,
+            reports,
+            tasks: Arc::new(std::sync::Mutex::new(tasks)),
+        }
+    }
+
+    /// Names the replica among those of the database.
+    pub(crate) fn replica(&self) -> Uuid {
+        self.shared.replica
+    }
+
+    /// Wakes other replicas: a transaction with changes is committed.
+    pub(crate) fn ring(&self) {
+        self.shared.ring.notify_one();
+    }
+
+    fn follow(&self) {
+        if !self.shared.is_followed.swap(true, Ordering::Relaxed) {
+            let tasks = self.tasks.lock();
+            let mut tasks = tasks.unwrap_or_else(std::sync::PoisonError::into_inner);
+            tasks.spawn(tail::follow(Arc::clone(&self.shared)));
+            tasks.spawn(doorbell::listen(Arc::clone(&self.shared)));
+        }
+    }
+}
+
+/// Adds revisions of jobs to the changes, in the transaction that saves them.
+pub(crate) async fn note(
+    transaction: &Transaction<'_>,
+    replica: Uuid,
+    jobs: &[&Job],
+) -> Result<(), DatabaseError> {
+    let (mut ids, mut accounts, mut revisions, mut statuses) = (vec![], vec![], vec![], vec![]);
+    for job in jobs {
+        ids.push(job.id.0);
+        accounts.push(job.account.as_str());
+        revisions.push(i64::try_from(job.revision).unwrap_or(i64::MAX));
+        statuses.push(job.status.name());
+    }
+    let sql = "INSERT INTO job_changes (replica, job, account, revision, status)
+        SELECT $1::uuid, n.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) AS n";
+    execute(
+        transaction,
+        sql,
+        &[&replica, &ids, &accounts, &revisions, &statuses],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Writes reports as they arrive. What cannot be written is lost.
+async fn pass_on(shared: Arc<Shared>, mut arriving: mpsc::Receiver<Reported>) {
+    let mut together = Vec::with_capacity(TOGETHER);
+    while arriving.recv_many(&mut together, TOGETHER).await > 0 {
+        match write(&shared, &together).await {
+            Ok(()) => shared.ring.notify_one(),
+            Err(error) => tracing::warn!(error = %error, "reports of runs were not passed on"),
+        }
+        together.clear();
+    }
+}
+
+async fn write(shared: &Shared, reports: &[Reported]) -> Result<(), DatabaseError> {
+    let (mut ids, mut accounts, mut texts) = (vec![], vec![], vec![]);
+    for reported in reports {
+        ids.push(reported.job.0);
+        accounts.push(reported.account.as_str());
+        texts.push(reported.report.as_str());
+    }
+    let mut connection = shared.database.connection().await?;
+    let transaction = connection.transaction().await?;
+    crate::jobs::may_be_lost(&transaction).await?;
+    let sql = "INSERT INTO job_changes (replica, job, account, report)
+        SELECT $1::uuid, n.* FROM unnest($2::uuid[], $3::text[], $4::text[]) AS n";
+    execute(
+        &transaction,
+        sql,
+        &[&shared.replica, &ids, &accounts, &texts],
+    )
+    .await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+#[async_trait]
+impl Changes for PgChanges {
+    async fn since(&self, after: Option<ChangeNumber>) -> Result<ChangesSince, StoreError> {
+        self.follow();
+        Ok(self.shared.kept.since(after).await)
+    }
+
+    fn publish(&self, job: JobId, account: &AccountId, change: &JobChange) {
+        let Some(report) = Report::of(change) else {
+            return;
+        };
+        let report = crate::jobs::documents::write(&ReportDocument::from(&report));
+        if report.len() <= MOST_REPORT_BYTES {
+            let account = account.clone();
+            // It is lost if too many wait.
+            let _ = self.reports.try_send(Reported {
+                job,
+                account,
+                report,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! Reading what is new.
+//!
+//! Rows get their numbers before they are committed, so a row may appear below ones that were read. What is missing between rows
+//! is therefore looked for again, until every transaction that was under way when it was missed has ended: then there is no such
+//! row. The row of one job's later change always has a larger number and appears later, since its row is locked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+use workflow_core::{Change, ChangeKind, JobId, JobStatus, Report};
+
+use super::Shared;
+use super::documents::ReportDocument;
+use crate::DatabaseError;
+use crate::columns::{parse, unreadable, unsigned};
+use crate::jobs::documents;
+use crate::statements::{execute, query};
+
+/// How long it takes at most until a replica looks, unless a notification comes.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// How many rows are read at a time.
+const TOGETHER: i64 = 2_000;
+
+/// How many of the newest changes the table keeps. A replica that has not seen an older one begins anew.
+const KEPT: i64 = 100_000;
+
+/// How many old changes are deleted at a time.
+const DELETED: i64 = 5_000;
+
+/// How far behind the newest number a replica that begins looks for rows that are not committed yet.
+const UNCOMMITTED: i64 = 4_096;
+
+/// The number of the advisory lock that the replica has which deletes old changes.
+const DELETING: i64 = 0x6561_7365_6c03;
+
+/// A change whose status is none.
+#[derive(Debug, thiserror::Error)]
+#[error("a change has a status or a report")]
+struct UnknownChange;
+
+/// What a replica has seen.
+#[derive(Default)]
+struct Seen {
+    /// The largest number.
+    newest: i64,
+    /// Smaller numbers that did not appear yet, each with a transaction id that was not given out when it was missed.
+    missing: BTreeMap<i64, i64>,
+    /// The newest number up to which old changes were deleted.
+    deleted: i64,
+}
+
+/// What one look found.
+struct Found {
+    changes: Vec<Change>,
+    is_full: bool,
+    is_behind: bool,
+}
+
+/// Reads the changes of other replicas as they come.
+pub(super) async fn follow(shared: Arc<Shared>) {
+    let mut seen: Option<Seen> = None;
+    loop {
+        match look(&shared, &mut seen).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(error = %error, "reading what other replicas changed failed; trying again");
+                tokio::time::sleep(INTERVAL).await;
+            }
+        }
+        let _ = tokio::time::timeout(INTERVAL, shared.look.notified()).await;
+    }
+}
+
+/// Reads some of what is new; whether there may be more.
+async fn look(shared: &Shared, seen: &mut Option<Seen>) -> Result<bool, DatabaseError> {
+    let Some(known) = seen else {
+        *seen = Some(begin(shared).await?);
+        shared.kept.start_over();
+        return Ok(true);
+    };
+    let found = read(shared, known).await?;
+    if found.is_behind {
+        *seen = None;
+        return Ok(true);
+    }
+    if !found.changes.is_empty() {
+        shared.kept.add(found.changes);
+    }
+    if known.newest - known.deleted > KEPT + DELETED {
+        delete(shared, known).await?;
+    }
+    Ok(found.is_full)
+}
+
+/// Begins at the newest change: what is committed from now on comes.
+async fn begin(shared: &Shared) -> Result<Seen, DatabaseError> {
+    let connection = shared.database.connection().await?;
+    let newest = query(
+        &connection,
+        "SELECT last_value, is_called FROM job_change_numbers",
+        &[],
+    )
+    .await?;
+    let newest: i64 = match newest[0].try_get(1)? {
+        true => newest[0].try_get(0)?,
+        false => 0,
+    };
+    let first = (newest - UNCOMMITTED).max(0);
+    let sql = "SELECT number FROM job_changes WHERE number > $1 AND number <= $2";
+    let visible = query(&connection, sql, &[&first, &newest]).await?;
+    let mut seen = Seen {
+        newest,
+        deleted: (newest - KEPT).max(0),
+        ..Seen::default()
+    };
+    let until = next_transaction(shared).await?;
+    seen.missing = (first + 1..=newest).map(|number| (number, until)).collect();
+    for row in &visible {
+        seen.missing.remove(&row.try_get(0)?);
+    }
+    Ok(seen)
+}
+
+/// A transaction id that is larger than all that were given out.
+async fn next_transaction(shared: &Shared) -> Result<i64, DatabaseError> {
+    let connection = shared.database.connection().await?;
+    let sql = "SELECT pg_current_xact_id()::text::bigint";
+    Ok(query(&connection, sql, &[]).await?[0].try_get(0)?)
+}
+
+async fn read(shared: &Shared, seen: &mut Seen) -> Result<Found, DatabaseError> {
+    // All of it as it was at one moment.
+    let sql = "SELECT s.last_value, s.oldest, c.number, c.replica, c.job, c.account, c.revision, c.status, c.report
+        FROM (
+            SELECT last_value, pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest FROM job_change_numbers
+        ) AS s LEFT JOIN LATERAL (
+            (SELECT * FROM job_changes WHERE number = ANY($2))
+            UNION ALL
+            (SELECT * FROM job_changes WHERE number > $1 ORDER BY number LIMIT $3)
+        ) AS c ON true ORDER BY c.number";
+    let missing: Vec<i64> = seen.missing.keys().copied().collect();
+    let connection = shared.database.connection().await?;
+    let rows = query(&connection, sql, &[&seen.newest, &missing, &TOGETHER]).await?;
+    drop(connection);
+    let (newest, oldest): (i64, i64) = (rows[0].try_get(0)?, rows[0].try_get(1)?);
+    let unseen = missing.first().copied().unwrap_or(seen.newest + 1);
+    if unseen <= newest - KEPT {
+        return Ok(Found {
+            changes: Vec::new(),
+            is_full: true,
+            is_behind: true,
+        });
+    }
+    let (mut changes, mut new, mut skipped) = (Vec::new(), 0, Vec::new());
+    for row in &rows {
+        let Some(number) = row.try_get::<_, Option<i64>>(2)? else {
+            continue;
+        };
+        if seen.missing.remove(&number).is_none() {
+            skipped.extend(seen.newest + 1..number);
+            seen.newest = number;
+            new += 1;
+        }
+        if row.try_get::<_, Uuid>(3)? != shared.replica {
+            changes.push(change(row)?);
+        }
+    }
+    seen.missing.retain(|_, until| *until >= oldest);
+    if !skipped.is_empty() {
+        let until = next_transaction(shared).await?;
+        let skipped = skipped.into_iter().map(|number| (number, until));
+        seen.missing.extend(skipped);
+    }
+    Ok(Found {
+        changes,
+        is_full: new == TOGETHER,
+        is_behind: false,
+    })
+}
+
+fn change(row: &Row) -> Result<Change, DatabaseError> {
+    let revision: Option<i64> = row.try_get(6)?;
+    let (status, report): (Option<&str>, Option<&str>) = (row.try_get(7)?, row.try_get(8)?);
+    let status = status.and_then(JobStatus::from_name);
+    let kind = match (revision, status, report) {
+        (Some(revision), Some(status), _) => ChangeKind::Saved {
+            revision: unsigned(revision)?,
+            status,
+        },
+        (_, _, Some(report)) => {
+            let report: ReportDocument = documents::read(report)?;
+            ChangeKind::Reported(Report::from(report))
+        }
+        _ => return Err(unreadable(UnknownChange)),
+    };
+    Ok(Change {
+        job: JobId(row.try_get(4)?),
+        account: parse(row.try_get(5)?)?,
+        kind,
+    })
+}
+
+/// Deletes some of the old changes, unless another replica does.
+async fn delete(shared: &Shared, seen: &mut Seen) -> Result<(), DatabaseError> {
+    let mut connection = shared.database.connection().await?;
+    let transaction = connection.transaction().await?;
+    crate::jobs::may_be_lost(&transaction).await?;
+    let lock = "SELECT pg_try_advisory_xact_lock($1)";
+    let is_mine: bool = query(&transaction, lock, &[&DELETING]).await?[0].try_get(0)?;
+    if is_mine {
+        let sql = "DELETE FROM job_changes WHERE number IN (
+            SELECT number FROM job_changes WHERE number <= $1 ORDER BY number LIMIT $2)";
+        let until = seen.newest - KEPT;
+        let gone = execute(&transaction, sql, &[&until, &DELETED]).await?;
+        if i64::try_from(gone).unwrap_or(i64::MAX) < DELETED {
+            seen.deleted = until;
+        }
+    } else {
+        seen.deleted = seen.newest - KEPT;
+    }
+    transaction.commit().await?;
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! Jobs and their queue in rows, for any number of replicas.
+//!
+//! Submissions, claims and saves that arrive together are one transaction each. Rows are locked in one order: of jobs by their
+//! ids, or of accounts that jobs enter; then what accounts have stored, counters of names, and the turns of accounts.
+
+mod beside;
+mod claim;
+pub(crate) mod documents;
+mod expire;
+mod insert;
+mod lists;
+mod outputs;
+mod queue;
+mod records;
+mod reports;
+pub(crate) mod rows;
+mod save;
+mod sets;
+mod together;
+
+use std::sync::Arc;
+
+use accounts::AccountId;
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use jiff::Timestamp;
+use tokio_postgres::error::SqlState;
+use workflow_core::{
+    Claim, ClaimRequest, InsertJob, InsertJobOutcome, Job, JobBody, JobId, JobLog, JobQuery,
+    JobStore, SaveJob, SaveOutcome, StoreError,
+};
+
+use crate::changes::PgChanges;
+use crate::{Database, DatabaseError};
+use rows::Row;
+pub(crate) use save::may_be_lost;
+use sets::Sets;
+use together::Together;
+
+/// Jobs and their queue in a PostgreSQL database: the handle of a replica. Clones share its batches.
+#[derive(Clone)]
+pub struct PgJobs {
+    shared: Arc<Shared>,
+    inserts: Together<(InsertJob, Timestamp), InsertJobOutcome>,
+    claims: Together<(ClaimRequest, Timestamp), Option<Claim>>,
+    saves: Together<SaveJob, SaveOutcome>,
+}
+
+/// What every operation needs.
+#[derive(Debug)]
+struct Shared {
+    database: Database,
+    changes: PgChanges,
+    sets: Sets,
+}
+
+impl PgJobs {
+    /// The jobs of a database, by the replica that `changes` is the handle of: that one hears of its own changes by itself.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    #[must_use]
+    pub fn start(database: Database, changes: PgChanges) -> Self {
+        let shared = Arc::new(Shared {
+            database,
+            changes,
+            sets: Sets::default(),
+        });
+        Self {
+            inserts: Together::start(&shared, 128, |store, items| {
+                async move { insert::insert(&store, items).await }.boxed()
+            }),
+            claims: Together::start(&shared, 64, |store, items| {
+                async move { claim::claim(&store, items).await }.boxed()
+            }),
+            saves: Together::start(&shared, 128, |store, items| {
+                async move { save::save(&store, items).await }.boxed()
+            }),
+            shared,
+        }
+    }
+
+    /// A job that its account may see, with what is in its row besides.
+    async fn find(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<Row>, DatabaseError> {
+        let connection = self.shared.database.connection().await?;
+        let mut found = rows::load(&connection, &[id.0]).await?;
+        let is_visible = |row: &Row| row.job.account == *account && !row.job.is_expired(now);
+        Ok(found.remove(&id).filter(is_visible))
+    }
+
+    async fn find_body(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<Arc<JobBody>>, DatabaseError> {
+        let Some(row) = self.find(account, id, now).await? else {
+            return Ok(None);
+        };
+        let connection = self.shared.database.connection().await?;
+        let mut bodies = beside::bodies(&connection, &self.shared.sets, &[&row]).await?;
+        Ok(bodies.remove(&id).map(Arc::new))
+    }
+
+    async fn find_log(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<JobLog>, DatabaseError> {
+        if self.find(account, id, now).await?.is_none() {
+            return Ok(None);
+        }
+        let connection = self.shared.database.connection().await?;
+        beside::log(&connection, id).await
+    }
+}
+
+#[async_trait]
+impl JobStore for PgJobs {
+    async fn insert(&self, new: InsertJob, now: Timestamp) -> Result<InsertJobOutcome, StoreError> {
+        self.inserts.write((new, now)).await
+    }
+
+    async fn load(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<Arc<Job>>, StoreError> {
+        let found = self.find(account, id, now).await.map_err(unavailable)?;
+        Ok(found.map(|row| Arc::new(row.job)))
+    }
+
+    async fn save(&self, save: SaveJob) -> Result<SaveOutcome, StoreError> {
+        self.saves.write(save).await
+    }
+
+    async fn list(&self, query: &JobQuery, now: Timestamp) -> Result<Vec<Arc<Job>>, StoreError> {
+        let connection = self.shared.database.connection().await;
+        let connection = connection.map_err(unavailable)?;
+        let listed = lists::list(&connection, query, now).await;
+        listed.map_err(unavailable)
+    }
+
+    async fn body(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<Arc<JobBody>>, StoreError> {
+        let body = self.find_body(account, id, now).await;
+        body.map_err(unavailable)
+    }
+
+    async fn log(
+        &self,
+        account: &AccountId,
+        id: JobId,
+        now: Timestamp,
+    ) -> Result<Option<JobLog>, StoreError> {
+        self.find_log(account, id, now).await.map_err(unavailable)
+    }
+
+    async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        let expired = expire::expire(&self.shared, now, limit).await;
+        expired.map_err(unavailable)
+    }
+}
+
+/// What PostgreSQL itself said, if it was its answer: then nothing of the transaction was done.
+fn state_of(error: &DatabaseError) -> Option<&SqlState> {
+    match error {
+        DatabaseError::Failed(error) => error.code(),
+        DatabaseError::Batch(error) => state_of(error),
+        DatabaseError::NoConnection(_) | DatabaseError::Unreadable(_) | DatabaseError::Closing => {
+            None
+        }
+    }
+}
+
+/// The error of the ports.
+pub(crate) fn unavailable(error: DatabaseError) -> StoreError {
+    match state_of(&error) {
+        Some(state) if *state == SqlState::DISK_FULL => StoreError::Full(Box::new(error)),
+        _ => StoreError::Unavailable(Box::new(error)),
+    }
+}
+
+impl std::fmt::Debug for PgJobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PgJobs")
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,223 @@
+//! The queue of jobs: who waits, whose claim counts, what is overdue.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use accounts::{AccountId, lapses_at};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use uuid::Uuid;
+use workflow_core::{
+    Claim, ClaimRequest, Demand, Epoch, Job, JobId, JobQueue, LeaseNews, QueueDepth, StoreError,
+    WorkerId, overdue,
+};
+
+use super::rows;
+use super::save::{NextState, may_be_lost, put};
+use super::{PgJobs, Shared, unavailable};
+use crate::DatabaseError;
+use crate::columns::{from_micros, unsigned};
+use crate::statements::{execute, query};
+
+/// How many jobs lapse in one transaction.
+const TOGETHER: i64 = 500;
+
+async fn demand(store: &Shared, now: Timestamp) -> Result<Demand, DatabaseError> {
+    let connection = store.database.connection().await?;
+    let sets = store.sets.waiting(&connection).await?;
+    let sql = "SELECT worker FROM job_workers WHERE until > $1";
+    let workers = query(&connection, sql, &[&now.as_microsecond()]).await?;
+    let workers = workers.iter().map(|row| Ok(WorkerId(row.try_get(0)?)));
+    let workers: Result<HashSet<WorkerId>, DatabaseError> = workers.collect();
+    Ok(Demand {
+        sets: sets.into_values().collect(),
+        workers: Arc::new(workers?),
+    })
+}
+
+async fn renew(
+    store: &Shared,
+    worker: WorkerId,
+    claims: &[(JobId, Epoch)],
+    until: Timestamp,
+) -> Result<Vec<LeaseNews>, DatabaseError> {
+    let mut connection = store.database.connection().await?;
+    let transaction = connection.transaction().await?;
+    may_be_lost(&transaction).await?;
+    let until = until.as_microsecond();
+    let present = "INSERT INTO job_workers AS w (worker, until) VALUES ($1, $2)
+        ON CONFLICT (worker) DO UPDATE SET until = greatest(w.until, excluded.until)";
+    execute(&transaction, present, &[&worker.0, &until]).await?;
+    let ids: Vec<Uuid> = claims.iter().map(|(id, _)| id.0).collect();
+    let live = match ids.is_empty() {
+        true => Default::default(),
+        false => rows::live(&transaction, &ids).await?,
+    };
+    let news = claims.iter().map(|(id, epoch)| {
+        let row = live.get(id);
+        LeaseNews::of(row.map(|row| &row.job), worker, *epoch)
+    });
+    let news: Vec<LeaseNews> = news.collect();
+    let counting = claims.iter().zip(&news);
+    let counting = counting.filter(|(_, news)| **news != LeaseNews::Lost);
+    let (ids, epochs): (Vec<Uuid>, Vec<i64>) = counting
+        .map(|((id, epoch), _)| (id.0, i64::from(epoch.0)))
+        .unzip();
+    if !ids.is_empty() {
+        // Whoever has a run locked lets it end.
+        let renew = "UPDATE job_runs SET lease_until = $3 WHERE job IN (
+            SELECT r.job FROM job_runs AS r JOIN unnest($1::uuid[], $2::bigint[]) AS n (job, epoch) USING (job, epoch)
+            FOR UPDATE OF r SKIP LOCKED)";
+        execute(&transaction, renew, &[&ids, &epochs, &until]).await?;
+    }
+    transaction.commit().await?;
+    Ok(news)
+}
+
+/// Lets some of what is overdue happen; the jobs that changed, and whether there may be more.
+async fn reap(
+    store: &Shared,
+    queued_before: Timestamp,
+    now: Timestamp,
+) -> Result<(Vec<Arc<Job>>, bool), DatabaseError> {
+    let mut connection = store.database.connection().await?;
+    let transaction = connection.transaction().await?;
+    let lapsed =
+        "SELECT job, lease_until FROM job_runs WHERE lease_until <= $1 ORDER BY lease_until, job
+        LIMIT $2 FOR UPDATE SKIP LOCKED";
+    let lapsed = query(&transaction, lapsed, &[&now.as_microsecond(), &TOGETHER]).await?;
+    let waiting =
+        "SELECT job FROM job_queue WHERE created_at < $1 ORDER BY created_at, job LIMIT $2";
+    let before = queued_before.as_microsecond();
+    let waiting = query(&transaction, waiting, &[&before, &TOGETHER]).await?;
+    let mut found: Vec<(Uuid, Timestamp)> = Vec::new();
+    for row in &lapsed {
+        found.push((row.try_get(0)?, from_micros(row.try_get(1)?)?));
+    }
+    for row in &waiting {
+        found.push((row.try_get(0)?, now));
+    }
+    if found.is_empty() {
+        return Ok((Vec::new(), false));
+    }
+    let ids: Vec<Uuid> = found.iter().map(|(id, _)| *id).collect();
+    let locked = rows::lock_free(&transaction, &ids).await?;
+    let changed = found.iter().filter_map(|(id, lease_until)| {
+        let row = locked.get(&JobId(*id))?;
+        let event = overdue(&row.job, *lease_until, queued_before, now)?;
+        let mut job = Job::clone(&row.job);
+        job.apply(event, now).ok()?;
+        Some(NextState::of(row, job))
+    });
+    let changed: Vec<NextState> = changed.collect();
+    super::outputs::lock_ends(&transaction, &changed).await?;
+    put(store, &transaction, &changed).await?;
+    transaction.commit().await?;
+    if !changed.is_empty() {
+        store.changes.ring();
+    }
+    let is_full = [lapsed.len(), waiting.len()].contains(&(TOGETHER as usize));
+    let is_more = is_full && !changed.is_empty();
+    let changed = changed.into_iter().map(|state| Arc::new(state.row.job));
+    Ok((changed.collect(), is_more))
+}
+
+/// The rule of [`workflow_core::FairQueue::position`], over rows.
+async fn position(
+    store: &Shared,
+    account: &AccountId,
+    id: JobId,
+) -> Result<Option<u64>, DatabaseError> {
+    let sql = "WITH sets AS MATERIALIZED (
+            SELECT s.requirements FROM requirement_sets AS s CROSS JOIN LATERAL (
+                SELECT 1 FROM job_queue AS q WHERE q.requirements = s.requirements
+                ORDER BY q.requirements, q.account, q.number LIMIT 1
+            ) AS q
+        ), turns AS MATERIALIZED (
+            SELECT t.account, a.entered - t.departed AS queued, greatest(t.last_claim, (
+                SELECT min(h.number) FROM sets CROSS JOIN LATERAL (
+                    SELECT q.number FROM job_queue AS q
+                    WHERE q.requirements = sets.requirements AND q.account = t.account ORDER BY q.number LIMIT 1
+                ) AS h
+            )) AS turn
+            FROM job_turns AS t JOIN job_accounts AS a USING (account) WHERE a.entered > t.departed
+        ), mine AS MATERIALIZED (
+            SELECT turns.account, turns.turn, (
+                SELECT count(*) FROM sets JOIN job_queue AS q USING (requirements)
+                WHERE q.account = j.account AND q.number < j.number
+            ) AS ahead
+            FROM jobs AS j JOIN turns USING (account) WHERE j.id = $1 AND j.account = $2 AND j.status = 'queued'
+        )
+        SELECT (mine.ahead + coalesce((
+            SELECT sum(least(o.queued, mine.ahead + ((o.turn, o.account) < (mine.turn, mine.account))::integer))
+            FROM turns AS o WHERE o.account <> mine.account
+        ), 0))::bigint FROM mine";
+    let connection = store.database.connection().await?;
+    let found = query(&connection, sql, &[&id.0, &account.as_str()]).await?;
+    let position = found.first().map(|row| unsigned(row.try_get(0)?));
+    position.transpose()
+}
+
+async fn depth(store: &Shared) -> Result<QueueDepth, DatabaseError> {
+    let sql = "SELECT (coalesce((SELECT sum(entered) FROM job_accounts), 0)
+            - coalesce((SELECT sum(departed) FROM job_turns), 0))::bigint, (SELECT count(*) FROM job_runs)";
+    let connection = store.database.connection().await?;
+    let found = query(&connection, sql, &[]).await?;
+    Ok(QueueDepth {
+        queued: unsigned(found[0].try_get(0)?)?,
+        running: unsigned(found[0].try_get(1)?)?,
+    })
+}
+
+#[async_trait]
+impl JobQueue for PgJobs {
+    async fn demand(&self, now: Timestamp) -> Result<Demand, StoreError> {
+        demand(&self.shared, now).await.map_err(unavailable)
+    }
+
+    async fn claim(
+        &self,
+        request: &ClaimRequest,
+        now: Timestamp,
+    ) -> Result<Option<Claim>, StoreError> {
+        self.claims.write((request.clone(), now)).await
+    }
+
+    async fn renew(
+        &self,
+        worker: WorkerId,
+        claims: &[(JobId, Epoch)],
+        lease: Duration,
+        now: Timestamp,
+    ) -> Result<Vec<LeaseNews>, StoreError> {
+        let until = lapses_at(now, lease);
+        let renewed = renew(&self.shared, worker, claims, until).await;
+        renewed.map_err(unavailable)
+    }
+
+    async fn reap(
+        &self,
+        queued_before: Timestamp,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Job>>, StoreError> {
+        let mut all = Vec::new();
+        loop {
+            let reaped = reap(&self.shared, queued_before, now).await;
+            let (changed, is_more) = reaped.map_err(unavailable)?;
+            all.extend(changed);
+            if !is_more {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError> {
+        let position = position(&self.shared, account, id).await;
+        position.map_err(unavailable)
+    }
+
+    async fn depth(&self) -> Result<QueueDepth, StoreError> {
+        depth(&self.shared).await.map_err(unavailable)
+    }
+}

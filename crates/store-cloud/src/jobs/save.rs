@@ -1,0 +1,278 @@
+//! Saving changes of jobs: what arrives together is one transaction of rows, outputs, records and holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use accounts::AccountId;
+use deadpool_postgres::Transaction;
+use jiff::Timestamp;
+use uuid::Uuid;
+use workflow_core::{Durability, Job, JobLog, JobOutput, JobStatus, SaveJob, SaveOutcome};
+
+use super::insert::enqueue;
+use super::outputs::Names;
+use super::rows::{self, Row};
+use super::{Shared, beside, outputs, records};
+use crate::DatabaseError;
+use crate::changes::note;
+use crate::statements::execute;
+
+/// The next state of a job whose row is locked.
+pub(super) struct NextState {
+    /// Where it stood before.
+    pub(super) before: JobStatus,
+    /// Its row, with the outputs that are new among the others.
+    pub(super) row: Row,
+    /// How many of its outputs are new: the last ones.
+    pub(super) new_outputs: usize,
+    /// What its run wrote.
+    pub(super) log: Option<JobLog>,
+    /// Until when its claim counts, and the number of that claim, if it is claimed now.
+    pub(super) claim: Option<(Timestamp, i64)>,
+}
+
+impl NextState {
+    /// The next revision of a job, as an event made it.
+    pub(super) fn of(row: &Row, job: Job) -> Self {
+        let mut job = rows::as_it_reads_back(job);
+        job.revision += 1;
+        Self {
+            before: row.job.status,
+            row: Row { job, ..row.clone() },
+            new_outputs: 0,
+            log: None,
+            claim: None,
+        }
+    }
+
+    pub(super) fn outputs(&self) -> &[JobOutput] {
+        let outputs = &self.row.job.outputs;
+        &outputs[outputs.len() - self.new_outputs..]
+    }
+
+    fn was(&self) -> Stage {
+        Stage::of(self.before)
+    }
+
+    fn is(&self) -> Stage {
+        Stage::of(self.row.job.status)
+    }
+}
+
+/// In which tables a job is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Running,
+    Over,
+}
+
+impl Stage {
+    fn of(status: JobStatus) -> Self {
+        match status {
+            JobStatus::Queued => Self::Waiting,
+            JobStatus::Running | JobStatus::Canceling => Self::Running,
+            JobStatus::Succeeded | JobStatus::Canceled | JobStatus::Failed | JobStatus::Expired => {
+                Self::Over
+            }
+        }
+    }
+}
+
+/// Lets a transaction's commit return before it is on disk.
+pub(crate) async fn may_be_lost(transaction: &Transaction<'_>) -> Result<(), DatabaseError> {
+    transaction
+        .batch_execute("SET LOCAL synchronous_commit = off")
+        .await?;
+    Ok(())
+}
+
+/// Saves changes of jobs, each over the revision that it began with.
+pub(super) async fn save(
+    store: &Shared,
+    saves: Vec<SaveJob>,
+) -> Result<Vec<SaveOutcome>, DatabaseError> {
+    let mut connection = store.database.connection().await?;
+    let transaction = connection.transaction().await?;
+    // What is saved with the next is on disk with it: commits get there in their order.
+    if !saves.iter().any(|save| save.durability == Durability::Now) {
+        may_be_lost(&transaction).await?;
+    }
+    let mut ids: Vec<Uuid> = saves.iter().map(|save| save.job.id.0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut known = rows::lock(&transaction, &ids).await?;
+    let mut names = Names::of(&transaction, &saves, &known).await?;
+    let (mut outcomes, mut next) = (Vec::new(), Vec::new());
+    for save in saves {
+        let row = known.get(&save.job.id);
+        let current = row.filter(|row| {
+            row.job.revision == save.job.revision && row.job.account == save.job.account
+        });
+        let Some(row) = current else {
+            outcomes.push(SaveOutcome::Conflict);
+            continue;
+        };
+        if save.exceeds(names.stored_bytes(&save.job.account), row.stored_bytes) {
+            outcomes.push(SaveOutcome::QuotaExceeded);
+            continue;
+        }
+        let mut state = NextState::of(row, save.job);
+        for output in save.outputs {
+            if !state.row.job.has(&output) {
+                let output = names.named(&transaction, &state.row.job, output).await?;
+                state.row.job.outputs.push(output);
+                state.new_outputs += 1;
+            }
+        }
+        state.log = save.log;
+        known.insert(state.row.job.id, state.row.clone());
+        outcomes.push(SaveOutcome::Saved(Arc::new(state.row.job.clone())));
+        next.push(state);
+    }
+    put(store, &transaction, &next).await?;
+    transaction.commit().await?;
+    if !next.is_empty() {
+        store.changes.ring();
+    }
+    Ok(outcomes)
+}
+
+/// Writes the next states of jobs, each with what follows from it.
+pub(super) async fn put(
+    store: &Shared,
+    transaction: &Transaction<'_>,
+    next: &[NextState],
+) -> Result<(), DatabaseError> {
+    if next.is_empty() {
+        return Ok(());
+    }
+    let those = |fits: &dyn Fn(&NextState) -> bool| {
+        let those = next.iter().filter(|state| fits(state));
+        those.map(|state| &state.row).collect::<Vec<&Row>>()
+    };
+    let live = those(&|state| state.is() != Stage::Over);
+    let over_before = those(&|state| state.was() == Stage::Over);
+    let over = those(&|state| state.is() == Stage::Over);
+    let ended = those(&|state| state.is() == Stage::Over && state.was() != Stage::Over);
+    let left = those(&|state| state.was() == Stage::Waiting && state.is() != Stage::Waiting);
+    let joined = those(&|state| state.was() != Stage::Waiting && state.is() == Stage::Waiting);
+    let stopped = those(&|state| state.was() == Stage::Running && state.is() != Stage::Running);
+    let jobs: Vec<&Job> = next.iter().map(|state| &state.row.job).collect();
+    let logs = next.iter().filter_map(|state| {
+        let log = state.log.as_ref()?;
+        Some((state.row.job.id, log))
+    });
+    let logs: Vec<_> = logs.collect();
+    // Everything that decides is locked, so none of these waits for the answer of another.
+    tokio::try_join!(
+        rows::update(transaction, "jobs", &live),
+        rows::update(transaction, "jobs_over", &over_before),
+        delete(transaction, "DELETE FROM jobs WHERE id = ANY($1)", &ended),
+        rows::insert(transaction, "jobs_over", &ended),
+        leave_queue(transaction, &left),
+        enqueue(transaction, &joined),
+        delete(
+            transaction,
+            "DELETE FROM job_runs WHERE job = ANY($1)",
+            &stopped
+        ),
+        start_runs(transaction, next),
+        outputs::put(transaction, next),
+        beside::put_logs(transaction, &logs),
+        note(transaction, store.changes.replica(), &jobs),
+    )?;
+    // After the new outputs are there.
+    tokio::try_join!(
+        records::settle_ends(transaction, &over),
+        move_turns(transaction, next),
+    )?;
+    Ok(())
+}
+
+async fn delete(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    jobs: &[&Row],
+) -> Result<(), DatabaseError> {
+    if !jobs.is_empty() {
+        let ids: Vec<Uuid> = jobs.iter().map(|row| row.job.id.0).collect();
+        execute(transaction, sql, &[&ids]).await?;
+    }
+    Ok(())
+}
+
+async fn leave_queue(transaction: &Transaction<'_>, jobs: &[&Row]) -> Result<(), DatabaseError> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    let (mut sets, mut accounts, mut numbers) = (vec![], vec![], vec![]);
+    for row in jobs {
+        sets.push(row.requirements);
+        accounts.push(row.job.account.as_str());
+        numbers.push(row.number);
+    }
+    let sql = "DELETE FROM job_queue AS q
+        USING unnest($1::uuid[], $2::text[], $3::bigint[]) AS n (requirements, account, number)
+        WHERE q.requirements = n.requirements AND q.account = n.account AND q.number = n.number";
+    execute(transaction, sql, &[&sets, &accounts, &numbers]).await?;
+    Ok(())
+}
+
+/// Counts in their accounts which jobs wait no more or again, and keeps the numbers of claims.
+async fn move_turns(
+    transaction: &Transaction<'_>,
+    next: &[NextState],
+) -> Result<(), DatabaseError> {
+    let mut moved: BTreeMap<&AccountId, (i64, i64)> = BTreeMap::new();
+    for state in next {
+        let departed = match (state.was(), state.is()) {
+            (Stage::Waiting, Stage::Running | Stage::Over) => 1,
+            (Stage::Running | Stage::Over, Stage::Waiting) => -1,
+            (Stage::Waiting, Stage::Waiting) | (Stage::Running | Stage::Over, _) => continue,
+        };
+        let moved = moved.entry(&state.row.job.account).or_default();
+        moved.0 += departed;
+        let claim = state.claim.map_or(0, |(_, number)| number);
+        moved.1 = moved.1.max(claim);
+    }
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let accounts: Vec<&str> = moved.keys().map(|account| account.as_str()).collect();
+    let (departed, claims): (Vec<i64>, Vec<i64>) = moved.into_values().unzip();
+    // Locked in one order, so that two replicas do not wait for each other.
+    let lock = "SELECT 1 FROM job_turns WHERE account = ANY($1) ORDER BY account FOR UPDATE";
+    if accounts.len() > 1 {
+        execute(transaction, lock, &[&accounts]).await?;
+    }
+    let sql = "UPDATE job_turns AS t SET departed = t.departed + n.departed,
+            last_claim = greatest(t.last_claim, n.claim)
+        FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS n (account, departed, claim)
+        WHERE t.account = n.account";
+    execute(transaction, sql, &[&accounts, &departed, &claims]).await?;
+    Ok(())
+}
+
+async fn start_runs(
+    transaction: &Transaction<'_>,
+    next: &[NextState],
+) -> Result<(), DatabaseError> {
+    let (mut ids, mut accounts, mut epochs, mut leases) = (vec![], vec![], vec![], vec![]);
+    for state in next {
+        if let Some((lease_until, _)) = state.claim {
+            let job = &state.row.job;
+            ids.push(job.id.0);
+            accounts.push(job.account.as_str());
+            epochs.push(i64::from(job.epoch.0));
+            leases.push(lease_until.as_microsecond());
+        }
+    }
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let sql = "INSERT INTO job_runs (job, account, epoch, lease_until)
+        SELECT * FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[])";
+    execute(transaction, sql, &[&ids, &accounts, &epochs, &leases]).await?;
+    Ok(())
+}
