@@ -11,7 +11,7 @@ use installation::OpenError;
 use router_server::{RouterStack, RouterStackError};
 use secrecy::SecretString;
 use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
-use server_kit::config::{Access, ServerConfig};
+use server_kit::config::{Access, PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::{
     Endpoints, Front, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
@@ -26,7 +26,6 @@ use crate::config::Config;
 use crate::families::Families;
 use crate::models::{WorkflowKind, Workflows};
 use crate::nodes::{self, ResultsError};
-use crate::store::store_in;
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -59,6 +58,9 @@ pub enum AssembleError {
     /// Results of partners cannot be fetched.
     #[error(transparent)]
     Results(#[from] ResultsError),
+    /// There is no store at its place.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// Commands cannot reach it.
     #[error(transparent)]
     Admin(#[from] AdminSocketError),
@@ -88,7 +90,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let requests = HttpMetrics::register(&mut metrics, listening.stats());
 
     let limits = &config.workflows.workflows;
-    let store = store_in(&server.data_dir);
+    let store = workflow_server::store_at(&server.place)?;
     let installation = opening::open(&*store, config.opening()).await?;
     let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
     let base = program::base(server, listening.address());
@@ -104,7 +106,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     );
     let router = router.await?;
 
-    let admin = AdminSocket::bind(&server.data_dir)?;
+    let admin = AdminSocket::bind(&server.place.data_dir)?;
     let development_token = development_token(&server.access, listening.address());
     let access = Access {
         token: development_token

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use server_kit::config::InstallationPlace;
 use server_kit::metrics::Metrics;
 use server_kit::program::{self, Failure};
 use workflow_server::Stack;
@@ -14,7 +15,6 @@ use workflow_server::Stack;
 use crate::config::Config;
 use crate::local::{self, Local};
 use crate::models::{WorkflowKind, Workflows};
-use crate::store::store_in;
 
 /// How long the loops may take to end once the command has.
 const GRACE: Duration = Duration::from_secs(5);
@@ -26,11 +26,11 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) fn run(name: &str, arguments: &ArgMatches, config: &Config) -> Result<(), Failure> {
     let server = &config.workflows.server;
     if name != "catalog" {
-        let store = store_in(&server.data_dir);
+        let store = workflow_server::store_at(&server.place)?;
         return router_server::run(name, arguments, &*store, &config.router, Vec::new());
     }
     let folder = local::temporary().map_err(|error| Failure::fault(&error))?;
-    let store = store_in(folder.path());
+    let store = workflow_server::store_at(&InstallationPlace::directory(folder.path()))?;
     let runtime = program::runtime()?;
     let opened = runtime.block_on(async {
         let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));

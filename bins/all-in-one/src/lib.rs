@@ -15,7 +15,6 @@ pub mod models;
 mod nodes;
 pub mod program;
 pub mod run;
-mod store;
 
 pub use app::{App, AssembleError, assemble};
 pub use config::{Config, KEYS};

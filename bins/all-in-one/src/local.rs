@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use hyper_kit::ServerStats;
 use router_core::ModelId;
 use router_server::RouterStack;
-use server_kit::config::Access;
+use server_kit::config::{Access, InstallationPlace};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening;
 use tempfile::TempDir;
@@ -21,7 +21,6 @@ use crate::app::AssembleError;
 use crate::config::Config;
 use crate::models::{WorkflowKind, Workflows};
 use crate::nodes;
-use crate::store::store_in;
 
 /// What the names of temporary installations begin with.
 const PREFIX: &str = "easel-run-";
@@ -108,7 +107,7 @@ impl Local {
         let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
         // No request comes over HTTP; the router counts all the same.
         let requests = HttpMetrics::register(&mut metrics, Arc::new(ServerStats::default()));
-        let store = store_in(data_dir);
+        let store = workflow_server::store_at(&InstallationPlace::directory(data_dir))?;
         let installation = opening::open(&*store, config.opening()).await?;
         let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
         let base = format!("file://{}", data_dir.display());

@@ -12,7 +12,6 @@ use workflow_server::copies;
 
 use crate::app::{App, assemble};
 use crate::config::{Config, KEYS};
-use crate::store::store_in;
 use crate::{catalog, run};
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows and calls partner models: as a server with their APIs, or one graph from the command line.";
@@ -25,7 +24,7 @@ pub fn main() -> ExitCode {
         Some(("run", arguments)) => run::run(arguments),
         Some((name, arguments)) if copies::is_command(name) => {
             configured(&matches).and_then(|(_, config)| {
-                let store = store_in(&config.workflows.server.data_dir);
+                let store = workflow_server::store_at(&config.workflows.server.place)?;
                 copies::run(name, arguments, &*store, config.tier())
             })
         }
@@ -52,7 +51,13 @@ fn command() -> Command {
 fn operate(matches: &ArgMatches) -> Result<(), Failure> {
     let settings = program::settings(matches, KEYS)?;
     let tier = |settings: &mut Settings| Ok(Config::read(settings)?.tier());
-    admin::run(matches, settings, Keeps::Assets, store_in, tier)
+    admin::run(
+        matches,
+        settings,
+        Keeps::Assets,
+        workflow_server::store_at,
+        tier,
+    )
 }
 
 fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
@@ -93,7 +98,7 @@ fn welcome(config: &Config, app: &App) -> String {
         ("Console", program::console(server, &base)),
         ("Ready?", format!("{base}/ready")),
         ("Metrics", program::metrics(&base, app.metrics_address())),
-        ("Data", server.data_dir.display().to_string()),
+        ("Data", server.place.data_dir.display().to_string()),
         (
             "Open to",
             program::open_to(&server.access, app.address()).to_owned(),

@@ -121,7 +121,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
     let folder = temporary.then(local::temporary).transpose();
     let folder = folder.map_err(|error| Failure::fault(&error))?;
     if let Some(folder) = &folder {
-        config.workflows.server.data_dir = folder.path().to_owned();
+        config.workflows.server.place.data_dir = folder.path().to_owned();
     }
     server_kit::program::runtime()?.block_on(run_graph(&arguments, graph, &config))
 }
@@ -132,7 +132,7 @@ async fn run_graph(
     config: &Config,
 ) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|error| Failure::fault(&error))?;
-    let local = Local::open(&config.workflows.server.data_dir, config).await;
+    let local = Local::open(&config.workflows.server.place.data_dir, config).await;
     let local = local.map_err(|error| Failure::fault(&error))?;
     let stack = local.stack.clone();
     let principal = stack.local_standing();

@@ -12,7 +12,7 @@ use installation::{Health, Installation, MinFree, OpenError, OpenOptions, Reserv
 use jiff::Timestamp;
 use router_http::RouterApi;
 use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
-use server_kit::config::ServerConfig;
+use server_kit::config::{PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening::{self, Keeps};
 use server_kit::sweeps::Sweeps;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::stack::{Background, RouterStack, RouterStackError};
-use crate::store::store_in;
+use crate::store::store_at;
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -47,6 +47,9 @@ pub enum AssembleError {
     /// Its first account.
     #[error("the account `local` cannot be made in the data directory")]
     Accounts(#[from] AdminError),
+    /// There is no store at its place.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// Commands cannot reach it.
     #[error(transparent)]
     Admin(#[from] AdminSocketError),
@@ -91,10 +94,10 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         reserve,
         fresh: config.server.fresh,
     };
-    let store = store_in(&config.server.data_dir);
+    let store = store_at(&config.server.place)?;
     let installation = opening::open(&*store, options).await?;
     accounts::ensure_local(&*installation.account_admin, Timestamp::now()).await?;
-    let admin = AdminSocket::bind(&config.server.data_dir)?;
+    let admin = AdminSocket::bind(&config.server.place.data_dir)?;
     let identity = config
         .server
         .access

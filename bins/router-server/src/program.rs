@@ -11,7 +11,7 @@ use server_kit::program::{self, Failure};
 use crate::app::{App, assemble};
 use crate::commands;
 use crate::config::{Config, KEYS, RouterSettings};
-use crate::store::store_in;
+use crate::store::store_at;
 
 const ABOUT: &str =
     "Calls partner models behind one API, with keys that pay once and limits that hold.";
@@ -25,7 +25,7 @@ pub fn main() -> ExitCode {
         Some(_) if admin::is_command(&matches) => operate(&matches),
         Some(("serve", _)) | None => serve(&matches),
         Some((name, arguments)) => configured(&matches).and_then(|(_, config)| {
-            let store = store_in(&config.server.data_dir);
+            let store = store_at(&config.server.place)?;
             commands::run(name, arguments, &*store, &config.router, Vec::new())
         }),
     })
@@ -41,7 +41,7 @@ fn command() -> Command {
 fn operate(matches: &ArgMatches) -> Result<(), Failure> {
     let settings = program::settings(matches, KEYS)?;
     let tier = |settings: &mut Settings| Ok(RouterSettings::read(settings)?.tier());
-    admin::run(matches, settings, Keeps::NoAssets, store_in, tier)
+    admin::run(matches, settings, Keeps::NoAssets, store_at, tier)
 }
 
 fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ fn welcome(config: &Config, app: &App) -> String {
         ("Console", program::console(server, &base)),
         ("Ready?", format!("{base}/ready")),
         ("Metrics", program::metrics(&base, app.metrics_address())),
-        ("Data", server.data_dir.display().to_string()),
+        ("Data", server.place.data_dir.display().to_string()),
         (
             "Open to",
             program::open_to(&server.access, address).to_owned(),

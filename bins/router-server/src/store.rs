@@ -1,11 +1,39 @@
 //! The store of this program. Everything else knows it as an [`InstallationStore`].
 
-use std::path::Path;
 use std::sync::Arc;
 
 use installation::InstallationStore;
+use server_kit::config::{CloudPlace, InstallationPlace, PlaceError};
 
-/// The installation in a data directory.
-pub(crate) fn store_in(data_dir: &Path) -> Arc<dyn InstallationStore> {
-    Arc::new(store_local::LocalStore::at(data_dir))
+/// The store at a place; nothing is opened yet.
+///
+/// # Errors
+/// If an address is none, or this program has no store for it.
+pub(crate) fn store_at(
+    place: &InstallationPlace,
+) -> Result<Arc<dyn InstallationStore>, PlaceError> {
+    match &place.cloud {
+        None => Ok(Arc::new(store_local::LocalStore::at(&place.data_dir))),
+        Some(cloud) => in_the_cloud(cloud),
+    }
+}
+
+#[cfg(not(feature = "cloud"))]
+fn in_the_cloud(_: &CloudPlace) -> Result<Arc<dyn InstallationStore>, PlaceError> {
+    Err(PlaceError::NotBuilt)
+}
+
+/// Passwords and keys come from the environment, or from files that it names.
+#[cfg(feature = "cloud")]
+fn in_the_cloud(place: &CloudPlace) -> Result<Arc<dyn InstallationStore>, PlaceError> {
+    use secrecy::ExposeSecret;
+    use store_cloud::{BucketOptions, CloudStore, DatabaseOptions};
+
+    let environment = |name: &str| std::env::var(name).ok();
+    let database = DatabaseOptions::from_environment(environment);
+    let database = database.map_err(|error| PlaceError::Address(error.into()))?;
+    let bucket = BucketOptions::from_url(&place.bucket, environment);
+    let bucket = bucket.map_err(|error| PlaceError::Address(error.into()))?;
+    let address = place.database.expose_secret();
+    Ok(Arc::new(CloudStore::at(address, database, bucket)))
 }

@@ -11,7 +11,7 @@ use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
 use installation::OpenOptions;
 use server_kit::admin::{AdminApi, AdminSocket, AdminSocketError};
-use server_kit::config::ServerConfig;
+use server_kit::config::{PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening;
 use server_kit::{
@@ -22,7 +22,7 @@ use workflow_http::{WorkflowApi, WorkflowConfig, WorkflowService};
 
 use crate::config::Config;
 use crate::stack::{Stack, StackError};
-use crate::store::store_in;
+use crate::store::store_at;
 
 /// A server that is ready to run.
 #[derive(Debug)]
@@ -41,6 +41,9 @@ pub enum AssembleError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// There is no store at its place.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// Commands cannot reach it.
     #[error(transparent)]
     Admin(#[from] AdminSocketError),
@@ -85,11 +88,11 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         fresh: server.fresh,
         ..limits.opening()
     };
-    let store = store_in(&server.data_dir);
+    let store = store_at(&server.place)?;
     let installation = opening::open(&*store, options).await;
     let installation = installation.map_err(StackError::from)?;
     let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
-    let admin = AdminSocket::bind(&config.server.data_dir)?;
+    let admin = AdminSocket::bind(&config.server.place.data_dir)?;
     let identity = config.server.access.identity(stack.accounts.clone())?;
     let ports = stack.admin();
     let admin_api = AdminApi::new(

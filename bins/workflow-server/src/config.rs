@@ -273,7 +273,7 @@ impl Config {
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let server = ServerConfig::read(settings)?;
         let mut workflows = WorkflowLimits::read(settings)?;
-        workflows.workers.folder = Some(server.data_dir.join("workers"));
+        workflows.workers.folder = Some(server.place.data_dir.join("workers"));
         let web_root = settings.read_optional("web_root")?;
         Ok(Self {
             server,

@@ -23,4 +23,5 @@ pub use app::{App, AssembleError, PLACES, api, assemble, home, probe};
 pub use background::Background;
 pub use config::{Config, KEYS, WorkflowLimits};
 pub use stack::{Stack, StackError};
+pub use store::store_at;
 pub use workers::{Preference, PreviewMethod, WorkerSettings};

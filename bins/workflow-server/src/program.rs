@@ -11,7 +11,7 @@ use server_kit::program::{self, Failure};
 
 use crate::app::{App, assemble};
 use crate::config::{Config, KEYS, WorkflowLimits};
-use crate::store::store_in;
+use crate::store::store_at;
 use crate::{copies, nodes};
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
@@ -26,7 +26,7 @@ pub fn main() -> ExitCode {
     program::finish(match matches.subcommand() {
         Some((name, arguments)) if copies::is_command(name) => {
             configured(&matches).and_then(|(_, config)| {
-                let store = store_in(&config.server.data_dir);
+                let store = store_at(&config.server.place)?;
                 copies::run(name, arguments, &*store, config.workflows.tier())
             })
         }
@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
 fn operate(matches: &ArgMatches) -> Result<(), Failure> {
     let settings = program::settings(matches, KEYS)?;
     let tier = |settings: &mut Settings| Ok(WorkflowLimits::read(settings)?.tier());
-    admin::run(matches, settings, Keeps::Assets, store_in, tier)
+    admin::run(matches, settings, Keeps::Assets, store_at, tier)
 }
 
 /// Prints the configuration that the flags, the environment and the file make.
@@ -84,7 +84,7 @@ fn welcome(config: &Config, app: &App) -> String {
         ("Console", program::console(server, &base)),
         ("Ready?", format!("{base}/ready")),
         ("Metrics", program::metrics(&base, app.metrics_address())),
-        ("Data", server.data_dir.display().to_string()),
+        ("Data", server.place.data_dir.display().to_string()),
         (
             "Open to",
             program::open_to(&server.access, address).to_owned(),

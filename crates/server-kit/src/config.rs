@@ -9,6 +9,7 @@ mod file;
 mod key;
 mod listen;
 mod nearest;
+mod place;
 mod server;
 mod settings;
 mod value;
@@ -17,6 +18,7 @@ pub use access::Access;
 pub use error::ConfigError;
 pub use key::{Key, Kind, Preset};
 pub use listen::{Listen, SocketMode};
+pub use place::{CloudPlace, InstallationPlace, PlaceError};
 pub use server::{DATA_DIR, LISTEN, SERVER_KEYS, ServerConfig};
 pub use settings::{Environment, Origin, Settings};
 pub use value::{

@@ -16,7 +16,7 @@ use hyper_kit::error_chain;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Access, ConfigError, Key, ServerConfig, Settings};
+use crate::config::{Access, ConfigError, Key, PlaceError, ServerConfig, Settings};
 use crate::listening::ListenAddress;
 use crate::logging::LogConfig;
 use crate::signals::{Ended, Signals};
@@ -225,6 +225,12 @@ impl Failure {
             exit_code: 1,
             message: error_chain(error),
         }
+    }
+}
+
+impl From<PlaceError> for Failure {
+    fn from(error: PlaceError) -> Self {
+        Self::usage(&error)
     }
 }
 

@@ -3,7 +3,6 @@
 //! Standard output has what was asked for and nothing else: a new key stands there alone, so that it can be caught. Lists
 //! are tables, or with `--json` the bodies of the wire.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use accounts::{MintedKey, Scopes, Tier};
@@ -18,7 +17,7 @@ use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::remote::{self, Remote};
 use super::{Unopened, catalog, flags, show, token, workers};
-use crate::config::{ConfigError, Settings};
+use crate::config::{ConfigError, InstallationPlace, PlaceError, Settings};
 use crate::listing;
 use crate::opening::{self, Keeps};
 use crate::program::{self, Failure};
@@ -64,11 +63,11 @@ pub fn run(
     matches: &ArgMatches,
     mut settings: Settings,
     keeps: Keeps,
-    store: impl FnOnce(&Path) -> Arc<dyn InstallationStore>,
+    store: impl FnOnce(&InstallationPlace) -> Result<Arc<dyn InstallationStore>, PlaceError>,
     tier: impl Fn(&mut Settings) -> Result<Tier, ConfigError>,
 ) -> Result<(), Failure> {
-    let data_dir: PathBuf = settings.read("data_dir")?;
-    let store = store(&data_dir);
+    let place = InstallationPlace::read(&mut settings)?;
+    let store = store(&place)?;
     let runtime = program::runtime()?;
     let words = words(matches);
     let remote = Remote::of(words.1)?;
@@ -77,7 +76,7 @@ pub fn run(
         let message = format!(
             "there is no installation in {}; name its directory with --data-dir or a server with --server, or add the first \
              account with `account add`",
-            data_dir.display()
+            store.location()
         );
         return Err(Failure {
             exit_code: 2,
@@ -89,7 +88,7 @@ pub fn run(
         _ => None,
     };
     let mut client = Client {
-        data_dir,
+        data_dir: place.data_dir,
         open: &mut || {
             let (tier, store) = (tier(&mut settings), store.clone());
             Box::pin(async move {

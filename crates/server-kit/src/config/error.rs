@@ -76,6 +76,9 @@ pub enum ConfigError {
     /// Tokens could be verified in two ways.
     #[error("JSON Web Tokens are verified with {} or with {}; set one of them", super::access::JWT_SECRET.name, super::access::JWT_KEYS.name)]
     TwoKeys,
+    /// One key without the other.
+    #[error("`{0}` needs `{1}`: set both, or none to keep everything in the data directory")]
+    Needs(&'static str, &'static str),
     /// A variable is no text.
     #[error("the variable {0} holds bytes that are no UTF-8 text; set it again, or unset it")]
     NotText(String),

@@ -1,12 +1,12 @@
 //! What every server is told: where it listens, whom it lets in, how it is reached, how it logs and how it ends.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time;
 
 use hyper_kit::{BaseUrl, Host, HostNames, Origin, PeerSet};
 
 use super::access::{self, Access};
+use super::place::{self, InstallationPlace};
 use super::{
     ConfigError, Count, Duration, Key, Kind, Listen, Peers, Preset, Settings, Size, SocketMode,
     Value,
@@ -26,7 +26,7 @@ pub struct ServerConfig {
     /// Where metrics, health and readiness are served besides, without a credential.
     pub metrics_listen: Option<SocketAddr>,
     /// Where everything is kept.
-    pub data_dir: PathBuf,
+    pub place: InstallationPlace,
     /// Whether a new installation may begin where the files of another one lie and its rows are gone.
     pub fresh: bool,
     /// Whom it lets in.
@@ -76,6 +76,8 @@ pub const DATA_DIR: Key = value(
 
 /// The keys of [`ServerConfig`] besides [`LISTEN`] and [`DATA_DIR`].
 pub const SERVER_KEYS: &[Key] = &[
+    place::STORE,
+    place::BLOBS,
     access::TOKEN,
     access::INSECURE,
     access::REQUIRE,
@@ -207,7 +209,7 @@ impl ServerConfig {
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let listen: Listen = settings.read("listen")?;
         let listen_mode = settings.read("listen_mode")?;
-        let data_dir = settings.read("data_dir")?;
+        let place = InstallationPlace::read(settings)?;
         let access = Access::read(settings)?;
         let insecure_no_auth: bool = settings.read(access::INSECURE.name)?;
         if let Some(listen) = listen.tcp()
@@ -223,7 +225,7 @@ impl ServerConfig {
             listen_mode,
             insecure_no_auth,
             metrics_listen: settings.read_optional("metrics_listen")?,
-            data_dir,
+            place,
             fresh: settings.read("fresh")?,
             access,
             public_url: settings.read_optional("public_url")?,

@@ -366,7 +366,7 @@ fn flags_stand_before_or_behind_a_subcommand() {
         let matches = command().get_matches_from(line);
         let mut settings = Settings::gather(KEYS, &matches, Vec::new()).expect("settings");
         let config = ServerConfig::read(&mut settings).expect("a configuration");
-        assert_eq!(config.data_dir, PathBuf::from("/d"));
+        assert_eq!(config.place.data_dir, PathBuf::from("/d"));
     }
 }
 

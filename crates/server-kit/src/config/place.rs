@@ -1,0 +1,86 @@
+//! Where an installation is kept.
+
+use std::path::{Path, PathBuf};
+
+use installation::BoxError;
+use secrecy::SecretString;
+
+use super::{ConfigError, Key, Kind, Preset, Settings};
+
+/// Where an installation is kept: in a directory of this machine, or in a database and a bucket.
+#[derive(Clone, Debug)]
+pub struct InstallationPlace {
+    /// The directory of everything; of an installation in a database, what belongs to this process alone: the socket for
+    /// commands and the files of workers.
+    pub data_dir: PathBuf,
+    /// Where it is instead, for any number of servers.
+    pub cloud: Option<CloudPlace>,
+}
+
+/// A database and a bucket.
+#[derive(Clone, Debug)]
+pub struct CloudPlace {
+    /// The address of a PostgreSQL database, which may hold a password.
+    pub database: SecretString,
+    /// The address of a bucket: `s3://BUCKET/PREFIX`.
+    pub bucket: String,
+}
+
+/// The database; secret, since its address may hold a password.
+pub(super) const STORE: Key = Key {
+    name: "store",
+    kind: Kind::Value("URL"),
+    preset: Preset::Unset,
+    help: "PostgreSQL database that holds all rows instead of the data directory: postgres://USER@HOST/NAME; needs blobs",
+    secret: true,
+};
+
+/// The bucket.
+pub(super) const BLOBS: Key = Key {
+    name: "blobs",
+    kind: Kind::Value("URL"),
+    preset: Preset::Unset,
+    help: "Bucket that holds all blobs: s3://BUCKET/PREFIX?endpoint=URL&region=NAME; needs store",
+    secret: false,
+};
+
+/// Why there is no store at a place. The texts say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// The program has no such store in it.
+    #[error(
+        "this program was built without databases and buckets: build it with the feature `cloud`, or leave out `store` and `blobs`"
+    )]
+    NotBuilt,
+    /// An address, or what belongs to it.
+    #[error(transparent)]
+    Address(BoxError),
+}
+
+impl InstallationPlace {
+    /// A directory of this machine.
+    #[must_use]
+    pub fn directory(path: &Path) -> Self {
+        Self {
+            data_dir: path.to_owned(),
+            cloud: None,
+        }
+    }
+
+    /// Reads the keys of both places.
+    ///
+    /// # Errors
+    /// If one half of a place in a database and a bucket is missing.
+    pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
+        let data_dir = settings.read(super::DATA_DIR.name)?;
+        let database: Option<SecretString> = settings.read_optional(STORE.name)?;
+        let bucket: Option<String> = settings.read_optional(BLOBS.name)?;
+        let cloud = match (database, bucket) {
+            (Some(database), Some(bucket)) => Some(CloudPlace { database, bucket }),
+            (None, None) => None,
+            (Some(_), None) => return Err(ConfigError::Needs(STORE.name, BLOBS.name)),
+            (None, Some(_)) => return Err(ConfigError::Needs(BLOBS.name, STORE.name)),
+        };
+        Ok(Self { data_dir, cloud })
+    }
+}
