@@ -10,6 +10,8 @@ pub mod testing;
 
 mod accounts;
 mod batch;
+mod blobs;
+mod bucket;
 #[cfg(feature = "router")]
 mod calls;
 #[cfg(feature = "workflow")]
@@ -29,6 +31,8 @@ mod statements;
 mod user_files;
 
 pub use accounts::PgAccounts;
+pub use blobs::{BlobOptions, BucketBlobs};
+pub use bucket::{Bucket, BucketError, BucketOptions};
 #[cfg(feature = "router")]
 pub use calls::{PgCalls, PgUsage};
 #[cfg(feature = "workflow")]

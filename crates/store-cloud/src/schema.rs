@@ -12,6 +12,7 @@ pub(crate) const SCHEMA: Schema = &[
         &[include_str!("../migrations/accounts/0001.sql")],
     ),
     ("assets", &[include_str!("../migrations/assets/0001.sql")]),
+    ("blobs", &[include_str!("../migrations/blobs/0001.sql")]),
     ("jobs", &[include_str!("../migrations/jobs/0001.sql")]),
     ("calls", &[include_str!("../migrations/calls/0001.sql")]),
     (

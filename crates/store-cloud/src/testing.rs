@@ -1,13 +1,17 @@
-//! Servers for tests and benches: a PostgreSQL of this process' own, in a temporary folder under `target/`, gone with it.
+//! Servers for tests and benches: a PostgreSQL and an object store of this process' own, in temporary folders under `target/`,
+//! gone with it.
 
+mod object_store;
 mod postgres;
+mod server;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pub use object_store::S3Server;
 pub use postgres::PostgresServer;
 
-use crate::{Database, DatabaseOptions};
+use crate::{BucketOptions, Database, DatabaseOptions};
 
 /// The server that all tests of this process share. It answers faster than a real one, since nothing of it must last.
 fn shared() -> &'static PostgresServer {
@@ -65,6 +69,20 @@ async fn create(template: &str) -> String {
     let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     shared().create_database(&name, template).await;
     shared().url(&name)
+}
+
+/// A place of its own in the bucket of the object store that all tests of this process share. Where no object store is installed
+/// the test says that it is skipped, and gets `None`; in CI that is a failure.
+///
+/// # Panics
+/// If it does not start, or is missing in CI.
+#[must_use]
+pub fn bucket() -> Option<BucketOptions> {
+    static SERVER: OnceLock<Option<S3Server>> = OnceLock::new();
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let server = SERVER.get_or_init(S3Server::start).as_ref();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    server.map(|server| server.options(&format!("test/{number}")))
 }
 
 /// Waits for a future in the middle of a test that is not `async`: contract suites ask for a fresh store in a plain closure.

@@ -1,13 +1,12 @@
 //! Starts a PostgreSQL server of the one that is installed.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::path::PathBuf;
 
 use tempfile::TempDir;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
+
+use super::server;
 
 /// A PostgreSQL server that ends with this process, reached through a socket in its folder.
 #[derive(Debug)]
@@ -23,13 +22,9 @@ impl PostgresServer {
     #[must_use]
     pub fn start(settings: &[&str]) -> Self {
         let programs = installed();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/postgres");
-        std::fs::create_dir_all(&root).expect("target/ can be written");
-        let root = root.canonicalize().expect("it was made");
-        let folder = tempfile::Builder::new().prefix("c").tempdir_in(root);
-        let folder = folder.expect("target/ can be written");
+        let folder = server::folder("postgres");
         let data = folder.path().join("data");
-        let made = as_somebody(&programs.join("initdb"))
+        let made = server::command(&programs.join("initdb"))
             .arg("--pgdata")
             .arg(&data)
             .args(["--username=easel", "--auth=trust", "--encoding=UTF8"])
@@ -41,7 +36,7 @@ impl PostgresServer {
             "{}",
             String::from_utf8_lossy(&made.stderr)
         );
-        let mut command = as_somebody(&programs.join("postgres"));
+        let mut command = server::command(&programs.join("postgres"));
         command.arg("-D").arg(&data).arg("-k").arg(folder.path());
         for setting in ["listen_addresses=", "max_connections=400"]
             .iter()
@@ -49,8 +44,8 @@ impl PostgresServer {
         {
             command.arg("-c").arg(setting);
         }
-        command.stdin(Stdio::null()).stderr(Stdio::piped());
-        run(command);
+        let ran = server::run(command, "ready to accept connections");
+        ran.unwrap_or_else(|said| panic!("PostgreSQL does not start:\n{said}"));
         Self { folder }
     }
 
@@ -89,32 +84,6 @@ impl PostgresServer {
     }
 }
 
-/// Starts the server from a thread that stays: `setpriv` has the server stopped when the thread that started it ends, which is
-/// when this process does.
-fn run(mut command: Command) {
-    let (ready, wait) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut server: Child = command.spawn().expect("postgres runs");
-        let log = server.stderr.take().expect("it is piped");
-        let mut said = String::new();
-        for line in BufReader::new(log).lines().map_while(Result::ok) {
-            said.push_str(&line);
-            said.push('\n');
-            if line.contains("ready to accept connections") {
-                let _ = ready.send(Ok(()));
-                said.clear();
-            }
-        }
-        let _ = server.wait();
-        let _ = ready.send(Err(said));
-    });
-    match wait.recv() {
-        Ok(Ok(())) => {}
-        Ok(Err(said)) => panic!("PostgreSQL does not start:\n{said}"),
-        Err(error) => panic!("PostgreSQL does not start: {error}"),
-    }
-}
-
 /// The newest PostgreSQL of the distribution's packages, or the one that `EASEL_POSTGRES` names by its folder of programs.
 fn installed() -> PathBuf {
     if let Some(folder) = std::env::var_os("EASEL_POSTGRES") {
@@ -129,22 +98,4 @@ fn installed() -> PathBuf {
         .filter(|programs| programs.join("postgres").exists())
         .max()
         .expect("PostgreSQL 15 or newer is installed: apt-get install postgresql")
-}
-
-/// A program that ends with its parent, and that a superuser's process starts as somebody else: PostgreSQL refuses to run as
-/// one.
-fn as_somebody(program: &Path) -> Command {
-    let mut command = Command::new("unshare");
-    if is_root() {
-        command.args(["--user", "--map-user=1000", "--map-group=1000"]);
-    }
-    command.args(["setpriv", "--pdeathsig", "INT"]).arg(program);
-    command
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|metadata| {
-        use std::os::unix::fs::MetadataExt;
-        metadata.uid() == 0
-    })
 }

@@ -1,0 +1,80 @@
+//! What servers of tests have in common: a folder each, and an end with the process that started them.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use tempfile::TempDir;
+
+/// A folder under `target/KIND/` that says whose it is. Those of processes that are gone, and their servers with them, are
+/// removed first.
+pub(super) fn folder(kind: &str) -> TempDir {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let root = root.join(kind);
+    std::fs::create_dir_all(&root).expect("target/ can be written");
+    let root = root.canonicalize().expect("it was made");
+    for entry in std::fs::read_dir(&root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.split_once('-'));
+        let owner = owner.and_then(|(owner, _)| owner.parse::<u32>().ok());
+        if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
+            // Another process may do the same.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    let name = format!("{}-", std::process::id());
+    let folder = tempfile::Builder::new().prefix(&name).tempdir_in(root);
+    folder.expect("target/ can be written")
+}
+
+/// A program that ends with its parent, and that a superuser's process starts as somebody else: PostgreSQL refuses to run as
+/// one.
+pub(super) fn command(program: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    if is_root() {
+        command.args(["--user", "--map-user=1000", "--map-group=1000"]);
+    }
+    command.args(["setpriv", "--pdeathsig", "INT"]).arg(program);
+    command
+}
+
+/// Starts a server from a thread that stays: `setpriv` has the server stopped when the thread that started it ends, which is
+/// when this process does. Returns once a line of the log has these words; else what was logged before the server ended.
+pub(super) fn run(mut command: Command, ready_when: &'static str) -> Result<(), String> {
+    let (ready, wait) = mpsc::channel();
+    std::thread::spawn(move || {
+        // Both into one pipe: some servers log to the one, some to the other.
+        let (log, output) = std::io::pipe().expect("a pipe");
+        command.stdin(Stdio::null());
+        command.stdout(output.try_clone().expect("a descriptor"));
+        let started = command.stderr(output).spawn();
+        // It has its end of the pipe now; ours would keep it open.
+        drop(command);
+        let mut server: Child = started.expect("the server starts");
+        let mut log = BufReader::new(log);
+        let mut said = String::new();
+        for line in log.by_ref().lines().map_while(Result::ok) {
+            said.push_str(&line);
+            said.push('\n');
+            if line.contains(ready_when) {
+                break;
+            }
+        }
+        if said.contains(ready_when) {
+            let _ = ready.send(Ok(()));
+            // What nobody reads would stop the server.
+            let _ = std::io::copy(&mut log, &mut std::io::sink());
+        }
+        let _ = server.wait();
+        let _ = ready.send(Err(said));
+    });
+    wait.recv().unwrap_or_else(|error| Err(error.to_string()))
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| {
+        use std::os::unix::fs::MetadataExt;
+        metadata.uid() == 0
+    })
+}
