@@ -37,7 +37,7 @@ pub use error::{FetchError, Reason};
 pub use fetch::{FetchLimits, Fetched, MOST_REDIRECTS};
 pub use policy::AddressPolicy;
 pub use resolve::{Resolve, SystemResolver};
-pub use tls::ExtraCaError;
+pub use tls::{ExtraCaError, tls_config};
 
 /// How often a request that a closing connection did not begin to send is sent over another one.
 const MORE_TRIES: u32 = 2;

@@ -1,38 +1,28 @@
 //! A pool of connections to PostgreSQL, and the transactions that every port writes in.
 
-use std::time::Duration;
+mod checks;
+mod error;
+mod options;
 
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
-use tokio_postgres::tls::NoTlsStream;
-use tokio_postgres::{Client, Connection, NoTls, Socket};
+use hyper_kit::client::tls_config;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Connection, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::migrations::{self, MigrationError};
+use crate::migrations;
 use crate::schema::SCHEMA;
+use options::Address;
+
+pub use error::DatabaseOpenError;
+pub use options::DatabaseOptions;
 
 /// The settings of every connection, whatever the server's defaults are: an answer that a client got is on disk; a process that was
 /// stopped in the middle of a transaction loses its locks; no statement is worth compiling.
 const SESSION: &str =
     "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '10s'; SET jit = off";
-
-/// How a database is used.
-#[derive(Clone, Debug)]
-pub struct DatabaseOptions {
-    /// Most connections of this process.
-    pub connections: usize,
-    /// How long a request waits for a connection, and a new connection for the server, at most.
-    pub patience: Duration,
-}
-
-impl Default for DatabaseOptions {
-    fn default() -> Self {
-        Self {
-            connections: 16,
-            patience: Duration::from_secs(5),
-        }
-    }
-}
 
 /// The database cannot answer now, or holds what this program does not read.
 #[derive(Debug, thiserror::Error)]
@@ -55,30 +45,37 @@ pub enum DatabaseError {
 }
 
 /// One PostgreSQL database whose schema is the one of this version. Clones share their connections.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Database {
     pool: Pool,
-    config: tokio_postgres::Config,
+    config: Config,
+    tls: MakeRustlsConnect,
 }
 
+/// A connection over TLS or without it.
+pub(crate) type DatabaseStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
 impl Database {
-    /// Connects to the database at `url` (`postgres://user@host/name`, or a list of `key=value`), and brings its schema up to
-    /// this version.
+    /// Connects to the database at `address` (`postgres://user@host/name`, or a list of `key=value`), and brings its schema up to
+    /// this version. `sslmode` says whether TLS is used, and `sslrootcert` names a file of authorities.
     ///
     /// # Errors
-    /// If it cannot be reached or written, or a newer version of the program changed its schema.
-    pub async fn open(url: &str, options: DatabaseOptions) -> Result<Self, MigrationError> {
-        let mut config: tokio_postgres::Config = url.parse().map_err(MigrationError::Url)?;
-        config
-            .application_name("easel")
-            .connect_timeout(options.patience)
-            .keepalives_idle(Duration::from_secs(30));
+    /// If it cannot be reached or written, or a newer version of the program changed its schema: with a sentence that says what to
+    /// do.
+    pub async fn open(address: &str, options: DatabaseOptions) -> Result<Self, DatabaseOpenError> {
+        let Address {
+            config,
+            extra_ca_pem,
+            place,
+        } = Address::read(address, &options)?;
+        let tls = tls_config(extra_ca_pem.as_deref()).map_err(DatabaseOpenError::Authorities)?;
         let recycling = ManagerConfig {
             recycling_method: RecyclingMethod::Fast,
         };
-        let manager = Manager::from_config(config.clone(), NoTls, recycling);
+        let tls = MakeRustlsConnect::new(tls);
+        let manager = Manager::from_config(config.clone(), tls.clone(), recycling);
         let pool = Pool::builder(manager)
-            .max_size(options.connections)
+            .max_size(options.connections.max(2))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(options.patience))
             .create_timeout(Some(options.patience))
@@ -92,7 +89,8 @@ impl Database {
             }))
             .build()
             .expect("a runtime is given");
-        let database = Self { pool, config };
+        let database = Self { pool, config, tls };
+        database.check_server(&place, options.clock).await?;
         migrations::run(&database, SCHEMA).await?;
         Ok(database)
     }
@@ -112,10 +110,19 @@ impl Database {
     /// If the server does not answer.
     pub(crate) async fn listener(
         &self,
-    ) -> Result<(Client, Connection<Socket, NoTlsStream>), DatabaseError> {
-        Ok(self.config.connect(NoTls).await?)
+    ) -> Result<(Client, Connection<Socket, DatabaseStream>), DatabaseError> {
+        Ok(self.config.connect(self.tls.clone()).await?)
     }
 }
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({})", options::place(&self.config))
+    }
+}
+
+#[cfg(test)]
+mod opening_tests;
 
 #[cfg(test)]
 mod tests {

@@ -37,11 +37,10 @@ pub use bucket::{Bucket, BucketError, BucketOptions};
 pub use calls::{PgCalls, PgUsage};
 #[cfg(feature = "workflow")]
 pub use changes::PgChanges;
-pub use database::{Database, DatabaseError, DatabaseOptions};
+pub use database::{Database, DatabaseError, DatabaseOpenError, DatabaseOptions};
 #[cfg(feature = "workflow")]
 pub use jobs::PgJobs;
 pub use link_keys::PgKeys;
-pub use migrations::MigrationError;
 #[cfg(feature = "router")]
 pub use quota::PgQuota;
 pub use records::PgRecords;

@@ -3,9 +3,8 @@
 //! Migrations go forward only. Each adds what the version before does not mind, so that both may run during a rolling restart.
 
 use deadpool_postgres::Transaction;
-use tokio_postgres::error::SqlState;
 
-use crate::{Database, DatabaseError};
+use crate::{Database, DatabaseOpenError};
 
 /// Aggregates with their files; the number of a file is its place, from 1.
 pub(crate) type Schema = &'static [(&'static str, &'static [&'static str])];
@@ -13,47 +12,8 @@ pub(crate) type Schema = &'static [(&'static str, &'static [&'static str])];
 /// The number of the advisory lock that one migrating process has.
 const LOCK: i64 = 0x6561_7365_6c00;
 
-/// Why a database cannot be opened. The texts say what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum MigrationError {
-    /// The address is none.
-    #[error("this is no address of a PostgreSQL database; write postgres://USER@HOST/NAME")]
-    Url(#[source] tokio_postgres::Error),
-    /// A newer version of the program changed the schema.
-    #[error(
-        "the {aggregate} of this database have version {found}, and this program knows {known}: start the newer program"
-    )]
-    Newer {
-        /// Whose tables.
-        aggregate: String,
-        /// What stands in the database.
-        found: i32,
-        /// What this program knows.
-        known: usize,
-    },
-    /// The database does not let this user make tables.
-    #[error(
-        "the user of this address may not create tables: grant CREATE on the schema, or name its owner"
-    )]
-    NotPermitted(#[source] DatabaseError),
-    /// Anything else.
-    #[error("the database cannot be opened")]
-    Database(#[from] DatabaseError),
-}
-
-impl From<tokio_postgres::Error> for MigrationError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let not_permitted = error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE);
-        let error = DatabaseError::from(error);
-        match not_permitted {
-            true => Self::NotPermitted(error),
-            false => Self::Database(error),
-        }
-    }
-}
-
 /// Runs what is missing, in one transaction.
-pub(crate) async fn run(database: &Database, schema: Schema) -> Result<(), MigrationError> {
+pub(crate) async fn run(database: &Database, schema: Schema) -> Result<(), DatabaseOpenError> {
     let mut connection = database.connection().await?;
     let rows = connection.transaction().await?;
     rows.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
@@ -73,7 +33,7 @@ async fn one(
     rows: &Transaction<'_>,
     aggregate: &str,
     files: &[&str],
-) -> Result<(), MigrationError> {
+) -> Result<(), DatabaseOpenError> {
     let row = rows
         .query_opt(
             "SELECT version FROM migrations WHERE aggregate = $1",
@@ -83,7 +43,7 @@ async fn one(
     let found: i32 = row.map_or(0, |row| row.get(0));
     let done = usize::try_from(found).unwrap_or_default();
     if done > files.len() {
-        return Err(MigrationError::Newer {
+        return Err(DatabaseOpenError::Newer {
             aggregate: aggregate.to_owned(),
             found,
             known: files.len(),

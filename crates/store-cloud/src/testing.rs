@@ -2,6 +2,7 @@
 //! gone with it.
 
 mod object_store;
+mod pooler;
 mod postgres;
 mod server;
 
@@ -9,6 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use object_store::S3Server;
+pub use pooler::PgBouncer;
 pub use postgres::PostgresServer;
 
 use crate::{BucketOptions, Database, DatabaseOptions};

@@ -26,18 +26,27 @@ pub enum ExtraCaError {
 
 /// TLS 1.2 and 1.3, offering HTTP/2 and HTTP/1.1.
 pub(super) fn client_config(extra_ca_pem: Option<&[u8]>) -> Result<ClientConfig, ExtraCaError> {
+    let mut config = tls_config(extra_ca_pem)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// TLS 1.2 and 1.3 for other protocols than HTTP: the same authorities, and those of a PEM file beside them.
+///
+/// # Errors
+/// If the extra authorities cannot be used.
+pub fn tls_config(extra_ca_pem: Option<&[u8]>) -> Result<ClientConfig, ExtraCaError> {
     let mut roots = RootCertStore::empty();
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     if let Some(pem) = extra_ca_pem {
         add(&mut roots, pem)?;
     }
 
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("ring speaks both versions of TLS")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
 

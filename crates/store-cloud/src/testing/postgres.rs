@@ -1,6 +1,6 @@
 //! Starts a PostgreSQL server of the one that is installed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tokio_postgres::error::SqlState;
@@ -12,6 +12,8 @@ use super::server;
 #[derive(Debug)]
 pub struct PostgresServer {
     folder: TempDir,
+    /// What the name of its socket ends with.
+    port: String,
 }
 
 impl PostgresServer {
@@ -46,15 +48,25 @@ impl PostgresServer {
         }
         let ran = server::run(command, "ready to accept connections");
         ran.unwrap_or_else(|said| panic!("PostgreSQL does not start:\n{said}"));
-        Self { folder }
+        let port = settings
+            .iter()
+            .find_map(|setting| setting.strip_prefix("port="));
+        let port = port.unwrap_or("5432").to_owned();
+        Self { folder, port }
+    }
+
+    /// Where its socket is.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The address of a database.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         format!(
-            "host={} user=easel dbname={database}",
-            self.folder.path().display()
+            "host={} port={} user=easel dbname={database}",
+            self.folder.path().display(),
+            self.port
         )
     }
 
