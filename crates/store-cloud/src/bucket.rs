@@ -128,6 +128,33 @@ impl Bucket {
         tried.map_err(|error| BucketError::of(&self.place, error))
     }
 
+    /// Makes this the bucket of an installation, whose name is then in the object `installation`; a `fresh` one takes over what
+    /// another one left.
+    ///
+    /// # Errors
+    /// If it is the bucket of another installation.
+    pub(crate) async fn claim(&self, installation: Uuid, fresh: bool) -> Result<(), BucketError> {
+        let key = Path::from(format!("{}installation", self.prefix));
+        let failed = |error| BucketError::of(&self.place, error);
+        let found = match self.store.get(&key).await {
+            Err(error) if is_absent(&error) => None,
+            got => Some(got.map_err(failed)?.bytes().await.map_err(failed)?),
+        };
+        let wanted = installation.to_string();
+        match found {
+            Some(found) if found == wanted => Ok(()),
+            Some(found) if !fresh => Err(BucketError::OfAnother {
+                place: self.place.clone(),
+                found: String::from_utf8_lossy(&found).chars().take(36).collect(),
+                wanted: installation,
+            }),
+            Some(_) | None => {
+                let put = self.store.put(&key, wanted.into_bytes().into()).await;
+                put.map(drop).map_err(failed)
+            }
+        }
+    }
+
     /// Where a blob lies.
     pub(crate) fn key(&self, hash: &BlobHash) -> Path {
         let hex = hash.to_hex();

@@ -63,6 +63,16 @@ impl Database {
     /// If it cannot be reached or written, or a newer version of the program changed its schema: with a sentence that says what to
     /// do.
     pub async fn open(address: &str, options: DatabaseOptions) -> Result<Self, DatabaseOpenError> {
+        let database = Self::connect(address, options).await?;
+        migrations::run(&database, SCHEMA).await?;
+        Ok(database)
+    }
+
+    /// Connects to a database and leaves its schema as it is.
+    pub(crate) async fn connect(
+        address: &str,
+        options: DatabaseOptions,
+    ) -> Result<Self, DatabaseOpenError> {
         let Address {
             config,
             extra_ca_pem,
@@ -91,7 +101,6 @@ impl Database {
             .expect("a runtime is given");
         let database = Self { pool, config, tls };
         database.check_server(&place, options.clock).await?;
-        migrations::run(&database, SCHEMA).await?;
         Ok(database)
     }
 
@@ -113,6 +122,12 @@ impl Database {
     ) -> Result<(Client, Connection<Socket, DatabaseStream>), DatabaseError> {
         Ok(self.config.connect(self.tls.clone()).await?)
     }
+}
+
+/// Hosts and database of an address, without any secret.
+pub(crate) fn place_of(address: &str) -> String {
+    let read = Address::read(address, &DatabaseOptions::default());
+    read.map_or_else(|error| error.to_string(), |address| address.place)
 }
 
 impl std::fmt::Debug for Database {

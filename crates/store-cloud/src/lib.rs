@@ -1,8 +1,9 @@
 //! One installation in a PostgreSQL database and an S3-compatible bucket, for any number of processes.
 //!
 //! Every port of the domain crates over rows of PostgreSQL; what clients wait for is committed with `synchronous_commit = on`.
-//! Start at [`Database`], which all of them share.
-
+//! Start at [`CloudStore`], which programs choose.
+//!
+#![doc = include_str!("../README.md")]
 #![allow(dead_code)]
 
 #[cfg(any(test, feature = "testing"))]
@@ -27,6 +28,7 @@ mod quota;
 mod records;
 mod schema;
 mod statements;
+mod store;
 #[cfg(feature = "v1")]
 mod user_files;
 
@@ -44,5 +46,6 @@ pub use link_keys::PgKeys;
 #[cfg(feature = "router")]
 pub use quota::PgQuota;
 pub use records::PgRecords;
+pub use store::CloudStore;
 #[cfg(feature = "v1")]
 pub use user_files::PgUserFiles;

@@ -1,6 +1,7 @@
 //! What can be wrong with a bucket, in sentences for the operator.
 
 use hyper_kit::FetchError;
+use uuid::Uuid;
 
 /// Why a bucket cannot be used. The texts say what to do, and name no secret.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,18 @@ pub enum BucketError {
     ClocksApart {
         /// The bucket and its endpoint.
         place: String,
+    },
+    /// Database and bucket do not belong together.
+    #[error(
+        "{place} holds the blobs of installation {found}, and the database is that of {wanted}: name the bucket that belongs to the database, or another prefix"
+    )]
+    OfAnother {
+        /// The bucket and its endpoint.
+        place: String,
+        /// Whose blobs these are.
+        found: String,
+        /// Whose database it is.
+        wanted: Uuid,
     },
     /// Anything else.
     #[error("{place} cannot be used")]

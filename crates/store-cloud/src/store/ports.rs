@@ -1,0 +1,119 @@
+//! The ports over a database and a bucket, bundled.
+
+use std::sync::Arc;
+
+use accounts::Tier;
+use async_trait::async_trait;
+#[cfg(feature = "router")]
+use installation::CallRows;
+#[cfg(feature = "workflow")]
+use installation::JobRows;
+use installation::{AssetRows, Closing, Health, Installation, InstallationError, Unhealthy};
+#[cfg(feature = "v1")]
+use v1_compat::UserFilesBounds;
+
+#[cfg(feature = "v1")]
+use crate::PgUserFiles;
+use crate::statements::query_opt;
+use crate::{BucketBlobs, Database, DatabaseError, PgAccounts, PgKeys, PgRecords};
+#[cfg(feature = "router")]
+use crate::{PgCalls, PgQuota};
+#[cfg(feature = "workflow")]
+use crate::{PgChanges, PgJobs};
+
+/// The health of an installation that others care for. A database or a bucket that does not answer now may answer the next
+/// request, so nothing here asks for a restart.
+#[derive(Debug)]
+struct Remote {
+    database: Database,
+}
+
+/// The installation as one replica sees it.
+#[cfg_attr(
+    not(feature = "router"),
+    expect(clippy::unused_async, reason = "the queue of calls is read first")
+)]
+pub(super) async fn installation(
+    database: Database,
+    keys: PgKeys,
+    blobs: BucketBlobs,
+    tier: Tier,
+) -> Result<Installation, DatabaseError> {
+    let accounts = Arc::new(PgAccounts::new(database.clone(), tier));
+    let records = Arc::new(PgRecords::new(database.clone()));
+    let remote = Arc::new(Remote {
+        database: database.clone(),
+    });
+    #[cfg(feature = "workflow")]
+    let changes = PgChanges::start(database.clone());
+    #[cfg(feature = "workflow")]
+    let jobs = Arc::new(PgJobs::start(database.clone(), changes.clone()));
+    #[cfg(feature = "router")]
+    let calls = Arc::new(PgCalls::open(&database).await?);
+    Ok(Installation {
+        accounts: accounts.clone(),
+        account_admin: accounts.clone(),
+        sessions: accounts,
+        assets: AssetRows {
+            blobs: Arc::new(blobs),
+            records: records.clone(),
+            file_names: records.clone(),
+            released: records.clone(),
+            sweeps: records.clone(),
+            scrub: records,
+        },
+        keys: Arc::new(keys),
+        health: remote.clone(),
+        closing: remote,
+        #[cfg(feature = "workflow")]
+        jobs: JobRows {
+            store: jobs.clone(),
+            queue: jobs,
+            changes: Arc::new(changes),
+        },
+        #[cfg(feature = "router")]
+        calls: CallRows {
+            usage: Arc::new(calls.usage()),
+            calls: calls.clone(),
+            quota: Arc::new(PgQuota::new(&database)),
+            retention: calls.clone(),
+            queue: calls,
+        },
+        #[cfg(feature = "v1")]
+        user_files: Arc::new(PgUserFiles::new(database, UserFilesBounds::DEFAULT)),
+    })
+}
+
+#[async_trait]
+impl Health for Remote {
+    fn writable(&self) -> Result<(), Unhealthy> {
+        Ok(())
+    }
+
+    fn room(&self) -> Result<(), Unhealthy> {
+        Ok(())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    async fn check(&self) -> Result<Vec<String>, InstallationError> {
+        // PostgreSQL finds damage when it reads a page, and answers an error in place of its rows.
+        let asked = async {
+            let connection = self.database.connection().await?;
+            query_opt(&connection, "SELECT 1 FROM installation", &[]).await
+        };
+        match asked.await {
+            Ok(_) => Ok(Vec::new()),
+            Err(error) => Err(InstallationError(error.into())),
+        }
+    }
+}
+
+#[async_trait]
+impl Closing for Remote {
+    async fn write_back(&self) {
+        // Rows are at rest as they are.
+    }
+}
