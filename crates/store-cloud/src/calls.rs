@@ -82,6 +82,11 @@ impl PgCalls {
         })
     }
 
+    /// Waits until the records of calls that were handed in are written, or cannot be for now.
+    pub(crate) async fn write_records(&self) {
+        self.records.written().await;
+    }
+
     /// The record of calls, with what this process has handed in.
     #[must_use]
     pub fn usage(&self) -> PgUsage {
@@ -230,7 +235,7 @@ impl CallRetention for PgCalls {
         keep_from: Timestamp,
         limit: usize,
     ) -> Result<usize, CallsError> {
-        self.records.written().await;
+        self.write_records().await;
         let expired = expiry::expire(self.database.clone(), now, keep_from, limit);
         to_the_end(expired).await.map_err(unavailable)
     }

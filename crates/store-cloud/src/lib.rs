@@ -4,8 +4,6 @@
 //! Start at [`CloudStore`], which programs choose.
 //!
 #![doc = include_str!("../README.md")]
-#![allow(dead_code)]
-
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

@@ -28,6 +28,12 @@ struct Remote {
     database: Database,
 }
 
+/// What a process has to write before it ends: rows are at rest as they are, but for the records of its last calls.
+struct LastWrites {
+    #[cfg(feature = "router")]
+    calls: Arc<PgCalls>,
+}
+
 /// The installation as one replica sees it.
 #[cfg_attr(
     not(feature = "router"),
@@ -63,8 +69,11 @@ pub(super) async fn installation(
             scrub: records,
         },
         keys: Arc::new(keys),
-        health: remote.clone(),
-        closing: remote,
+        health: remote,
+        closing: Arc::new(LastWrites {
+            #[cfg(feature = "router")]
+            calls: calls.clone(),
+        }),
         #[cfg(feature = "workflow")]
         jobs: JobRows {
             store: jobs.clone(),
@@ -112,8 +121,9 @@ impl Health for Remote {
 }
 
 #[async_trait]
-impl Closing for Remote {
+impl Closing for LastWrites {
     async fn write_back(&self) {
-        // Rows are at rest as they are.
+        #[cfg(feature = "router")]
+        self.calls.write_records().await;
     }
 }
