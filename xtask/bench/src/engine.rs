@@ -345,7 +345,7 @@ fn start_peers(root: &Path, options: &Options, out: &mut dyn Write) -> io::Resul
     };
     let versions = String::from_utf8_lossy(&said.stdout);
     writeln!(out, "peers: torch and pillow {}", versions.trim())?;
-    let script = root.join("xtask/src/bench/engine/peers.py");
+    let script = root.join("xtask/bench/src/engine/peers.py");
     Asked::start(python.as_os_str(), &[script.as_os_str()]).map(Some)
 }
 
