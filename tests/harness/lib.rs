@@ -9,6 +9,7 @@ pub mod disk;
 pub mod goldens;
 pub mod http;
 pub mod http2;
+pub mod load;
 pub mod log;
 pub mod multipart;
 pub mod neighbour;

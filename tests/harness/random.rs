@@ -4,6 +4,15 @@
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
+/// The next number of SplitMix64: a counter, mixed. Not for secrets.
+pub(crate) fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 impl Random {
     /// The sequence of a seed.
     #[must_use]
@@ -17,12 +26,7 @@ impl Random {
         reason = "a sequence without an end is no iterator to collect from"
     )]
     pub fn next(&mut self) -> u64 {
-        // SplitMix64: a counter, mixed.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        split_mix(&mut self.0)
     }
 
     /// The next number below `bound`.

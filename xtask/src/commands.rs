@@ -4,8 +4,10 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use crate::bench::{self, counts, engine, fair, router, v2};
-use crate::{ci, crash, power, repository_root, tidy};
+use bench::{counts, engine, fair, router, v2};
+use crash::power;
+
+use crate::{ci, repository_root, tidy};
 
 /// One command with its options.
 #[derive(Debug, Subcommand)]

@@ -5,31 +5,13 @@
 //! small invented repository, and one test runs them all on the real one. A new command is a module here and a line in
 //! `main.rs`.
 
-#[path = "../bench/src/lib.rs"]
-pub mod bench;
 pub mod ci;
 pub mod commands;
-#[path = "../crash/src/lib.rs"]
-pub mod crash;
 pub mod finding;
-#[path = "../../tests/harness/load/form.rs"]
-pub mod form;
-#[path = "../../tests/harness/load/graphs.rs"]
-pub mod graphs;
-#[path = "../../tests/harness/load/http.rs"]
-pub mod http;
-#[path = "../../tests/harness/load/random.rs"]
-pub mod random;
-#[path = "../../tests/harness/load/server.rs"]
-pub mod server;
 pub mod source;
 pub mod tidy;
 pub mod tree;
-#[path = "../../tests/harness/load/usage.rs"]
-pub mod usage;
 pub mod workspace;
-
-pub use crash::power;
 
 use std::path::Path;
 

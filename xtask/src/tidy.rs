@@ -72,7 +72,39 @@ pub fn run(root: &Path, out: &mut dyn Write) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use crash::points::{OF_THE_QUEUE, POINTS};
+
     use super::*;
+    use crate::source::words;
+
+    /// The names of all fault points in the code that ships.
+    fn fault_points() -> BTreeSet<String> {
+        let tree = Tree::read(crate::repository_root()).expect("the repository can be read");
+        let workspace = Workspace::new(tree);
+        let ships = |path: &str| path.starts_with("crates/") || path.starts_with("bins/");
+        let mut names = BTreeSet::new();
+        for source in workspace
+            .sources
+            .iter()
+            .filter(|source| ships(&source.path))
+        {
+            let text = workspace.tree.text(&source.path).unwrap_or_default();
+            for offset in words(&source.code, "fault_point!") {
+                let name = text[offset..].split('"').nth(1);
+                names.extend(name.map(str::to_owned));
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn campaigns_know_every_fault_point_of_the_code_and_no_other() {
+        let table = POINTS.iter().chain(OF_THE_QUEUE);
+        let table: BTreeSet<String> = table.map(|name| (*name).to_owned()).collect();
+        assert_eq!(table, fault_points());
+    }
 
     #[test]
     fn this_repository_is_tidy() {

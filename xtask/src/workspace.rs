@@ -83,9 +83,14 @@ impl Workspace {
 
     /// Iterates over the Rust files of a package.
     pub fn sources_of<'a>(&'a self, package: &'a Package) -> impl Iterator<Item = &'a Source> {
+        let is_inner =
+            |other: &&Package| other.folder != package.folder && package.holds(&other.folder);
+        let inner: Vec<&Package> = self.packages.iter().filter(is_inner).collect();
+        let is_own =
+            move |path: &str| package.holds(path) && !inner.iter().any(|other| other.holds(path));
         self.sources
             .iter()
-            .filter(|source| package.holds(&source.path))
+            .filter(move |source| is_own(&source.path))
     }
 
     /// Says whether a package of this name is in the workspace.

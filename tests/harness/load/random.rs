@@ -1,6 +1,6 @@
-//! Numbers that look random and follow from a seed, so that a campaign can be replayed.
-//!
-//! SplitMix64: a counter and a mixing function. Not for secrets.
+//! Numbers that look random and follow from several seeds, so that one lane and cycle of a campaign can be replayed.
+
+use crate::random::split_mix;
 
 /// A sequence of numbers.
 #[derive(Debug, Clone)]
@@ -26,11 +26,7 @@ impl Random {
         reason = "a sequence without an end is no iterator to collect from"
     )]
     pub fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        split_mix(&mut self.state)
     }
 
     /// The next number below `end`, which is above 0.

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use it::process::cargo;
+use crate::process::cargo;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use crate::http::{Connection, request};
-use crate::usage::Usage;
+use super::http::{Connection, request};
+use super::usage::Usage;
 
 /// The program that is measured and killed.
-const PROGRAM: &str = "all-in-one";
+pub const PROGRAM: &str = "all-in-one";
 /// A program that is not ready by then never will be.
 const LONGEST_START: Duration = Duration::from_secs(60);
 /// How many times longer a start may take under a program that counts.
@@ -56,7 +56,7 @@ pub struct Server {
 }
 
 /// How a program is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
     /// As what is shipped: what is measured.
     Dist,
@@ -68,12 +68,22 @@ pub enum Profile {
 
 impl Profile {
     /// As cargo names it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Dist => "dist",
             Self::Release => "release",
             Self::Dev => "dev",
         }
+    }
+}
+
+impl std::str::FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Dist, Self::Release, Self::Dev];
+        let named = all.into_iter().find(|profile| profile.name() == text);
+        named.ok_or_else(|| "write one of dist, release, dev".to_owned())
     }
 }
 
@@ -138,7 +148,7 @@ pub fn build_product(
 }
 
 /// The command that builds a program and writes what it builds to standard output; see [`executable`].
-pub(crate) fn cargo_build(
+pub fn cargo_build(
     root: &Path,
     product: Product,
     profile: Profile,
@@ -162,21 +172,8 @@ pub(crate) fn cargo_build(
     command
 }
 
-/// Whether the manifest of the program has a feature.
-///
-/// # Errors
-/// When the manifest cannot be read.
-pub fn has_feature(root: &Path, feature: &str) -> io::Result<bool> {
-    let path = root.join("bins").join(PROGRAM).join("Cargo.toml");
-    let manifest: toml::Table = std::fs::read_to_string(path)?
-        .parse()
-        .map_err(io::Error::other)?;
-    let features = manifest.get("features").and_then(toml::Value::as_table);
-    Ok(features.is_some_and(|features| features.contains_key(feature)))
-}
-
 /// The path of a program in what cargo wrote line by line.
-pub(crate) fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+pub fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -364,11 +361,5 @@ mod tests {
             Some(PathBuf::from("/t/all-in-one"))
         );
         assert_eq!(executable("no json", PROGRAM), None);
-    }
-
-    #[test]
-    fn the_program_is_one_of_this_repository() {
-        let root = crate::repository_root();
-        assert!(!has_feature(root, "a-feature-that-nobody-has").expect("its manifest can be read"));
     }
 }

@@ -25,7 +25,7 @@ use self::report::{Report, Setting};
 use self::turns::Side;
 use super::disk::Disk;
 use super::{machine, say};
-use crate::server::{Product, Profile};
+use it::load::server::{Product, Profile};
 
 /// The difference that matters, unless another one is asked for: in percent.
 const BOUND: f64 = 3.0;
@@ -46,7 +46,7 @@ pub struct Against {
     #[arg(long, value_name = "PAIRS", requires = "against")]
     counts: Option<usize>,
     /// Build both programs in this profile, when `--against` compares them.
-    #[arg(long, value_enum, requires = "against")]
+    #[arg(long, value_name = "dist|release|dev", requires = "against")]
     profile: Option<Profile>,
     /// A difference up to so many percent is called `same`; 3 unless given.
     #[arg(long, value_name = "PERCENT", requires = "against")]
@@ -287,11 +287,11 @@ mod tests {
         let product = Product::program("all-in-one");
         let against = parsed("--against HEAD --of HEAD").expect("both are revisions");
         let given = Some(Path::new("a-program"));
-        let error = against.programs(crate::repository_root(), product, Profile::Dev, given);
+        let error = against.programs(it::root(), product, Profile::Dev, given);
         let text = error.expect_err("two newer programs").to_string();
         assert!(text.contains("give one of them"), "{text}");
         let against = parsed("--against no-such-revision").expect("a revision is a word");
-        let error = against.programs(crate::repository_root(), product, Profile::Dev, None);
+        let error = against.programs(it::root(), product, Profile::Dev, None);
         let text = error.expect_err("there is no such revision").to_string();
         assert!(
             text.contains("`no-such-revision` names no commit"),

@@ -73,7 +73,7 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         }
     };
     let (router, server) = (program("router-server")?, program("all-in-one")?);
-    let own = program(env!("CARGO_PKG_NAME"))?;
+    let own = program(crate::DRIVER)?;
     let pieces = until_interrupted(async {
         say("instructions of calls");
         let target = root.join("target");

@@ -21,7 +21,7 @@ use super::against::Against;
 use super::machine;
 use super::report::rounded;
 use super::samples::median;
-use crate::server::{self, Kind, Product, Profile};
+use it::load::server::{self, Kind, Product, Profile};
 use scenarios::{ALL, Bound, Scenario, Shape};
 
 /// What to measure, and how often.

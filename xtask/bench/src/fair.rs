@@ -21,7 +21,7 @@ use super::claim::{Better, Claim};
 use super::report::{Figure, Report, ServerUse, Setting, rounded};
 use super::samples::Samples;
 use super::{disk, machine, say, until_interrupted};
-use crate::server::{self, Launch, Product, Profile, Server};
+use it::load::server::{self, Launch, Product, Profile, Server};
 use roles::{JOB_SLOTS, Process, Role, STEPS};
 
 /// Without this at p99, the neighbour is not served: one second.
@@ -50,7 +50,7 @@ pub struct Options {
 }
 
 /// This program, which partners, attack and client run.
-const DRIVER: Product = Product::program(env!("CARGO_PKG_NAME"));
+const DRIVER: Product = Product::program(crate::DRIVER);
 
 /// What scenarios share.
 struct Bench {

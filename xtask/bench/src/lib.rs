@@ -21,6 +21,9 @@ pub mod v2;
 use std::future::Future;
 use std::io::{self, Write};
 
+/// The program that benches run as clients and partners: the one whose hidden commands they are.
+const DRIVER: &str = "xtask";
+
 /// Writes to standard error how far the run is; the report alone goes to standard output.
 pub(crate) fn say(what: &str) {
     let _ = writeln!(io::stderr(), "bench: {what}");

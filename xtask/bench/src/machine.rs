@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::server::Profile;
+use it::load::server::Profile;
 
 /// Describes the machine, and how busy it was when asked: `load_1m` beyond 0 is other work.
 #[must_use]

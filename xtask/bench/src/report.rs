@@ -200,7 +200,7 @@ pub fn rounded(number: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::claim::Better;
+    use crate::claim::Better;
 
     fn figure(value: f64, gate: Option<f64>, aim: Option<f64>) -> Figure {
         Figure {

@@ -29,7 +29,7 @@ use super::client::{Plan, Work};
 use super::clients::Clients;
 use super::report::{Figure, Report, Setting};
 use super::{disk, machine, say, until_interrupted};
-use crate::server::{self, Product, Profile};
+use it::load::server::{self, Product, Profile};
 use subjects::{Peers, Subject};
 
 /// What to measure, and how long.
@@ -154,12 +154,7 @@ pub(super) async fn counts(
 fn own(root: &Path, options: &Options) -> io::Result<PathBuf> {
     match &options.client {
         Some(client) => Ok(client.clone()),
-        None => server::build_product(
-            root,
-            Product::program(env!("CARGO_PKG_NAME")),
-            Profile::Release,
-            &[],
-        ),
+        None => server::build_product(root, Product::program(crate::DRIVER), Profile::Release, &[]),
     }
 }
 

@@ -30,7 +30,7 @@ use super::client::{Outcome, Plan, Work};
 use super::clients::Clients;
 use super::report::{Figure, Report, ServerUse, Setting};
 use super::{disk, machine, say, until_interrupted};
-use crate::server::{self, Launch, Product, Profile, Server};
+use it::load::server::{self, Launch, Product, Profile, Server};
 
 /// What to measure, and how long.
 #[derive(Debug, Args)]
@@ -104,7 +104,7 @@ struct Bench {
 }
 
 /// This program, which clients run.
-const DRIVER: Product = Product::program(env!("CARGO_PKG_NAME"));
+const DRIVER: Product = Product::program(crate::DRIVER);
 /// How long a load lasts, in seconds.
 const SECONDS: u32 = 10;
 /// The most that a load does when only time bounds it: far more than it can, and no more than there are different graphs.
@@ -290,7 +290,7 @@ fn cpu_us_each(used: ServerUse, count: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graphs::Graph;
+    use it::load::graphs::Graph;
 
     #[test]
     fn halves_do_the_whole_without_meeting() {

@@ -18,8 +18,8 @@ use super::client::{
 };
 use super::oracle::{Submission, Upload, hash_of};
 use super::tally::{Kind, Violation};
-use crate::http::{Answer, Connection, request};
-use crate::random::Random;
+use it::load::http::{Answer, Connection, request};
+use it::load::random::Random;
 
 /// How many older keys are checked again after each start.
 const OLDER: usize = 8;

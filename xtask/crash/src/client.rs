@@ -16,10 +16,10 @@ use tokio::time::sleep;
 
 use super::oracle::{Content, Deletion, Moment, Oracle, Upload, hash_of};
 use super::tally::{Kind, Violation};
-use crate::form;
-use crate::graphs::{invert, labelled, noise, several, solid};
-use crate::http::{Answer, Connection, post_json, request};
-use crate::random::Random;
+use it::load::form;
+use it::load::graphs::{invert, labelled, noise, several, solid};
+use it::load::http::{Answer, Connection, post_json, request};
+use it::load::random::Random;
 
 /// An oracle that clients share; held only between requests.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::random::Random;
+use it::load::random::Random;
 
 /// Makes disks.
 pub(crate) trait Disks: Debug + Send + Sync {

@@ -15,7 +15,8 @@ mod money;
 mod operator;
 mod oracle;
 mod partner;
-mod points;
+pub mod points;
+pub mod power;
 mod schedule;
 mod tally;
 mod v1;
@@ -36,7 +37,7 @@ use self::installation::Installation;
 use self::schedule::LaneInstallation;
 use self::tally::Tally;
 use self::witness::Fault;
-use crate::server::{self, Profile};
+use it::load::server::{self, Profile};
 
 /// How long to go on, and where to begin.
 #[derive(Debug, Args)]
@@ -140,7 +141,7 @@ pub(crate) fn campaign(
     options: Common,
     out: &mut dyn Write,
 ) -> io::Result<bool> {
-    let features: &[&str] = if server::has_feature(root, FEATURE)? {
+    let features: &[&str] = if has_feature(root, FEATURE)? {
         &[FEATURE]
     } else {
         &[]
@@ -285,6 +286,19 @@ fn chosen_points(armed: bool, point: Option<&str>) -> io::Result<Vec<&'static st
     })
 }
 
+/// Whether the manifest of the program has a feature.
+///
+/// # Errors
+/// When the manifest cannot be read.
+fn has_feature(root: &Path, feature: &str) -> io::Result<bool> {
+    let path = root.join("bins").join(server::PROGRAM).join("Cargo.toml");
+    let manifest: toml::Table = std::fs::read_to_string(path)?
+        .parse()
+        .map_err(io::Error::other)?;
+    let features = manifest.get("features").and_then(toml::Value::as_table);
+    Ok(features.is_some_and(|features| features.contains_key(feature)))
+}
+
 fn seed_from_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| u64::from(since.subsec_nanos()))
@@ -307,6 +321,12 @@ impl Campaign {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_program_is_one_of_this_repository() {
+        let root = it::root();
+        assert!(!has_feature(root, "a-feature-that-nobody-has").expect("its manifest can be read"));
+    }
 
     #[test]
     fn every_cycle_is_dealt_out_once() {

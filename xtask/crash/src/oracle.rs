@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::calls::Calls;
 use super::tally::{Kind, Violation};
 use super::v1::V1;
-use crate::random::Random;
+use it::load::random::Random;
 
 /// Everything that was sent and acknowledged in one installation.
 pub(super) struct Oracle {

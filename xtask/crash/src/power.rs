@@ -1,9 +1,9 @@
-//! `cargo xtask power`: the campaign of [`crash`] on a disk that loses what was not synced whenever the server dies.
+//! `cargo xtask power`: the campaign of [`crate`] on a disk that loses what was not synced whenever the server dies.
 //!
 //! The data directory lies on a file system of this process ([`serve`], mounted through FUSE), which keeps two states of
 //! everything: what programs see, and what a disk is bound to have after a power cut. When the server died, mostly at one of
 //! its own operations on the disk, one of the many states that a cut may leave is chosen ([`fate`]), and the next server starts
-//! over that. Clients, oracle and checks are those of [`crash`].
+//! over that. Clients, oracle and checks are those of [`crate`].
 
 mod content;
 mod disk;
@@ -25,8 +25,8 @@ use self::disk::{Counts, Disk};
 use self::fate::Fate;
 use self::mount::Mount;
 use self::serve::{Shared, lock};
-use crate::crash::{self, Common, Plan, disk as seam};
-use crate::random::Random;
+use crate::{Common, Plan, disk as seam};
+use it::load::random::Random;
 
 /// How long to go on, and where to begin.
 #[derive(Debug, Args)]
@@ -94,7 +94,7 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
             counts: Arc::clone(&counts),
         }),
     };
-    let is_clean = crash::campaign(root, plan, options.common, out)?;
+    let is_clean = crate::campaign(root, plan, options.common, out)?;
     let counts = *counts.lock().unwrap_or_else(PoisonError::into_inner);
     writeln!(out, "power: {counts}")?;
     if options.broken == Broken::Nothing {

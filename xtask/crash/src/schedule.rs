@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::points;
-use crate::random::Random;
+use it::load::random::Random;
 
 /// An installation of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,6 +41,8 @@ const HOMES: &[(&[&str], &[&str])] = &[
         &["clap", "toml"],
         &[
             "all-in-one",
+            "bench",
+            "crash",
             "easel",
             "providers",
             "router-server",
@@ -68,7 +70,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
     // connection that the client of hyper-kit upgraded. The tests of store-cloud break answers in ways in which no server should.
     (
         &["hyper", "hyper-util"],
-        &["engine-comfy", "hyper-kit", "store-cloud", "xtask"],
+        &["bench", "engine-comfy", "hyper-kit", "store-cloud"],
     ),
     // Besides the server's own sockets: the client's side for workers, and the simulated worker of the tests.
     (
@@ -93,7 +95,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
             // What `object_store` sends and gets.
             "store-cloud",
             "workflow-http",
-            "xtask",
+            "bench",
         ],
     ),
 ];

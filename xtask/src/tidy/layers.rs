@@ -233,8 +233,10 @@ pub const LAYERS: &[Layer] = &[
             "store-local",
         ],
     },
-    // The bench of fairness attacks with what the tests attack with.
-    layer("xtask", Room::Tool, &["it"]),
+    // The harness drives the programs; the bench of fairness attacks with what the tests attack with.
+    layer("bench", Room::Tool, &["it"]),
+    layer("crash", Room::Tool, &["it"]),
+    layer("xtask", Room::Tool, &["bench", "crash", "it"]),
 ];
 
 /// Returns the line of a package.

@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::bench::say;
-use crate::server::{Product, Profile, cargo_build, executable};
+use crate::say;
+use it::load::server::{Product, Profile, cargo_build, executable};
 
 /// Free room below which no build is begun: a build of all dependencies and a program in the profile `dist` takes 1.5 GB.
 const LEAST_ROOM_BYTES: u64 = 2_000_000_000;
@@ -204,7 +204,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Kind;
+    use it::load::server::Kind;
 
     const PRODUCT: Product = Product {
         package: "a",

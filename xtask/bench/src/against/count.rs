@@ -16,9 +16,9 @@ use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
 use super::instructions::Instructions;
-use crate::bench::client::Plan;
-use crate::bench::clients::Clients;
-use crate::usage::Usage;
+use crate::client::Plan;
+use crate::clients::Clients;
+use it::load::usage::Usage;
 
 /// What the processor counts.
 const EVENT: &str = "instructions:u";
@@ -299,8 +299,8 @@ mod tests {
     use tokio::process::ChildStdout;
 
     use super::*;
-    use crate::bench::against::statistics::{Estimate, Pair, Seen, Verdict};
-    use crate::bench::claim::Better;
+    use crate::against::statistics::{Estimate, Pair, Seen, Verdict};
+    use crate::claim::Better;
 
     #[test]
     fn a_count_of_perf_is_told_from_its_absence() {

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::statistics::{Estimate, Seen, Verdict, spread};
 use super::turns::{Compared, Series};
-use crate::bench::disk::Disk;
-use crate::bench::report::rounded;
-use crate::bench::samples::median;
+use crate::disk::Disk;
+use crate::report::rounded;
+use crate::samples::median;
 
 /// What is the same for all figures of a comparison.
 #[derive(Debug, Clone)]
@@ -261,8 +261,8 @@ fn percent(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::against::statistics::Pair;
-    use crate::bench::claim::Better;
+    use crate::against::statistics::Pair;
+    use crate::claim::Better;
 
     fn setting(gate: bool) -> Setting {
         Setting {

@@ -7,8 +7,8 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::claim::Better;
-use crate::bench::samples::median;
+use crate::claim::Better;
+use crate::samples::median;
 
 /// The confidence of intervals, where there are enough pairs for it.
 const CONFIDENCE: f64 = 0.95;
@@ -187,7 +187,7 @@ pub fn spread(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use it::load::random::Random;
 
     /// Even numbers from -1 to 1.
     fn even(random: &mut Random) -> f64 {

@@ -7,9 +7,9 @@ use std::io;
 use std::time::Instant;
 
 use super::statistics::Pair;
-use crate::bench::claim::Better;
-use crate::bench::report::Figure;
-use crate::bench::say;
+use crate::claim::Better;
+use crate::report::Figure;
+use crate::say;
 
 /// One of the two programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use super::scenarios::{ALL, Bound, Scenario, Shape};
 use super::{Asked, NODES, Options, shapes, wanted};
-use crate::bench::against::count::{self, Counter};
-use crate::bench::against::report::Method;
-use crate::bench::against::turns::{Reading, Side, compare};
-use crate::bench::claim::Better;
-use crate::server::Profile;
+use crate::against::count::{self, Counter};
+use crate::against::report::Method;
+use crate::against::turns::{Reading, Side, compare};
+use crate::claim::Better;
+use it::load::server::Profile;
 
 /// Pairs of turns.
 const ROUNDS: usize = 20;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{AIM_FASTER, Measured};
-use crate::bench::report::rounded;
+use crate::report::rounded;
 
 /// What stands above the columns.
 const HEAD: [&str; 13] = [

@@ -18,7 +18,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::runtime::Runtime;
 
-use crate::bench::samples::micros;
+use crate::samples::micros;
 
 /// What a process is.
 #[derive(Debug, Serialize, Deserialize)]

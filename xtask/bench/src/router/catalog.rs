@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::requests::{CONNECTIONS, figure};
 use super::subjects::{Router, write_catalog};
 use super::{Bench, Tally};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::Work;
-use crate::bench::report::{Figure, rounded};
+use crate::claim::{Better, Claim};
+use crate::client::Work;
+use crate::report::{Figure, rounded};
 
 const CALL: Claim = Claim {
     name: "catalog-call",

@@ -12,15 +12,15 @@ use clap::ValueEnum;
 use super::requests::{CONNECTIONS, PACE, paced};
 use super::subjects::{Router, Subject, start_partner, write_catalog};
 use super::{Bench, Options, ROUTER, Scenario};
-use crate::bench::against::count::{self, Counter};
-use crate::bench::against::instructions::Instructions;
-use crate::bench::against::report::Method;
-use crate::bench::against::turns::{Compared, Reading, Side, compare, cpu, instructions, readings};
-use crate::bench::claim::Better;
-use crate::bench::client::{Plan, Work};
-use crate::bench::disk::Disk;
-use crate::bench::until_interrupted;
-use crate::server::{Profile, Server};
+use crate::against::count::{self, Counter};
+use crate::against::instructions::Instructions;
+use crate::against::report::Method;
+use crate::against::turns::{Compared, Reading, Side, compare, cpu, instructions, readings};
+use crate::claim::Better;
+use crate::client::{Plan, Work};
+use crate::disk::Disk;
+use crate::until_interrupted;
+use it::load::server::{Profile, Server};
 
 /// Pairs of turns.
 const ROUNDS: usize = 20;

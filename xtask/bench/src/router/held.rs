@@ -9,10 +9,10 @@ use tokio::time::sleep;
 use super::requests::{CONNECTIONS, PACE, figure, paced};
 use super::subjects::{Peers, Subject};
 use super::{Bench, Tally, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::{Plan, Work};
-use crate::bench::clients::Clients;
-use crate::bench::report::{Figure, megabytes, rounded};
+use crate::claim::{Better, Claim};
+use crate::client::{Plan, Work};
+use crate::clients::Clients;
+use crate::report::{Figure, megabytes, rounded};
 
 const EACH: Claim = Claim {
     name: "held-each",

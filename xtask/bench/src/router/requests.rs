@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::subjects::{Peers, Subject};
 use super::{Bench, Tally};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::Work;
-use crate::bench::disk::Disk;
-use crate::bench::report::{Figure, ServerUse, rounded};
-use crate::bench::samples::Samples;
+use crate::claim::{Better, Claim};
+use crate::client::Work;
+use crate::disk::Disk;
+use crate::report::{Figure, ServerUse, rounded};
+use crate::samples::Samples;
 
 const ADDED_P50: Claim = Claim {
     name: "added-p50",

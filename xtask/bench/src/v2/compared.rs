@@ -10,15 +10,15 @@ use clap::ValueEnum;
 
 use super::requests::some_jobs;
 use super::{Bench, DRIVER, Options, Scenario, jobs};
-use crate::bench::against::count::{self, Counter};
-use crate::bench::against::instructions::Instructions;
-use crate::bench::against::report::Method;
-use crate::bench::against::turns::{Side, compare, instructions, readings};
-use crate::bench::client::Work;
-use crate::bench::disk::Disk;
-use crate::bench::until_interrupted;
-use crate::graphs::Graph;
-use crate::server::{self, Product, Profile, Server};
+use crate::against::count::{self, Counter};
+use crate::against::instructions::Instructions;
+use crate::against::report::Method;
+use crate::against::turns::{Side, compare, instructions, readings};
+use crate::client::Work;
+use crate::disk::Disk;
+use crate::until_interrupted;
+use it::load::graphs::Graph;
+use it::load::server::{self, Product, Profile, Server};
 
 /// What is compared unless scenarios are named: those whose turns are short.
 const USUAL: [Scenario; 4] = [

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::requests::submit_one;
 use super::{Bench, cpu_us_each, halves, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::{Outcome, Plan, Work};
-use crate::bench::report::{Figure, ServerUse, rounded};
-use crate::form::Upload;
-use crate::graphs::{Graph, scale};
-use crate::http::{Connection, request};
-use crate::server::Server;
+use crate::claim::{Better, Claim};
+use crate::client::{Outcome, Plan, Work};
+use crate::report::{Figure, ServerUse, rounded};
+use it::load::form::Upload;
+use it::load::graphs::{Graph, scale};
+use it::load::http::{Connection, request};
+use it::load::server::Server;
 
 const TRIVIAL_1: Claim = Claim {
     name: "trivial-1",

@@ -9,12 +9,12 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{Bench, halves, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::{Plan, Work};
-use crate::bench::report::{Figure, ServerUse, megabytes, rounded};
-use crate::bench::samples::Samples;
-use crate::graphs::Graph;
-use crate::server::Server;
+use crate::claim::{Better, Claim};
+use crate::client::{Plan, Work};
+use crate::report::{Figure, ServerUse, megabytes, rounded};
+use crate::samples::Samples;
+use it::load::graphs::Graph;
+use it::load::server::Server;
 
 const IDLE: Claim = Claim {
     name: "memory-idle",

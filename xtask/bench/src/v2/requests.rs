@@ -5,11 +5,11 @@ use std::io;
 use serde_json::json;
 
 use super::{Bench, cpu_us_each, halves, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::{Plan, Work, job_id};
-use crate::bench::report::{Figure, rounded};
-use crate::graphs::Graph;
-use crate::http::{Connection, post_json};
+use crate::claim::{Better, Claim};
+use crate::client::{Plan, Work, job_id};
+use crate::report::{Figure, rounded};
+use it::load::graphs::Graph;
+use it::load::http::{Connection, post_json};
 
 const SUBMIT_64: Claim = Claim {
     name: "submit-64",
@@ -95,7 +95,7 @@ pub(super) async fn some_jobs(connection: &mut Connection, most: u64) -> io::Res
     while (ids.len() as u64) < most {
         let target = format!("/api/v2/jobs?limit=100{cursor}");
         let answer = connection
-            .send(&crate::http::request("GET", &target))
+            .send(&it::load::http::request("GET", &target))
             .await?;
         let page = answer.expect_status(200)?.json()?;
         let jobs = page["jobs"].as_array().into_iter().flatten();

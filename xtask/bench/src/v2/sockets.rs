@@ -10,13 +10,13 @@ use serde_json::json;
 
 use super::requests::submit_one;
 use super::{Bench, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::{Plan, Work, now_us};
-use crate::bench::clients::Clients;
-use crate::bench::report::{Figure, ServerUse, megabytes, rounded};
-use crate::bench::samples::Samples;
-use crate::graphs::solid;
-use crate::server::Server;
+use crate::claim::{Better, Claim};
+use crate::client::{Plan, Work, now_us};
+use crate::clients::Clients;
+use crate::report::{Figure, ServerUse, megabytes, rounded};
+use crate::samples::Samples;
+use it::load::graphs::solid;
+use it::load::server::Server;
 
 const MEMORY: Claim = Claim {
     name: "sockets-memory",

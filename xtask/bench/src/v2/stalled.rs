@@ -10,14 +10,14 @@ use tokio::net::TcpStream;
 
 use super::requests::{some_jobs, submit_one};
 use super::{Bench, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::report::{Figure, ServerUse, megabytes, rounded};
-use crate::bench::samples::Samples;
-use crate::form::Upload;
-use crate::graphs::solid;
-use crate::http::{Connection, request};
-use crate::random::Random;
-use crate::server::Server;
+use crate::claim::{Better, Claim};
+use crate::report::{Figure, ServerUse, megabytes, rounded};
+use crate::samples::Samples;
+use it::load::form::Upload;
+use it::load::graphs::solid;
+use it::load::http::{Connection, request};
+use it::load::random::Random;
+use it::load::server::Server;
 
 const MEMORY: Claim = Claim {
     name: "stalled-memory",

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Bench;
-use crate::bench::claim::{Better, Claim};
-use crate::bench::report::{Figure, ServerUse};
-use crate::bench::samples::Samples;
-use crate::server::{Launch, Server};
+use crate::claim::{Better, Claim};
+use crate::report::{Figure, ServerUse};
+use crate::samples::Samples;
+use it::load::server::{Launch, Server};
 
 const EMPTY: Claim = Claim {
     name: "start-empty",

@@ -10,12 +10,12 @@ use serde_json::json;
 use super::requests::some_jobs;
 use super::start::{figure, starts};
 use super::{Bench, cpu_us_each, halves, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::{Outcome, Plan, Work};
-use crate::bench::report::{Figure, ServerUse, rounded};
-use crate::bench::samples::{Samples, median};
-use crate::graphs::Graph;
-use crate::server::{Launch, Server};
+use crate::claim::{Better, Claim};
+use crate::client::{Outcome, Plan, Work};
+use crate::report::{Figure, ServerUse, rounded};
+use crate::samples::{Samples, median};
+use it::load::graphs::Graph;
+use it::load::server::{Launch, Server};
 
 const START: Claim = Claim {
     name: "start-stored",

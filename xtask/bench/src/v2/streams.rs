@@ -12,15 +12,15 @@ use tokio::process::Command;
 
 use super::requests::submit_one;
 use super::{Bench, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::{Plan, Work, now_us};
-use crate::bench::clients::Clients;
-use crate::bench::report::{Figure, ServerUse, megabytes, rounded};
-use crate::bench::samples::Samples;
-use crate::graphs::{busy, solid};
-use crate::http::post_json;
-use crate::server::Server;
-use crate::usage::threads;
+use crate::claim::{Better, Claim};
+use crate::client::{Plan, Work, now_us};
+use crate::clients::Clients;
+use crate::report::{Figure, ServerUse, megabytes, rounded};
+use crate::samples::Samples;
+use it::load::graphs::{busy, solid};
+use it::load::http::post_json;
+use it::load::server::Server;
+use it::load::usage::threads;
 
 const MEMORY: Claim = Claim {
     name: "streams-memory",

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use super::{Bench, say};
-use crate::bench::claim::{Better, Claim};
-use crate::bench::client::{Plan, Work};
-use crate::bench::disk::copy_and_hash;
-use crate::bench::report::{Figure, ServerUse, megabytes, rounded};
-use crate::bench::samples::{Samples, median};
-use crate::random::Random;
+use crate::claim::{Better, Claim};
+use crate::client::{Plan, Work};
+use crate::disk::copy_and_hash;
+use crate::report::{Figure, ServerUse, megabytes, rounded};
+use crate::samples::{Samples, median};
+use it::load::random::Random;
 
 const UPLOAD: Claim = Claim {
     name: "upload-100mb",

@@ -7,13 +7,13 @@ use std::time::Instant;
 use tokio::time::sleep;
 
 use super::{Check, LONGEST_WAIT, LOOK_AGAIN, OLDER};
-use crate::crash::client::send_call;
-use crate::crash::database::Sqlite;
-use crate::crash::money::{self, Counted};
-use crate::crash::operator::Operator;
-use crate::crash::tally::{Kind, Violation};
-use crate::http::Connection;
-use crate::random::Random;
+use crate::client::send_call;
+use crate::database::Sqlite;
+use crate::money::{self, Counted};
+use crate::operator::Operator;
+use crate::tally::{Kind, Violation};
+use it::load::http::Connection;
+use it::load::random::Random;
 
 /// How often a call is sent again whose partner was provably too busy.
 const ATTEMPTS: usize = 3;
@@ -22,7 +22,7 @@ const EXECUTIONS: &str = "easel_router_executions ";
 
 impl Check<'_> {
     /// Sends calls with keys again: those since the last check and some older ones, or all without random numbers.
-    pub(in crate::crash) async fn calls(&mut self, random: Option<&mut Random>) -> io::Result<()> {
+    pub(crate) async fn calls(&mut self, random: Option<&mut Random>) -> io::Result<()> {
         let names = {
             let oracle = self.oracle.lock();
             let Some(calls) = &oracle.calls else {
@@ -79,7 +79,7 @@ impl Check<'_> {
     }
 
     /// Once nothing runs any more, compares the reports of money with the partner.
-    pub(in crate::crash) async fn money(
+    pub(crate) async fn money(
         &mut self,
         operator: &Operator,
         sqlite: Option<&Sqlite>,
@@ -119,7 +119,7 @@ impl Check<'_> {
 /// How many calls are carried out.
 async fn executions(connection: &mut Connection) -> io::Result<u64> {
     let answer = connection
-        .send(&crate::http::request("GET", "/metrics"))
+        .send(&it::load::http::request("GET", "/metrics"))
         .await?
         .expect_status(200)?;
     let text = answer.text();

@@ -7,15 +7,15 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{Check, LONGEST_WAIT, LOOK_AGAIN, OLDER};
-use crate::crash::client::{body, target, unexpected};
-use crate::crash::tally::{Kind, Violation};
-use crate::crash::v1::Prompt;
-use crate::random::Random;
+use crate::client::{body, target, unexpected};
+use crate::tally::{Kind, Violation};
+use crate::v1::Prompt;
+use it::load::random::Random;
 
 impl Check<'_> {
     /// Looks at the prompts and files that changed since the last check and at some others; without random numbers at all of
     /// them, and waits until every prompt has ended.
-    pub(in crate::crash) async fn v1(&mut self, random: Option<&mut Random>) -> io::Result<()> {
+    pub(crate) async fn v1(&mut self, random: Option<&mut Random>) -> io::Result<()> {
         let until_over = random.is_none();
         let names: Vec<String> = {
             let oracle = self.oracle.lock();

@@ -3,10 +3,10 @@
 use std::io;
 
 use super::{Client, Shared};
-use crate::crash::calls::Call;
-use crate::crash::partner::{Behavior, Order};
-use crate::crash::tally::Violation;
-use crate::http::{Connection, post_json};
+use crate::calls::Call;
+use crate::partner::{Behavior, Order};
+use crate::tally::Violation;
+use it::load::http::{Connection, post_json};
 
 /// Bytes above which a result has a file of its own.
 const OWN_FILE: usize = 64 * 1024;
@@ -63,7 +63,7 @@ impl Client {
 }
 
 /// Sends a call and tells the oracle of its answer.
-pub(in crate::crash) async fn send_call(
+pub(crate) async fn send_call(
     oracle: &Shared,
     connection: &mut Connection,
     name: &str,

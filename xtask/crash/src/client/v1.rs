@@ -6,10 +6,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::{Client, body, unexpected};
-use crate::crash::oracle::Content;
-use crate::crash::tally::Violation;
-use crate::graphs::solid;
-use crate::http::{Connection, post_json, request};
+use crate::oracle::Content;
+use crate::tally::Violation;
+use it::load::graphs::solid;
+use it::load::http::{Connection, post_json, request};
 
 /// User files of a client, which it alone writes.
 const FILES: u64 = 6;
@@ -90,6 +90,6 @@ impl Client {
 }
 
 /// The address of a user file.
-pub(in crate::crash) fn target(path: &str) -> String {
+pub(crate) fn target(path: &str) -> String {
     format!("/api/userdata/{path}")
 }

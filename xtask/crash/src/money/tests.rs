@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::crash::partner::{Book, Order};
+use crate::partner::{Book, Order};
 
 const GENERATION: &str = "00000000-0000-0000-0000-00000000000a";
 const DIGITS: &str = "0000000000000000000000000000000a";

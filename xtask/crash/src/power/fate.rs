@@ -3,7 +3,7 @@
 //! One [`Fate`] decides one cut. Cuts differ in how much they spare, since a disk that loses everything finds other faults than
 //! one that loses a single sector.
 
-use crate::random::Random;
+use it::load::random::Random;
 
 /// Bytes that a disk writes whole or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;

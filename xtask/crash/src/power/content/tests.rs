@@ -1,7 +1,7 @@
 //! Tests of the bytes of a file: what a sync saves, and what a cut may leave.
 
 use super::*;
-use crate::random::Random;
+use it::load::random::Random;
 
 /// Cuts of all kinds.
 fn fates(count: u64) -> impl Iterator<Item = Fate> {

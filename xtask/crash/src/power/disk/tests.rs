@@ -1,7 +1,7 @@
 //! Tests of a disk: what its operations refuse, what a sync saves, which promises can be broken, and when the power goes.
 
 use super::*;
-use crate::random::Random;
+use it::load::random::Random;
 
 const OWNER: (u32, u32) = (0, 0);
 

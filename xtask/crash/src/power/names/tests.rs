@@ -1,7 +1,7 @@
 //! Tests of names: what syncing a directory saves, and what a cut may leave.
 
 use super::*;
-use crate::random::Random;
+use it::load::random::Random;
 
 const ROOT: Inode = 1;
 
