@@ -89,7 +89,7 @@ impl<'a> Maker<'a> {
     /// A thing of a kind; `changes` says that the call may take it away.
     fn thing(&mut self, kind: Kind, changes: bool) -> String {
         // The draw is the same whoever is meant, so that two calls differ in whose things they name and in nothing else.
-        let draw = self.random.below(1 << 20);
+        let draw = self.random.index(1 << 20);
         let of = |things: &[String]| things[draw % things.len()].clone();
         let spare = self.own.spare.get(&kind).filter(|_| changes);
         let thing = match self.owner {
@@ -152,11 +152,19 @@ impl<'a> Maker<'a> {
                 // Both in one: a link is its token and its name.
                 "{token}" => self.link(),
                 "{name}" => continue,
-                "{class}" => (*self.random.pick(&["LoadImage", "SaveImage", "Nothing"])).to_owned(),
-                "{folder}" => (*self.random.pick(&["output", "input", "temp", "x"])).to_owned(),
+                "{class}" => (*self
+                    .random
+                    .pick(&["LoadImage", "SaveImage", "Nothing"])
+                    .unwrap())
+                .to_owned(),
+                "{folder}" => {
+                    (*self.random.pick(&["output", "input", "temp", "x"]).unwrap()).to_owned()
+                }
                 "{provider}" => "easel".to_owned(),
                 "{request}" => self.thing(Kind::Request, changes),
-                "{model}" => (*self.random.pick(&["resize", "blend", "nothing"])).to_owned(),
+                "{model}" => {
+                    (*self.random.pick(&["resize", "blend", "nothing"]).unwrap()).to_owned()
+                }
                 plain => {
                     assert!(!plain.contains('{'), "{}: {plain} is filled", route.path);
                     plain.to_owned()
@@ -180,7 +188,7 @@ impl<'a> Maker<'a> {
             Owner::Own => link,
             Owner::Other | Owner::Nobody | Owner::Garbage => {
                 let (token, name) = link.split_once('/').unwrap();
-                let place = self.random.below(token.len());
+                let place = self.random.index(token.len());
                 let changed = if &token[place..=place] == "A" {
                     "B"
                 } else {
@@ -203,7 +211,7 @@ impl<'a> Maker<'a> {
             "metadata" => return Some(format!("metadata[of]={}", self.thing(Kind::Label, false))),
             // Credentials come by themselves.
             "token" => return None,
-            _ => (*self.random.pick(VALUES)).to_owned(),
+            _ => (*self.random.pick(VALUES).unwrap()).to_owned(),
         };
         Some(format!("{name}={value}"))
     }
@@ -211,7 +219,7 @@ impl<'a> Maker<'a> {
     fn body(&mut self, route: &Route, request: Request) -> Request {
         if self.random.one_in(12) {
             let odd: &[&str] = &["", "{", "[]", "null", "{\"prompt\": 1}", "\u{0}"];
-            return request.body(*self.random.pick(odd));
+            return request.body(*self.random.pick(odd).unwrap());
         }
         if route.path.contains("/upload/") || route.path == "/api/v2/assets" {
             return self.form(route, request);
@@ -246,8 +254,8 @@ impl<'a> Maker<'a> {
 
     /// A graph of one's own, or one that loads a file by some name.
     fn workflow(&mut self) -> Value {
-        let mut graph = graph(self.own.word, self.random.below(1000));
-        match self.random.below(4) {
+        let mut graph = graph(self.own.word, self.random.index(1000));
+        match self.random.index(4) {
             0 => {}
             1 => {
                 graph["1"] = json!({"class_type": "LoadImage", "inputs": {"image": self.thing(Kind::File, false)}})
@@ -279,7 +287,7 @@ impl<'a> Maker<'a> {
     }
 
     fn model_input(&mut self) -> Value {
-        match self.random.below(3) {
+        match self.random.index(3) {
             0 => json!({"image": self.thing(Kind::Asset, false)}),
             1 => json!({"image": format!("https://127.0.0.1/{}", self.thing(Kind::File, false))}),
             _ => json!({"image": PIXEL, "width": 2, "height": 2}),
@@ -287,7 +295,7 @@ impl<'a> Maker<'a> {
     }
 
     fn form(&mut self, route: &Route, request: Request) -> Request {
-        let (name, size) = (self.thing(Kind::File, true), self.random.below(1000));
+        let (name, size) = (self.thing(Kind::File, true), self.random.index(1000));
         let content = format!("{} sends {size} as {name}", self.own.word);
         let mut form = Form::new();
         if route.path == "/api/v2/assets" {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
+use it::http::Headers;
 use it::{Answer, Connection, Message, Random, Request, Server, Socket};
 
 use calls::{Call, Maker, Owner};
@@ -112,11 +113,11 @@ async fn walk(
     let (own_secrets, others_secrets) = (own.secrets(), other.secrets());
     while seen.calls < calls {
         // Every route in turn, so that none is left out.
-        let route = &routes[(seen.calls + random.below(2)) % routes.len()];
+        let route = &routes[(seen.calls + random.index(2)) % routes.len()];
         let credential = credential(&mut random, own, route);
         let (kind, credential) = credential;
         let is_own = own.credentials.iter().any(|one| one.kind == kind);
-        let owner = match random.below(8) {
+        let owner = match random.index(8) {
             0..3 => Owner::Own,
             3..7 => Owner::Other,
             _ => Owner::Garbage,
@@ -204,7 +205,7 @@ impl Ask<'_> {
         );
         // What a call names itself may be told back to it.
         let mut text = answer.text();
-        for (name, value) in &answer.headers {
+        for (name, value) in answer.headers.iter() {
             text.push_str(&format!("\n{name}: {value}"));
         }
         // The holder of a link may follow it, so what it leads to is part of the answer.
@@ -256,7 +257,7 @@ impl Ask<'_> {
         };
         Ok(Answer {
             status,
-            headers: Vec::new(),
+            headers: Headers::default(),
             body: body.into_bytes(),
         })
     }
@@ -274,10 +275,10 @@ fn credential(
         .iter()
         .filter(|one| one.kind != "cookie" || !route.is("DELETE", "/api/session"))
         .collect();
-    match random.below(10) {
+    match random.index(10) {
         0 => ("nothing", None),
         1 => {
-            let mut forged = (*random.pick(&known)).clone();
+            let mut forged = (*random.pick(&known).unwrap()).clone();
             let text = &mut forged.header.1;
             let last = text.pop().unwrap();
             text.push(if last == 'a' { 'b' } else { 'a' });
@@ -291,7 +292,7 @@ fn credential(
             ("empty", Some(empty))
         }
         _ => {
-            let one = (*random.pick(&known)).clone();
+            let one = (*random.pick(&known).unwrap()).clone();
             (one.kind, Some(one))
         }
     }
@@ -318,7 +319,7 @@ fn told(answer: &Answer, call: &Call, twin: &Call) -> (u16, Vec<String>, String)
         text
     };
     let headers = answer.headers.iter();
-    let headers = headers.filter(|(name, _)| !varies.contains(&name.as_str()));
+    let headers = headers.filter(|(name, _)| !varies.contains(name));
     if answer.status == 404 {
         // To the byte.
         let headers = headers.map(|(name, value)| format!("{name}: {value}"));
@@ -331,7 +332,7 @@ fn told(answer: &Answer, call: &Call, twin: &Call) -> (u16, Vec<String>, String)
     // A link to a file of the caller's own is as good under either name; `send` has looked behind both.
     let token = link(answer).and_then(|link| link.split('/').nth(2));
     let headers = headers.map(|(name, value)| {
-        let value = token.map_or_else(|| value.clone(), |token| value.replace(token, "<token>"));
+        let value = token.map_or_else(|| value.to_owned(), |token| value.replace(token, "<token>"));
         format!("{name}: {}", renamed(&value))
     });
     (

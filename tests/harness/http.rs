@@ -1,14 +1,19 @@
 //! A small HTTP/1.1 client over plain sockets: what is sent and what comes back is exactly what a test sees.
+//!
+//! Benches use it, too, on the same cores as the server. So it does little: a head stays the text that came until somebody asks
+//! for a header, and a request may be given as the bytes that are sent.
 
 use std::io;
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longest head of an answer; ours are far shorter.
 const MAX_HEAD: usize = 64 * 1024;
+/// Room for a head and a small body in one read.
+const READ_BYTES: usize = 16 * 1024;
 
 /// A request, spelled out.
 #[derive(Clone, Debug)]
@@ -24,16 +29,39 @@ pub struct Request {
 pub struct Answer {
     /// The status code.
     pub status: u16,
-    /// The headers in the order they came, names in lower case.
-    pub headers: Vec<(String, String)>,
+    /// The headers in the order they came.
+    pub headers: Headers,
     /// The body, decoded from chunks.
     pub body: Vec<u8>,
 }
 
-/// A connection on which an answer's body is still to be read.
+/// The headers of an answer, in the order they came: whole lines, as they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(String);
+
+/// A connection, and what was read from it beyond what was taken.
 #[derive(Debug)]
 pub struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    /// Bytes at the start of `buffer` that were taken.
+    used: usize,
+}
+
+/// Spells a request without a body.
+#[must_use]
+pub fn request(method: &str, target: &str) -> Vec<u8> {
+    format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
+}
+
+/// Spells a `POST` of JSON; `headers` are whole lines, each with its end.
+#[must_use]
+pub fn post_json(target: &str, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    )
+    .into_bytes()
 }
 
 impl Request {
@@ -118,10 +146,32 @@ impl Answer {
     /// The first header of a name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
+        self.headers.get(name)
+    }
+
+    /// The answer itself, when it has the status that was hoped for.
+    ///
+    /// # Errors
+    /// With status and body, when it has another.
+    pub fn expect_status(self, status: u16) -> io::Result<Self> {
+        if self.status == status {
+            return Ok(self);
+        }
+        let text = format!(
+            "the server answered {} where {status} was expected: {}",
+            self.status,
+            self.text()
+        );
+        Err(io::Error::other(text))
+    }
+
+    /// The body as JSON, for who goes on when it is none.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn try_json(&self) -> io::Result<Value> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| malformed(&format!("{error} in {}", self.text())))
     }
 
     /// The body as JSON.
@@ -134,7 +184,7 @@ impl Answer {
             .unwrap_or_else(|error| panic!("{} is no JSON ({error}): {}", self.status, self.text()))
     }
 
-    /// The body as text, for messages of tests.
+    /// The body as text, for messages.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
@@ -147,6 +197,30 @@ impl Answer {
             .as_str()
             .unwrap_or_default()
             .to_owned()
+    }
+}
+
+impl Headers {
+    /// The headers in these lines.
+    fn of(lines: &str) -> io::Result<Self> {
+        match lines.lines().find(|line| !line.contains(':')) {
+            Some(line) => Err(malformed(line)),
+            None => Ok(Self(lines.to_owned())),
+        }
+    }
+
+    /// Names and values, in the order they came.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.lines().filter_map(|line| line.split_once(':'));
+        pairs.map(|(name, value)| (name, value.trim()))
+    }
+
+    /// The first value of a name, whatever its case.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
     }
 }
 
@@ -166,8 +240,19 @@ impl Connection {
     pub fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         Ok(Self {
-            stream: BufReader::new(stream),
+            stream,
+            buffer: Vec::new(),
+            used: 0,
         })
+    }
+
+    /// Sends a request, spelled as bytes, and reads the whole answer.
+    ///
+    /// # Errors
+    /// As [`Connection::answer`].
+    pub async fn send(&mut self, request: &[u8]) -> io::Result<Answer> {
+        self.write(request).await?;
+        self.answer(request.starts_with(b"HEAD ")).await
     }
 
     /// Writes bytes as they are.
@@ -175,7 +260,7 @@ impl Connection {
     /// # Errors
     /// If the server has cut the connection.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.get_mut().write_all(bytes).await
+        self.stream.write_all(bytes).await
     }
 
     /// Reads a whole answer; one to a `HEAD` has no body.
@@ -184,23 +269,18 @@ impl Connection {
     /// If the connection ends before the answer does, or what comes is no answer.
     pub async fn answer(&mut self, to_head: bool) -> io::Result<Answer> {
         let (status, headers) = self.head().await?;
-        let header = |name: &str| {
-            headers
-                .iter()
-                .find(|(known, _)| known == name)
-                .map(|(_, value)| value.as_str())
-        };
         let mut body = Vec::new();
         if to_head || status == 204 || status == 304 || status < 200 {
             // No body whatever the headers say.
-        } else if header("transfer-encoding") == Some("chunked") {
+        } else if headers.get("transfer-encoding") == Some("chunked") {
             while let Some(chunk) = self.chunk().await? {
                 body.extend_from_slice(&chunk);
             }
-        } else if let Some(length) = header("content-length") {
-            body.resize(length.parse().map_err(|_| malformed("content-length"))?, 0);
-            self.stream.read_exact(&mut body).await?;
+        } else if let Some(length) = headers.get("content-length") {
+            let length = length.parse().map_err(|_| malformed("content-length"))?;
+            body = self.exactly(length).await?;
         } else {
+            body = self.take(usize::MAX);
             self.stream.read_to_end(&mut body).await?;
         }
         Ok(Answer {
@@ -214,22 +294,19 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::answer`].
-    pub async fn head(&mut self) -> io::Result<(u16, Vec<(String, String)>)> {
+    pub async fn head(&mut self) -> io::Result<(u16, Headers)> {
         loop {
-            let status_line = self.line().await?;
+            let end = self.found(b"\r\n\r\n").await?;
+            // With the end of the last line, which may be that of the status.
+            let head = self.take(end + 2);
+            self.used += 2;
+            let head = std::str::from_utf8(&head).map_err(|_| malformed("its head is no text"))?;
+            let (status_line, lines) = head.split_once("\r\n").unwrap_or((head, ""));
             let status: u16 = status_line
                 .strip_prefix("HTTP/1.1 ")
                 .and_then(|rest| rest.get(..3)?.parse().ok())
-                .ok_or_else(|| malformed(&status_line))?;
-            let mut headers = Vec::new();
-            loop {
-                let line = self.line().await?;
-                if line.is_empty() {
-                    break;
-                }
-                let (name, value) = line.split_once(':').ok_or_else(|| malformed(&line))?;
-                headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-            }
+                .ok_or_else(|| malformed(status_line))?;
+            let headers = Headers::of(lines)?;
             if status != 100 {
                 return Ok((status, headers));
             }
@@ -241,11 +318,14 @@ impl Connection {
     /// # Errors
     /// As [`Connection::answer`].
     pub async fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let line = self.line().await?;
-        let size = usize::from_str_radix(line.trim(), 16).map_err(|_| malformed(&line))?;
-        let mut chunk = vec![0; size];
-        self.stream.read_exact(&mut chunk).await?;
-        self.line().await?;
+        let end = self.found(b"\r\n").await?;
+        let size = std::str::from_utf8(&self.unused()[..end])
+            .ok()
+            .and_then(|line| usize::from_str_radix(line.trim(), 16).ok())
+            .ok_or_else(|| malformed("a chunk has no size"))?;
+        self.used += end + 2;
+        let chunk = self.exactly(size).await?;
+        self.exactly(2).await?;
         Ok((size > 0).then_some(chunk))
     }
 
@@ -254,25 +334,110 @@ impl Connection {
     /// # Errors
     /// Never for a reset: a cut connection is an end, too.
     pub async fn until_closed(&mut self) -> io::Result<Vec<u8>> {
-        let mut rest = Vec::new();
+        let mut rest = self.take(usize::MAX);
         match self.stream.read_to_end(&mut rest).await {
             Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
             Ok(_) | Err(_) => Ok(rest),
         }
     }
 
-    async fn line(&mut self) -> io::Result<String> {
-        let mut line = Vec::new();
-        (&mut self.stream)
-            .take(MAX_HEAD as u64)
-            .read_until(b'\n', &mut line)
-            .await?;
-        if !line.ends_with(b"\r\n") {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+    /// Asks for a WebSocket and waits until it is one.
+    ///
+    /// # Errors
+    /// If the server refuses, and as [`Connection::answer`].
+    pub async fn upgrade(&mut self, target: &str) -> io::Result<()> {
+        let request = format!(
+            "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        self.write(request.as_bytes()).await?;
+        match self.head().await?.0 {
+            101 => Ok(()),
+            status => Err(io::Error::other(format!("a socket was answered {status}"))),
         }
-        line.truncate(line.len() - 2);
-        String::from_utf8(line).map_err(|_| malformed("a header line"))
     }
+
+    /// Reads the payload of the next frame of a WebSocket, whatever its kind.
+    ///
+    /// # Errors
+    /// If the connection ends before it does.
+    pub async fn frame(&mut self) -> io::Result<Vec<u8>> {
+        let (head, payload) = loop {
+            if let Some(lengths) = frame_lengths(self.unused()) {
+                break lengths;
+            }
+            self.read_more().await?;
+        };
+        self.used += head;
+        self.exactly(payload).await
+    }
+
+    fn unused(&self) -> &[u8] {
+        &self.buffer[self.used..]
+    }
+
+    /// Takes what was read already, up to `most` bytes.
+    fn take(&mut self, most: usize) -> Vec<u8> {
+        let unused = self.unused();
+        let taken = unused[..unused.len().min(most)].to_vec();
+        self.used += taken.len();
+        taken
+    }
+
+    /// Reads so many bytes.
+    async fn exactly(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = self.take(count);
+        let taken = bytes.len();
+        bytes.resize(count, 0);
+        self.stream.read_exact(&mut bytes[taken..]).await?;
+        Ok(bytes)
+    }
+
+    /// Reads until these bytes are among those not taken; where they begin.
+    async fn found(&mut self, end: &[u8]) -> io::Result<usize> {
+        loop {
+            if let Some(at) = find(self.unused(), end) {
+                return Ok(at);
+            }
+            if self.unused().len() > MAX_HEAD {
+                return Err(malformed("a line of its head does not end"));
+            }
+            self.read_more().await?;
+        }
+    }
+
+    async fn read_more(&mut self) -> io::Result<()> {
+        self.buffer.drain(..self.used);
+        self.used = 0;
+        self.buffer.reserve(READ_BYTES);
+        match self.stream.read_buf(&mut self.buffer).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How long the head of a frame is and how long its payload, once the head is there. Servers do not mask.
+fn frame_lengths(bytes: &[u8]) -> Option<(usize, usize)> {
+    match *bytes.get(1)? & 0x7f {
+        126 => {
+            let length = bytes.get(2..4)?.try_into().ok()?;
+            Some((4, usize::from(u16::from_be_bytes(length))))
+        }
+        127 => {
+            let length = bytes.get(2..10)?.try_into().ok()?;
+            Some((10, usize::try_from(u64::from_be_bytes(length)).ok()?))
+        }
+        short => Some((2, usize::from(short))),
+    }
+}
+
+/// Where `needle` begins in `bytes`.
+#[must_use]
+pub fn find(bytes: &[u8], needle: &[u8]) -> Option<usize> {
+    bytes
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 fn malformed(what: &str) -> io::Error {
@@ -280,4 +445,66 @@ fn malformed(what: &str) -> io::Error {
         io::ErrorKind::InvalidData,
         format!("the answer is malformed: {what}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    /// What a client makes of `bytes` that a server sends in pieces of `piece` bytes.
+    async fn heard(bytes: &'static [u8], piece: usize) -> io::Result<Vec<(u16, String)>> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("the client connects");
+            for piece in bytes.chunks(piece) {
+                stream.write_all(piece).await.expect("the client reads");
+            }
+        });
+        let mut connection = Connection::open(address).await?;
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let answer = connection.answer(false).await?;
+            answers.push((answer.status, answer.text()));
+        }
+        server.await.expect("the server wrote everything");
+        Ok(answers)
+    }
+
+    #[tokio::test]
+    async fn answers_follow_each_other_however_they_are_cut() {
+        let bytes = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nab\
+                      HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n";
+        let expected = [(201, "ab".to_owned()), (200, "abc0123456789".to_owned())];
+        for piece in [1, 7, 1000] {
+            assert_eq!(heard(bytes, piece).await.expect("two answers"), expected);
+        }
+    }
+
+    #[test]
+    fn a_frame_says_how_long_it_is_in_one_of_three_ways() {
+        assert_eq!(frame_lengths(&[0x81]), None);
+        assert_eq!(frame_lengths(&[0x81, 5]), Some((2, 5)));
+        assert_eq!(frame_lengths(&[0x81, 126, 1]), None);
+        assert_eq!(frame_lengths(&[0x81, 126, 1, 2]), Some((4, 258)));
+        let long = [0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0];
+        assert_eq!(frame_lengths(&long), Some((10, 65_536)));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_cut_short_is_an_error() {
+        let short = heard(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", 100).await;
+        assert!(short.is_err());
+    }
+
+    #[test]
+    fn requests_are_spelled_out() {
+        let text = String::from_utf8(post_json("/a", "Idempotency-Key: k\r\n", "{}"));
+        assert_eq!(
+            text.expect("text"),
+            "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\
+             Idempotency-Key: k\r\n\r\n{}"
+        );
+    }
 }

@@ -1,9 +1,6 @@
-//! What benches and campaigns drive the real programs with: a client that looks at little, graphs and uploads spelled as bytes,
-//! numbers from several seeds, and programs that are built, started and killed.
+//! What benches and campaigns drive the real programs with, besides the client and the numbers of all tests: graphs and uploads
+//! spelled as bytes, and programs that are built, started and killed.
 
 pub mod form;
 pub mod graphs;
-pub mod http;
-pub mod random;
 pub mod server;
-pub mod usage;

@@ -28,14 +28,26 @@ impl Form {
 
     /// Adds a file.
     #[must_use]
-    pub fn file(mut self, name: &str, file_name: &str, content: &[u8]) -> Self {
+    pub fn file(self, name: &str, file_name: &str, content: &[u8]) -> Self {
+        let mut form = self.file_head(name, file_name);
+        form.body.extend_from_slice(content);
+        form.body.extend_from_slice(b"\r\n");
+        form
+    }
+
+    /// The form up to the first byte of a file, and what follows its last one: for a file that is sent from elsewhere.
+    #[must_use]
+    pub fn around_file(self, name: &str, file_name: &str) -> (Vec<u8>, Vec<u8>) {
+        let after = format!("\r\n--{BOUNDARY}--\r\n").into_bytes();
+        (self.file_head(name, file_name).body, after)
+    }
+
+    fn file_head(mut self, name: &str, file_name: &str) -> Self {
         let head = format!(
             "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"{file_name}\"\r\n\
              Content-Type: application/octet-stream\r\n\r\n"
         );
         self.body.extend_from_slice(head.as_bytes());
-        self.body.extend_from_slice(content);
-        self.body.extend_from_slice(b"\r\n");
         self
     }
 

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::{Answer, Request, root};
+use crate::{Answer, Request, Usage, root};
 
 /// Tests need little room, also on a disk that is nearly full; a flag wins over it.
 const MIN_FREE: (&str, &str) = ("EASEL_MIN_FREE", "0B");
@@ -283,7 +283,7 @@ impl Server {
     /// If the process is gone.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
-        self.memory("VmHWM:")
+        self.usage().peak_bytes
     }
 
     /// How many bytes of memory the process has.
@@ -292,18 +292,11 @@ impl Server {
     /// If the process is gone.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        self.memory("VmRSS:")
+        self.usage().resident_bytes
     }
 
-    fn memory(&self, name: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
-        let status = status.expect("the process is there");
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kib: u64 = kib
-            .and_then(|kib| kib.trim().parse().ok())
-            .expect("a number of KiB");
-        kib * 1024
+    fn usage(&self) -> Usage {
+        Usage::of(self.pid()).expect("the process is there")
     }
 
     /// The value of a gauge or counter without labels in `/metrics`.

@@ -289,7 +289,7 @@ fn whole(answer: &Answer) -> String {
     let mut lines: Vec<String> = answer
         .headers
         .iter()
-        .filter(|(name, _)| !fixed.contains(&name.as_str()))
+        .filter(|(name, _)| !fixed.contains(name))
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     lines.sort_unstable();

@@ -102,7 +102,8 @@ async fn a_queued_result_is_byte_for_byte_that_of_the_waiting_call() {
         let queued = rig.collect(&submitted).await;
         assert_eq!(queued.status, 200, "{}", queued.text());
         let names = |answer: &Answer| {
-            let mut names: Vec<String> = answer.headers.iter().map(|one| one.0.clone()).collect();
+            let mut names: Vec<String> =
+                answer.headers.iter().map(|one| one.0.to_owned()).collect();
             names.sort_unstable();
             names
         };

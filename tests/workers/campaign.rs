@@ -32,8 +32,8 @@ async fn every_job_ends_truly_while_workers_go_wrong() {
         };
         submitted.insert(rig.submit(&graph).await, name);
         if at % 5 == 4 {
-            let worker = &rig.workers[random.below(4)];
-            match random.below(9) {
+            let worker = &rig.workers[random.index(4)];
+            match random.index(9) {
                 0 => worker.restart(),
                 1 => worker.fault(Fault::GarbageFrames),
                 2 => worker.fault(Fault::LateSocket(Duration::from_millis(30))),

@@ -1,7 +1,6 @@
 //! Uploads as forms, whole or with the file left out for who sends it from elsewhere.
 
-/// What separates the parts; no file that we send holds it.
-const BOUNDARY: &str = "----an-upload-of-xtask";
+use crate::Form;
 
 /// The request of an upload up to the first byte of the file, and what follows its last one.
 #[derive(Debug)]
@@ -20,24 +19,17 @@ impl Upload {
             ("content_type", "application/octet-stream"),
             ("file_path", path),
         ];
-        let mut form = String::new();
-        for (name, value) in own.iter().chain(fields) {
-            form.push_str(&format!(
-                "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
-            ));
-        }
-        form.push_str(&format!(
-            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\n\
-             Content-Type: application/octet-stream\r\n\r\n"
-        ));
-        let after = format!("\r\n--{BOUNDARY}--\r\n").into_bytes();
+        let fields = own.iter().chain(fields);
+        let form = fields.fold(Form::new(), |form, (name, value)| form.field(name, value));
+        let (form, after) = form.around_file("file", "file");
         let length = form.len() + size + after.len();
         let head = format!(
             "POST /api/v2/assets HTTP/1.1\r\nHost: localhost\r\n\
-             Content-Type: multipart/form-data; boundary={BOUNDARY}\r\nContent-Length: {length}\r\n{headers}\r\n"
+             Content-Type: {}\r\nContent-Length: {length}\r\n{headers}\r\n",
+            Form::content_type()
         );
         Self {
-            before: (head + &form).into_bytes(),
+            before: [head.into_bytes(), form].concat(),
             after,
         }
     }
@@ -68,6 +60,8 @@ mod tests {
         );
         assert!(head.ends_with("Idempotency-Key: k"));
         assert!(body.contains("name=\"expires_in\"\r\n\r\n60\r\n"));
-        assert!(body.ends_with(&format!("\r\n\r\nabc\r\n--{BOUNDARY}--\r\n")));
+        let boundary = Form::content_type();
+        let (_, boundary) = boundary.split_once('=').expect("a boundary");
+        assert!(body.ends_with(&format!("\r\n\r\nabc\r\n--{boundary}--\r\n")));
     }
 }

@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::http::{Connection, request};
 use crate::process::cargo;
+use crate::usage::Usage;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
-
-use super::http::{Connection, request};
-use super::usage::Usage;
 
 /// The program that is measured and killed.
 pub const PROGRAM: &str = "all-in-one";
@@ -67,7 +66,11 @@ pub enum Profile {
 }
 
 impl Profile {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Dist, Self::Release, Self::Dev];
+
     /// As cargo names it.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Dist => "dist",
@@ -75,15 +78,15 @@ impl Profile {
             Self::Dev => "dev",
         }
     }
-}
 
-impl std::str::FromStr for Profile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Dist, Self::Release, Self::Dev];
-        let named = all.into_iter().find(|profile| profile.name() == text);
-        named.ok_or_else(|| "write one of dist, release, dev".to_owned())
+    /// What it is, for a help text.
+    #[must_use]
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Dist => "As what is shipped: what is measured",
+            Self::Release => "The same, built sooner",
+            Self::Dev => "As for tests: built sooner",
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 
 use self::build::Workshop;
@@ -46,7 +47,7 @@ pub struct Against {
     #[arg(long, value_name = "PAIRS", requires = "against")]
     counts: Option<usize>,
     /// Build both programs in this profile, when `--against` compares them.
-    #[arg(long, value_name = "dist|release|dev", requires = "against")]
+    #[arg(long, value_parser = profile(), requires = "against")]
     profile: Option<Profile>,
     /// A difference up to so many percent is called `same`; 3 unless given.
     #[arg(long, value_name = "PERCENT", requires = "against")]
@@ -75,6 +76,16 @@ pub struct Programs {
     after: Program,
     profile: Profile,
     compiler: String,
+}
+
+/// Reads a profile, and tells the help what each is.
+fn profile() -> impl TypedValueParser<Value = Profile> {
+    let shown = |profile: Profile| PossibleValue::new(profile.name()).help(profile.what());
+    PossibleValuesParser::new(Profile::ALL.map(shown)).map(|name| {
+        let mut all = Profile::ALL.into_iter();
+        let named = all.find(|profile| profile.name() == name);
+        named.expect("no other name is let through")
+    })
 }
 
 impl Against {

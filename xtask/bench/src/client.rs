@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use tokio::task::LocalSet;
 
 use super::samples::micros;
+use it::http::{Connection, find, post_json, request};
 use it::load::form::Upload;
 use it::load::graphs::Graph;
-use it::load::http::{Connection, find, post_json, request};
 
 /// What a process of clients does.
 #[derive(Debug, Clone, Serialize, Deserialize)]

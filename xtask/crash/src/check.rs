@@ -18,8 +18,8 @@ use super::client::{
 };
 use super::oracle::{Submission, Upload, hash_of};
 use super::tally::{Kind, Violation};
-use it::load::http::{Answer, Connection, request};
-use it::load::random::Random;
+use it::http::{Answer, Connection, request};
+use it::random::Random;
 
 /// How many older keys are checked again after each start.
 const OLDER: usize = 8;
@@ -311,6 +311,7 @@ mod tests {
     fn a_graph_is_the_one_that_was_sent() {
         let answer = |status, text: &str| Answer {
             status,
+            headers: it::http::Headers::default(),
             body: text.as_bytes().to_vec(),
         };
         let sent = r#"{"workflow":{"1":{"a":[1,2]}},"metadata":{}}"#;

@@ -16,10 +16,10 @@ use tokio::time::sleep;
 
 use super::oracle::{Content, Deletion, Moment, Oracle, Upload, hash_of};
 use super::tally::{Kind, Violation};
+use it::http::{Answer, Connection, post_json, request};
 use it::load::form;
 use it::load::graphs::{invert, labelled, noise, several, solid};
-use it::load::http::{Answer, Connection, post_json, request};
-use it::load::random::Random;
+use it::random::Random;
 
 /// An oracle that clients share; held only between requests.
 #[derive(Clone)]
@@ -322,7 +322,7 @@ pub(super) fn job_answered(
 
 pub(super) fn body(answer: &Answer) -> Result<Value, Violation> {
     answer
-        .json()
+        .try_json()
         .map_err(|error| Violation::new(Kind::Fault, error.to_string()))
 }
 

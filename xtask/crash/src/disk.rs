@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use it::load::random::Random;
+use it::random::Random;
 
 /// Makes disks.
 pub(crate) trait Disks: Debug + Send + Sync {

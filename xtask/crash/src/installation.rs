@@ -22,8 +22,8 @@ use super::partner::Partner;
 use super::points::{SWEEP, armed, is_of_calls};
 use super::schedule::{End, LaneInstallation, end, end_by_disk};
 use super::tally::{Found, Kind, Tally, Violation};
-use it::load::random::Random;
 use it::load::server::{Launch, Server, start_and_kill};
+use it::random::Random;
 
 /// An installation in the making of its history.
 pub(super) struct Installation {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::calls::Calls;
 use super::tally::{Kind, Violation};
 use super::v1::V1;
-use it::load::random::Random;
+use it::random::Random;
 
 /// Everything that was sent and acknowledged in one installation.
 pub(super) struct Oracle {
@@ -104,7 +104,7 @@ const EARLY: Duration = Duration::from_secs(2);
 
 impl Content {
     pub(super) fn bytes(self) -> Vec<u8> {
-        Random::of(&[self.seed]).bytes(self.size)
+        Random::of_all(&[self.seed]).bytes(self.size)
     }
 }
 

@@ -26,7 +26,7 @@ use self::fate::Fate;
 use self::mount::Mount;
 use self::serve::{Shared, lock};
 use crate::{Common, Plan, disk as seam};
-use it::load::random::Random;
+use it::random::Random;
 
 /// How long to go on, and where to begin.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::points;
-use it::load::random::Random;
+use it::random::Random;
 
 /// An installation of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl LaneInstallation {
 
     /// The random numbers of a part of a cycle of this installation.
     pub(super) fn random(self, seed: u64, cycle: u64, part: u64) -> Random {
-        Random::of(&[seed, self.lane, self.installation, cycle, part])
+        Random::of_all(&[seed, self.lane, self.installation, cycle, part])
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::instructions::Instructions;
 use crate::client::Plan;
 use crate::clients::Clients;
-use it::load::usage::Usage;
+use it::usage::Usage;
 
 /// What the processor counts.
 const EVENT: &str = "instructions:u";

@@ -187,7 +187,7 @@ pub fn spread(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use it::load::random::Random;
+    use it::random::Random;
 
     /// Even numbers from -1 to 1.
     fn even(random: &mut Random) -> f64 {
@@ -197,7 +197,7 @@ mod tests {
     /// Two programs in turn on a machine whose speed wanders by a third, with noise of some size in each turn. The order
     /// within a pair alternates, as in real runs.
     fn turns(seed: u64, count: usize, noise: f64, shift: f64) -> Vec<Pair> {
-        let mut random = Random::of(&[seed]);
+        let mut random = Random::of_all(&[seed]);
         let mut moment = 0.0;
         let mut turn = |cost: f64| {
             moment += 1.0;

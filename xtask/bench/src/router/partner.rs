@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
-use it::load::http::find;
+use it::http::find;
 
 /// Bytes of an answer's body.
 const ANSWER_BYTES: usize = 1024;

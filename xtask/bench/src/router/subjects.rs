@@ -14,9 +14,9 @@ use tokio::time::sleep;
 
 use super::token::{SECRET, token};
 use super::{Bench, say};
-use it::load::http::{Connection, post_json, request};
+use it::http::{Connection, post_json, request};
 use it::load::server::{Launch, Server};
-use it::load::usage::Usage;
+use it::usage::Usage;
 
 /// Bytes of a call's body.
 const BODY_BYTES: usize = 900;
@@ -409,7 +409,7 @@ async fn start_nginx(
 /// The processes that a process started.
 fn children(pid: u32) -> io::Result<Vec<u32>> {
     let mut children = Vec::new();
-    for (thread, _) in it::load::usage::threads(pid)? {
+    for (thread, _) in it::usage::threads(pid)? {
         let listed = fs::read_to_string(format!("/proc/{pid}/task/{thread}/children"));
         let listed = listed.unwrap_or_default();
         children.extend(

@@ -12,9 +12,9 @@ use super::{Bench, cpu_us_each, halves, say};
 use crate::claim::{Better, Claim};
 use crate::client::{Outcome, Plan, Work};
 use crate::report::{Figure, ServerUse, rounded};
+use it::http::{Connection, request};
 use it::load::form::Upload;
 use it::load::graphs::{Graph, scale};
-use it::load::http::{Connection, request};
 use it::load::server::Server;
 
 const TRIVIAL_1: Claim = Claim {
@@ -152,7 +152,7 @@ async fn picture(bench: &Bench, server: &Server, photo: &[u8]) -> io::Result<Vec
     let job = connection
         .send(&request("GET", &format!("/api/v2/jobs/{id}")))
         .await?;
-    let job = job.expect_status(200)?.json()?;
+    let job = job.expect_status(200)?.try_json()?;
     let output = job["outputs"][0]["id"]
         .as_str()
         .ok_or_else(|| io::Error::other(format!("{PHOTO} was not scaled: {job}")))?;
@@ -163,7 +163,11 @@ async fn picture(bench: &Bench, server: &Server, photo: &[u8]) -> io::Result<Vec
 
 async fn upload(connection: &mut Connection, file: &[u8]) -> io::Result<String> {
     let upload = Upload::new("picture.png", file.len(), &[], "").around(file);
-    let asset = connection.send(&upload).await?.expect_status(201)?.json()?;
+    let asset = connection
+        .send(&upload)
+        .await?
+        .expect_status(201)?
+        .try_json()?;
     let id = asset["id"].as_str().map(str::to_owned);
     id.ok_or_else(|| io::Error::other("an upload has no id"))
 }

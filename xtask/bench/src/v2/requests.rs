@@ -8,8 +8,8 @@ use super::{Bench, cpu_us_each, halves, say};
 use crate::claim::{Better, Claim};
 use crate::client::{Plan, Work, job_id};
 use crate::report::{Figure, rounded};
+use it::http::{Connection, post_json};
 use it::load::graphs::Graph;
-use it::load::http::{Connection, post_json};
 
 const SUBMIT_64: Claim = Claim {
     name: "submit-64",
@@ -94,10 +94,8 @@ pub(super) async fn some_jobs(connection: &mut Connection, most: u64) -> io::Res
     let mut cursor = String::new();
     while (ids.len() as u64) < most {
         let target = format!("/api/v2/jobs?limit=100{cursor}");
-        let answer = connection
-            .send(&it::load::http::request("GET", &target))
-            .await?;
-        let page = answer.expect_status(200)?.json()?;
+        let answer = connection.send(&it::http::request("GET", &target)).await?;
+        let page = answer.expect_status(200)?.try_json()?;
         let jobs = page["jobs"].as_array().into_iter().flatten();
         ids.extend(jobs.filter_map(|job| job["id"].as_str()).map(str::to_owned));
         match page["next_cursor"].as_str() {

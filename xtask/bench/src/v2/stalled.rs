@@ -13,11 +13,11 @@ use super::{Bench, say};
 use crate::claim::{Better, Claim};
 use crate::report::{Figure, ServerUse, megabytes, rounded};
 use crate::samples::Samples;
+use it::http::{Connection, request};
 use it::load::form::Upload;
 use it::load::graphs::solid;
-use it::load::http::{Connection, request};
-use it::load::random::Random;
 use it::load::server::Server;
+use it::random::Random;
 
 const MEMORY: Claim = Claim {
     name: "stalled-memory",
@@ -49,9 +49,13 @@ const LOOKS: usize = 5_000;
 pub(super) async fn stalled(bench: &Bench) -> io::Result<Vec<Figure>> {
     let server = Server::start(&bench.launch("stalled", &[])).await?;
     let mut connection = server.connect().await?;
-    let file = Random::of(&[1]).bytes(BYTES);
+    let file = Random::of_all(&[1]).bytes(BYTES);
     let upload = Upload::new("large.bin", file.len(), &[], "").around(&file);
-    let asset = connection.send(&upload).await?.expect_status(201)?.json()?;
+    let asset = connection
+        .send(&upload)
+        .await?
+        .expect_status(201)?
+        .try_json()?;
     let asset = asset["id"].as_str().unwrap_or_default().to_owned();
     submit_one(&mut connection, &solid(1)).await?;
     let jobs = some_jobs(&mut connection, 1).await?;

@@ -17,10 +17,10 @@ use crate::client::{Plan, Work, now_us};
 use crate::clients::Clients;
 use crate::report::{Figure, ServerUse, megabytes, rounded};
 use crate::samples::Samples;
+use it::http::post_json;
 use it::load::graphs::{busy, solid};
-use it::load::http::post_json;
 use it::load::server::Server;
-use it::load::usage::threads;
+use it::usage::threads;
 
 const MEMORY: Claim = Claim {
     name: "streams-memory",

@@ -11,7 +11,7 @@ use crate::client::{Plan, Work};
 use crate::disk::copy_and_hash;
 use crate::report::{Figure, ServerUse, megabytes, rounded};
 use crate::samples::{Samples, median};
-use it::load::random::Random;
+use it::random::Random;
 
 const UPLOAD: Claim = Claim {
     name: "upload-100mb",
@@ -41,7 +41,7 @@ pub(super) async fn upload(bench: &Bench) -> io::Result<Vec<Figure>> {
     let (mut ratios, mut copies, mut synced_copies) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..TURNS {
         say(&format!("turn {} of {TURNS}", turn + 1));
-        File::create(&path)?.write_all(&Random::of(&[turn]).bytes(BYTES))?;
+        File::create(&path)?.write_all(&Random::of_all(&[turn]).bytes(BYTES))?;
         let (copy, synced) = copy_and_hash(&path, bench.folder.path())?;
         let plan = Plan {
             most: 1,

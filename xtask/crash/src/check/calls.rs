@@ -12,8 +12,8 @@ use crate::database::Sqlite;
 use crate::money::{self, Counted};
 use crate::operator::Operator;
 use crate::tally::{Kind, Violation};
-use it::load::http::Connection;
-use it::load::random::Random;
+use it::http::Connection;
+use it::random::Random;
 
 /// How often a call is sent again whose partner was provably too busy.
 const ATTEMPTS: usize = 3;
@@ -119,7 +119,7 @@ impl Check<'_> {
 /// How many calls are carried out.
 async fn executions(connection: &mut Connection) -> io::Result<u64> {
     let answer = connection
-        .send(&it::load::http::request("GET", "/metrics"))
+        .send(&it::http::request("GET", "/metrics"))
         .await?
         .expect_status(200)?;
     let text = answer.text();

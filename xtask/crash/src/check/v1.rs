@@ -10,7 +10,7 @@ use super::{Check, LONGEST_WAIT, LOOK_AGAIN, OLDER};
 use crate::client::{body, target, unexpected};
 use crate::tally::{Kind, Violation};
 use crate::v1::Prompt;
-use it::load::random::Random;
+use it::random::Random;
 
 impl Check<'_> {
     /// Looks at the prompts and files that changed since the last check and at some others; without random numbers at all of

@@ -6,7 +6,7 @@ use super::{Client, Shared};
 use crate::calls::Call;
 use crate::partner::{Behavior, Order};
 use crate::tally::Violation;
-use it::load::http::{Connection, post_json};
+use it::http::{Connection, post_json};
 
 /// Bytes above which a result has a file of its own.
 const OWN_FILE: usize = 64 * 1024;
@@ -78,13 +78,12 @@ pub(crate) async fn send_call(
         headers.push_str(&format!("Idempotency-Key: {name}\r\n"));
     }
     let request = post_json(call.target(), &headers, &call.body());
-    connection.write(&request).await?;
-    let replayed = connection.peek_header("Idempotent-Replayed").await?;
-    let answer = connection.answer(false).await?;
+    let answer = connection.send(&request).await?;
+    let is_replay = answer.header("Idempotent-Replayed") == Some("true");
     let mut oracle = oracle.lock();
     let Some(calls) = &mut oracle.calls else {
         return Ok(Ok(()));
     };
     let told = (answer.status, &answer.body[..]);
-    Ok(calls.answered(name, told, replayed.as_deref() == Some("true")))
+    Ok(calls.answered(name, told, is_replay))
 }

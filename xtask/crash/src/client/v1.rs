@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{Client, body, unexpected};
 use crate::oracle::Content;
 use crate::tally::Violation;
+use it::http::{Connection, post_json, request};
 use it::load::graphs::solid;
-use it::load::http::{Connection, post_json, request};
 
 /// User files of a client, which it alone writes.
 const FILES: u64 = 6;

@@ -3,7 +3,7 @@
 //! One [`Fate`] decides one cut. Cuts differ in how much they spare, since a disk that loses everything finds other faults than
 //! one that loses a single sector.
 
-use it::load::random::Random;
+use it::random::Random;
 
 /// Bytes that a disk writes whole or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
@@ -42,7 +42,7 @@ impl Fate {
     #[cfg(test)]
     pub(super) fn sparing_nothing() -> Self {
         Self {
-            random: Random::of(&[]),
+            random: Random::of_all(&[]),
             spared: 0,
             torn: 0,
             is_ordered: false,

@@ -13,8 +13,8 @@ use rustix::fs::{Advice, FallocateFlags, RenameFlags, fadvise, fallocate, rename
 use tempfile::TempDir;
 
 use super::*;
+use it::http::post_json;
 use it::load::graphs::{labelled, solid};
-use it::load::http::post_json;
 use it::load::server::{Launch, Server};
 
 /// A disk on which a test works.
@@ -272,7 +272,7 @@ async fn what_a_killed_first_start_made_is_durable_once_the_next_one_acknowledge
     let server = start(&tested).await.expect("it starts");
     let mut connection = server.connect().await.expect("it listens");
     let again = connection.send(&submit).await.expect("an answer");
-    let id = |answer: &it::load::http::Answer| answer.json().expect("json")["id"].clone();
+    let id = |answer: &it::http::Answer| answer.try_json().expect("json")["id"].clone();
     assert_eq!(id(&again), id(&first), "the same job");
     server.kill().await.expect("it runs");
 }

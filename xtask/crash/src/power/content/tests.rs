@@ -1,11 +1,11 @@
 //! Tests of the bytes of a file: what a sync saves, and what a cut may leave.
 
 use super::*;
-use it::load::random::Random;
+use it::random::Random;
 
 /// Cuts of all kinds.
 fn fates(count: u64) -> impl Iterator<Item = Fate> {
-    (0..count).map(|seed| Fate::of(Random::of(&[seed])))
+    (0..count).map(|seed| Fate::of(Random::of_all(&[seed])))
 }
 
 fn filled(byte: u8, length: usize) -> Vec<u8> {
@@ -142,7 +142,7 @@ fn what_was_never_written_is_zeros_whatever_the_cut() {
 #[test]
 fn any_history_reads_as_its_model() {
     for seed in 0..200 {
-        let mut random = Random::of(&[seed]);
+        let mut random = Random::of_all(&[seed]);
         let (mut content, mut model) = (Content::default(), Vec::<u8>::new());
         let mut sizes = vec![0];
         for step in 0..60_u8 {
@@ -163,7 +163,7 @@ fn any_history_reads_as_its_model() {
                     sizes.clear();
                 }
                 _ => {
-                    content.cut(&mut Fate::of(Random::of(&[seed, u64::from(step)])));
+                    content.cut(&mut Fate::of(Random::of_all(&[seed, u64::from(step)])));
                     let found = content.read(0, 100_000);
                     assert!(sizes.contains(&found.len()), "a size that it had");
                     sizes.clear();

@@ -1,7 +1,7 @@
 //! Tests of a disk: what its operations refuse, what a sync saves, which promises can be broken, and when the power goes.
 
 use super::*;
-use it::load::random::Random;
+use it::random::Random;
 
 const OWNER: (u32, u32) = (0, 0);
 
@@ -29,7 +29,7 @@ fn bytes(disk: &Disk, inode: Inode) -> Vec<u8> {
 }
 
 fn cut(disk: &mut Disk, seed: u64) {
-    disk.cut(Fate::of(Random::of(&[seed])));
+    disk.cut(Fate::of(Random::of_all(&[seed])));
 }
 
 /// How many of many cuts lose something that was synced.

@@ -1,12 +1,12 @@
 //! Tests of names: what syncing a directory saves, and what a cut may leave.
 
 use super::*;
-use it::load::random::Random;
+use it::random::Random;
 
 const ROOT: Inode = 1;
 
 fn fates(count: u64) -> impl Iterator<Item = Fate> {
-    (0..count).map(|seed| Fate::of(Random::of(&[seed])))
+    (0..count).map(|seed| Fate::of(Random::of_all(&[seed])))
 }
 
 fn name(directory: Inode, name: &str) -> Name {
@@ -133,7 +133,7 @@ fn what_a_disk_may_still_have_is_reachable_and_nothing_else() {
 #[test]
 fn no_history_loses_a_synced_name_or_invents_one() {
     for seed in 0..300 {
-        let mut random = Random::of(&[seed]);
+        let mut random = Random::of_all(&[seed]);
         let mut names = Names::default();
         let all: Vec<Name> = (2..4)
             .flat_map(|directory| ["a", "b", "c"].map(|text| name(directory, text)))
@@ -159,7 +159,7 @@ fn no_history_loses_a_synced_name_or_invents_one() {
                     }
                 }
                 _ if random.below(4) == 0 => {
-                    names.cut(&mut Fate::of(Random::of(&[seed, inode])));
+                    names.cut(&mut Fate::of(Random::of_all(&[seed, inode])));
                     for name in &all {
                         let found = names.find(name);
                         assert!(
