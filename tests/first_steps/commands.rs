@@ -170,3 +170,21 @@ async fn a_token_that_is_too_short_is_refused_with_how_to_make_one() {
     }
     assert!(!said.contains("a-long-secret"), "{said}");
 }
+
+#[tokio::test]
+async fn a_role_on_a_data_directory_is_refused_with_what_it_needs() {
+    let data = tempfile::tempdir().unwrap();
+    for program in ["workflow-server", "all-in-one"] {
+        let output = Command::new(binary_of(program))
+            .args(["serve", "--role", "worker", "--data-dir"])
+            .arg(data.path())
+            .output();
+        let output = output.await.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for words in ["`role` cannot be worker", "`store` and `blobs`"] {
+            assert!(said.contains(words), "{words} in {said}");
+        }
+    }
+    assert_eq!(data.path().read_dir().unwrap().count(), 0, "nothing began");
+}

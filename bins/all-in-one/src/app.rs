@@ -20,7 +20,7 @@ use server_kit::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use workflow_server::{Stack, StackError};
+use workflow_server::{Role, Stack, StackError};
 
 use crate::config::Config;
 use crate::families::Families;
@@ -37,6 +37,7 @@ pub struct App {
     offering: JoinSet<()>,
     partners: Vec<(&'static str, String)>,
     development_token: Option<SecretString>,
+    role: Role,
     grace: Duration,
 }
 
@@ -121,6 +122,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         ..stack.admin()
     };
     let front = Front {
+        refuses: config.workflows.role.refuses(),
         admin: AdminApi::new(
             &server.mount_path,
             Arc::new(ports.clone()),
@@ -166,6 +168,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         },
         stack,
         development_token,
+        role: config.workflows.role,
         grace: server.drain_grace,
     })
 }
@@ -221,7 +224,7 @@ impl App {
     /// Serves, runs jobs and calls until `shutdown`, then ends well: not ready at once, accepting for the configured delay,
     /// then requests, jobs and calls have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let (jobs, calls, grace) = (self.stack.start(), self.calls, self.grace);
+        let (jobs, calls, grace) = (self.stack.start(self.role), self.calls, self.grace);
         let mut offering = self.offering;
         let working = async |drain: CancellationToken| {
             drain.cancelled().await;

@@ -10,7 +10,7 @@ use clap::ArgMatches;
 use server_kit::config::InstallationPlace;
 use server_kit::metrics::Metrics;
 use server_kit::program::{self, Failure};
-use workflow_server::Stack;
+use workflow_server::{Role, Stack};
 
 use crate::config::Config;
 use crate::local::{self, Local};
@@ -35,7 +35,7 @@ pub(crate) fn run(name: &str, arguments: &ArgMatches, config: &Config) -> Result
     let opened = runtime.block_on(async {
         let mut metrics = Metrics::new("easel", env!("CARGO_PKG_VERSION"));
         let stack = Stack::open(&*store, &config.workflows.workflows, &mut metrics).await?;
-        let running = stack.start();
+        let running = stack.start(Role::All);
         Ok((stack, running))
     });
     let (stack, running) =

@@ -15,7 +15,7 @@ use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
-use workflow_server::Stack;
+use workflow_server::{Role, Stack};
 
 use crate::app::AssembleError;
 use crate::config::Config;
@@ -165,7 +165,7 @@ impl Local {
     /// If the rows of calls cannot be read.
     pub(crate) async fn start(self) -> Result<Running, AssembleError> {
         Ok(Running {
-            jobs: self.stack.start(),
+            jobs: self.stack.start(Role::All),
             calls: self.router.start(self.stack.sweeps()).await?,
             offering: self.offering,
         })

@@ -19,10 +19,11 @@ use router_core::{
     Timer,
 };
 use serde_json::{Value, json};
+use server_kit::config::InstallationPlace;
 use server_kit::metrics::Metrics;
 use uuid::Uuid;
 use workflow_core::JobQuery;
-use workflow_server::{Background, Config, KEYS, Stack};
+use workflow_server::{Background, Config, KEYS, Role, Stack, store_at};
 
 const PHOTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/photo.png");
 
@@ -58,13 +59,14 @@ impl House {
         let mut settings = server_kit::config::Settings::gather(KEYS, &matches, Vec::new());
         let config = Config::read(settings.as_mut().expect("settings")).expect("a configuration");
         let mut metrics = Metrics::new("easel", "0");
-        let data = store_local::LocalStore::at(&folder.path().join("data"));
-        let stack = Stack::open(&data, &config.workflows, &mut metrics).await;
+        let place = InstallationPlace::directory(&folder.path().join("data"));
+        let data = store_at(&place).expect("a directory");
+        let stack = Stack::open(&*data, &config.workflows, &mut metrics).await;
         let stack = stack.expect("an installation");
         let workflows = Workflows::of(&stack, BASE.to_owned());
         Self {
             kind: Arc::new(WorkflowKind::new(workflows)),
-            _running: stack.start(),
+            _running: stack.start(Role::All),
             stack,
             folder,
         }

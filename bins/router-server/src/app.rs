@@ -111,6 +111,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     };
     let mount_path = &config.server.mount_path;
     let front = Front {
+        refuses: None,
         admin: AdminApi::new(
             mount_path,
             Arc::new(ports.clone()),

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use workflow_http::{WorkflowApi, WorkflowConfig, WorkflowService};
 
 use crate::config::Config;
+use crate::role::Role;
 use crate::stack::{Stack, StackError};
 use crate::store::store_at;
 
@@ -29,6 +30,7 @@ use crate::store::store_at;
 pub struct App {
     stack: Stack,
     server: Server<Beside<WorkflowApi>>,
+    role: Role,
     grace: Duration,
 }
 
@@ -102,6 +104,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         requests.observer(),
     );
     let front = Front {
+        refuses: config.role.refuses(),
         admin: admin_api?,
         api: Beside {
             console: console(&config.server),
@@ -130,6 +133,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     Ok(App {
         stack,
         server,
+        role: config.role,
         grace: config.server.drain_grace,
     })
 }
@@ -156,7 +160,7 @@ impl App {
     /// Serves and runs jobs until `shutdown`, then ends well: not ready at once, accepting for the configured delay, then
     /// requests and jobs have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let background = self.stack.start();
+        let background = self.stack.start(self.role);
         let grace = self.grace;
         let working = async |drain: CancellationToken| {
             drain.cancelled().await;
@@ -233,7 +237,8 @@ fn console(server: &ServerConfig) -> Option<Console> {
 pub fn home(config: &Config, about: &str, places: &[Place]) -> Option<Home> {
     let server = &config.server;
     let home = || Home::new(about, &server.places(places), &server.mount_path);
-    config.web_root.is_none().then(home)
+    let is_shown = config.web_root.is_none() && config.role.refuses().is_none();
+    is_shown.then(home)
 }
 
 /// Looks at a stack; a server that is `leaving` is not ready.

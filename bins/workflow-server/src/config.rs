@@ -13,6 +13,7 @@ use server_kit::config::{
     SERVER_KEYS, ServerConfig, Settings, Size, SizeBound,
 };
 
+use crate::role::Role;
 use crate::workers::WorkerSettings;
 
 /// Everything that is configured, resolved.
@@ -24,6 +25,8 @@ pub struct Config {
     pub workflows: WorkflowLimits,
     /// The folder of the web page, where one is served.
     pub web_root: Option<PathBuf>,
+    /// What it does of the work of the installation.
+    pub role: Role,
 }
 
 /// What jobs and files may take.
@@ -90,6 +93,12 @@ const WORKFLOW_KEYS: &[Key] = &[
             "Folder of the ComfyUI web page to serve at /, as comfyui-frontend-package installs it",
         )
     },
+    key(
+        "role",
+        "ROLE",
+        "all",
+        "What this replica does: api answers requests, worker runs jobs, all does both; others than all need store and blobs",
+    ),
     key("upload_limit", "SIZE", "1GiB", "Largest upload"),
     key(
         "min_free",
@@ -276,6 +285,7 @@ impl Config {
         workflows.workers.folder = Some(server.place.data_dir.join("workers"));
         let web_root = settings.read_optional("web_root")?;
         Ok(Self {
+            role: Role::of(settings, &server.place)?,
             server,
             workflows,
             web_root,

@@ -33,6 +33,7 @@ use crate::background::{Background, Loops};
 use crate::config::WorkflowLimits;
 use crate::maintenance::Maintenance;
 use crate::metrics::JobMetrics;
+use crate::role::Role;
 use crate::scrub::Scrub;
 use crate::workers::{self, WorkerMetrics};
 
@@ -202,12 +203,13 @@ impl Stack {
         })
     }
 
-    /// Starts the worker and the sweeper. They stop when the answer is dropped, and end well when it is drained.
+    /// Starts the worker, as far as its role has one, and the sweeper. They stop when the answer is dropped, and end well when it is drained.
     #[must_use]
-    pub fn start(&self) -> Background {
+    pub fn start(&self, role: Role) -> Background {
         let config = WorkerConfig {
             slots: self.limits.slots() as usize,
             account_slots: self.limits.job_slots as usize,
+            only_secrets: role == Role::Api,
             lease: LEASE,
             run_limit: self.limits.run_limit,
             queue_limit: self.limits.queue_limit,

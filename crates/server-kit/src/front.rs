@@ -8,7 +8,7 @@
 mod home;
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -52,6 +52,8 @@ pub struct Front<A> {
     pub identity: Identity,
     /// Admin over HTTP.
     pub admin: AdminApi,
+    /// Why nothing but health, readiness and metrics is answered; nothing where the API is.
+    pub refuses: Option<&'static str>,
 }
 
 /// Health, readiness and metrics alone, for a listener of their own.
@@ -238,6 +240,10 @@ impl<A: Application> Application for Front<A> {
         connection: ConnectionInfo,
     ) -> impl Future<Output = Response<Body>> + Send {
         match self.endpoints.question(&request) {
+            None if let Some(reason) = self.refuses => {
+                let refused = refused(StatusCode::MISDIRECTED_REQUEST, reason);
+                Either::Right(Either::Right(Either::Left(ready(refused))))
+            }
             // Whatever host name it is asked under: it is done for a credential in a header alone.
             None if self.admin.owns(request.uri().path()) => {
                 Either::Right(Either::Left(self.admin.handle(request, connection)))
@@ -245,7 +251,7 @@ impl<A: Application> Application for Front<A> {
             None => Either::Left(self.api.call(request, connection)),
             Some(question) => {
                 let asked = self.tell(question, request.into_parts().0, connection);
-                Either::Right(Either::Right(asked))
+                Either::Right(Either::Right(Either::Right(asked)))
             }
         }
     }

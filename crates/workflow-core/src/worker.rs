@@ -39,6 +39,8 @@ pub struct WorkerConfig {
     pub slots: usize,
     /// How many of them may be one account's.
     pub account_slots: usize,
+    /// Whether it leaves all jobs to other workers, except those whose secrets are in this process.
+    pub only_secrets: bool,
     /// How long a claim counts without being renewed; it is renewed three times as often.
     pub lease: Duration,
     /// How long a job may run.

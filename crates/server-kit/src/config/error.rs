@@ -79,6 +79,13 @@ pub enum ConfigError {
     /// One key without the other.
     #[error("`{0}` needs `{1}`: set both, or none to keep everything in the data directory")]
     Needs(&'static str, &'static str),
+    /// A role that only replicas have, without what they share.
+    #[error(
+        "`role` cannot be {0} with a data directory, which one process has alone: set `{store}` and `{blobs}` to share an installation, or leave out `role`",
+        store = super::place::STORE.name,
+        blobs = super::place::BLOBS.name
+    )]
+    Alone(&'static str),
     /// A variable is no text.
     #[error("the variable {0} holds bytes that are no UTF-8 text; set it again, or unset it")]
     NotText(String),

@@ -49,6 +49,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
     };
     let admin = AdminApi::new("/x", Arc::new(ports), identity.clone(), requests.observer());
     Front {
+        refuses: None,
         admin: admin.expect("a mount path"),
         api: Nothing,
         endpoints: Endpoints {
@@ -133,6 +134,23 @@ async fn what_cannot_serve_is_alive_and_says_why_it_is_not_ready() {
     );
     let (head, _) = ask(complaints, "GET", "/health").await;
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+}
+
+#[tokio::test]
+async fn a_server_without_an_api_answers_for_itself_alone() {
+    let front = || Front {
+        refuses: Some("ask another server"),
+        ..front(&[], Arc::new(MemoryAccounts::new()))
+    };
+    for path in ["/health", "/x/ready", "/metrics"] {
+        let (head, _) = ask_of(front(), "GET", path, "").await;
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{path}: {head}");
+    }
+    for path in ["/anything", "/x/admin/v1/accounts"] {
+        let (head, body) = ask_of(front(), "GET", path, "").await;
+        assert!(head.starts_with("HTTP/1.1 421 "), "{path}: {head}");
+        assert_eq!(body, r#"{"status":"refused","reasons":["ask another server"]}"#);
+    }
 }
 
 #[tokio::test]

@@ -39,6 +39,9 @@ impl Worker {
     }
 
     fn can_run(&self, needs: &Requirements, demand: &Demand, is_full: bool) -> bool {
+        if self.config.only_secrets && needs.secret_at != Some(self.id) {
+            return false;
+        }
         if let Some(holder) = needs.secret_at
             && holder != self.id
         {

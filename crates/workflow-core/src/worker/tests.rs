@@ -352,6 +352,7 @@ impl Bench {
         );
         let config = JobsConfig { queued_jobs: 50 };
         let worker_config = WorkerConfig {
+            only_secrets: false,
             slots: 1,
             account_slots: 64,
             lease: Duration::from_secs(30),

@@ -53,6 +53,23 @@ async fn a_job_with_a_secret_runs_only_where_the_secret_is() {
 }
 
 #[tokio::test]
+async fn a_worker_for_secrets_leaves_other_jobs_to_others() {
+    let bench = Bench::new([]);
+    let mut other = replica(&bench, 2);
+    other.worker.config.only_secrets = true;
+    let id = bench.submit_to(&other.jobs, 1, Some("s3cret")).await;
+    let elsewhere = bench.submit(2, Some("s3cret")).await;
+    let plain = bench.submit(3, None).await;
+    let claimed = other.worker.claim().await.expect("an answer");
+    assert_eq!(claimed.expect("the secret is here").job.id, id);
+    assert!(other.worker.claim().await.expect("an answer").is_none());
+    for id in [elsewhere, plain] {
+        let claimed = bench.worker.claim().await.expect("an answer");
+        assert_eq!(claimed.expect("it is for anybody else").job.id, id);
+    }
+}
+
+#[tokio::test]
 async fn a_job_whose_secret_was_in_a_process_that_is_gone_is_ended_by_another() {
     let bench = Bench::new([]);
     let other = replica(&bench, 2);
