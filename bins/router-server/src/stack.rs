@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::Identity;
-use installation::{Installation, InstallationError};
+use installation::{Installation, InstallationError, Turns, Work};
 use jiff::Timestamp;
 use providers::{Kind, PartnerStatus, Watch};
 use router_core::{
@@ -22,6 +22,7 @@ use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::sweeps::{Passes, SweepName, Sweeps};
 use server_kit::threads::LargeWork;
 use server_kit::timer::TokioTimer;
+use server_kit::turns::in_turn;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -48,6 +49,7 @@ pub struct RouterStack {
     /// Executions at work.
     executions: TaskTracker,
     retention: Arc<dyn CallRetention>,
+    turns: Arc<dyn Turns>,
     usage: Arc<dyn Usage>,
     timer: Arc<dyn Timer>,
     keeper: Arc<CatalogKeeper>,
@@ -158,6 +160,7 @@ impl RouterStack {
             ),
             executions,
             retention: Arc::clone(&installation.calls.retention),
+            turns: Arc::clone(&installation.turns),
             usage: Arc::clone(&installation.calls.usage),
             timer,
             partners: offer.partners,
@@ -242,7 +245,7 @@ impl RouterStack {
         };
         let keepers = vec![
             tokio::spawn(catalog::keep_fresh(self.keeper, self.watch, stop.clone())),
-            tokio::spawn(sweep.run(stop.clone())),
+            tokio::spawn(sweep_in_turn(self.turns, sweep, stop.clone())),
             tokio::spawn(leases.run(stop.clone())),
         ];
         Ok(Background {
@@ -329,6 +332,11 @@ impl Background {
     }
 }
 
+/// Sweeps while no other process does.
+async fn sweep_in_turn(turns: Arc<dyn Turns>, sweep: Sweep, stop: CancellationToken) {
+    in_turn(&*turns, Work::Calls, &stop, || sweep.run(&stop)).await;
+}
+
 /// Forgets what is past its time.
 struct Sweep {
     retention: Arc<dyn CallRetention>,
@@ -338,7 +346,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    async fn run(self, stop: CancellationToken) {
+    async fn run(&self, stop: &CancellationToken) {
         let mut passes = Passes::of(SweepName::Calls);
         loop {
             // At once: the clock of a server that runs for seconds is remembered, too.

@@ -1,5 +1,5 @@
-//! The loops of an installation as tasks: one per job slot, one for the leases, one for what other replicas change, one that
-//! sweeps, one that compares stored bytes with their hashes.
+//! The loops of an installation as tasks: one per job slot, one for the leases, one for what other replicas change, and, in
+//! one process of the installation, one that sweeps and one that compares stored bytes with their hashes.
 //!
 //! A loop that panics is a bug that must not cost the server a slot: it is logged and the loop starts again. What a slot had
 //! at hand by then is claimed anew once its lease is over.
@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use hyper_kit::Sockets;
+use installation::{Turns, Work};
+use server_kit::turns::in_turn;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +22,6 @@ use crate::maintenance::Maintenance;
 use crate::scrub::Scrub;
 
 /// What is to be kept going.
-#[derive(Debug)]
 pub(crate) struct Loops {
     /// Runs jobs.
     pub(crate) worker: Arc<Worker>,
@@ -28,6 +29,10 @@ pub(crate) struct Loops {
     pub(crate) slots: u32,
     /// Hears of other replicas.
     pub(crate) ports: JobPorts,
+    /// Whether this process may sweep and compare.
+    pub(crate) sweeps: bool,
+    /// Which process sweeps and compares.
+    pub(crate) turns: Arc<dyn Turns>,
     /// Sweeps.
     pub(crate) maintenance: Maintenance,
     /// Compares.
@@ -71,6 +76,8 @@ impl Background {
             worker,
             slots,
             ports,
+            turns,
+            sweeps,
             maintenance,
             scrub,
             sockets: _,
@@ -93,15 +100,21 @@ impl Background {
             let (ports, stop) = (ports.clone(), stop.clone());
             async move { ports.hub.follow_replicas(&ports, &stop).await }
         }));
+        if !sweeps {
+            return self;
+        }
         let (maintenance, stop) = (Arc::new(maintenance), self.stop.clone());
+        let sweeping = Arc::clone(&turns);
         self.keepers.spawn(kept_going("maintenance", move || {
             let (maintenance, stop) = (maintenance.clone(), stop.clone());
-            async move { maintenance.run(&stop).await }
+            let turns = Arc::clone(&sweeping);
+            async move { in_turn(&*turns, Work::Assets, &stop, || maintenance.run(&stop)).await }
         }));
         let (scrub, stop) = (Arc::new(scrub), self.stop.clone());
         self.keepers.spawn(kept_going("scrub", move || {
             let (scrub, stop) = (scrub.clone(), stop.clone());
-            async move { scrub.run(&stop).await }
+            let turns = Arc::clone(&turns);
+            async move { in_turn(&*turns, Work::Scrub, &stop, || scrub.run(&stop)).await }
         }));
         self
     }

@@ -5,11 +5,11 @@ use server_kit::config::{ConfigError, InstallationPlace, Settings, Value};
 /// What one replica does of the work of its installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Answers requests and runs jobs.
+    /// Answers requests, runs jobs and sweeps.
     All,
     /// Answers requests. Of jobs it runs those alone that came to it with a key, which no other process has.
     Api,
-    /// Runs jobs. Of requests it answers those after its health, its readiness and its metrics.
+    /// Runs jobs, and sweeps. Of requests it answers those after its health, its readiness and its metrics.
     Worker,
 }
 

@@ -240,6 +240,8 @@ impl Stack {
             worker: Arc::new(worker),
             ports: self.ports.clone(),
             slots: self.limits.slots(),
+            turns: self.installation.turns.clone(),
+            sweeps: role != Role::Api,
             maintenance,
             scrub,
             sockets: self.sockets.clone(),

@@ -4,7 +4,7 @@ use accounts::{Account, AccountId, AccountQuery, Tier};
 use asset_store::{BlobHash, Link, LinkKeys};
 use jiff::Timestamp;
 
-use crate::{Installation, InstallationStore, OpenOptions, ReserveOptions};
+use crate::{Installation, InstallationStore, OpenOptions, ReserveOptions, Turns, Work};
 
 /// Runs every rule on the installation of `store`, which must be new.
 ///
@@ -14,6 +14,40 @@ pub async fn installation_store(store: &dyn InstallationStore) {
     what_one_opening_wrote_the_next_one_finds(store).await;
     the_last_two_link_keys_verify_and_the_secret_stays(store).await;
     a_new_installation_is_healthy(store).await;
+}
+
+/// Runs the rules of turns on two handles of one new installation.
+///
+/// # Panics
+/// At the assertion that states the broken rule.
+pub async fn turns(one: &dyn Turns, other: &dyn Turns) {
+    let at = |second| Timestamp::from_second(second).expect("in range");
+    let take = async |turns: &dyn Turns, work, now, until| {
+        let taken = turns.take(work, at(now), at(until)).await;
+        taken.expect("an answer")
+    };
+    assert!(take(one, Work::Assets, 0, 60).await, "it is free");
+    assert!(!take(other, Work::Assets, 1, 61).await, "it is taken");
+    assert!(
+        take(other, Work::Calls, 1, 61).await,
+        "each work has its own"
+    );
+    assert!(take(one, Work::Assets, 50, 110).await, "it can be kept");
+    assert!(!take(other, Work::Assets, 60, 120).await, "it was kept");
+    let given = other.give_back(Work::Assets).await;
+    given.expect("what is another's is left alone");
+    assert!(
+        !take(other, Work::Assets, 109, 169).await,
+        "it is taken still"
+    );
+    assert!(take(other, Work::Assets, 110, 170).await, "it is over");
+    assert!(!take(one, Work::Assets, 111, 171).await, "it went over");
+    other
+        .give_back(Work::Assets)
+        .await
+        .expect("it is given back");
+    assert!(take(one, Work::Assets, 112, 172).await, "it is free again");
+    assert!(take(one, Work::Scrub, 0, 60).await, "nobody had it");
 }
 
 async fn open(store: &dyn InstallationStore) -> Installation {

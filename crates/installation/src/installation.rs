@@ -11,7 +11,7 @@ use v1_compat::UserFiles;
 #[cfg(feature = "workflow")]
 use workflow_core::{Changes, JobQueue, JobStore};
 
-use crate::{Closing, Health, SigningKeys};
+use crate::{Closing, Health, SigningKeys, Turns};
 
 /// An open installation. Clones are the same one, which stays open until the last clone and the last port are gone.
 #[derive(Clone)]
@@ -30,6 +30,8 @@ pub struct Installation {
     pub health: Arc<dyn Health>,
     /// What a program calls at its end.
     pub closing: Arc<dyn Closing>,
+    /// Which process does what one does for all.
+    pub turns: Arc<dyn Turns>,
     /// Jobs and their queue.
     #[cfg(feature = "workflow")]
     pub jobs: JobRows,

@@ -13,6 +13,7 @@ mod keys;
 mod memory;
 mod reserve;
 mod store;
+mod turns;
 
 pub mod contract;
 
@@ -30,3 +31,4 @@ pub use reserve::{MinFree, ReserveOptions};
 pub use store::{
     Contents, CopyError, InstallationError, InstallationStore, OpenError, OpenOptions,
 };
+pub use turns::{MemoryTurns, Turns, Work};

@@ -20,13 +20,14 @@ use crate::CallRows;
 use crate::JobRows;
 use crate::{
     AssetRows, Closing, Contents, CopyError, Health, Installation, InstallationError,
-    InstallationStore, OpenError, OpenOptions, SigningKeys, Unhealthy,
+    InstallationStore, MemoryTurns, OpenError, OpenOptions, SigningKeys, Unhealthy,
 };
 
 /// The place of an installation that ends with the process. Every opening gives the same rows, as those of another replica.
 #[derive(Debug)]
 pub struct MemoryStore {
     installation: Installation,
+    turns: MemoryTurns,
     #[cfg(feature = "workflow")]
     jobs: MemoryJobs,
 }
@@ -50,6 +51,7 @@ impl MemoryStore {
             links: Mutex::new(vec![secret()]),
             secret: Mutex::new(Box::new(secret)),
         };
+        let turns = MemoryTurns::default();
         let installation = Installation {
             accounts: accounts.clone(),
             account_admin: accounts.clone(),
@@ -65,6 +67,7 @@ impl MemoryStore {
             keys: Arc::new(keys),
             health: Arc::new(AlwaysHealthy),
             closing: Arc::new(AlwaysHealthy),
+            turns: Arc::new(turns.of_another_replica()),
             #[cfg(feature = "workflow")]
             jobs: rows_of(&jobs),
             #[cfg(feature = "router")]
@@ -80,6 +83,7 @@ impl MemoryStore {
         };
         Self {
             installation,
+            turns,
             #[cfg(feature = "workflow")]
             jobs,
         }
@@ -101,6 +105,7 @@ fn rows_of(jobs: &MemoryJobs) -> JobRows {
 impl InstallationStore for MemoryStore {
     async fn open(&self, _: OpenOptions) -> Result<Installation, OpenError> {
         Ok(Installation {
+            turns: Arc::new(self.turns.of_another_replica()),
             #[cfg(feature = "workflow")]
             jobs: rows_of(&self.jobs),
             ..self.installation.clone()

@@ -22,6 +22,7 @@ pub mod sweeps;
 pub mod threads;
 #[cfg(any(feature = "router", feature = "workflow"))]
 pub mod timer;
+pub mod turns;
 
 mod front;
 mod listening;

@@ -27,6 +27,7 @@ mod records;
 mod schema;
 mod statements;
 mod store;
+mod turns;
 #[cfg(feature = "v1")]
 mod user_files;
 
@@ -45,5 +46,6 @@ pub use link_keys::PgKeys;
 pub use quota::PgQuota;
 pub use records::PgRecords;
 pub use store::CloudStore;
+pub use turns::PgTurns;
 #[cfg(feature = "v1")]
 pub use user_files::PgUserFiles;

@@ -9,7 +9,7 @@ use ::installation::CallRows;
 use ::installation::JobRows;
 use ::installation::{
     AssetRows, BoxError, Closing, Contents, CopyError, Health, Installation, InstallationError,
-    InstallationStore, OpenError, OpenOptions, SigningKeys, Unhealthy,
+    InstallationStore, MemoryTurns, OpenError, OpenOptions, SigningKeys, Unhealthy,
 };
 use asset_store::LinkKeys;
 use async_trait::async_trait;
@@ -117,6 +117,8 @@ impl Store {
             keys: store.clone(),
             health: store.clone(),
             closing: store,
+            // The lock of the directory keeps other processes out.
+            turns: Arc::new(MemoryTurns::default()),
             #[cfg(feature = "workflow")]
             jobs: JobRows {
                 store: jobs.clone(),

@@ -149,7 +149,10 @@ async fn a_server_without_an_api_answers_for_itself_alone() {
     for path in ["/anything", "/x/admin/v1/accounts"] {
         let (head, body) = ask_of(front(), "GET", path, "").await;
         assert!(head.starts_with("HTTP/1.1 421 "), "{path}: {head}");
-        assert_eq!(body, r#"{"status":"refused","reasons":["ask another server"]}"#);
+        assert_eq!(
+            body,
+            r#"{"status":"refused","reasons":["ask another server"]}"#
+        );
     }
 }
 

@@ -15,7 +15,7 @@ use v1_compat::UserFilesBounds;
 #[cfg(feature = "v1")]
 use crate::PgUserFiles;
 use crate::statements::query_opt;
-use crate::{BucketBlobs, Database, DatabaseError, PgAccounts, PgKeys, PgRecords};
+use crate::{BucketBlobs, Database, DatabaseError, PgAccounts, PgKeys, PgRecords, PgTurns};
 #[cfg(feature = "router")]
 use crate::{PgCalls, PgQuota};
 #[cfg(feature = "workflow")]
@@ -74,6 +74,7 @@ pub(super) async fn installation(
             #[cfg(feature = "router")]
             calls: calls.clone(),
         }),
+        turns: Arc::new(PgTurns::new(database.clone())),
         #[cfg(feature = "workflow")]
         jobs: JobRows {
             store: jobs.clone(),

@@ -1,0 +1,76 @@
+//! Whose turn a work is, in a row for each. Nobody waits for a lock: a process that is gone is found out by the time.
+
+use async_trait::async_trait;
+use installation::{InstallationError, Turns, Work};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::statements::execute;
+use crate::{Database, DatabaseError};
+
+/// The turns of one process among those of a database.
+#[derive(Debug)]
+pub struct PgTurns {
+    database: Database,
+    holder: Uuid,
+}
+
+impl PgTurns {
+    /// The turns of a process that is none of the others.
+    #[must_use]
+    pub fn new(database: Database) -> Self {
+        Self {
+            database,
+            holder: Uuid::new_v4(),
+        }
+    }
+}
+
+#[async_trait]
+impl Turns for PgTurns {
+    async fn take(
+        &self,
+        work: Work,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool, InstallationError> {
+        const TAKE: &str = "INSERT INTO turns AS t (work, holder, until) VALUES ($1, $2, $3)
+            ON CONFLICT (work) DO UPDATE SET holder = excluded.holder, until = excluded.until
+            WHERE t.holder = excluded.holder OR t.until <= $4";
+        let taken = async {
+            let connection = self.database.connection().await?;
+            let (until, now) = (until.as_microsecond(), now.as_microsecond());
+            let values: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+                [&work.as_str(), &self.holder, &until, &now];
+            execute(&connection, TAKE, &values).await
+        };
+        taken.await.map(|rows| rows == 1).map_err(unavailable)
+    }
+
+    async fn give_back(&self, work: Work) -> Result<(), InstallationError> {
+        const GIVE_BACK: &str = "DELETE FROM turns WHERE work = $1 AND holder = $2";
+        let given = async {
+            let connection = self.database.connection().await?;
+            execute(&connection, GIVE_BACK, &[&work.as_str(), &self.holder]).await
+        };
+        given.await.map(|_| ()).map_err(unavailable)
+    }
+}
+
+fn unavailable(error: DatabaseError) -> InstallationError {
+    InstallationError(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn turns_in_rows_keep_the_contract() {
+        let url = testing::fresh_database().await;
+        let one = PgTurns::new(testing::open(&url).await);
+        let other = PgTurns::new(testing::open(&url).await);
+        installation::contract::turns(&one, &other).await;
+    }
+}
