@@ -15,6 +15,7 @@ use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
 use server_kit::config::{PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening::{self, Keeps};
+use server_kit::store_metrics;
 use server_kit::sweeps::Sweeps;
 use server_kit::{
     Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
@@ -104,6 +105,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         .identity(installation.accounts.clone())?;
     let stack = RouterStack::open(&installation, &config.router, &mut metrics, &requests);
     let stack = stack.await?;
+    store_metrics::register(installation.health.clone(), &mut metrics);
     let sweeps = Sweeps::register(installation.assets.sweeps.clone(), &mut metrics);
     let ports = AdminPorts {
         catalog: Some(stack.catalog_control()),

@@ -18,6 +18,7 @@ use server_kit::admin::AdminPorts;
 use server_kit::metrics::Metrics;
 use server_kit::opening::{self, Keeps};
 use server_kit::scrub::BlobHealth;
+use server_kit::store_metrics;
 use server_kit::sweeps::Sweeps;
 use server_kit::threads::LargeWork;
 use server_kit::timer::TokioTimer;
@@ -162,6 +163,7 @@ impl Stack {
 
         let sweeps = Sweeps::register(installation.assets.sweeps.clone(), metrics);
         let health = BlobHealth::register(sweeps.notes(), metrics);
+        store_metrics::register(installation.health.clone(), metrics);
         let worker_metrics = WorkerMetrics::register(metrics);
         let metrics = JobMetrics::register(metrics);
         let ended = metrics.clone();

@@ -1,5 +1,7 @@
 //! The port to the state of a store: whether it still writes, and how much room it has.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::{BoxError, InstallationError};
@@ -9,9 +11,22 @@ use crate::{BoxError, InstallationError};
 #[error(transparent)]
 pub struct Unhealthy(pub BoxError);
 
+/// How busy the store of a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreLoad {
+    /// Connections in use.
+    pub used: u32,
+    /// Open connections that are free.
+    pub idle: u32,
+    /// Tasks that wait for a connection.
+    pub waiting: u32,
+    /// How long ago this process knew every change of the others; `None` before it follows them.
+    pub behind: Option<Duration>,
+}
+
 /// Whether an installation can be used. *Per process*: each replica tells what it met itself, and is not ready by itself.
 ///
-/// **Contract.** The first three answer from memory, or from one question to the system, and never wait for the store.
+/// **Contract.** All but the last answer from memory, or from one question to the system, and never wait for the store.
 #[async_trait]
 pub trait Health: Send + Sync + 'static {
     /// Fails once nothing is written any more and only a restart can help.
@@ -22,6 +37,11 @@ pub trait Health: Send + Sync + 'static {
 
     /// Free bytes, where the store can tell.
     fn free_bytes(&self) -> Option<u64>;
+
+    /// How busy the store is; nothing of one that this process has alone.
+    fn load(&self) -> Option<StoreLoad> {
+        None
+    }
 
     /// Reads the rows and looks for damage; answers what it found, nothing when they are sound. A store that finds damage logs
     /// it and writes nothing from then on.

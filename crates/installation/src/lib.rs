@@ -19,7 +19,7 @@ pub mod contract;
 
 pub use asset_store::BoxError;
 pub use closing::Closing;
-pub use health::{Health, Unhealthy};
+pub use health::{Health, StoreLoad, Unhealthy};
 #[cfg(feature = "router")]
 pub use installation::CallRows;
 #[cfg(feature = "workflow")]

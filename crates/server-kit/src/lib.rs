@@ -18,6 +18,7 @@ pub mod opening;
 pub mod program;
 pub mod scrub;
 pub mod signals;
+pub mod store_metrics;
 pub mod sweeps;
 pub mod threads;
 #[cfg(any(feature = "router", feature = "workflow"))]

@@ -9,8 +9,9 @@ mod doorbell;
 mod kept;
 mod tail;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use accounts::AccountId;
 use async_trait::async_trait;
@@ -41,7 +42,7 @@ const MOST_REPORT_BYTES: usize = 64 << 10;
 pub struct PgChanges {
     shared: Arc<Shared>,
     reports: mpsc::Sender<Reported>,
-    tasks: Arc<std::sync::Mutex<JoinSet<()>>>,
+    tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 /// What the tasks of a replica have.
@@ -55,6 +56,8 @@ struct Shared {
     /// There are new changes of this replica.
     ring: Notify,
     is_followed: AtomicBool,
+    /// When every change of the others was known last.
+    caught_up: Mutex<Option<Instant>>,
 }
 
 /// What a run reported.
@@ -78,6 +81,7 @@ impl PgChanges {
             look: Notify::new(),
             ring: Notify::new(),
             is_followed: AtomicBool::new(false),
+            caught_up: Mutex::default(),
         });
         let (reports, arriving) = mpsc::channel(WAITING_REPORTS);
         let mut tasks = JoinSet::new();
@@ -86,13 +90,19 @@ impl PgChanges {
         Self {
             shared,
             reports,
-            tasks: Arc::new(std::sync::Mutex::new(tasks)),
+            tasks: Arc::new(Mutex::new(tasks)),
         }
     }
 
     /// Names the replica among those of the database.
     pub(crate) fn replica(&self) -> Uuid {
         self.shared.replica
+    }
+
+    /// How long ago every change of the others was known; `None` before they are followed.
+    pub(crate) fn behind(&self) -> Option<Duration> {
+        let caught_up = *self.shared.caught_up();
+        caught_up.map(|then| then.elapsed())
     }
 
     /// Wakes other replicas: a transaction with changes is committed.
@@ -103,10 +113,19 @@ impl PgChanges {
     fn follow(&self) {
         if !self.shared.is_followed.swap(true, Ordering::Relaxed) {
             let tasks = self.tasks.lock();
-            let mut tasks = tasks.unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut tasks = tasks.unwrap_or_else(PoisonError::into_inner);
             tasks.spawn(tail::follow(Arc::clone(&self.shared)));
             tasks.spawn(doorbell::listen(Arc::clone(&self.shared)));
         }
+    }
+}
+
+impl Shared {
+    fn caught_up(&self) -> MutexGuard<'_, Option<Instant>> {
+        // Nothing panics while it is locked.
+        self.caught_up
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

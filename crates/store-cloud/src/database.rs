@@ -113,6 +113,14 @@ impl Database {
         self.pool.get().await.map_err(DatabaseError::NoConnection)
     }
 
+    /// Connections in use, those that are free, and tasks that wait for one.
+    pub(crate) fn connections(&self) -> (u32, u32, u32) {
+        let status = self.pool.status();
+        let shown = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let used = status.size.saturating_sub(status.available);
+        (shown(used), shown(status.available), shown(status.waiting))
+    }
+
     /// A connection apart from the pool, for a listener: its messages come as the caller polls it.
     ///
     /// # Errors

@@ -46,6 +46,10 @@ async fn two_replicas_open_one_installation() {
         return;
     };
     let (one, other) = tokio::join!(store.open(options()), store.open(options()));
+    let load = one.as_ref().expect("it opens").health.load();
+    let load = load.expect("it has a pool");
+    assert!(load.used + load.idle <= 4, "{load:?}");
+    assert_eq!(load.behind, None, "nobody asked for changes yet");
     let secret = async |opened: Result<Installation, OpenError>| {
         let installation = opened.expect("it opens");
         installation

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -66,7 +66,7 @@ pub(super) async fn follow(shared: Arc<Shared>) {
     loop {
         match look(&shared, &mut seen).await {
             Ok(true) => continue,
-            Ok(false) => {}
+            Ok(false) => *shared.caught_up() = Some(Instant::now()),
             Err(error) => {
                 tracing::warn!(error = %error, "reading what other replicas changed failed; trying again");
                 tokio::time::sleep(INTERVAL).await;

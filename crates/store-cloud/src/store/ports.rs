@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use installation::CallRows;
 #[cfg(feature = "workflow")]
 use installation::JobRows;
-use installation::{AssetRows, Closing, Health, Installation, InstallationError, Unhealthy};
+use installation::{
+    AssetRows, Closing, Health, Installation, InstallationError, StoreLoad, Unhealthy,
+};
 #[cfg(feature = "v1")]
 use v1_compat::UserFilesBounds;
 
@@ -26,6 +28,8 @@ use crate::{PgChanges, PgJobs};
 #[derive(Debug)]
 struct Remote {
     database: Database,
+    #[cfg(feature = "workflow")]
+    changes: PgChanges,
 }
 
 /// What a process has to write before it ends: rows are at rest as they are, but for the records of its last calls.
@@ -47,11 +51,13 @@ pub(super) async fn installation(
 ) -> Result<Installation, DatabaseError> {
     let accounts = Arc::new(PgAccounts::new(database.clone(), tier));
     let records = Arc::new(PgRecords::new(database.clone()));
-    let remote = Arc::new(Remote {
-        database: database.clone(),
-    });
     #[cfg(feature = "workflow")]
     let changes = PgChanges::start(database.clone());
+    let remote = Arc::new(Remote {
+        database: database.clone(),
+        #[cfg(feature = "workflow")]
+        changes: changes.clone(),
+    });
     #[cfg(feature = "workflow")]
     let jobs = Arc::new(PgJobs::start(database.clone(), changes.clone()));
     #[cfg(feature = "router")]
@@ -106,6 +112,20 @@ impl Health for Remote {
 
     fn free_bytes(&self) -> Option<u64> {
         None
+    }
+
+    fn load(&self) -> Option<StoreLoad> {
+        let (used, idle, waiting) = self.database.connections();
+        #[cfg(feature = "workflow")]
+        let behind = self.changes.behind();
+        #[cfg(not(feature = "workflow"))]
+        let behind = None;
+        Some(StoreLoad {
+            used,
+            idle,
+            waiting,
+            behind,
+        })
     }
 
     async fn check(&self) -> Result<Vec<String>, InstallationError> {
