@@ -274,6 +274,82 @@ def run_image(program, image):
                 need(answered == expected, f"{path}: {answered} instead of {expected}")
 
 
+def check_replicas_compose(_):
+    folder = HERE / "replicas"
+    whole = yaml.safe_load((folder / "compose.yaml").read_text())
+    services = whole["services"]
+    roles = [service["environment"]["EASEL_ROLE"] for service in services.values() if "EASEL_ROLE" in (service.get("environment") or {})]
+    need(sorted(roles) == ["api", "api", "worker"], "there are other replicas")
+    conf = (folder / "nginx.conf").read_text()
+    for name, service in services.items():
+        if "EASEL_ROLE" not in (service.get("environment") or {}):
+            continue
+        need(service["read_only"] and service["cap_drop"] == ["ALL"], f"{name} may do more than it needs")
+        context = folder / service["build"]["context"]
+        need((context / service["build"]["dockerfile"]).is_file(), "there is no such Containerfile")
+        need(service["build"]["args"] == {"FEATURES": "cloud"}, f"{name} has no store for replicas")
+        files = {value for key, value in service["environment"].items() if key.endswith("_FILE")}
+        need(files == {f"/run/secrets/{secret}" for secret in service["secrets"]}, f"{name} reads other secrets")
+        is_asked = f"server {name}:8189" in conf
+        need(is_asked == (service["environment"]["EASEL_ROLE"] == "api"), f"nginx and {name} do not fit")
+        need(not service.get("ports"), f"{name} can be reached around nginx")
+    need({secret for service in services.values() for secret in service.get("secrets", [])} == set(whole["secrets"]), "a secret is not used, or missing")
+    need(all(port.startswith("127.0.0.1:") for port in services["nginx"]["ports"]), "a port is open to the network")
+
+
+def check_replicas_nginx(_):
+    if not shutil.which("nginx"):
+        return skipped("nginx of the replicas: no nginx")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # Names that resolve outside of the compose file as well.
+        sample = (HERE / "replicas/nginx.conf").read_text()
+        sample = sample.replace("api-1:8189", "127.0.0.1:1").replace("api-2:8189", "127.0.0.1:2")
+        (folder / "nginx.conf").write_text(f"pid {folder}/pid; error_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{sample}\n}}\n")
+        run("nginx", "-p", name, "-c", str(folder / "nginx.conf"), "-t")
+
+
+def seconds(text):
+    need(text.endswith("s"), f"{text} is no number of seconds")
+    return int(text[:-1])
+
+
+def check_replicas_kubernetes(_):
+    objects = list(yaml.safe_load_all((HERE / "replicas/kubernetes.yaml").read_text()))
+    found = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    need(len(found) == len(objects), "two objects have one name")
+    settings = found["ConfigMap", "easel"]["data"]
+    need(all(isinstance(text, str) for text in settings.values()), "a setting is no text")
+    need(not {"EASEL_TOKEN", "PGPASSWORD", "AWS_SECRET_ACCESS_KEY"} & set(settings), "a secret is in the ConfigMap")
+    drain = seconds(settings["EASEL_DRAIN_DELAY"]) + seconds(settings["EASEL_DRAIN_GRACE"])
+    for role in ("api", "worker"):
+        spec = found["Deployment", f"easel-{role}"]["spec"]
+        labels = spec["template"]["metadata"]["labels"]
+        need(labels == spec["selector"]["matchLabels"], f"{role}: nothing selects the pods")
+        budget = found["PodDisruptionBudget", f"easel-{role}"]["spec"]
+        need(budget["selector"]["matchLabels"] == labels, f"{role}: the budget is for other pods")
+        need(spec["replicas"] > budget.get("minAvailable", 0), f"{role}: no pod may ever go")
+        pod = spec["template"]["spec"]
+        [container] = pod["containers"]
+        need(container["args"] == ["serve", "--role", role], f"{role}: another role")
+        need(pod["terminationGracePeriodSeconds"] > drain + 5, f"{role}: the drain is cut off")
+        need(pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == USER, f"{role} runs as another user")
+        need(container["securityContext"]["readOnlyRootFilesystem"], f"{role}: its root can be written")
+        need(container["securityContext"]["capabilities"]["drop"] == ["ALL"], f"{role} has capabilities")
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        need(set(mounts) == {volume["name"] for volume in pod["volumes"]}, f"{role}: a volume is missing, or nowhere")
+        files = [value for key, value in settings.items() if key.endswith("_FILE")]
+        need(files and all(value.startswith(mounts["secrets"] + "/") for value in files), f"{role}: a secret is elsewhere")
+        names = {port["name"] for port in container["ports"]}
+        probes = {container[f"{kind}Probe"]["httpGet"]["port"] for kind in ("startup", "liveness", "readiness")}
+        need(probes <= names, f"{role}: a port has no such name")
+    service = found["Service", "easel"]["spec"]
+    api = found["Deployment", "easel-api"]["spec"]["template"]
+    need(service["selector"] == api["metadata"]["labels"], "the Service asks other pods")
+    ports = {port["name"] for port in api["spec"]["containers"][0]["ports"]}
+    need({port["targetPort"] for port in service["ports"]} <= ports, "the Service asks another port")
+
+
 def check_compose(_):
     service = yaml.safe_load((HERE / "compose.yaml").read_text())["services"]["easel"]
     need(service["read_only"] and service["cap_drop"] == ["ALL"], "the container may more than it needs")
@@ -394,7 +470,8 @@ def check_helm(_):
     need(all(isinstance(entry["value"], str) for entry in container["env"]), "a variable is no text")
 
 
-CHECKS = [check_systemd, check_nginx, check_caddy, check_containerfile, check_compose, check_helm]
+CHECKS = [check_systemd, check_nginx, check_caddy, check_containerfile, check_compose, check_helm, check_replicas_compose, check_replicas_nginx,
+          check_replicas_kubernetes]
 
 
 def main():
