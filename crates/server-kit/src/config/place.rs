@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use installation::BoxError;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
-use super::{ConfigError, Key, Kind, Preset, Settings};
+use super::{ConfigError, Key, Kind, Preset, Settings, Value};
 
 /// Where an installation is kept: in a directory of this machine, or in a database and a bucket.
 #[derive(Clone, Debug)]
@@ -25,6 +25,9 @@ pub struct CloudPlace {
     /// The address of a bucket: `s3://BUCKET/PREFIX`.
     pub bucket: String,
 }
+
+/// An address in either of PostgreSQL's forms. Whether it is one is for the store to say.
+struct DatabaseAddress(SecretString);
 
 /// The database; secret, since its address may hold a password.
 pub(super) const STORE: Key = Key {
@@ -73,7 +76,8 @@ impl InstallationPlace {
     /// If one half of a place in a database and a bucket is missing.
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let data_dir = settings.read(super::DATA_DIR.name)?;
-        let database: Option<SecretString> = settings.read_optional(STORE.name)?;
+        let database = settings.read_optional::<DatabaseAddress>(STORE.name)?;
+        let database = database.map(|DatabaseAddress(address)| address);
         let bucket: Option<String> = settings.read_optional(BLOBS.name)?;
         let cloud = match (database, bucket) {
             (Some(database), Some(bucket)) => Some(CloudPlace { database, bucket }),
@@ -82,5 +86,19 @@ impl InstallationPlace {
             (None, Some(_)) => return Err(ConfigError::Needs(BLOBS.name, STORE.name)),
         };
         Ok(Self { data_dir, cloud })
+    }
+}
+
+impl Value for DatabaseAddress {
+    const ALLOWED: &'static str = "an address such as postgres://USER@HOST/NAME";
+
+    fn read(text: &str) -> Option<Self> {
+        let is_one = text.contains("://") || text.contains('=');
+        is_one.then(|| Self(text.into()))
+    }
+
+    fn show(&self) -> String {
+        let Self(address) = self;
+        SecretString::from(address.expose_secret()).show()
     }
 }

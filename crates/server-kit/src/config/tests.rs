@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Command;
+use secrecy::ExposeSecret;
 
 use super::*;
 
@@ -436,4 +437,35 @@ fn a_program_that_embeds_a_server_names_keys_as_a_file_does() {
         text.starts_with("`drain_grace` cannot be \"soon\" (from the program); write "),
         "{text}"
     );
+}
+
+#[test]
+fn an_installation_in_a_database_is_named_by_both_of_its_addresses() {
+    const BUCKET: &str = "s3://pictures";
+    let place = |database: &str| {
+        let flags = ["--store", database, "--blobs", BUCKET];
+        let start = Start {
+            flags: &flags,
+            ..NOTHING
+        };
+        let mut settings = start.settings()?;
+        let place = InstallationPlace::read(&mut settings)?;
+        Ok::<_, ConfigError>((place.cloud.expect("both are there"), settings.show()))
+    };
+    for address in ["postgres://a@b/c", "host=/run/postgresql dbname=easel"] {
+        let (cloud, shown) = place(address).expect("it is an address");
+        assert_eq!(cloud.database.expose_secret(), address);
+        assert_eq!(cloud.bucket, BUCKET);
+        assert!(!shown.contains(address), "{shown}");
+    }
+    let refused = place("easel").expect_err("it is a name").to_string();
+    assert!(refused.contains("postgres://USER@HOST/NAME"), "{refused}");
+    for half in [["--store", "postgres://a@b/c"], ["--blobs", BUCKET]] {
+        let start = Start {
+            flags: &half,
+            ..NOTHING
+        };
+        let mut settings = start.settings().expect("they are keys");
+        InstallationPlace::read(&mut settings).expect_err("the other half is missing");
+    }
 }
