@@ -3,10 +3,10 @@
 //! It belongs to the user of the server: its mode is 0600 from the moment that it has its name, and the system tells who
 //! connects, so another user is turned away even where modes are not heeded. One connection is one request.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,6 +74,9 @@ impl AdminSocket {
         let path = data_dir.join(NAME);
         let fresh = format!("{NAME}.new");
         let bound = || {
+            // An installation elsewhere makes none.
+            let mut directory = DirBuilder::new();
+            directory.mode(0o700).recursive(true).create(data_dir)?;
             forget(&data_dir.join(&fresh))?;
             let (address, _directory) = reachable(data_dir, &fresh)?;
             let listener = UnixListener::bind(address)?;

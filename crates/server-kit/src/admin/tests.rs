@@ -252,6 +252,16 @@ async fn what_a_killed_server_left_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_directory_that_is_missing_is_made_for_its_user_alone() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let missing = root.path().join("a/b");
+    let socket = AdminSocket::bind(&missing).expect("a socket");
+    let mode = fs::metadata(&missing).expect("it was made").permissions();
+    assert_eq!(mode.mode() & 0o777, 0o700);
+    drop(socket);
+}
+
+#[tokio::test]
 async fn a_long_path_is_gone_round() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let deep = root.path().join("d".repeat(120));
