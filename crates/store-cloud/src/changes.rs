@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use accounts::AccountId;
 use async_trait::async_trait;
 use deadpool_postgres::Transaction;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 use workflow_core::{
@@ -41,7 +41,7 @@ const MOST_REPORT_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct PgChanges {
     shared: Arc<Shared>,
-    reports: mpsc::Sender<Reported>,
+    reports: mpsc::Sender<Waiting>,
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
@@ -65,6 +65,13 @@ struct Reported {
     job: JobId,
     account: AccountId,
     report: String,
+}
+
+/// What waits to be passed on.
+enum Waiting {
+    Report(Reported),
+    /// Somebody asks whether all before it is.
+    Question(oneshot::Sender<()>),
 }
 
 impl PgChanges {
@@ -108,6 +115,15 @@ impl PgChanges {
     /// Wakes other replicas: a transaction with changes is committed.
     pub(crate) fn ring(&self) {
         self.shared.ring.notify_one();
+    }
+
+    /// Waits until what runs have reported here so far is passed on, or lost: what is saved after it is told after it, too.
+    pub(crate) async fn reports_passed(&self) {
+        let (answer, passed) = oneshot::channel();
+        if self.reports.send(Waiting::Question(answer)).await.is_ok() {
+            // An answer or none: nothing waits any more.
+            let _ = passed.await;
+        }
     }
 
     fn follow(&self) {
@@ -154,14 +170,28 @@ pub(crate) async fn note(
 }
 
 /// Writes reports as they arrive. What cannot be written is lost.
-async fn pass_on(shared: Arc<Shared>, mut arriving: mpsc::Receiver<Reported>) {
+async fn pass_on(shared: Arc<Shared>, mut arriving: mpsc::Receiver<Waiting>) {
     let mut together = Vec::with_capacity(TOGETHER);
     while arriving.recv_many(&mut together, TOGETHER).await > 0 {
-        match write(&shared, &together).await {
-            Ok(()) => shared.ring.notify_one(),
-            Err(error) => tracing::warn!(error = %error, "reports of runs were not passed on"),
+        let (mut reports, mut questions) = (Vec::new(), Vec::new());
+        for waiting in together.drain(..) {
+            match waiting {
+                Waiting::Report(report) => reports.push(report),
+                Waiting::Question(answer) => questions.push(answer),
+            }
         }
-        together.clear();
+        if !reports.is_empty() {
+            match write(&shared, &reports).await {
+                Ok(()) => shared.ring.notify_one(),
+                Err(error) => {
+                    tracing::warn!(error = %error, "reports of runs were not passed on");
+                }
+            }
+        }
+        for answer in questions {
+            // Who asked may have gone.
+            let _ = answer.send(());
+        }
     }
 }
 
@@ -202,11 +232,11 @@ impl Changes for PgChanges {
         if report.len() <= MOST_REPORT_BYTES {
             let account = account.clone();
             // It is lost if too many wait.
-            let _ = self.reports.try_send(Reported {
+            let _ = self.reports.try_send(Waiting::Report(Reported {
                 job,
                 account,
                 report,
-            });
+            }));
         }
     }
 }

@@ -92,6 +92,8 @@ pub(super) async fn save(
     store: &Shared,
     saves: Vec<SaveJob>,
 ) -> Result<Vec<SaveOutcome>, DatabaseError> {
+    // An end is told last.
+    store.changes.reports_passed().await;
     let mut connection = store.database.connection().await?;
     let transaction = connection.transaction().await?;
     // What is saved with the next is on disk with it: commits get there in their order.
