@@ -44,6 +44,21 @@ pub enum DatabaseError {
     Closing,
 }
 
+impl DatabaseError {
+    /// Whether the database was not there, or went away meanwhile.
+    pub(crate) fn is_absence(&self) -> bool {
+        match self {
+            Self::NoConnection(_) => true,
+            // The server stops, starts, or was told to end the connection; or the connection broke.
+            Self::Failed(error) => error
+                .code()
+                .is_none_or(|state| state.code().starts_with("57P")),
+            Self::Batch(error) => error.is_absence(),
+            Self::Unreadable(_) | Self::Closing => false,
+        }
+    }
+}
+
 /// One PostgreSQL database whose schema is the one of this version. Clones share their connections.
 #[derive(Clone)]
 pub struct Database {

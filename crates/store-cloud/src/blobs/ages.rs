@@ -1,5 +1,7 @@
 //! The rows of blobs: when each was last put or touched.
 
+use std::time::Duration;
+
 use asset_store::{BlobError, BlobHash};
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::{SignedDuration, Timestamp};
@@ -9,6 +11,10 @@ use crate::{Database, DatabaseError};
 
 /// How long the row of a put that failed stays: far longer than any put takes.
 const FAILED_PUTS_STAY: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// How often a row is tried to be written while the database is away, and the pause between.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(250);
 
 const KEEP: &str = "INSERT INTO blob_ages (hash, touched_at, placed) VALUES ($1, $2, $3) \
     ON CONFLICT (hash) DO UPDATE SET \
@@ -23,14 +29,33 @@ impl Database {
         hash: &BlobHash,
         now: Timestamp,
     ) -> Result<bool, BlobError> {
-        let connection = self.connection().await.map_err(failed)?;
-        upsert(&connection, hash, now, false).await
+        self.keep_row(hash, now, false).await
     }
 
     /// Remembers a blob that is whole in the bucket.
     pub(super) async fn keep_blob(&self, hash: &BlobHash, now: Timestamp) -> Result<(), BlobError> {
-        let connection = self.connection().await.map_err(failed)?;
-        upsert(&connection, hash, now, true).await.map(drop)
+        self.keep_row(hash, now, true).await.map(drop)
+    }
+
+    /// Tries again while the database is away: a job need not fail because of its restart, and saying it twice is saying it once.
+    async fn keep_row(
+        &self,
+        hash: &BlobHash,
+        now: Timestamp,
+        placed: bool,
+    ) -> Result<bool, BlobError> {
+        let mut tries = 1;
+        loop {
+            let kept = async {
+                let connection = self.connection().await?;
+                upsert(&connection, hash, now, placed).await
+            };
+            match kept.await {
+                Err(error) if error.is_absence() && tries < TRIES => tries += 1,
+                kept => return kept.map_err(failed),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Renews the age of a blob; whether it has a row.
@@ -68,7 +93,8 @@ pub(super) async fn keep(
     hash: &BlobHash,
     put_at: Timestamp,
 ) -> Result<(), BlobError> {
-    upsert(rows, hash, put_at, true).await.map(drop)
+    let kept = upsert(rows, hash, put_at, true).await;
+    kept.map(drop).map_err(failed)
 }
 
 async fn upsert(
@@ -76,11 +102,11 @@ async fn upsert(
     hash: &BlobHash,
     now: Timestamp,
     placed: bool,
-) -> Result<bool, BlobError> {
-    let statement = rows.prepare_cached(KEEP).await.map_err(failed)?;
+) -> Result<bool, DatabaseError> {
+    let statement = rows.prepare_cached(KEEP).await?;
     let (hash, now) = (hash.as_bytes().as_slice(), now.as_microsecond());
-    let row = rows.query_one(&statement, &[&hash, &now, &placed]).await;
-    Ok(row.map_err(failed)?.get(0))
+    let row = rows.query_one(&statement, &[&hash, &now, &placed]).await?;
+    Ok(row.get(0))
 }
 
 /// Locks the row of a blob until the transaction ends; when it was last put or touched.
