@@ -8,6 +8,7 @@
 mod admin;
 mod bad_day;
 mod cli;
+mod cloud;
 mod console;
 mod cross;
 mod documents;

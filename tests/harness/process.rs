@@ -16,6 +16,9 @@ use crate::{Answer, Request, Usage, root};
 /// Tests need little room, also on a disk that is nearly full; a flag wins over it.
 const MIN_FREE: (&str, &str) = ("EASEL_MIN_FREE", "0B");
 
+/// The features of programs whose installation may be in PostgreSQL and a bucket.
+const CLOUD: &str = "it/cloud,all-in-one/cloud,router-server/cloud,workflow-server/cloud";
+
 /// A running server. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Server {
@@ -65,6 +68,9 @@ fn build_programs() -> PathBuf {
     command.args(["build", "--quiet", "--workspace", "--bins", "--test", "it"]);
     if !cfg!(feature = "jemalloc") {
         command.arg("--no-default-features");
+    }
+    if cfg!(feature = "cloud") {
+        command.args(["--features", CLOUD]);
     }
     command
         .arg("--manifest-path")

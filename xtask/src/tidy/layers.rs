@@ -230,6 +230,7 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "providers",
             "router-core",
+            "store-cloud",
             "store-local",
         ],
     },

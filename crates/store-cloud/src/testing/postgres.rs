@@ -1,12 +1,16 @@
 //! Starts a PostgreSQL server of the one that is installed.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use tempfile::TempDir;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 
-use super::server;
+use super::server::{self, Running};
+
+/// What to do where there is none.
+const MISSING: &str = "PostgreSQL 15 or newer is installed: apt-get install postgresql";
 
 /// A PostgreSQL server that ends with this process, reached through a socket in its folder.
 #[derive(Debug)]
@@ -14,6 +18,8 @@ pub struct PostgresServer {
     folder: TempDir,
     /// What the name of its socket ends with.
     port: String,
+    settings: Vec<String>,
+    running: Mutex<Option<Running>>,
 }
 
 impl PostgresServer {
@@ -23,7 +29,7 @@ impl PostgresServer {
     /// If no PostgreSQL is installed, or it does not start.
     #[must_use]
     pub fn start(settings: &[&str]) -> Self {
-        let programs = installed();
+        let programs = installed().expect(MISSING);
         let folder = server::folder("postgres");
         let data = folder.path().join("data");
         let made = server::command(&programs.join("initdb"))
@@ -38,21 +44,55 @@ impl PostgresServer {
             "{}",
             String::from_utf8_lossy(&made.stderr)
         );
-        let mut command = server::command(&programs.join("postgres"));
-        command.arg("-D").arg(&data).arg("-k").arg(folder.path());
-        for setting in ["listen_addresses=", "max_connections=400"]
-            .iter()
-            .chain(settings)
-        {
-            command.arg("-c").arg(setting);
-        }
-        let ran = server::run(command, "ready to accept connections");
-        ran.unwrap_or_else(|said| panic!("PostgreSQL does not start:\n{said}"));
         let port = settings
             .iter()
             .find_map(|setting| setting.strip_prefix("port="));
-        let port = port.unwrap_or("5432").to_owned();
-        Self { folder, port }
+        let server = Self {
+            folder,
+            port: port.unwrap_or("5432").to_owned(),
+            settings: settings
+                .iter()
+                .map(|setting| (*setting).to_owned())
+                .collect(),
+            running: Mutex::new(None),
+        };
+        server.run();
+        server
+    }
+
+    fn run(&self) {
+        let mut command = server::command(&installed().expect(MISSING).join("postgres"));
+        command.arg("-D").arg(self.folder.path().join("data"));
+        command.arg("-k").arg(self.folder.path());
+        let always = ["listen_addresses=", "max_connections=400"];
+        let set = self.settings.iter().map(String::as_str);
+        for setting in always.into_iter().chain(set) {
+            command.arg("-c").arg(setting);
+        }
+        let ran = server::run(command, "ready to accept connections");
+        let ran = ran.unwrap_or_else(|said| panic!("PostgreSQL does not start:\n{said}"));
+        *self.running.lock().expect("nobody panics holding it") = Some(ran);
+    }
+
+    /// Stops it with this signal (`INT`: its connections are cut; `QUIT`: as a crash) and starts it anew over the same files.
+    /// Waits for both.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn restart(&self, signal: &str) {
+        let running = self
+            .running
+            .lock()
+            .expect("nobody panics holding it")
+            .take();
+        running.expect("it runs").stop(signal);
+        self.run();
+    }
+
+    /// Whether this machine has one.
+    #[must_use]
+    pub fn is_installed() -> bool {
+        installed().is_some()
     }
 
     /// Where its socket is.
@@ -87,8 +127,22 @@ impl PostgresServer {
         }
     }
 
+    /// Executes statements in a database.
+    ///
+    /// # Panics
+    /// If one of them fails.
+    pub async fn execute(&self, database: &str, sql: &str) {
+        let client = self.client(database).await;
+        let done = client.batch_execute(sql).await;
+        done.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+
     async fn administrator(&self) -> Client {
-        let connected = tokio_postgres::connect(&self.url("postgres"), NoTls).await;
+        self.client("postgres").await
+    }
+
+    async fn client(&self, database: &str) -> Client {
+        let connected = tokio_postgres::connect(&self.url(database), NoTls).await;
         let (client, connection) = connected.expect("the server answers");
         // It ends with its client.
         tokio::spawn(connection);
@@ -97,9 +151,9 @@ impl PostgresServer {
 }
 
 /// The newest PostgreSQL of the distribution's packages, or the one that `EASEL_POSTGRES` names by its folder of programs.
-fn installed() -> PathBuf {
+fn installed() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os("EASEL_POSTGRES") {
-        return folder.into();
+        return Some(folder.into());
     }
     let versions = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -109,5 +163,4 @@ fn installed() -> PathBuf {
         .map(|version| version.path().join("bin"))
         .filter(|programs| programs.join("postgres").exists())
         .max()
-        .expect("PostgreSQL 15 or newer is installed: apt-get install postgresql")
 }

@@ -39,9 +39,27 @@ pub(super) fn command(program: &Path) -> Command {
     command
 }
 
+/// A server that runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    pid: u32,
+    ended: mpsc::Receiver<Result<u32, String>>,
+}
+
+impl Running {
+    /// Sends the server this signal and waits until it has ended.
+    pub(super) fn stop(self, signal: &str) {
+        let pid = self.pid.to_string();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(sent.expect("kill runs").success(), "{pid} takes signals");
+        // An answer or none: it is over.
+        let _ = self.ended.recv();
+    }
+}
+
 /// Starts a server from a thread that stays: `setpriv` has the server stopped when the thread that started it ends, which is
 /// when this process does. Returns once a line of the log has these words; else what was logged before the server ended.
-pub(super) fn run(mut command: Command, ready_when: &'static str) -> Result<(), String> {
+pub(super) fn run(mut command: Command, ready_when: &'static str) -> Result<Running, String> {
     let (ready, wait) = mpsc::channel();
     std::thread::spawn(move || {
         // Both into one pipe: some servers log to the one, some to the other.
@@ -62,14 +80,15 @@ pub(super) fn run(mut command: Command, ready_when: &'static str) -> Result<(), 
             }
         }
         if said.contains(ready_when) {
-            let _ = ready.send(Ok(()));
+            let _ = ready.send(Ok(server.id()));
             // What nobody reads would stop the server.
             let _ = std::io::copy(&mut log, &mut std::io::sink());
         }
         let _ = server.wait();
         let _ = ready.send(Err(said));
     });
-    wait.recv().unwrap_or_else(|error| Err(error.to_string()))
+    let started = wait.recv().unwrap_or_else(|error| Err(error.to_string()));
+    started.map(|pid| Running { pid, ended: wait })
 }
 
 fn is_root() -> bool {

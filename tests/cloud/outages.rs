@@ -1,0 +1,192 @@
+//! What a fleet does when a replica dies or sleeps: nothing that was acknowledged is lost, and nothing is done twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use it::partners::{Outcome, Partner, Plan, Step};
+use it::{Connection, Request};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::two::{edit, ready};
+use super::*;
+
+/// Sends a process a signal.
+async fn signal(server: &Server, name: &str) {
+    let mut command = Command::new("kill");
+    let sent = command.args(["-s", name]).arg(server.pid().to_string());
+    assert!(sent.status().await.unwrap().success());
+}
+
+/// How each job was told to have ended, on a stream of its account that was open before any of them; read until these have
+/// ended. A job is told anew when something of it changes, so an end may be told twice, but not two ends.
+async fn ends_of(mut stream: Connection, jobs: &[String]) -> BTreeMap<String, BTreeSet<String>> {
+    let mut ends: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut told = String::new();
+    while jobs.iter().any(|job| !ends.contains_key(job)) {
+        let chunk = in_time(stream.chunk()).await.unwrap().unwrap();
+        told.push_str(&String::from_utf8(chunk).unwrap());
+        while let Some((event, behind)) = told.split_once("\n\n") {
+            let data = event.lines().find_map(|line| line.strip_prefix("data: "));
+            let job: Value = serde_json::from_str(data.unwrap_or("null")).unwrap();
+            if let (Some(id), Some("succeeded" | "failed")) =
+                (job["id"].as_str(), job["status"].as_str())
+            {
+                let end = format!("{} at {}", job["status"], job["update_time"]);
+                ends.entry(id.to_owned()).or_default().insert(end);
+            }
+            told = behind.to_owned();
+        }
+    }
+    ends
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_replica_that_is_killed_end_elsewhere_once() {
+    const CLIENTS: usize = 4;
+    let Some(fleet) = Fleet::start("a replica that is killed").await else {
+        return;
+    };
+    let (a, b) = tokio::join!(fleet.replica("a"), fleet.replica("b"));
+    let follow = fleet.own(Request::get("/api/v2/events"));
+    let mut stream = Connection::open(b.address).await.unwrap();
+    stream.write(&follow.bytes(b.address)).await.unwrap();
+    assert_eq!(stream.head().await.unwrap().0, 200);
+    let first = in_time(stream.chunk()).await.unwrap().unwrap();
+    assert!(String::from_utf8(first).unwrap().contains("sync"));
+
+    let (told, mut hears) = mpsc::unbounded_channel();
+    let submitting = (0..CLIENTS).map(|client| {
+        let (told, fleet, address) = (told.clone(), &fleet, a.address);
+        async move {
+            for n in 0.. {
+                let body = json!({"workflow": tiny_graph(client * 10_000 + n)});
+                let request = fleet.own(Request::post_json("/api/v2/jobs", &body));
+                match request.send(address).await {
+                    Ok(answer) if answer.status == 201 => {
+                        let id = answer.json()["id"].as_str().unwrap().to_owned();
+                        told.send(id).unwrap();
+                    }
+                    Ok(answer) => assert_eq!(answer.status, 429, "{}", answer.text()),
+                    Err(_) => return,
+                }
+            }
+        }
+    });
+    let submitting = futures_util::future::join_all(submitting);
+    let killing = async {
+        let mut jobs = Vec::new();
+        while jobs.len() < 40 {
+            jobs.push(in_time(hears.recv()).await.unwrap());
+        }
+        a.kill().await.unwrap();
+        jobs
+    };
+    let (_, mut jobs) = tokio::join!(submitting, killing);
+    drop(told);
+    while let Some(job) = hears.recv().await {
+        jobs.push(job);
+    }
+    for id in &jobs {
+        let job = fleet.ended(&b, id).await;
+        let is_lost = job["status"] == "failed" && job["error"]["code"] == "worker_lost";
+        assert!(job["status"] == "succeeded" || is_lost, "{job:#}");
+        for output in job["outputs"].as_array().unwrap() {
+            let id = output["id"].as_str().unwrap();
+            fleet.get(&b, &format!("/api/v2/assets/{id}/content")).await;
+        }
+    }
+    for (id, ends) in ends_of(stream, &jobs).await {
+        assert_eq!(ends.len(), 1, "{id}: {ends:?}");
+    }
+    assert!(b.terminate().await.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_a_replica_that_is_killed_is_taken_over_and_billed_once() {
+    let Some(fleet) = Fleet::start("a call that is taken over").await else {
+        return;
+    };
+    let (a, b) = tokio::join!(fleet.replica("a"), fleet.replica("b"));
+    fleet.partners.plan(Partner::Bfl, Plan::held());
+    let call = fleet.call(POLLED, "k");
+    let mut connection = Connection::open(a.address).await.unwrap();
+    connection.write(&call.bytes(a.address)).await.unwrap();
+    in_time(fleet.partners.seen(Partner::Bfl, Step::Poll, 1)).await;
+    a.kill().await.unwrap();
+    let polls = fleet.partners.requests_of(Partner::Bfl, Step::Poll).len();
+    // Nobody retries: the other replica goes on by itself.
+    in_time(fleet.partners.seen(Partner::Bfl, Step::Poll, polls + 1)).await;
+    let task = fleet.partners.tasks(Partner::Bfl).remove(0);
+    fleet.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    let answer = in_time(b.send(&call)).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let again = b.send(&call).await.unwrap();
+    assert_eq!((again.status, again.body), (200, answer.body));
+    assert_eq!(fleet.submits(Partner::Bfl), 1);
+    assert_eq!(fleet.charges("b").await, [-4]);
+    assert!(b.terminate().await.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_slept_past_its_leases_writes_nothing() {
+    let Some(fleet) = Fleet::start("a replica that sleeps").await else {
+        return;
+    };
+    let a = fleet.replica("a").await;
+    for _ in 0..2 {
+        fleet.partners.plan(Partner::Bfl, Plan::held());
+    }
+    let finished = (Partner::Bfl, "application/json", ready());
+    fleet
+        .partners
+        .answer_with(finished.0, finished.1, finished.2);
+    // Nobody else is there: this replica runs both.
+    let job = fleet.submit(&a, &edit("slow")).await;
+    in_time(fleet.partners.seen(Partner::Bfl, Step::Poll, 1)).await;
+    let call = fleet.call(POLLED, "k");
+    let mut connection = Connection::open(a.address).await.unwrap();
+    connection.write(&call.bytes(a.address)).await.unwrap();
+    in_time(fleet.partners.seen(Partner::Bfl, Step::Submit, 2)).await;
+    let both_polled = |asked: &[it::partners::Recorded]| {
+        let tasks: BTreeSet<_> = asked.iter().map(|it| it.target.clone()).collect();
+        tasks.len() == 2
+    };
+    let mut polls = 2;
+    while !both_polled(&in_time(fleet.partners.seen(Partner::Bfl, Step::Poll, polls)).await) {
+        polls += 1;
+    }
+    let b = fleet.replica("b").await;
+    signal(&a, "STOP").await;
+    let asleep = fleet.partners.requests_of(Partner::Bfl, Step::Poll).len();
+    let mut polls = asleep + 1;
+    while !both_polled(
+        &in_time(fleet.partners.seen(Partner::Bfl, Step::Poll, polls)).await[asleep..],
+    ) {
+        polls += 1;
+    }
+    for task in fleet.partners.tasks(Partner::Bfl) {
+        fleet.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    }
+    let before = fleet.ended(&b, &job).await;
+    assert_eq!(before["status"], "succeeded", "{before:#}");
+    let answer = in_time(b.send(&call)).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+
+    signal(&a, "CONT").await;
+    // It works again, and what it had in hand is not its own any more.
+    let other = fleet.submit(&a, &tiny_graph(9)).await;
+    assert_eq!(fleet.ended(&a, &other).await["status"], "succeeded");
+    let late = in_time(connection.answer(false)).await.unwrap();
+    assert!(
+        late.status != 200 || late.body == answer.body,
+        "{}",
+        late.text()
+    );
+    assert_eq!(a.send(&call).await.unwrap().body, answer.body);
+    assert!(a.terminate().await.unwrap().success());
+    let after = fleet.look(&b, &job).await;
+    assert_eq!(without_links(after), without_links(before));
+    assert_eq!(fleet.submits(Partner::Bfl), 2);
+    assert_eq!(fleet.charges("b").await, [-4, -4]);
+    assert!(b.terminate().await.unwrap().success());
+}
