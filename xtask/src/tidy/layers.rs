@@ -196,10 +196,10 @@ pub const LAYERS: &[Layer] = &[
             "workflow-http",
         ],
     ),
-    Layer {
-        name: "all-in-one",
-        room: Room::Binary,
-        uses: &[
+    layer(
+        "all-in-one",
+        Room::Binary,
+        &[
             "accounts",
             "asset-store",
             "console",
@@ -216,8 +216,7 @@ pub const LAYERS: &[Layer] = &[
             "workflow-http",
             "workflow-server",
         ],
-        tests_use: &["store-local"],
-    },
+    ),
     // The command line of users has no server in it.
     layer("easel", Room::Binary, &["client", "images"]),
     Layer {
