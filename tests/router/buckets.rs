@@ -198,6 +198,81 @@ async fn concurrency_limit_exceeded_by_spend_refuses_what_is_dearer_than_the_cap
 }
 
 #[tokio::test]
+async fn a_budget_refuses_what_it_has_not_left_before_anything_is_sent() {
+    let with = |budgets: &str| vec![AccountChange::Budgets(Some(budgets.parse().unwrap()))];
+    let accounts = [
+        ("hourly", with("2/hour")),
+        ("daily", with("9/day,100/month")),
+        ("monthly", with("9/hour,2/month")),
+    ];
+    let rig = Rig::with(&[], &accounts).await;
+    for (account, status, bucket, left) in [
+        (
+            "hourly",
+            429,
+            "rate_limited",
+            "the budget of 2 cents for this hour has 2 cents left",
+        ),
+        (
+            "monthly",
+            402,
+            "insufficient_credits",
+            "the budget of 2 cents for this month has 2 cents left",
+        ),
+    ] {
+        let answer = rig.send(call_of(account, POLLED, &prompt("a"))).await;
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(
+            detail.starts_with("the call may cost 3 US cents, and "),
+            "{detail}"
+        );
+        assert!(detail.contains(left), "{detail}");
+        let after = answer.header("retry-after").map(str::to_owned);
+        assert_eq!(after.is_some(), status == 429);
+        let headers: Vec<String> = after
+            .iter()
+            .map(|after| format!("retry-after: {after}"))
+            .collect();
+        let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+        assert_error(&answer, status, bucket, &detail, &headers);
+        let path = format!("{}/requests", path_of(POLLED));
+        let queued = rig
+            .send(of(account, Request::post_json(&path, &prompt("a"))))
+            .await;
+        assert_eq!(queued.status, status, "{}", queued.text());
+    }
+    assert_eq!(rig.submits(Partner::Bfl), 0);
+
+    let mut answered = 0;
+    let refused = loop {
+        let answer = rig.send(call_of("daily", POLLED, &prompt("a"))).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        answered += 1;
+        assert!(answered <= 2, "three calls of 4 cents in a budget of 9");
+    };
+    assert_eq!((refused.status, answered), (429, 2), "{}", refused.text());
+    assert!(
+        refused
+            .text()
+            .contains("cents for this day has 1 cents left"),
+        "{}",
+        refused.text()
+    );
+    assert_eq!(rig.submits(Partner::Bfl), 2);
+    let shown = super::limits::operate(&rig, &["account", "show", "daily"]).await;
+    assert!(
+        shown.contains("budget of day    $0.01 of $0.09 is left until "),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("budget of month  $0.92 of $1.00 is left until "),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
 async fn deadline_exceeded_says_when_to_retry_only_with_a_key() {
     let rig = Rig::with(&["--deadline", "1s"], &[]).await;
     rig.partners.plan(Partner::Bfl, Plan::held());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{AccountId, Entitlements, Limits, RateWindow};
+use crate::{AccountId, Budgets, Entitlements, Limits, RateWindow};
 
 /// Most characters of a display name.
 const MAX_NAME: usize = 100;
@@ -74,6 +74,8 @@ pub enum AccountChange {
     ConcurrentCalls(Option<u32>),
     /// US cents that calls in flight may commit.
     CommittedSpendCents(Option<u64>),
+    /// US cents that calls may be charged in windows of the calendar.
+    Budgets(Option<Budgets>),
     /// Requests to the router in spans of time.
     RateWindows(Option<Arc<[RateWindow]>>),
     /// Models that may be called.
@@ -124,6 +126,7 @@ impl Account {
             AccountChange::JobRetention(limit) => limits.job_retention = limit,
             AccountChange::ConcurrentCalls(limit) => limits.concurrent_calls = limit,
             AccountChange::CommittedSpendCents(limit) => limits.committed_spend_cents = limit,
+            AccountChange::Budgets(budgets) => limits.budgets = budgets,
             AccountChange::RateWindows(windows) => limits.windows = windows,
             AccountChange::Entitlements(entitlements) => limits.entitlements = entitlements,
         }

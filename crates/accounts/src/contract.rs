@@ -1,5 +1,6 @@
 //! What every account store must do, written once and run on each.
 
+mod budgets;
 mod credits;
 mod interleaving;
 mod keys;
@@ -41,6 +42,7 @@ pub async fn accounts(fresh: impl Fn(Tier) -> Ports) {
     accounts_are_paged_in_the_order_of_their_ids(&fresh()).await;
     keys::rules(&fresh).await;
     credits::rules(&fresh).await;
+    budgets::rules(&fresh).await;
 }
 
 /// A time of the suites: seconds after their start.
@@ -116,6 +118,7 @@ async fn a_change_counts_from_the_next_look_on(store: &Ports) {
         AccountChange::JobRetention(Some(hour * 2)),
         AccountChange::ConcurrentCalls(Some(3)),
         AccountChange::CommittedSpendCents(Some(4)),
+        AccountChange::Budgets(Some("500/hour,7/month".parse().expect("budgets"))),
         AccountChange::RateWindows(Some(windows.clone())),
         AccountChange::Submissions(Some(windows.clone())),
         AccountChange::StoredBytes(Some(7)),

@@ -11,7 +11,7 @@ use foldhash::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use crate::AccountId;
+use crate::{AccountId, Budgets, OverBudget, Spend};
 
 /// Why credits are set aside or change. Equal causes are the same event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +29,8 @@ pub struct Credits {
     pub balance_cents: i64,
     /// What is set aside for what is under way.
     pub held_cents: u64,
+    /// What its calls were charged in the newest hour, day and month.
+    pub spend: Spend,
 }
 
 /// An entry of the ledger. It never changes.
@@ -56,6 +58,17 @@ pub enum Reservation {
         /// What could have been set aside.
         available_cents: i64,
     },
+    /// A budget leaves too little; nothing changed.
+    OverBudget(OverBudget),
+}
+
+/// What bounds the holds of an account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpendRules {
+    /// Whether no more may be set aside than there is.
+    pub billed: bool,
+    /// What may be held and charged in windows of the calendar.
+    pub budgets: Budgets,
 }
 
 /// The credits of one account as a machine: it decides, a store remembers.
@@ -92,13 +105,9 @@ impl Credits {
 }
 
 impl CreditBalance {
-    /// The balance of an account whose entries add up to `balance_cents`; nothing is set aside.
+    /// The balance of an account that has these credits. What is held in them belongs to no cause, and does not lapse.
     #[must_use]
-    pub fn new(balance_cents: i64) -> Self {
-        let credits = Credits {
-            balance_cents,
-            held_cents: 0,
-        };
+    pub fn new(credits: Credits) -> Self {
         Self {
             credits,
             holds: HashMap::default(),
@@ -123,24 +132,22 @@ impl CreditBalance {
         self.credits
     }
 
-    /// Sets credits aside for a cause until then; for one that has some set aside already, their amount stays. Where `billed`, no
-    /// more is set aside than there is.
+    /// Sets credits aside for a cause until then; for one that has some set aside already, their amount stays. No more is
+    /// set aside than the rules allow.
     pub fn reserve(
         &mut self,
         cause: LedgerRef,
         hold_cents: u32,
-        billed: bool,
+        rules: SpendRules,
         (now, until): (Timestamp, Timestamp),
     ) -> Reservation {
         if self.renew(cause, (now, until)) {
             return Reservation::Held;
         }
-        let wanted = i64::from(hold_cents);
-        if billed && wanted > self.credits.available_cents() {
+        if self.refusal(hold_cents, rules, now).is_some() {
             self.drop_lapsed(now);
-            let available_cents = self.credits.available_cents();
-            if wanted > available_cents {
-                return Reservation::Insufficient { available_cents };
+            if let Some(refusal) = self.refusal(hold_cents, rules, now) {
+                return refusal;
             }
         }
         // One of this cause that lapsed and was not noticed.
@@ -150,6 +157,16 @@ impl CreditBalance {
         self.credits.held_cents += u64::from(hold_cents);
         self.first_lapse = Some(self.first_lapse.map_or(until, |first| first.min(until)));
         Reservation::Held
+    }
+
+    /// Why so much cannot be set aside, if it cannot.
+    fn refusal(&self, hold_cents: u32, rules: SpendRules, now: Timestamp) -> Option<Reservation> {
+        let available_cents = self.credits.available_cents();
+        if rules.billed && i64::from(hold_cents) > available_cents {
+            return Some(Reservation::Insufficient { available_cents });
+        }
+        let admitted = rules.budgets.admit(hold_cents.into(), self.credits, now);
+        admitted.err().map(Reservation::OverBudget)
     }
 
     /// Keeps what is set aside for a cause until then; whether anything is.
@@ -179,17 +196,17 @@ impl CreditBalance {
     fn drop_lapsed(&mut self, now: Timestamp) {
         // Renewed ones lapse later than this tells. So holds are looked through once for each lease and not for each call.
         if self.may_have_lapsed(now) {
-            self.holds.retain(|_, held| held.until > now);
-            let held = self.holds.values();
-            self.credits.held_cents = held.map(|held| u64::from(held.cents)).sum();
+            let lapsed = self.holds.extract_if(|_, held| held.until <= now);
+            self.credits.held_cents -= lapsed.map(|(_, held)| u64::from(held.cents)).sum::<u64>();
             self.first_lapse = self.holds.values().map(|held| held.until).min();
         }
     }
 
     /// Adds a new entry of the ledger; what was set aside for its cause is set free by it.
-    pub fn post(&mut self, cause: LedgerRef, amount_cents: i64) {
+    pub fn post(&mut self, cause: LedgerRef, amount_cents: i64, at: Timestamp) {
         self.release(cause);
         self.credits.balance_cents += amount_cents;
+        self.credits.spend.post(cause, amount_cents, at);
     }
 }
 

@@ -43,12 +43,12 @@ impl AccountIndex {
         }
     }
 
-    /// Adds an account whose ledger adds up to `balance_cents`, in place of one with its id.
-    pub fn insert(&mut self, account: Account, balance_cents: i64) {
+    /// Adds an account that has these credits, in place of one with its id.
+    pub fn insert(&mut self, account: Account, credits: Credits) {
         let row = Row {
             tier: self.defaults.with(&account.limits),
             scopes: Scopes::all(),
-            balance: CreditBalance::new(balance_cents),
+            balance: CreditBalance::new(credits),
             account,
         };
         self.accounts.insert(row.account.id.clone(), row);
@@ -138,9 +138,10 @@ impl AccountIndex {
     ) -> Reservation {
         let span = (now, lapses_at(now, lasts));
         match self.accounts.get_mut(id) {
-            Some(row) => row
-                .balance
-                .reserve(cause, hold_cents, row.account.billed, span),
+            Some(row) => {
+                let rules = row.tier.spend_rules(row.account.billed);
+                row.balance.reserve(cause, hold_cents, rules, span)
+            }
             None => Reservation::Insufficient { available_cents: 0 },
         }
     }

@@ -8,6 +8,7 @@
 
 mod account;
 mod api_key;
+mod budget;
 mod credit;
 mod entitlement;
 mod id;
@@ -26,7 +27,10 @@ pub mod contract;
 
 pub use account::{Account, AccountChange, AccountState, DisplayName, InvalidDisplayName};
 pub use api_key::{ApiKey, InvalidKeyId, KeyId, MintedKey};
-pub use credit::{CreditBalance, Credits, LedgerEntry, LedgerRef, Reservation, lapses_at};
+pub use budget::{BudgetLeft, BudgetWindow, Budgets, InvalidBudgets, OverBudget, Spend};
+pub use credit::{
+    CreditBalance, Credits, LedgerEntry, LedgerRef, Reservation, SpendRules, lapses_at,
+};
 pub use entitlement::{Entitlements, InvalidEntitlements, ModelPattern};
 pub use id::{AccountId, InvalidAccountId};
 pub use idempotency::{Fingerprint, IdempotencyKey, InvalidIdempotencyKey};

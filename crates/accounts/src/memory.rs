@@ -51,7 +51,7 @@ impl MemoryAccounts {
     pub fn put(&self, principal: Principal) {
         let (id, scopes) = (principal.account.clone(), principal.scopes);
         let index = &mut self.rows().index;
-        index.insert(account_of(principal), 0);
+        index.insert(account_of(principal), Credits::default());
         index.narrow(&id, scopes);
     }
 
@@ -69,7 +69,7 @@ impl MemoryAccounts {
         };
         let index = &mut self.rows().index;
         if index.account(&id).is_none() {
-            index.insert(account_of(principal), 0);
+            index.insert(account_of(principal), Credits::default());
         }
         index.insert_key(key, hash);
     }
@@ -125,7 +125,7 @@ impl Rows {
             balance.release(cause);
             return Some(principal.clone());
         }
-        balance.post(cause, amount_cents);
+        balance.post(cause, amount_cents, at);
         let entry = LedgerEntry {
             seq: self.ledger.len() as u64 + 1,
             account: account.clone(),
@@ -222,7 +222,7 @@ impl AccountAdmin for MemoryAccounts {
         if index.account(&account.id).is_some() {
             return Err(AdminError::Taken);
         }
-        index.insert(account, 0);
+        index.insert(account, Credits::default());
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::Entitlements;
+use crate::{Budgets, Entitlements, SpendRules};
 
 /// Most rate windows of an account.
 const MAX_WINDOWS: usize = 8;
@@ -41,6 +41,8 @@ pub struct RouterLimits {
     pub concurrent_calls: u32,
     /// US cents that calls in flight may commit.
     pub committed_spend_cents: u64,
+    /// What calls may be charged in windows of the calendar.
+    pub budgets: Budgets,
     /// Requests, reads included, that count in spans of time; every one of the windows holds.
     pub windows: Arc<[RateWindow]>,
     /// Models that may be listed and called.
@@ -79,6 +81,8 @@ pub struct Limits {
     pub concurrent_calls: Option<u32>,
     /// As [`RouterLimits::committed_spend_cents`].
     pub committed_spend_cents: Option<u64>,
+    /// As [`RouterLimits::budgets`].
+    pub budgets: Option<Budgets>,
     /// As [`RouterLimits::windows`].
     pub windows: Option<Arc<[RateWindow]>>,
     /// As [`RouterLimits::entitlements`].
@@ -100,6 +104,15 @@ impl Tier {
     #[must_use]
     pub fn stored_bound(&self) -> Option<u64> {
         Some(self.stored_bytes).filter(|bytes| *bytes < Self::UNBOUNDED_BYTES)
+    }
+
+    /// What bounds the holds of an account of this tier.
+    #[must_use]
+    pub fn spend_rules(&self, billed: bool) -> SpendRules {
+        SpendRules {
+            billed,
+            budgets: self.router.budgets,
+        }
     }
 
     /// What an installation gives everybody that is told nothing else.
@@ -136,6 +149,7 @@ impl Tier {
                 committed_spend_cents: own
                     .committed_spend_cents
                     .unwrap_or(router.committed_spend_cents),
+                budgets: own.budgets.unwrap_or(router.budgets),
                 windows: own.windows.unwrap_or_else(|| router.windows.clone()),
                 entitlements: own
                     .entitlements
@@ -146,12 +160,13 @@ impl Tier {
 }
 
 impl RouterLimits {
-    /// Five calls at once, 100 US dollars committed by them, no windows, every model.
+    /// Five calls at once, 100 US dollars committed by them, no budgets, no windows, every model.
     #[must_use]
     pub fn standard() -> Self {
         Self {
             concurrent_calls: 5,
             committed_spend_cents: 10_000,
+            budgets: Budgets::default(),
             windows: Arc::new([]),
             entitlements: Entitlements::All,
         }
@@ -174,6 +189,7 @@ impl Limits {
             job_retention: Some(tier.job_retention),
             concurrent_calls: Some(router.concurrent_calls),
             committed_spend_cents: Some(router.committed_spend_cents),
+            budgets: Some(router.budgets),
             windows: Some(router.windows.clone()),
             entitlements: Some(router.entitlements.clone()),
         }

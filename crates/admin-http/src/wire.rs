@@ -195,10 +195,26 @@ pub struct AccountBody {
     pub balance_cents: i64,
     /// US cents that are held of it.
     pub held_cents: u64,
+    /// What is left of each of its budgets.
+    #[serde(default)]
+    pub budgets: Vec<BudgetBody>,
     /// RFC 3339, to the second.
     pub created_at: String,
     /// Every limit.
     pub limits: Vec<LimitBody>,
+}
+
+/// What is left of a budget.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct BudgetBody {
+    /// Its window in UTC: `hour`, `day` or `month`.
+    pub window: String,
+    /// The budget in US cents.
+    pub limit_cents: u64,
+    /// US cents of it that are neither charged nor held in this window.
+    pub left_cents: u64,
+    /// When the next window begins: RFC 3339.
+    pub ends_at: String,
 }
 
 /// A limit of an account.

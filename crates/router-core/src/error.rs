@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use accounts::BudgetWindow;
+
 use crate::{Bucket, ModelId, Outcome};
 
 /// One step on the way to an offending field.
@@ -58,6 +60,10 @@ pub enum RouterError {
     /// The workspace lacks credits. 402.
     #[error("the workspace does not have enough credits for this call; add credits and try again")]
     InsufficientCredits,
+    /// The call may cost more than a budget of the workspace has left: over an hour or a day 429 `rate_limited`, over a month
+    /// 402.
+    #[error(transparent)]
+    OverBudget(#[from] accounts::OverBudget),
     /// The id names no model that the caller may run. 404.
     #[error("there is no such model")]
     ModelNotFound {
@@ -210,6 +216,10 @@ impl RouterError {
             // An ended generation that is told as an error is one.
             Self::Ended(outcome) => outcome.bucket().unwrap_or(Bucket::InternalError),
             Self::InsufficientCredits => Bucket::InsufficientCredits,
+            Self::OverBudget(over) => match over.left.window {
+                BudgetWindow::Hour | BudgetWindow::Day => Bucket::RateLimited,
+                BudgetWindow::Month => Bucket::InsufficientCredits,
+            },
             Self::ModelNotFound { .. } => Bucket::ModelNotFound,
             Self::Forbidden(_) => Bucket::Forbidden,
             Self::NotEnabled => Bucket::NotEnabled,

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use accounts::BudgetWindow;
 use http::header::{ALLOW, CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper_kit::{Body, BodyError, NoUnits, Refusal, RoomError};
@@ -223,6 +224,12 @@ fn of_router(error: &RouterError) -> ErrorParts {
         },
         RouterError::Ended(outcome) => of_outcome(outcome),
         RouterError::InsufficientCredits => plain(StatusCode::PAYMENT_REQUIRED),
+        RouterError::OverBudget(over) => match over.left.window {
+            BudgetWindow::Hour | BudgetWindow::Day => {
+                plain(StatusCode::TOO_MANY_REQUESTS).with(RETRY_AFTER, seconds(over.retry_after))
+            }
+            BudgetWindow::Month => plain(StatusCode::PAYMENT_REQUIRED),
+        },
         RouterError::ModelNotFound { suggestions, lacks } => {
             let detail = match lacks {
                 Some(lacks) => format!(

@@ -20,7 +20,7 @@ use futures_util::FutureExt;
 use jiff::Timestamp;
 
 use crate::batch::Batches;
-use crate::columns::{unsigned, whole_micros};
+use crate::columns::whole_micros;
 use crate::{Database, DatabaseError};
 
 use holds::Reserve;
@@ -58,9 +58,9 @@ impl PgAccounts {
         let lookups = Batches::start(TOGETHER, move |asked| {
             look_up(store.clone(), Arc::clone(&tier), asked).boxed()
         });
-        let store = database.clone();
+        let (store, budgets) = (database.clone(), defaults.router.budgets);
         let reserving = Batches::start(TOGETHER, move |wishes| {
-            credits::reserve_all(store.clone(), wishes).boxed()
+            credits::reserve_all(store.clone(), budgets, wishes).boxed()
         });
         let store = database.clone();
         let posting = Batches::start(TOGETHER, move |postings| {
@@ -119,18 +119,12 @@ impl PgAccounts {
         Ok(revoked)
     }
 
-    fn view(
-        &self,
-        (account, balance_cents, held_cents): (Account, i64, i64),
-    ) -> Result<AccountView, DatabaseError> {
-        Ok(AccountView {
+    fn view(&self, (account, credits): (Account, Credits)) -> AccountView {
+        AccountView {
             tier: self.defaults.with(&account.limits),
             account,
-            credits: Credits {
-                balance_cents,
-                held_cents: unsigned(held_cents)?,
-            },
-        })
+            credits,
+        }
     }
 }
 
@@ -149,7 +143,7 @@ async fn look_up(
     let hashes: Vec<&[u8]> = hashes.collect();
     if !hashes.is_empty() {
         for (key, hash, account) in rows::keys_of_hashes(&connection, &hashes).await? {
-            index.insert(account, 0);
+            index.insert(account, Credits::default());
             index.insert_key(key, hash);
         }
     }
@@ -160,7 +154,7 @@ async fn look_up(
     let ids: Vec<&str> = ids.collect();
     if !ids.is_empty() {
         for account in rows::accounts(&connection, &ids).await? {
-            index.insert(account, 0);
+            index.insert(account, Credits::default());
         }
     }
     let found = asked.iter().map(|lookup| match lookup {
@@ -217,7 +211,7 @@ impl AccountAdmin for PgAccounts {
         let views = async {
             let connection = self.database.connection().await?;
             let page = rows::page(&connection, range, limit).await?;
-            page.into_iter().map(|row| self.view(row)).collect()
+            Ok(page.into_iter().map(|row| self.view(row)).collect())
         };
         let views: Result<_, DatabaseError> = views.await;
         Ok(views.map_err(unavailable)?)

@@ -42,8 +42,8 @@ pub(crate) struct SharedAccounts(Arc<RwLock<AccountIndex>>);
 /// Reads everything that requests are answered from.
 pub(crate) fn load(connection: &Connection, defaults: Tier) -> rusqlite::Result<SharedAccounts> {
     let mut index = AccountIndex::new(defaults);
-    rows::each_account(connection, |account, balance_cents| {
-        index.insert(account, balance_cents);
+    rows::each_account(connection, |account, credits| {
+        index.insert(account, credits)
     })?;
     rows::each_key(connection, |key, hash| index.insert_key(key, hash))?;
     Ok(SharedAccounts(Arc::new(RwLock::new(index))))
@@ -205,7 +205,7 @@ impl AccountAdmin for SqliteAccounts {
         let created = self.write(move |accounts, rows| {
             let created = rows::insert_account(rows, &account)?;
             if created {
-                accounts.later(rows, move |index| index.insert(account, 0));
+                accounts.later(rows, move |index| index.insert(account, Credits::default()));
             }
             Ok(created)
         });

@@ -421,7 +421,8 @@ impl SqliteCalls {
             owned.end(id);
             drop(owned);
             self.tell();
-            bill_ahead(&self.accounts, account, LedgerRef::Generation(id.0), cents);
+            let cause = LedgerRef::Generation(id.0);
+            bill_ahead(&self.accounts, account, cause, cents, now);
         }
         Ok(settled)
     }

@@ -23,6 +23,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/accounts/0002.sql"),
             include_str!("../migrations/accounts/0003.sql"),
             include_str!("../migrations/accounts/0004.sql"),
+            include_str!("../migrations/accounts/0005.sql"),
         ],
     ),
     (

@@ -127,6 +127,7 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         | RouterError::Schema(_)
         | RouterError::Ended(_)
         | RouterError::InsufficientCredits
+        | RouterError::OverBudget(_)
         | RouterError::ModelNotFound { .. }
         | RouterError::SwitchedOff
         | RouterError::Forbidden(_)

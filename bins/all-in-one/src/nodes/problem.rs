@@ -23,7 +23,7 @@ pub(super) fn of(error: &RouterError, caller: &Principal) -> NodeError {
     match error {
         RouterError::Schema(violations) => invalid(violated(violations)),
         RouterError::Ended(outcome) => ended(outcome),
-        RouterError::InsufficientCredits => {
+        RouterError::InsufficientCredits | RouterError::OverBudget(_) => {
             NodeError::new("InsufficientFundsError", error.to_string())
         }
         RouterError::Forbidden(_) if !caller.subscribed => {

@@ -49,6 +49,7 @@ pub async fn replicas(fresh: impl Fn(Tier) -> [Ports; 2]) {
             history.step().await;
         }
         history.end().await;
+        super::budgets::history(fresh(Tier::standard()), seed).await;
     }
 }
 

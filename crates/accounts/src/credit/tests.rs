@@ -18,6 +18,22 @@ enum Step {
     Wait(i64),
 }
 
+const BILLED: SpendRules = SpendRules {
+    billed: true,
+    budgets: Budgets {
+        hour: None,
+        day: None,
+        month: None,
+    },
+};
+
+fn of(balance_cents: i64) -> CreditBalance {
+    CreditBalance::new(Credits {
+        balance_cents,
+        ..Credits::default()
+    })
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let cents = prop_oneof![4 => 0..200_u32, 1 => any::<u32>()];
     prop_oneof![
@@ -51,10 +67,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn post(&mut self, cause: LedgerRef, amount_cents: i64) {
+    fn post(&mut self, cause: LedgerRef, amount_cents: i64, at: Timestamp) {
         if let Entry::Vacant(free) = self.ledger.entry(cause) {
             free.insert(amount_cents);
-            self.balance.post(cause, amount_cents);
+            self.balance.post(cause, amount_cents, at);
         } else {
             self.balance.release(cause);
         }
@@ -75,11 +91,11 @@ proptest! {
             let before = kept.balance.credits(now);
             match step {
                 Step::Grant(cents) => {
-                    kept.post(LedgerRef::Grant(Uuid::from_u128(number as u128)), i64::from(cents));
+                    kept.post(LedgerRef::Grant(Uuid::from_u128(number as u128)), i64::from(cents), now);
                 }
                 Step::Reserve(cause, cents) => {
                     let cause = generation(cause);
-                    let answer = kept.balance.reserve(cause, cents, true, (now, until));
+                    let answer = kept.balance.reserve(cause, cents, BILLED, (now, until));
                     match answer {
                         Reservation::Held => {
                             let new = !holds.contains_key(&cause);
@@ -91,10 +107,11 @@ proptest! {
                             prop_assert!(available_cents < i64::from(cents));
                             prop_assert_eq!(kept.balance.credits(now), before);
                         }
+                        Reservation::OverBudget(over) => prop_assert!(false, "{over}"),
                     }
                 }
                 Step::Settle(cause, cents) => {
-                    kept.post(generation(cause), -i64::from(cents));
+                    kept.post(generation(cause), -i64::from(cents), now);
                     holds.remove(&generation(cause));
                 }
                 Step::Release(cause) => {
@@ -122,9 +139,9 @@ proptest! {
 
 #[test]
 fn a_purse_that_is_not_billed_holds_anything() {
-    let mut balance = CreditBalance::new(-5);
+    let mut balance = of(-5);
     assert_eq!(
-        balance.reserve(generation(1), 100, false, span()),
+        balance.reserve(generation(1), 100, SpendRules::default(), span()),
         Reservation::Held
     );
     assert_eq!(balance.credits(at(0)).available_cents(), -105);
@@ -132,16 +149,16 @@ fn a_purse_that_is_not_billed_holds_anything() {
 
 #[test]
 fn an_empty_purse_that_is_billed_holds_nothing_but_nothing() {
-    let mut balance = CreditBalance::new(0);
+    let mut balance = of(0);
     assert_eq!(
-        balance.reserve(generation(1), 0, true, span()),
+        balance.reserve(generation(1), 0, BILLED, span()),
         Reservation::Held
     );
     let refused = Reservation::Insufficient { available_cents: 0 };
-    assert_eq!(balance.reserve(generation(2), 1, true, span()), refused);
-    let mut owing = CreditBalance::new(-1);
+    assert_eq!(balance.reserve(generation(2), 1, BILLED, span()), refused);
+    let mut owing = of(-1);
     let refused = Reservation::Insufficient {
         available_cents: -1,
     };
-    assert_eq!(owing.reserve(generation(1), 0, true, span()), refused);
+    assert_eq!(owing.reserve(generation(1), 0, BILLED, span()), refused);
 }

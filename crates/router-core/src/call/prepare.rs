@@ -202,6 +202,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
     match reserved {
         Reservation::Held => {}
         Reservation::Insufficient { .. } => return Err(RouterError::InsufficientCredits),
+        Reservation::OverBudget(over) => return Err(over.into()),
     }
     // Credits are judged before the body.
     settlement?;

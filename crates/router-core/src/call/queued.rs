@@ -151,8 +151,10 @@ impl Submission<'_> {
         let reserved = accounts.reserve(account, cause(self.id), hold, lasts, now);
         let reserved = reserved.await;
         let reserved = reserved.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
-        if let Reservation::Insufficient { .. } = reserved {
-            return Err(RouterError::InsufficientCredits);
+        match reserved {
+            Reservation::Held => {}
+            Reservation::Insufficient { .. } => return Err(RouterError::InsufficientCredits),
+            Reservation::OverBudget(over) => return Err(over.into()),
         }
         // While it waits it holds nothing: the credits are set aside when it is dispatched.
         release_hold(router, account, self.id).await;

@@ -21,6 +21,19 @@ fn answer(body: &'static str) -> Answer {
     }
 }
 
+fn over_budget(window: BudgetWindow) -> RouterError {
+    RouterError::OverBudget(accounts::OverBudget {
+        cents: 40,
+        left: accounts::BudgetLeft {
+            window,
+            limit_cents: 500,
+            left_cents: 12,
+            ends_at: window.end(jiff::Timestamp::UNIX_EPOCH),
+        },
+        retry_after: Duration::from_secs(7),
+    })
+}
+
 fn samples() -> Vec<ApiError> {
     let id = |text: &str| text.parse::<ModelId>().expect("an id");
     let failed = |bucket| {
@@ -84,6 +97,8 @@ fn samples() -> Vec<ApiError> {
         failed(Bucket::InternalError),
         failed(Bucket::ServiceUnavailable),
         RouterError::InsufficientCredits,
+        over_budget(BudgetWindow::Hour),
+        over_budget(BudgetWindow::Month),
         RouterError::ModelNotFound {
             suggestions: Vec::new(),
             lacks: None,

@@ -1,13 +1,14 @@
 //! Accounts, keys and entries as operators read them.
 
-use accounts::{AccountState, AccountView, ApiKey, Credits, LedgerEntry};
-use admin_http::wire::{AccountBody, CreditsBody, EntryBody, KeyBody};
+use accounts::{AccountState, AccountView, ApiKey, BudgetLeft, Credits, LedgerEntry};
+use admin_http::wire::{AccountBody, BudgetBody, CreditsBody, EntryBody, KeyBody};
 use jiff::Timestamp;
 
 use super::fields;
 
-pub(super) fn account_body(view: &AccountView) -> AccountBody {
+pub(super) fn account_body(view: &AccountView, now: Timestamp) -> AccountBody {
     let account = &view.account;
+    let budgets = view.tier.router.budgets.left(view.credits, now);
     AccountBody {
         id: account.id.to_string(),
         name: account.name.to_string(),
@@ -17,8 +18,18 @@ pub(super) fn account_body(view: &AccountView) -> AccountBody {
         billed: account.billed,
         balance_cents: view.credits.balance_cents,
         held_cents: view.credits.held_cents,
+        budgets: budgets.map(budget_body).collect(),
         created_at: time(account.created_at),
         limits: fields::show(&view.tier, &account.limits),
+    }
+}
+
+fn budget_body(left: BudgetLeft) -> BudgetBody {
+    BudgetBody {
+        window: left.window.name().to_owned(),
+        limit_cents: left.limit_cents,
+        left_cents: left.left_cents,
+        ends_at: time(left.ends_at),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time;
 
-use accounts::{AccountChange, AccountState, Entitlements, Limits, RateWindow, Tier};
+use accounts::{AccountChange, AccountState, Budgets, Entitlements, Limits, RateWindow, Tier};
 use admin_http::wire::LimitBody;
 use jiff::SignedDuration;
 
@@ -126,6 +126,18 @@ pub(super) const LIMITS: &[Limit] = &[
         read: |text| cents(text).map(AccountChange::CommittedSpendCents),
         show: |tier| tier.router.committed_spend_cents.to_string(),
         own: |limits| limits.committed_spend_cents.is_some(),
+    },
+    Limit {
+        name: "budgets",
+        placeholder: "CENTS/WINDOW",
+        help: "US cents that router calls may cost in an hour, day or month in UTC, such as 500/hour,30000/month; or none",
+        allowed: "none, or US cents by window such as 500/hour,2000/day,30000/month, each window once",
+        read: |text| {
+            let budgets = text.map(|text| text.parse::<Budgets>().ok());
+            given(budgets).map(AccountChange::Budgets)
+        },
+        show: |tier| tier.router.budgets.to_string(),
+        own: |limits| limits.budgets.is_some(),
     },
     Limit {
         name: "windows",

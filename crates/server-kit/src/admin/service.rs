@@ -54,13 +54,13 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
                 account.apply(change);
             }
             admin.create(account).await.map_err(of_account(&id))?;
-            Ok(Answer::Account(look(ports, &id).await?))
+            Ok(Answer::Account(look(ports, &id, now).await?))
         }
         Request::ChangeAccount { id, changes } => {
             let id = account_id(&id)?;
             let changed = admin.change(&id, read_changes(&changes)?).await;
             changed.map_err(of_account(&id))?;
-            Ok(Answer::Account(look(ports, &id).await?))
+            Ok(Answer::Account(look(ports, &id, now).await?))
         }
         Request::Accounts { after, limit } => {
             let after = after.as_deref().map(account_id).transpose()?;
@@ -70,12 +70,12 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             let last = views.last().map(|view| view.account.id.to_string());
             Ok(Answer::Accounts(AccountsPage {
                 next_cursor: last.filter(|_| views.len() >= limit),
-                accounts: views.iter().map(account_body).collect(),
+                accounts: views.iter().map(|view| account_body(view, now)).collect(),
             }))
         }
         Request::Account { id } => {
             let id = account_id(&id)?;
-            Ok(Answer::Account(look(ports, &id).await?))
+            Ok(Answer::Account(look(ports, &id, now).await?))
         }
         Request::Grant {
             account,
@@ -92,7 +92,7 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
                 balance_cents,
                 held_cents,
                 ..
-            } = look(ports, &id).await?;
+            } = look(ports, &id, now).await?;
             let limit = rows(limit);
             let entries = ports.accounts.entries(&id, before, limit).await;
             let entries = entries.map_err(|error| fault(&error))?;
@@ -249,11 +249,11 @@ async fn add_key(
     }
 }
 
-async fn look(ports: &AdminPorts, id: &AccountId) -> Result<AccountBody, Problem> {
+async fn look(ports: &AdminPorts, id: &AccountId, now: Timestamp) -> Result<AccountBody, Problem> {
     let views = ports.admin.accounts(&AccountQuery::One(id.clone())).await;
     let views = views.map_err(|error| fault(&error))?;
     let view = views.first().ok_or_else(|| no_account(id))?;
-    Ok(account_body(view))
+    Ok(account_body(view, now))
 }
 
 /// The part of a list behind the item that `after` names, and what names the last of the page if more follow.

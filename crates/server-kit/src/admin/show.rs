@@ -53,6 +53,15 @@ pub(super) fn account(account: &AccountBody) -> String {
     for (name, value) in fields {
         text.push_str(&format!("{name:<17}{value}\n"));
     }
+    for budget in &account.budgets {
+        let cents = |cents| money(i64::try_from(cents).unwrap_or(i64::MAX));
+        let (left, limit) = (cents(budget.left_cents), cents(budget.limit_cents));
+        let name = format!("budget of {}", budget.window);
+        let ends_at = &budget.ends_at;
+        text.push_str(&format!(
+            "{name:<17}{left} of {limit} is left until {ends_at}\n"
+        ));
+    }
     for limit in &account.limits {
         let origin = if limit.own { "" } else { "  (default)" };
         text.push_str(&format!("{:<17}{}{origin}\n", limit.name, limit.value));

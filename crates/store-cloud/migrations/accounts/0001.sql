@@ -17,17 +17,23 @@ CREATE TABLE accounts (
     job_retention bigint,
     concurrent_calls bigint,
     committed_spend_cents bigint,
+    budgets text,
     windows text,
     entitlements text,
     created_at bigint NOT NULL
 );
 
--- What each account has: the sum of its ledger, and the number of its newest entry. Apart from the account, which is read
--- often and changes seldom. A transaction that bills or reserves locks this row first.
+-- What each account has: the sum of its ledger, and the number of its newest entry. `spent_*_cents` is what its calls were
+-- charged in the hour, the day and the month in UTC of its newest charge, which was at `spent_at`. Apart from the account,
+-- which is read often and changes seldom. A transaction that bills or reserves locks this row first.
 CREATE TABLE credits (
     account text COLLATE "C" PRIMARY KEY,
     balance_cents bigint NOT NULL,
-    newest_seq bigint NOT NULL
+    newest_seq bigint NOT NULL,
+    spent_at bigint NOT NULL DEFAULT 0,
+    spent_hour_cents bigint NOT NULL DEFAULT 0,
+    spent_day_cents bigint NOT NULL DEFAULT 0,
+    spent_month_cents bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- API keys, by their hashes alone. Revoked ones stay, so that it can be told what became of them.

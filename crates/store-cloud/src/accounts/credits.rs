@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use accounts::{
-    AccountId, AccountsError, AdminError, CreditLedger, Credits, Granted, LedgerEntry, LedgerRef,
-    Reservation, lapses_at,
+    AccountId, AccountsError, AdminError, Budgets, CreditLedger, Credits, Granted, LedgerEntry,
+    LedgerRef, Reservation, lapses_at,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,14 +14,15 @@ use super::ledger::{self, Posting};
 use super::{PgAccounts, unavailable};
 use crate::{Database, DatabaseError};
 
-/// Sets credits aside in one transaction.
+/// Sets credits aside in one transaction. An account has the budgets `budgets` where its limits say nothing else.
 pub(super) async fn reserve_all(
     database: Database,
+    budgets: Budgets,
     wishes: Vec<Reserve>,
 ) -> Result<Vec<Reservation>, DatabaseError> {
     let mut connection = database.connection().await?;
     let rows = connection.transaction().await?;
-    let answers = holds::reserve(&rows, &wishes).await?;
+    let answers = holds::reserve(&rows, budgets, &wishes).await?;
     rows.commit().await?;
     Ok(answers)
 }

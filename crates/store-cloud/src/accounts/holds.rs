@@ -5,11 +5,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use accounts::{AccountId, CreditBalance, Credits, LedgerRef, Reservation, lapses_at};
+use accounts::{
+    AccountId, Budgets, CreditBalance, Credits, LedgerRef, Reservation, SpendRules, lapses_at,
+};
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::Timestamp;
 
 use super::ledger::{read, spell_all};
+use super::rows::{read_budgets, read_spend};
 use crate::DatabaseError;
 use crate::columns::{parse, unsigned};
 use crate::statements::{execute, query, query_opt};
@@ -29,10 +32,9 @@ pub(crate) struct Reserve {
 
 /// What the credits of an account consist of while a batch is judged.
 struct Facts {
-    billed: bool,
-    balance_cents: i64,
-    /// All live holds.
-    held_cents: i64,
+    rules: SpendRules,
+    /// All live holds are in them.
+    credits: Credits,
     /// Live holds of causes in the batch.
     own: HashMap<LedgerRef, u32>,
 }
@@ -43,12 +45,13 @@ struct Facts {
 /// of the wishes is free for all of them.
 pub(crate) async fn reserve(
     rows: &Transaction<'_>,
+    budgets: Budgets,
     wishes: &[Reserve],
 ) -> Result<Vec<Reservation>, DatabaseError> {
     let Some(now) = wishes.iter().map(|wish| wish.now).max() else {
         return Ok(Vec::new());
     };
-    let mut facts = facts(rows, wishes, now).await?;
+    let mut facts = facts(rows, budgets, wishes, now).await?;
     let mut made: HashMap<(&AccountId, LedgerRef), (u32, Timestamp)> = HashMap::new();
     let mut answers = Vec::with_capacity(wishes.len());
     for wish in wishes {
@@ -68,18 +71,21 @@ pub(crate) async fn reserve(
 }
 
 impl Facts {
-    /// Lets the domain decide: what others hold is taken off the balance, and the cause's own hold stands beside it.
+    /// Lets the domain decide: the cause's own hold stands beside what others hold.
     fn judge(&mut self, wish: &Reserve, (now, until): (Timestamp, Timestamp)) -> Reservation {
         let own = self.own.get(&wish.cause).copied();
-        let others = self.held_cents - i64::from(own.unwrap_or_default());
-        let mut balance = CreditBalance::new(self.balance_cents - others);
+        let mut balance = CreditBalance::new(Credits {
+            held_cents: self.credits.held_cents - u64::from(own.unwrap_or_default()),
+            ..self.credits
+        });
         if let Some(cents) = own {
-            balance.reserve(wish.cause, cents, false, (now, Timestamp::MAX));
+            let unbounded = SpendRules::default();
+            balance.reserve(wish.cause, cents, unbounded, (now, Timestamp::MAX));
         }
-        let answer = balance.reserve(wish.cause, wish.hold_cents, self.billed, (now, until));
+        let answer = balance.reserve(wish.cause, wish.hold_cents, self.rules, (now, until));
         if answer == Reservation::Held && own.is_none() {
             self.own.insert(wish.cause, wish.hold_cents);
-            self.held_cents += i64::from(wish.hold_cents);
+            self.credits.held_cents += u64::from(wish.hold_cents);
         }
         answer
     }
@@ -88,13 +94,14 @@ impl Facts {
 /// Locks the accounts of a batch and reads what decides about it.
 async fn facts(
     rows: &Transaction<'_>,
+    budgets: Budgets,
     wishes: &[Reserve],
     now: Timestamp,
 ) -> Result<HashMap<String, Facts>, DatabaseError> {
     let accounts: Vec<&str> = wishes.iter().map(|it| it.account.as_str()).collect();
     let locked = query(
         rows,
-        "SELECT account, balance_cents, billed FROM credits JOIN accounts ON id = account
+        "SELECT credits.*, billed, budgets FROM credits JOIN accounts ON id = account
          WHERE account = ANY($1) ORDER BY account FOR UPDATE OF credits",
         &[&accounts],
     )
@@ -102,12 +109,18 @@ async fn facts(
     let mut facts: HashMap<String, Facts> = HashMap::new();
     for row in &locked {
         let of_account = Facts {
-            billed: row.get(2),
-            balance_cents: row.get(1),
-            held_cents: 0,
+            rules: SpendRules {
+                billed: row.get("billed"),
+                budgets: read_budgets(row)?.unwrap_or(budgets),
+            },
+            credits: Credits {
+                balance_cents: row.get("balance_cents"),
+                held_cents: 0,
+                spend: read_spend(row)?,
+            },
             own: HashMap::new(),
         };
-        facts.insert(row.get(0), of_account);
+        facts.insert(row.get("account"), of_account);
     }
     let (whys, ids) = spell_all(wishes.iter().map(|it| it.cause));
     let micros = now.as_microsecond();
@@ -128,7 +141,7 @@ async fn facts(
             continue;
         };
         match row.get(1) {
-            None => facts.held_cents = row.get(3),
+            None => facts.credits.held_cents = unsigned(row.get(3))?,
             Some(why) => {
                 let cause = read(why, row.get(2))?;
                 facts.own.insert(cause, unsigned_cents(row.get(3))?);
@@ -248,9 +261,9 @@ pub(crate) async fn credits(
 ) -> Result<Credits, DatabaseError> {
     let found = query_opt(
         rows,
-        "SELECT balance_cents,
+        "SELECT credits.*,
             (SELECT coalesce(sum(cents), 0)::bigint FROM credit_holds
-             WHERE credit_holds.account = credits.account AND until > $2)
+             WHERE credit_holds.account = credits.account AND until > $2) AS held_cents
          FROM credits WHERE account = $1",
         &[&account.as_str(), &now.as_microsecond()],
     )
@@ -259,7 +272,8 @@ pub(crate) async fn credits(
         return Ok(Credits::default());
     };
     Ok(Credits {
-        balance_cents: row.get(0),
-        held_cents: unsigned(row.get(1))?,
+        balance_cents: row.get("balance_cents"),
+        held_cents: unsigned(row.get("held_cents"))?,
+        spend: read_spend(&row)?,
     })
 }

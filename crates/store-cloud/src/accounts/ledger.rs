@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 
-use accounts::{AccountId, LedgerEntry, LedgerRef};
+use accounts::{AccountId, LedgerEntry, LedgerRef, Spend};
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::holds;
+use super::rows::read_spend;
 use crate::DatabaseError;
 use crate::columns::{from_micros, parse, unreadable, unsigned, whole_micros};
 use crate::statements::{execute, query, whole};
@@ -76,17 +77,18 @@ async fn post_and_release(
         postings.iter().map(|it| (&it.account, it.cause)).collect();
     let mut answers = Vec::with_capacity(postings.len());
     if !postings.is_empty() {
-        let mut newest = lock(rows, postings).await?;
+        let mut locked = lock(rows, postings).await?;
         let mut standing = of_causes(rows, &causes).await?;
         let mut added = Vec::new();
         for posting in postings {
-            let Some(seq) = newest.get_mut(posting.account.as_str()) else {
+            let Some((seq, spend)) = locked.get_mut(posting.account.as_str()) else {
                 answers.push(None);
                 continue;
             };
             let key = (posting.account.clone(), posting.cause);
             let entry = standing.entry(key).or_insert_with(|| {
                 *seq += 1;
+                spend.post(posting.cause, posting.amount_cents, posting.at);
                 let entry = LedgerEntry {
                     seq: seq.unsigned_abs(),
                     account: posting.account.clone(),
@@ -99,30 +101,38 @@ async fn post_and_release(
             });
             answers.push(Some(entry.clone()));
         }
-        add(rows, &added).await?;
+        add(rows, &added, &locked).await?;
     }
     causes.extend(free);
     holds::release(rows, &causes).await?;
     Ok(answers)
 }
 
-/// Locks the credits of accounts; the numbers of their newest entries.
+/// Locks the credits of accounts; the numbers of their newest entries, and what they were charged.
 async fn lock(
     rows: &Transaction<'_>,
     postings: &[Posting],
-) -> Result<HashMap<String, i64>, DatabaseError> {
+) -> Result<HashMap<String, (i64, Spend)>, DatabaseError> {
     let accounts: Vec<&str> = postings.iter().map(|it| it.account.as_str()).collect();
     let locked = query(
         rows,
-        "SELECT account, newest_seq FROM credits WHERE account = ANY($1) ORDER BY account FOR UPDATE",
+        "SELECT * FROM credits WHERE account = ANY($1) ORDER BY account FOR UPDATE",
         &[&accounts],
     )
     .await?;
-    Ok(locked.iter().map(|row| (row.get(0), row.get(1))).collect())
+    let locked = locked.iter().map(|row| {
+        let spend = read_spend(row)?;
+        Ok((row.get("account"), (row.get("newest_seq"), spend)))
+    });
+    locked.collect()
 }
 
-/// Adds entries of new causes, and their sums to the balances.
-async fn add(rows: &Transaction<'_>, entries: &[LedgerEntry]) -> Result<(), DatabaseError> {
+/// Adds entries of new causes, and their sums to the balances; `locked` is what the accounts were charged with them.
+async fn add(
+    rows: &Transaction<'_>,
+    entries: &[LedgerEntry],
+    locked: &HashMap<String, (i64, Spend)>,
+) -> Result<(), DatabaseError> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -131,6 +141,12 @@ async fn add(rows: &Transaction<'_>, entries: &[LedgerEntry]) -> Result<(), Data
     let (whys, ids) = spell_all(entries.iter().map(|it| it.cause));
     let amounts: Vec<i64> = entries.iter().map(|it| it.amount_cents).collect();
     let times: Vec<i64> = entries.iter().map(|it| it.at.as_microsecond()).collect();
+    let charged: Vec<&str> = locked.keys().map(String::as_str).collect();
+    let spent = |cents: fn(&Spend) -> i64| locked.values().map(|(_, spend)| cents(spend)).collect();
+    let spent_at: Vec<i64> = spent(|spend| spend.at.as_microsecond());
+    let in_hour: Vec<i64> = spent(|spend| whole(spend.hour_cents));
+    let in_day: Vec<i64> = spent(|spend| whole(spend.day_cents));
+    let in_month: Vec<i64> = spent(|spend| whole(spend.month_cents));
     execute(
         rows,
         "WITH added AS (
@@ -140,9 +156,15 @@ async fn add(rows: &Transaction<'_>, entries: &[LedgerEntry]) -> Result<(), Data
          ), sums AS (
             SELECT account, max(seq) AS seq, sum(amount_cents)::bigint AS cents FROM added GROUP BY account
          )
-         UPDATE credits SET balance_cents = balance_cents + sums.cents, newest_seq = sums.seq
-         FROM sums WHERE credits.account = sums.account",
-        &[&accounts, &seqs, &whys, &ids, &amounts, &times],
+         UPDATE credits SET balance_cents = balance_cents + sums.cents, newest_seq = sums.seq, spent_at = charged.at,
+            spent_hour_cents = charged.hour, spent_day_cents = charged.day, spent_month_cents = charged.month
+         FROM sums JOIN unnest($7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
+            AS charged (account, at, hour, day, month) ON charged.account = sums.account
+         WHERE credits.account = sums.account",
+        &[
+            &accounts, &seqs, &whys, &ids, &amounts, &times, &charged, &spent_at, &in_hour, &in_day,
+            &in_month,
+        ],
     )
     .await?;
     Ok(())

@@ -1,7 +1,8 @@
 //! The SQL of accounts and keys.
 
 use accounts::{
-    Account, AccountId, AccountState, ApiKey, Entitlements, KeyHash, KeyId, Limits, RateWindow,
+    Account, AccountId, AccountState, ApiKey, Budgets, Credits, Entitlements, KeyHash, KeyId,
+    Limits, RateWindow, Spend,
 };
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::{SignedDuration, Timestamp};
@@ -54,7 +55,8 @@ pub(super) async fn update_account(
         "UPDATE accounts SET name = $2, suspended = $3, subscribed = $4, router = $5, billed = $6,
             concurrent_jobs = $7, queued_jobs = $8, streams = $9, upload_bytes = $10, stored_bytes = $11,
             submissions = $12, upload_retention = $13, job_retention = $14, concurrent_calls = $15,
-            committed_spend_cents = $16, windows = $17, entitlements = $18
+            committed_spend_cents = $16, windows = $17, entitlements = $18,
+            budgets = $19
          WHERE id = $1",
         &[
             &account.id.as_str(),
@@ -75,6 +77,7 @@ pub(super) async fn update_account(
             &limits.committed_spend_cents.map(whole),
             &windows,
             &limits.entitlements.as_ref().map(ToString::to_string),
+            &limits.budgets.as_ref().map(ToString::to_string),
         ],
     )
     .await?;
@@ -118,15 +121,15 @@ pub(super) async fn accounts(
     found.iter().map(read_account).collect()
 }
 
-/// Accounts from `from` on, in the order of their ids, with their balances and all that is set aside.
+/// Accounts from `from` on, in the order of their ids, with their credits and all that is set aside.
 pub(super) async fn page(
     rows: &impl GenericClient,
     (after, one): (Option<&str>, Option<&str>),
     limit: usize,
-) -> Result<Vec<(Account, i64, i64)>, DatabaseError> {
+) -> Result<Vec<(Account, Credits)>, DatabaseError> {
     let found = query(
         rows,
-        "SELECT accounts.*, balance_cents, (
+        "SELECT accounts.*, balance_cents, spent_at, spent_hour_cents, spent_day_cents, spent_month_cents, (
             SELECT coalesce(sum(cents), 0)::bigint FROM credit_holds WHERE credit_holds.account = accounts.id
          ) AS held_cents
          FROM accounts JOIN credits ON credits.account = accounts.id
@@ -135,8 +138,12 @@ pub(super) async fn page(
     )
     .await?;
     let views = found.iter().map(|row| {
-        let account = read_account(row)?;
-        Ok((account, row.get("balance_cents"), row.get("held_cents")))
+        let credits = Credits {
+            balance_cents: row.get("balance_cents"),
+            held_cents: unsigned(row.get("held_cents"))?,
+            spend: read_spend(row)?,
+        };
+        Ok((read_account(row)?, credits))
     });
     views.collect()
 }
@@ -271,10 +278,28 @@ fn read_account(row: &Row) -> Result<Account, DatabaseError> {
             job_retention: span("job_retention"),
             concurrent_calls: number(row, "concurrent_calls")?,
             committed_spend_cents: number(row, "committed_spend_cents")?,
+            budgets: read_budgets(row)?,
             windows: windows("windows")?,
             entitlements: entitlements.transpose()?,
         },
         created_at: from_micros(row.get("created_at"))?,
+    })
+}
+
+/// The budgets of an account; `None` for the installation's.
+pub(super) fn read_budgets(row: &Row) -> Result<Option<Budgets>, DatabaseError> {
+    let budgets: Option<&str> = row.get("budgets");
+    budgets.map(parse).transpose()
+}
+
+/// What an account was charged in its newest windows.
+pub(super) fn read_spend(row: &Row) -> Result<Spend, DatabaseError> {
+    let cents = |column: &str| unsigned(row.get::<_, i64>(column));
+    Ok(Spend {
+        at: from_micros(row.get("spent_at"))?,
+        hour_cents: cents("spent_hour_cents")?,
+        day_cents: cents("spent_day_cents")?,
+        month_cents: cents("spent_month_cents")?,
     })
 }
 

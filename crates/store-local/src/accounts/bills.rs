@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::{SharedAccounts, ledger};
+use crate::columns::unreadable;
 use crate::database::{Insert, Transaction, Values};
 
 /// Bills a cause, if it costs anything and the account is there, and lets its hold go: for rows that commit with the bill.
@@ -50,11 +51,12 @@ pub(crate) fn bill_ahead(
     account: &AccountId,
     cause: LedgerRef,
     charge_cents: i64,
+    now: Timestamp,
 ) {
     if let Some(balance) = accounts.write().balance(account) {
         match charge_cents {
             0 => balance.release(cause),
-            _ => balance.post(cause, -charge_cents),
+            _ => balance.post(cause, -charge_cents, now),
         }
     }
 }
@@ -84,13 +86,16 @@ pub(crate) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Res
         values.put(-bill.charge_cents)?;
         values.put(bill.at)
     };
-    let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
-    INSERT.all(rows, &numbered, values, |(_, bill)| {
-        let sum = sums.entry(bill.account).or_default();
-        *sum = sum.saturating_sub(bill.charge_cents);
-    })?;
-    for (account, amount_cents) in sums {
-        ledger::change_balance(rows, account, amount_cents)?;
+    let mut entries: BTreeMap<&str, Vec<(LedgerRef, i64, Timestamp)>> = BTreeMap::new();
+    for bill in bills {
+        let cause = LedgerRef::Generation(bill.generation);
+        let at = Timestamp::from_microsecond(bill.at).map_err(unreadable)?;
+        let of_account = entries.entry(bill.account).or_default();
+        of_account.push((cause, -bill.charge_cents, at));
+    }
+    INSERT.all(rows, &numbered, values, |_| {})?;
+    for (account, entries) in entries {
+        ledger::change_balance(rows, account, &entries)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::SharedAccounts;
+use super::rows::{read_spend, whole};
 use crate::columns::{Id, Micros, unreadable, whole_micros};
 use crate::database::Transaction;
 
@@ -37,10 +38,10 @@ pub(super) fn post(
         let entry = of_cause(rows, account, cause)?;
         return entry.ok_or(rusqlite::Error::QueryReturnedNoRows);
     };
-    change_balance(rows, account.as_str(), amount_cents)?;
+    change_balance(rows, account.as_str(), &[(cause, amount_cents, now)])?;
     accounts.later(rows, move |index| {
         if let Some(balance) = index.balance(&of_account) {
-            balance.post(cause, amount_cents);
+            balance.post(cause, amount_cents, now);
         }
     });
     Ok(LedgerEntry {
@@ -78,18 +79,35 @@ pub(super) fn newest_seq(rows: &Connection, account: &str) -> rusqlite::Result<i
     Ok(newest.unwrap_or(0))
 }
 
-/// Changes the balance of an account, which must be there.
+/// Adds new entries, each with its cause, amount and time, to what an account has and was charged. It must be there.
 pub(super) fn change_balance(
     rows: &Connection,
     account: &str,
-    amount_cents: i64,
+    entries: &[(LedgerRef, i64, Timestamp)],
 ) -> rusqlite::Result<()> {
-    let changed = rows
-        .prepare_cached("UPDATE accounts SET balance_cents = balance_cents + ?2 WHERE id = ?1")?
-        .execute(params![account, amount_cents])?;
-    if changed == 0 {
-        return Err(rusqlite::Error::QueryReturnedNoRows);
+    let mut spend = rows
+        .prepare_cached(
+            "SELECT spent_at, spent_hour_cents, spent_day_cents, spent_month_cents FROM accounts WHERE id = ?1",
+        )?
+        .query_row([account], read_spend)?;
+    let mut sum = 0_i64;
+    for (cause, amount_cents, at) in entries {
+        sum = sum.saturating_add(*amount_cents);
+        spend.post(*cause, *amount_cents, *at);
     }
+    rows.prepare_cached(
+        "UPDATE accounts SET balance_cents = balance_cents + ?2, spent_at = ?3, spent_hour_cents = ?4,
+            spent_day_cents = ?5, spent_month_cents = ?6
+         WHERE id = ?1",
+    )?
+    .execute(params![
+        account,
+        sum,
+        Micros(spend.at),
+        whole(spend.hour_cents),
+        whole(spend.day_cents),
+        whole(spend.month_cents),
+    ])?;
     Ok(())
 }
 

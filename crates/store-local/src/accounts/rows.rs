@@ -1,7 +1,8 @@
 //! The SQL of accounts and keys.
 
 use accounts::{
-    Account, AccountId, AccountState, ApiKey, Entitlements, KeyHash, KeyId, Limits, RateWindow,
+    Account, AccountId, AccountState, ApiKey, Budgets, Credits, Entitlements, KeyHash, KeyId,
+    Limits, RateWindow, Spend,
 };
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
@@ -34,7 +35,7 @@ pub(super) fn update_account(rows: &Connection, account: &Account) -> rusqlite::
             upload_bytes = :upload_bytes, upload_retention = :upload_retention, job_retention = :job_retention,
             concurrent_calls = :concurrent_calls, committed_spend_cents = :committed_spend_cents,
             windows = :windows, entitlements = :entitlements, stored_bytes = :stored_bytes,
-            submissions = :submissions
+            submissions = :submissions, budgets = :budgets
          WHERE id = :id",
     )?
     .execute(named_params! {
@@ -56,6 +57,7 @@ pub(super) fn update_account(rows: &Connection, account: &Account) -> rusqlite::
         ":entitlements": limits.entitlements.as_ref().map(ToString::to_string),
         ":stored_bytes": limits.stored_bytes.map(whole),
         ":submissions": submissions,
+        ":budgets": limits.budgets.as_ref().map(ToString::to_string),
     })?;
     Ok(())
 }
@@ -67,15 +69,20 @@ pub(super) fn account(rows: &Connection, id: &AccountId) -> rusqlite::Result<Opt
         .optional()
 }
 
-/// Every account and its balance.
+/// Every account and its credits; nothing is held.
 pub(super) fn each_account(
     rows: &Connection,
-    mut take: impl FnMut(Account, i64),
+    mut take: impl FnMut(Account, Credits),
 ) -> rusqlite::Result<()> {
     let mut statement = rows.prepare("SELECT * FROM accounts")?;
     let mut found = statement.query([])?;
     while let Some(row) = found.next()? {
-        take(read_account(row)?, row.get("balance_cents")?);
+        let credits = Credits {
+            balance_cents: row.get("balance_cents")?,
+            held_cents: 0,
+            spend: read_spend(row)?,
+        };
+        take(read_account(row)?, credits);
     }
     Ok(())
 }
@@ -171,10 +178,25 @@ fn read_account(row: &Row<'_>) -> rusqlite::Result<Account> {
             job_retention: span("job_retention")?,
             concurrent_calls: row.get("concurrent_calls")?,
             committed_spend_cents: long("committed_spend_cents")?,
+            budgets: text("budgets")?
+                .map(|text| parse::<Budgets>(&text))
+                .transpose()?,
             windows: windows("windows")?,
             entitlements: entitlements.transpose()?,
         },
         created_at,
+    })
+}
+
+/// What an account was charged in its newest windows.
+pub(super) fn read_spend(row: &Row<'_>) -> rusqlite::Result<Spend> {
+    let cents = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
+    let Micros(at) = row.get("spent_at")?;
+    Ok(Spend {
+        at,
+        hour_cents: cents("spent_hour_cents")?,
+        day_cents: cents("spent_day_cents")?,
+        month_cents: cents("spent_month_cents")?,
     })
 }
 
@@ -209,6 +231,6 @@ fn micros(span: SignedDuration) -> i64 {
 }
 
 /// A number as a column holds it; what is more than there is of anything is cut off.
-fn whole(number: u64) -> i64 {
+pub(super) fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -62,6 +62,109 @@ async fn accounts_in_rows_keep_the_contract() {
     .await;
 }
 
+/// One process has the directory: its handles share one store.
+#[tokio::test]
+async fn accounts_in_rows_keep_the_contract_of_handles() {
+    let roots = Mutex::new(Vec::new());
+    contract::replicas(|tier| {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let options = StoreOptions {
+            tier,
+            ..StoreOptions::default()
+        };
+        let store = Store::open_with(root.path(), options).expect("a fresh store");
+        roots.lock().expect("no panic").push(root);
+        [(); 2].map(|()| {
+            let store = Arc::new(store.accounts());
+            Ports {
+                accounts: store.clone(),
+                admin: store,
+            }
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_charged_in_the_windows_outlives_the_process() {
+    let (root, store) = fresh();
+    let acme = acme(&store).await;
+    let budgets = "100/month".parse().expect("budgets");
+    let changes = vec![AccountChange::Budgets(Some(budgets))];
+    store.change(&acme, changes).await.expect("it is there");
+    let settled = store.settle(&acme, generation(1), 60, whole_micros(now()));
+    settled.await.expect("it is there");
+    let before = store.credits(&acme, now()).await.expect("an answer");
+    assert_eq!(before.spend.month_cents, 60);
+    drop(store);
+    let store = open(&root);
+    assert_eq!(
+        store.credits(&acme, now()).await.expect("an answer"),
+        before
+    );
+    let refused = store.reserve(&acme, generation(2), 41, LEASE, now()).await;
+    assert!(
+        matches!(refused, Ok(Reservation::OverBudget(_))),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn charges_of_earlier_formats_count_in_their_windows() {
+    let rows = Connection::open_in_memory().expect("a database");
+    let migrations = [
+        include_str!("../../migrations/accounts/0001.sql"),
+        include_str!("../../migrations/accounts/0002.sql"),
+        include_str!("../../migrations/accounts/0003.sql"),
+        include_str!("../../migrations/accounts/0004.sql"),
+    ];
+    for migration in migrations {
+        rows.execute_batch(migration).expect("a migration");
+    }
+    for id in ["acme", "idle"] {
+        let account = format!(
+            "INSERT INTO accounts (id, name, suspended, subscribed, router, billed, balance_cents, created_at)
+             VALUES ('{id}', '', 0, 0, 0, 0, 0, 0)"
+        );
+        rows.execute(&account, []).expect("an account");
+    }
+    let entries = [
+        (1, 500, "2027-12-31T23:10:00Z"),
+        (2, -1, "2027-11-30T23:59:59Z"),
+        (2, -2, "2027-12-01T00:00:00Z"),
+        (2, -4, "2027-12-31T22:59:59Z"),
+        (2, -8, "2027-12-31T23:00:00Z"),
+        (2, -16, "2027-12-31T23:05:00.5Z"),
+    ];
+    for (seq, (why, cents, at)) in (1_i64..).zip(entries) {
+        let at: Timestamp = at.parse().expect("a time");
+        let cause = Uuid::from_u128(seq.unsigned_abs().into()).into_bytes();
+        let added = rows.execute(
+            "INSERT INTO ledger (account, seq, why, cause, amount_cents, at) VALUES ('acme', ?1, ?2, ?3, ?4, ?5)",
+            rusqlite::params![seq, why, cause, cents, at.as_microsecond()],
+        );
+        added.expect("an entry");
+    }
+    rows.execute_batch(include_str!("../../migrations/accounts/0005.sql"))
+        .expect("the migration");
+    let mut spends = Vec::new();
+    let read = rows::each_account(&rows, |account, credits| {
+        spends.push((account.id.to_string(), credits.spend));
+    });
+    read.expect("accounts");
+    let spend = accounts::Spend {
+        at: "2027-12-31T23:05:00.5Z".parse().expect("a time"),
+        hour_cents: 24,
+        day_cents: 28,
+        month_cents: 30,
+    };
+    let idle = accounts::Spend::default();
+    assert_eq!(
+        spends,
+        [("acme".to_owned(), spend), ("idle".to_owned(), idle)]
+    );
+}
+
 #[tokio::test]
 async fn sessions_in_rows_keep_the_contract_of_replicas() {
     let roots = Mutex::new(Vec::new());
@@ -259,6 +362,7 @@ async fn balances_rows_and_ledger_agree_after_a_storm() {
                         .expect("an answer");
                 }
                 Reservation::Insufficient { .. } => {}
+                Reservation::OverBudget(over) => panic!("{over}"),
             }
         });
     }
