@@ -67,6 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // One slot; a call of `run_slot` for each job that may run at once.
     let config = WorkerConfig {
         slots: 1,
+        only_secrets: false,
         account_slots: 1,
         lease: Duration::from_secs(30),
         run_limit: Duration::from_secs(60),
