@@ -70,7 +70,7 @@ impl Hub {
                     ports.secrets.forget(job);
                 }
                 if self.topics().wants(job, &account, revision) {
-                    self.read_row(ports, &account, job).await?;
+                    self.read_row(ports, &account, job, Some(status)).await?;
                 }
                 if status == JobStatus::Queued || status.is_terminal() {
                     // It may be claimed, or its account may have room for another one.
@@ -96,7 +96,7 @@ impl Hub {
             known.collect()
         };
         for (id, account) in known {
-            self.read_row(ports, &account, id).await?;
+            self.read_row(ports, &account, id, None).await?;
         }
         for (job, account) in ports.secrets.jobs() {
             let found = ports.store.load(&account, job, ports.timer.now()).await?;
@@ -111,17 +111,25 @@ impl Hub {
         Ok(())
     }
 
+    /// Reads the row of a job of which a change with this status is told. A row that is past the end of the job is left to the
+    /// change of that end: what the run reported before it comes first.
     async fn read_row(
         &self,
         ports: &JobPorts,
         account: &AccountId,
         id: JobId,
+        told: Option<JobStatus>,
     ) -> Result<(), StoreError> {
         // Followed before it is read: if the job ends here meanwhile, that takes its topic away, and the row is old.
         let follower = self.follow(account, id);
         let row = ports.store.load(account, id, ports.timer.now()).await?;
         let mut topics = self.topics();
         match row {
+            Some(job)
+                if told.is_some_and(|told| job.status.is_terminal() && !told.is_terminal()) =>
+            {
+                topics.forget_unread(id);
+            }
             Some(job) => topics.publish_row(job),
             // It is over and past its time.
             None => topics.forget_unread(id),

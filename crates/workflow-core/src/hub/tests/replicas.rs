@@ -150,6 +150,32 @@ async fn followers_hear_of_another_replica_in_order() {
 }
 
 #[tokio::test]
+async fn what_a_run_reported_comes_before_its_end_which_is_in_the_row_already() {
+    let pair = Pair::new();
+    let hub = &pair.hears.hub;
+    let mut after = None;
+    pair.hear(&mut after).await;
+    let mine = job(1, "a");
+    pair.insert(mine.clone()).await;
+    let mut follower = hub.follow_account(&account("a"));
+    assert_eq!(next(&mut follower).await, "snapshot []");
+    let running = pair.happen(&mine, CLAIMED).await;
+    pair.hear(&mut after).await;
+    // An output is saved, a node reports, and the job ends, all before the other replica looks.
+    let advanced = JobEvent::Advanced {
+        epoch: Epoch(1),
+        progress: Progress::start(1),
+    };
+    let running = pair.happen(&running, advanced).await;
+    pair.works.publish(mine.id, JobChange::Node(started("2")));
+    pair.happen(&running, FINISHED).await;
+    pair.hear(&mut after).await;
+    for told in ["1 running", "started 2", "1 succeeded"] {
+        assert_eq!(next(&mut follower).await, told);
+    }
+}
+
+#[tokio::test]
 async fn a_replica_that_missed_changes_reads_the_rows() {
     let pair = Pair::new();
     let hub = &pair.hears.hub;
