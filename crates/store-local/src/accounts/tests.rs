@@ -124,7 +124,7 @@ fn charges_of_earlier_formats_count_in_their_windows() {
     for id in ["acme", "idle"] {
         let account = format!(
             "INSERT INTO accounts (id, name, suspended, subscribed, router, billed, balance_cents, created_at)
-             VALUES ('{id}', '', 0, 0, 0, 0, 0, 0)"
+             VALUES ('{id}', 'Somebody', 0, 0, 0, 0, 0, 0)"
         );
         rows.execute(&account, []).expect("an account");
     }
