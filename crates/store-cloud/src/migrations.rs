@@ -71,6 +71,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_schema_of_a_newer_program_is_refused() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
         let database = testing::database().await;
         let connection = database.connection().await.expect("it answers");
         connection
@@ -84,6 +87,9 @@ mod tests {
 
     #[tokio::test]
     async fn two_processes_migrate_one_database_once() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
         let url = testing::empty_database().await;
         let open = || Database::open(&url, crate::DatabaseOptions::default());
         let (one, two) = tokio::join!(open(), open());

@@ -15,6 +15,24 @@ pub use postgres::PostgresServer;
 
 use crate::{BucketOptions, Database, DatabaseOptions};
 
+/// Whether a test can have a PostgreSQL here; else it says that it is skipped, and in CI that is a failure.
+///
+/// # Panics
+/// If none is installed in CI.
+#[must_use]
+#[expect(clippy::print_stderr, reason = "a test that is left out says so")]
+pub fn has_postgres() -> bool {
+    let has = PostgresServer::is_installed();
+    assert!(
+        has || std::env::var_os("CI").is_none(),
+        "no PostgreSQL is installed, and nothing is skipped in CI"
+    );
+    if !has {
+        eprintln!("skipped: no PostgreSQL is installed; `apt-get install postgresql`");
+    }
+    has
+}
+
 /// The server that all tests of this process share. It answers faster than a real one, since nothing of it must last.
 fn shared() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();

@@ -68,6 +68,9 @@ mod tests {
 
     #[tokio::test]
     async fn turns_in_rows_keep_the_contract() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
         let url = testing::fresh_database().await;
         let one = PgTurns::new(testing::open(&url).await);
         let other = PgTurns::new(testing::open(&url).await);

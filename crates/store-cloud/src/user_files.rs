@@ -301,6 +301,9 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn files_in_rows_keep_the_contract() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
         contract::user_files(|bounds| {
             Arc::new(PgUserFiles::new(testing::now(testing::database()), bounds))
         })
@@ -309,6 +312,9 @@ mod tests {
 
     #[tokio::test]
     async fn what_two_processes_set_at_once_adds_up() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
         let url = testing::fresh_database().await;
         let open = async || PgUserFiles::new(testing::open(&url).await, UserFilesBounds::DEFAULT);
         let (one, other) = (open().await, open().await);

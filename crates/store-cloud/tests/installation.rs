@@ -28,6 +28,9 @@ fn options() -> OpenOptions {
 
 #[tokio::test]
 async fn a_database_and_a_bucket_keep_the_contract_of_an_installation() {
+    if !store_cloud::testing::has_postgres() {
+        return;
+    }
     let Some(store) = new_store().await else {
         return;
     };
@@ -42,6 +45,9 @@ async fn a_database_and_a_bucket_keep_the_contract_of_an_installation() {
 
 #[tokio::test]
 async fn two_replicas_open_one_installation() {
+    if !store_cloud::testing::has_postgres() {
+        return;
+    }
     let Some(store) = new_store().await else {
         return;
     };
@@ -64,6 +70,9 @@ async fn two_replicas_open_one_installation() {
 
 #[tokio::test]
 async fn no_text_of_a_store_has_a_secret() {
+    if !store_cloud::testing::has_postgres() {
+        return;
+    }
     let database = DatabaseOptions {
         password: Some("hidden-secret".into()),
         ..DatabaseOptions::default()

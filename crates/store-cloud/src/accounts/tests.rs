@@ -17,11 +17,17 @@ fn ports(database: Database, tier: Tier) -> Ports {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn accounts_in_rows_keep_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::accounts(|tier| ports(testing::now(testing::database()), tier)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn accounts_in_rows_keep_the_contract_of_replicas() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::replicas(|tier| {
         let url = testing::now(testing::fresh_database());
         [(); 2].map(|()| ports(testing::now(testing::open(&url)), tier.clone()))
@@ -31,6 +37,9 @@ async fn accounts_in_rows_keep_the_contract_of_replicas() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_in_rows_keep_the_contract_of_replicas() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::sessions(|| {
         let url = testing::now(testing::fresh_database());
         [(); 2].map(|()| {

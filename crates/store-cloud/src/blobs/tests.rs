@@ -23,6 +23,9 @@ fn blobs_at(options: &BucketOptions, database: Database, clock: TestClock) -> Bu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blobs_in_a_bucket_keep_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     if testing::bucket().is_none() {
         return;
     }
@@ -36,6 +39,9 @@ async fn blobs_in_a_bucket_keep_the_contract() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_blobs_in_a_bucket_keep_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     if testing::bucket().is_none() {
         return;
     }
@@ -55,6 +61,9 @@ async fn damaged_blobs_in_a_bucket_keep_the_contract() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn blobs_of_two_replicas_keep_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     if testing::bucket().is_none() {
         return;
     }
@@ -106,6 +115,9 @@ const ERRS: Fault = Fault::Status(StatusCode::SERVICE_UNAVAILABLE);
 
 #[tokio::test]
 async fn requests_that_a_store_fails_are_made_again() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some((clock, proxy, blobs, _)) = in_trouble(PATIENT).await else {
         return;
     };
@@ -136,6 +148,9 @@ async fn requests_that_a_store_fails_are_made_again() {
 
 #[tokio::test]
 async fn the_answer_to_the_end_of_an_upload_may_be_lost() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some((_, proxy, blobs, whole)) = in_trouble(PATIENT).await else {
         return;
     };
@@ -155,6 +170,9 @@ async fn the_answer_to_the_end_of_an_upload_may_be_lost() {
 
 #[tokio::test]
 async fn bodies_that_break_off_again_and_again_are_read_to_their_end() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some((_, proxy, blobs, whole)) = in_trouble(PATIENT).await else {
         return;
     };
@@ -172,6 +190,9 @@ async fn bodies_that_break_off_again_and_again_are_read_to_their_end() {
 
 #[tokio::test]
 async fn a_store_that_never_answers_a_request_is_asked_again() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some((_, proxy, blobs, _)) = in_trouble(Duration::from_millis(300)).await else {
         return;
     };
@@ -188,6 +209,9 @@ async fn a_store_that_never_answers_a_request_is_asked_again() {
 
 #[tokio::test]
 async fn what_a_store_never_takes_is_an_error_and_leaves_nothing() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some((clock, proxy, blobs, whole)) = in_trouble(PATIENT).await else {
         return;
     };
@@ -230,6 +254,9 @@ async fn what_a_store_never_takes_is_an_error_and_leaves_nothing() {
 
 #[tokio::test]
 async fn a_blob_without_a_row_is_as_old_as_its_object() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some((_, _, _, blobs)) = in_trouble(PATIENT).await else {
         return;
     };
@@ -260,6 +287,9 @@ async fn a_blob_without_a_row_is_as_old_as_its_object() {
 
 #[tokio::test]
 async fn uploads_take_no_more_of_the_disk_than_they_may() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some(options) = testing::bucket() else {
         return;
     };
@@ -284,6 +314,9 @@ async fn uploads_take_no_more_of_the_disk_than_they_may() {
 
 #[tokio::test]
 async fn a_blob_lies_under_the_first_bytes_of_its_hash() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some(options) = testing::bucket() else {
         return;
     };

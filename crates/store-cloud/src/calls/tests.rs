@@ -38,6 +38,9 @@ async fn stores(database: &Database) -> (PgCalls, Stores) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keeps_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::calls(|| now(async { stores(&testing::database().await).await.1 })).await;
 }
 
@@ -87,6 +90,9 @@ async fn two() -> [(PgCalls, Stores); 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_handles_keep_the_contract_of_replicas() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::replicas(|| {
         let [(one, mut first), (other, mut second)] = now(two());
         let records = [one.records.clone(), other.records.clone()];
@@ -168,6 +174,9 @@ const BOUNDS: QueueBounds = QueueBounds {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_process_queues_another_takes_once_and_bounds_hold_for_both() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let [(one, _), (other, _)] = two().await;
     let handles = [&one, &other];
     let submitted = (0..40_u128).map(|n| {
@@ -209,6 +218,9 @@ async fn what_one_process_queues_another_takes_once_and_bounds_hold_for_both() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_given_back_is_taken_by_another_process() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let [(one, _), (other, _)] = two().await;
     let fingerprint = accounts::Fingerprint([1; 32]);
     let enqueued = one.enqueue(queued(2), fingerprint, BOUNDS, at(0)).await;
@@ -236,6 +248,9 @@ async fn what_was_given_back_is_taken_by_another_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_dead_process_took_waits_again_unless_it_was_dispatched() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let [(one, _), (other, _)] = two().await;
     for n in [2, 4] {
         let fingerprint = accounts::Fingerprint([1; 32]);
@@ -271,6 +286,9 @@ async fn what_a_dead_process_took_waits_again_unless_it_was_dispatched() {
 /// What partners write may hold U+0000, which no text of PostgreSQL does.
 #[tokio::test(flavor = "multi_thread")]
 async fn any_text_of_a_partner_is_kept() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let (calls, stores) = stores(&testing::database().await).await;
     open_account(&*stores.admin).await;
     let claim = |n| KeyClaim {
@@ -300,6 +318,9 @@ async fn any_text_of_a_partner_is_kept() {
 /// A batch is written again after a commit whose answer was lost: what it ended then is told as ended now, and billed once.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_lost_commit_ended_is_known_and_billed_once() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let database = testing::database().await;
     let (calls, stores) = stores(&database).await;
     open_account(&*stores.admin).await;
@@ -337,6 +358,9 @@ async fn what_a_lost_commit_ended_is_known_and_billed_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_reads_page_by_page() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let (calls, _) = stores(&testing::database().await).await;
     for n in 0..1_000_u32 {
         calls.record(CallRecord {

@@ -20,12 +20,18 @@ async fn replicas() -> [(Stores, Arc<dyn Changes>); 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_hear_what_the_others_changed() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::changes(|| testing::now(replicas())).await;
 }
 
 /// A change whose transaction commits after one with a larger number.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_is_committed_late_comes_all_the_same() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let url = testing::fresh_database().await;
     let [one, other] = [testing::open(&url).await, testing::open(&url).await];
     let changes = PgChanges::start(other);
@@ -68,6 +74,9 @@ async fn a_change_that_is_committed_late_comes_all_the_same() {
 /// What breaks the connection that listens costs a quarter of a second at most.
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_come_after_every_connection_was_cut() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let url = testing::fresh_database().await;
     let [one, other] = [testing::open(&url).await, testing::open(&url).await];
     let changes = PgChanges::start(other);

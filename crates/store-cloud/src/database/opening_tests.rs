@@ -122,6 +122,9 @@ async fn refused(address: &str, password: Option<&str>, says: &str) {
 
 #[tokio::test]
 async fn tls_and_passwords_are_as_the_address_says() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let secured = Secured::start().await;
     let (port, authority) = (secured.port, secured.authority());
     let at = |user: &str, rest: &str| format!("postgres://{user}@localhost:{port}/{rest}");
@@ -195,12 +198,18 @@ async fn tls_and_passwords_are_as_the_address_says() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_said_to_be_out_of_reach() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let nowhere = format!("postgres://me@127.0.0.1:{}/name", free_port());
     refused(&nowhere, None, "127.0.0.1/name cannot be reached").await;
 }
 
 #[tokio::test]
 async fn a_clock_that_is_an_hour_off_is_refused() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let address = testing::empty_database().await;
     let options = DatabaseOptions {
         clock: || jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1),
@@ -213,6 +222,9 @@ async fn a_clock_that_is_an_hour_off_is_refused() {
 
 #[tokio::test]
 async fn a_pooler_is_taken_if_it_keeps_sessions_and_refused_if_it_does_not() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let server = PostgresServer::start(&["fsync=off"]);
     for (mode, is_taken) in [
         ("session", true),

@@ -53,11 +53,17 @@ async fn fresh() -> Stores {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_in_rows_keep_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::job_store(|| testing::now(fresh())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_in_rows_keep_the_contract_of_replicas() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::replicas(|| {
         testing::now(async {
             let url = testing::fresh_database().await;
@@ -154,6 +160,9 @@ fn request() -> ClaimRequest {
 /// Of claims that arrive together, each goes to the account whose turn it is then.
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_that_share_a_transaction_take_turns() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let jobs = jobs(&testing::database().await);
     futures_util::future::join_all((0..50).map(|n| insert_for(&jobs, "many", n))).await;
     insert_for(&jobs, "few", 100).await;
@@ -175,6 +184,9 @@ async fn claims_that_share_a_transaction_take_turns() {
 /// A save that PostgreSQL refuses takes none with it that arrived together with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_written_fails_alone() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let jobs = jobs(&testing::database().await);
     // A text of PostgreSQL has no such character.
     let wrong = NewOutput {

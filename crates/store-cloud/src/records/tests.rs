@@ -17,11 +17,17 @@ fn records() -> Arc<PgRecords> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_in_rows_keep_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::asset_records(|| records()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_in_rows_keep_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::file_names(|| {
         let records = records();
         (records.clone(), records)
@@ -31,16 +37,25 @@ async fn names_in_rows_keep_the_contract() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sweeps_in_rows_keep_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::sweeps(records).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_scrub_in_rows_keeps_the_contract() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::scrub_states(&*records()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_in_rows_keep_the_contract_of_replicas() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     contract::replicas(|clock| {
         let url = testing::now(testing::fresh_database());
         let blobs = Arc::new(MemoryBlobs::new(move || clock.now()));

@@ -29,6 +29,9 @@ fn options(fresh: bool) -> OpenOptions {
 
 #[tokio::test]
 async fn a_bucket_of_another_installation_is_refused() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let (Some(store), Some(other)) = (new_store().await, new_store().await) else {
         return;
     };
@@ -55,6 +58,9 @@ async fn a_bucket_of_another_installation_is_refused() {
 
 #[tokio::test]
 async fn an_inspection_tells_what_is_missing_and_what_is_damaged() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let Some(store) = new_store().await else {
         return;
     };

@@ -105,6 +105,9 @@ async fn spend(store: PgAccounts, ids: Vec<AccountId>, mut dice: Dice) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn balances_and_ledger_agree_after_a_storm() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let (stores, ids) = two_processes().await;
     let all = ids.clone();
     storm(&stores, move |store, dice| spend(store, all.clone(), dice)).await;
@@ -128,6 +131,9 @@ async fn balances_and_ledger_agree_after_a_storm() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_costs_nothing_or_nobody_lets_its_hold_go() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let (stores, ids) = two_processes().await;
     for number in [1, 2] {
         let held = stores[0].reserve(&ids[0], generation(number), 10, LEASE, now());
@@ -177,6 +183,9 @@ async fn sign_in_and_out(store: PgAccounts, ids: Vec<AccountId>, key: ApiKey, mu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn people_sign_in_while_sessions_end_by_the_dozen() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let (stores, ids) = two_processes().await;
     let key = ApiKey {
         id: MintedKey::new(&[7; MintedKey::RANDOM_BYTES]).id,

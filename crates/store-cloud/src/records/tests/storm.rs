@@ -141,6 +141,9 @@ async fn run(store: PgRecords, number: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_agree_after_a_storm() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let url = testing::fresh_database().await;
     let open = async || PgRecords::new(testing::open(&url).await);
     let stores = [open().await, open().await];
@@ -176,6 +179,9 @@ async fn rows_agree_after_a_storm() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_job_only_showed_is_not_listed() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
     let store = PgRecords::new(testing::database().await);
     let mut dice = Dice::new(1);
     let job = Some(Uuid::from_u128(9));
