@@ -1,11 +1,13 @@
-//! What a fleet does when a replica dies or sleeps: nothing that was acknowledged is lost, and nothing is done twice.
+//! What a fleet does when a part of it dies, sleeps or goes away for a while: nothing that was acknowledged is lost, and nothing
+//! is done twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use it::partners::{Outcome, Partner, Plan, Step};
 use it::{Connection, Request};
 use serde_json::json;
-use tokio::sync::mpsc;
+use store_cloud::testing::PostgresServer;
+use tokio::sync::{mpsc, watch};
 
 use super::two::{edit, ready};
 use super::*;
@@ -189,4 +191,91 @@ async fn a_replica_that_slept_past_its_leases_writes_nothing() {
     assert_eq!(fleet.submits(Partner::Bfl), 2);
     assert_eq!(fleet.charges("b").await, [-4, -4]);
     assert!(b.terminate().await.unwrap().success());
+}
+
+/// Submits jobs to a replica one after the other until `stop`, each as often as it takes under one key; tells each that was
+/// acknowledged.
+async fn submit_on(
+    fleet: &Fleet,
+    server: &Server,
+    name: &str,
+    stop: &watch::Receiver<bool>,
+    acknowledged: &watch::Sender<usize>,
+) -> Vec<String> {
+    let mut jobs = Vec::new();
+    while !*stop.borrow() {
+        let n = jobs.len();
+        let body = json!({"workflow": tiny_graph(n)});
+        let request = Request::post_json("/api/v2/jobs", &body);
+        let request = fleet.own(request.header("Idempotency-Key", &format!("{name}-{n}")));
+        let answer = in_time(server.send(&request)).await.unwrap();
+        if answer.status == 201 {
+            jobs.push(answer.json()["id"].as_str().unwrap().to_owned());
+            acknowledged.send_modify(|count| *count += 1);
+        } else {
+            assert!(
+                answer.status == 429 || answer.status >= 500,
+                "{}: {}",
+                answer.status,
+                answer.text()
+            );
+        }
+    }
+    jobs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_goes_away_and_comes_back_loses_nothing() {
+    if !is_possible("a database that goes away").await {
+        return;
+    }
+    let postgres = PostgresServer::start(&[]);
+    let Some(fleet) = Fleet::over(postgres.url("postgres")).await else {
+        return;
+    };
+    let (a, b) = tokio::join!(fleet.replica("a"), fleet.replica("b"));
+    let (stop, stopped) = watch::channel(false);
+    let acknowledged = watch::Sender::new(0);
+    let more = async || {
+        let mut acknowledged = acknowledged.subscribe();
+        let enough = *acknowledged.borrow() + 10;
+        let told = acknowledged.wait_for(|count| *count >= enough);
+        in_time(told).await.unwrap();
+    };
+    let outages = async {
+        more().await;
+        for outage in ["backends", "INT", "backends", "QUIT"] {
+            if outage == "backends" {
+                const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                     WHERE application_name = 'easel'";
+                postgres.execute("postgres", CUT).await;
+            } else {
+                tokio::task::block_in_place(|| postgres.restart(outage));
+            }
+            more().await;
+        }
+        for server in [&a, &b] {
+            let call = fleet.call(AT_ONCE, &format!("after {}", server.address));
+            let answer = in_time(server.send(&call)).await.unwrap();
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        stop.send_replace(true);
+    };
+    let (here, there, ()) = tokio::join!(
+        submit_on(&fleet, &a, "a", &stopped, &acknowledged),
+        submit_on(&fleet, &b, "b", &stopped, &acknowledged),
+        outages
+    );
+    // Each replica tells the end of what the other took in.
+    for (server, jobs) in [(&b, here), (&a, there)] {
+        for id in jobs {
+            let job = fleet.ended(server, &id).await;
+            assert_eq!(job["status"], "succeeded", "{job:#}");
+        }
+    }
+    assert_eq!(fleet.submits(Partner::FalSync), 2);
+    assert_eq!(fleet.charges("a").await, [-1, -1]);
+    for server in [a, b] {
+        assert!(server.terminate().await.unwrap().success());
+    }
 }

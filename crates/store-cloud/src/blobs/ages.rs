@@ -12,7 +12,8 @@ use crate::{Database, DatabaseError};
 /// How long the row of a put that failed stays: far longer than any put takes.
 const FAILED_PUTS_STAY: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// How often a row is tried to be written while the database is away, and the pause between.
+/// How often a statement is tried while the database is away, and the pause between: a job need not fail because of its restart.
+/// The statements that are tried again say the same when they are said twice.
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -37,21 +38,20 @@ impl Database {
         self.keep_row(hash, now, true).await.map(drop)
     }
 
-    /// Tries again while the database is away: a job need not fail because of its restart, and saying it twice is saying it once.
     async fn keep_row(
         &self,
         hash: &BlobHash,
         now: Timestamp,
         placed: bool,
     ) -> Result<bool, BlobError> {
-        let mut tries = 1;
+        let mut tries = 1..TRIES;
         loop {
             let kept = async {
                 let connection = self.connection().await?;
                 upsert(&connection, hash, now, placed).await
             };
             match kept.await {
-                Err(error) if error.is_absence() && tries < TRIES => tries += 1,
+                Err(error) if error.is_absence() && tries.next().is_some() => {}
                 kept => return kept.map_err(failed),
             }
             tokio::time::sleep(PAUSE).await;
@@ -66,11 +66,21 @@ impl Database {
     ) -> Result<bool, BlobError> {
         const RENEW: &str =
             "UPDATE blob_ages SET touched_at = greatest(touched_at, $2) WHERE hash = $1";
-        let connection = self.connection().await.map_err(failed)?;
-        let statement = connection.prepare_cached(RENEW).await.map_err(failed)?;
         let (hash, now) = (hash.as_bytes().as_slice(), now.as_microsecond());
-        let renewed = connection.execute(&statement, &[&hash, &now]).await;
-        Ok(renewed.map_err(failed)? > 0)
+        let mut tries = 1..TRIES;
+        loop {
+            let renewed = async {
+                let connection = self.connection().await?;
+                let statement = connection.prepare_cached(RENEW).await?;
+                let rows = connection.execute(&statement, &[&hash, &now]).await?;
+                Ok::<_, DatabaseError>(rows > 0)
+            };
+            match renewed.await {
+                Err(error) if error.is_absence() && tries.next().is_some() => {}
+                renewed => return renewed.map_err(failed),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Forgets rows of puts that failed long ago.

@@ -6,13 +6,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use asset_store::{AssetId, Blob, BlobError, BlobStore, SpaceClass};
+use asset_store::{AssetId, Blob, BlobError, BlobStore, BoxError, SpaceClass};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::Worker;
+use super::{Backoff, Worker};
 use crate::jobs::JobPorts;
 use crate::{
     Claim, CommitError, Durability, Epoch, FrameRefused, Job, JobChange, JobEvent, JobId, JobLog,
@@ -22,6 +22,9 @@ use crate::{
 
 /// How long an output waits for the end of its job before it is saved by itself.
 const TOGETHER: Duration = Duration::from_millis(2);
+
+/// How long an output is kept for a store that does not answer, before its run fails.
+const STORE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How much is held back at most; what is only looked at in passing is left out beyond.
 const MOST_HELD: usize = 4096;
@@ -227,6 +230,31 @@ impl Sink {
         }
     }
 
+    /// Saves the job with an output. A store that does not answer is asked again for a while: the work of the run is in the
+    /// output, and a database that is started again, or whose standby takes over, is back in seconds.
+    async fn save_output(
+        &self,
+        held: &mut Arc<Job>,
+        output: NewOutput,
+    ) -> Result<Arc<Job>, CommitError> {
+        let (mut backoff, mut waited) = (Backoff::new(), Duration::ZERO);
+        loop {
+            let saved = self
+                .save(held, vec![output.clone()], Durability::WithNext)
+                .await;
+            let error = match saved {
+                Err(CommitError::Store(error)) if waited < STORE_PATIENCE && is_away(&error) => {
+                    error
+                }
+                saved => return saved,
+            };
+            tracing::warn!(error = %error, job.id = %self.id, "saving an output failed; trying again");
+            let pause = backoff.next();
+            self.timer.sleep(pause).await;
+            waited += pause;
+        }
+    }
+
     async fn keep(&self, content: OutputContent) -> Result<Blob, CommitError> {
         match content {
             OutputContent::Bytes(bytes) => {
@@ -318,9 +346,7 @@ impl RunSink for Sink {
         };
         let job = {
             let mut held = self.job.lock().await;
-            let job = self
-                .save(&mut held, vec![new], Durability::WithNext)
-                .await?;
+            let job = self.save_output(&mut held, new).await?;
             let saved = JobChange::Saved(job.clone());
             self.reported().held.get_or_insert_default().push(saved);
             job
@@ -359,6 +385,14 @@ fn asset_of(job: JobId, node: &NodeId, index: u32) -> AssetId {
     let mut bytes = [0; 16];
     hasher.finalize_xof().fill(&mut bytes);
     AssetId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+/// Whether a store may answer in a moment; one that is full may stay so for hours.
+fn is_away(error: &BoxError) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(StoreError::Busy | StoreError::Unavailable(_))
+    )
 }
 
 fn store_failed(error: StoreError) -> CommitError {

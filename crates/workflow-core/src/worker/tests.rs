@@ -229,6 +229,8 @@ async fn commit(
 struct Faulty {
     inner: Arc<MemoryJobs>,
     failures: AtomicUsize,
+    /// How many saves it does not answer.
+    absences: AtomicUsize,
 }
 
 #[async_trait]
@@ -252,6 +254,13 @@ impl JobStore for Faulty {
 
     async fn save(&self, save: SaveJob) -> Result<SaveOutcome, StoreError> {
         let fails = |left: usize| left.checked_sub(1);
+        if self
+            .absences
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails)
+            .is_ok()
+        {
+            return Err(StoreError::Unavailable("it is away".into()));
+        }
         if self
             .failures
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails)
@@ -317,6 +326,7 @@ impl Bench {
         let store = Arc::new(Faulty {
             inner: inner.clone(),
             failures: AtomicUsize::new(0),
+            absences: AtomicUsize::new(0),
         });
         let (sender, begun) = mpsc::unbounded_channel();
         let available = Arc::new(Mutex::new(Availability::Ready));

@@ -150,6 +150,37 @@ async fn the_end_of_a_job_is_saved_once_the_store_takes_it_again() {
 }
 
 #[tokio::test]
+async fn an_output_waits_for_a_store_that_is_away_and_not_for_ever() {
+    // The pauses before the tenth try add up to more than an output waits.
+    for (absences, is_kept) in [(9, true), (10, false)] {
+        let bench = Bench::new([]);
+        bench.submit(1, None).await;
+        let claim = bench.worker.claim().await.expect("an answer");
+        let claim = claim.expect("the job is next");
+        let context = RunContext {
+            secret: None,
+            fence: claim.job.epoch,
+            cancel: CancellationToken::new(),
+            permit: ComputePermit::default(),
+            sink: sink::Sink::new(&bench.worker, &claim),
+        };
+        bench.store.absences.store(absences, Ordering::SeqCst);
+        let wake = async {
+            loop {
+                bench.timer.advance(RETRY.1);
+                tokio::task::yield_now().await;
+            }
+        };
+        let committed = tokio::select! {
+            committed = commit(&context, 0, "late") => committed,
+            () = wake => unreachable!("the clock never stops"),
+        };
+        assert_eq!(committed.is_ok(), is_kept, "{committed:?}");
+        assert_eq!(bench.store.absences.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_zombie_can_neither_commit_nor_finish() {
     let bench = Bench::new([]);
     let id = bench.submit(1, None).await;
