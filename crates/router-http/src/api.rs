@@ -1,7 +1,7 @@
 //! One request from its head to the head of its answer: identified, routed, answered, told.
 //!
 //! What every family does with a request is in [`hyper_kit::api`]; here are the operations of this one, the mirrored headers,
-//! and what is told of a request: its model and its bucket.
+//! and what the log and the metrics have of a request: its model and its bucket.
 
 use std::sync::Arc;
 

@@ -82,7 +82,7 @@ impl Default for BlobOptions {
 }
 
 impl BucketBlobs {
-    /// The blobs of this bucket, whose ages are rows of this database and are told by `clock`.
+    /// The blobs of this bucket. The database has a row with the age of each; `clock` is the time that goes into it.
     #[must_use]
     pub fn new(
         bucket: Bucket,

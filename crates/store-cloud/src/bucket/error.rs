@@ -89,7 +89,8 @@ pub enum BucketError {
 }
 
 impl BucketError {
-    /// What an error means for the operator. Codes of S3 are told from the body of an answer, which the client puts in its text.
+    /// What an error means for the operator. The code of S3 stands in the body of the answer, which the client puts in the text of its
+    /// error.
     pub(super) fn of(place: &str, error: object_store::Error) -> Self {
         let place = place.to_owned();
         let text = error.to_string();

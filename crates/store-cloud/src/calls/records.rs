@@ -24,7 +24,7 @@ pub(super) struct Records(mpsc::Sender<Waiting>);
 
 enum Waiting {
     Call(CallRecord),
-    /// Somebody wants to read what was handed in before.
+    /// Somebody wants to read: all records that came before this are to be written first.
     Reader(oneshot::Sender<()>),
 }
 

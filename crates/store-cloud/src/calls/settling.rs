@@ -68,7 +68,8 @@ pub(super) async fn settle(
     }
 }
 
-/// One transaction. `again`: one before may have counted, and what it ended is told as ended now.
+/// Settles in one transaction. `again` says that an earlier attempt may have been committed: a call that it ended is answered as
+/// one that this attempt ended.
 pub(super) async fn settle_once(
     database: &Database,
     all: &[Settling],
@@ -171,7 +172,8 @@ async fn ended_before(
     Ok(places.collect())
 }
 
-/// Writes down how those ended that count, with what is told again of them, and frees the keys of those that did not run.
+/// Writes the ends of the calls that this transaction settles (`counted`, by their place in `all`), with the answers to replay, and
+/// frees the keys of calls that did not run.
 async fn end(
     rows: &Transaction<'_>,
     all: &[Settling],

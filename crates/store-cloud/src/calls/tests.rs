@@ -315,7 +315,7 @@ async fn any_text_of_a_partner_is_kept() {
     assert_eq!(again, Claimed::Replay(id(1), outcome));
 }
 
-/// A batch is written again after a commit whose answer was lost: what it ended then is told as ended now, and billed once.
+/// The answer to a commit is lost, and the batch is written again: the caller hears that its call ended, and it is billed once.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_lost_commit_ended_is_known_and_billed_once() {
     if !crate::testing::has_postgres() {

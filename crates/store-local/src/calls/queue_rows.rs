@@ -14,7 +14,7 @@ use super::columns::bucket;
 use super::rows::id;
 use crate::columns::{Id, Micros, parse};
 
-/// A request of the rows, with what its state is told by.
+/// A request as it stands in the rows, with the columns that its state follows from.
 pub(super) struct Found {
     pub(super) request: QueuedRequest,
     pub(super) account: AccountId,

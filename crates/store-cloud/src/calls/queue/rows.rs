@@ -27,7 +27,7 @@ const WAITED: &str = "waited";
 /// The clock of the database.
 const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-/// A request of the rows, with what its state is told by.
+/// A request as it stands in the rows, with the columns that its state follows from.
 pub(super) struct Found {
     pub(super) request: QueuedRequest,
     pub(super) account: AccountId,
