@@ -48,7 +48,7 @@ pub(super) struct Queue {
     returned: Mutex<Vec<GenerationId>>,
     /// The number of the last change that `turns` has. One change at a time is made or read.
     seen: AsyncMutex<i64>,
-    submissions: std::sync::OnceLock<Batches<Submission, Enqueued>>,
+    submissions: Batches<Submission, Enqueued>,
 }
 
 /// A request that is submitted.
@@ -65,23 +65,24 @@ impl Queue {
         let (seen, waiting) = rows::load(database).await?;
         let mut turns = Turns::default();
         waiting.into_iter().for_each(|call| turns.push(call));
-        let queue = Arc::new(Self {
-            database: database.clone(),
-            me: Uuid::new_v4(),
-            turns: Mutex::new(turns),
-            returned: Mutex::default(),
-            seen: AsyncMutex::new(seen),
-            submissions: std::sync::OnceLock::new(),
+        let queue = Arc::new_cyclic(|queue: &Weak<Self>| {
+            let queue = queue.clone();
+            let submissions = Batches::start(MOST, move |submissions| {
+                let queue = queue.upgrade();
+                Box::pin(async move {
+                    let queue = queue.ok_or(DatabaseError::Closing)?;
+                    queue.enqueue(&submissions).await
+                })
+            });
+            Self {
+                database: database.clone(),
+                me: Uuid::new_v4(),
+                turns: Mutex::new(turns),
+                returned: Mutex::default(),
+                seen: AsyncMutex::new(seen),
+                submissions,
+            }
         });
-        let weak = Arc::downgrade(&queue);
-        let submissions = Batches::start(MOST, move |submissions| {
-            let queue = Weak::upgrade(&weak);
-            Box::pin(async move {
-                let queue = queue.ok_or(DatabaseError::Closing)?;
-                queue.enqueue(&submissions).await
-            })
-        });
-        queue.submissions.get_or_init(|| submissions);
         tokio::spawn(follow(Arc::downgrade(&queue)));
         Ok(queue)
     }
@@ -92,14 +93,6 @@ impl Queue {
 
     fn returned(&self) -> MutexGuard<'_, Vec<GenerationId>> {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Submits a request with others.
-    async fn submit(&self, submission: Submission) -> Result<Enqueued, DatabaseError> {
-        match self.submissions.get() {
-            Some(submissions) => submissions.write(submission).await,
-            None => Err(DatabaseError::Closing),
-        }
     }
 
     /// Has `turns` know what other processes changed.

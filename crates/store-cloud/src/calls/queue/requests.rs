@@ -53,7 +53,8 @@ impl CallQueue for PgCalls {
             bounds,
             now,
         };
-        self.queue.submit(submission).await.map_err(unavailable)
+        let submitted = self.queue.submissions.write(submission).await;
+        submitted.map_err(unavailable)
     }
 
     async fn find(
