@@ -202,9 +202,7 @@ impl DataDirectory {
         let request = form.bytes(server.address);
         let mut connection = Connection::open(server.address).await?;
         connection.write(&request[..request.len() - 1024]).await?;
-        let is_empty =
-            |folder: &Path| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
-        while is_empty(&self.path.join("tmp")) {
+        while !has_bytes(&self.path.join("tmp")) {
             tokio::task::yield_now().await;
         }
         server.kill().await
@@ -348,6 +346,12 @@ fn upload_form(name: &str, content: &[u8]) -> Request {
     Request::new("POST", "/api/v2/assets")
         .header("Content-Type", &Form::content_type())
         .body(form.body())
+}
+
+/// Whether a file in a folder has content.
+fn has_bytes(folder: &Path) -> bool {
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.metadata().is_ok_and(|entry| entry.len() > 0))
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
