@@ -4,6 +4,10 @@ use accounts::{Account, AccountId, AccountQuery, Tier};
 use asset_store::{BlobHash, Link, LinkKeys};
 use jiff::Timestamp;
 
+mod transfers;
+
+pub use transfers::transfers;
+
 use crate::{Installation, InstallationStore, OpenOptions, ReserveOptions, Turns, Work};
 
 /// Runs every rule on the installation of `store`, which must be new.

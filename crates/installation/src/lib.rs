@@ -16,6 +16,7 @@ mod store;
 mod turns;
 
 pub mod contract;
+pub mod transfer;
 
 pub use asset_store::BoxError;
 pub use closing::Closing;
