@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/lock         held while a process has the directory; tells how far the rows were, and since which start of the machine
 //! DIR/installation the id of the installation, which the rows tell too
+//! DIR/transfer     that the installation is moved to or from another store, or was
 //! DIR/main.db      rows
 //! DIR/calls-N.log  what happened to calls and is in no row yet, in two files that take turns
 //! DIR/blobs/       blobs by hash

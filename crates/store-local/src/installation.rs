@@ -38,6 +38,10 @@ impl LocalStore {
             path: path.to_owned(),
         }
     }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 #[async_trait]
@@ -82,7 +86,7 @@ impl InstallationStore for LocalStore {
     }
 }
 
-fn opening(error: crate::OpenError) -> OpenError {
+pub(crate) fn opening(error: crate::OpenError) -> OpenError {
     let is_in_use = matches!(error, crate::OpenError::Directory(DirectoryError::InUse(_)));
     let error: BoxError = error.into();
     match is_in_use {

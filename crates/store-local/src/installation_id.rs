@@ -55,6 +55,9 @@ pub(crate) fn record(directory: &Directory, of_rows: Uuid) -> Result<(), WrongRo
 
 /// The id that the rows stand for. It follows from a secret and does not tell it.
 pub(crate) fn of_rows(rows: &Connection) -> rusqlite::Result<Uuid> {
+    if let Some((id, _)) = link_keys::moved(rows)? {
+        return Ok(id);
+    }
     let secret = link_keys::installation_secret(rows)?;
     let id = blake3::derive_key("easel installation id v1", &secret);
     let bytes = id.first_chunk().expect("32 bytes begin with 16");

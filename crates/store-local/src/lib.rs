@@ -37,6 +37,7 @@ mod link_keys;
 mod records;
 mod schema;
 mod store;
+mod transfer;
 
 // The families.
 #[cfg(feature = "router")]

@@ -3,8 +3,10 @@
 //! Two are read, the newest signs.
 
 use asset_store::LinkKeys;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use uuid::Uuid;
+
+use crate::columns::Id;
 
 /// Makes the first key of a new directory.
 pub(crate) fn ensure(connection: &Connection) -> rusqlite::Result<()> {
@@ -27,12 +29,28 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<LinkKeys> {
 
 /// A secret of this installation: the same after every restart, and other than the keys in force.
 pub(crate) fn installation_secret(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
+    if let Some((_, secret)) = moved(connection)? {
+        return Ok(secret);
+    }
     let first: [u8; 32] = connection.query_row(
         "SELECT secret FROM link_keys ORDER BY id LIMIT 1",
         [],
         |row| row.get(0),
     )?;
     Ok(blake3::derive_key("easel installation secret v1", &first))
+}
+
+/// The id and the secret of an installation that came from another store. A database that was not migrated yet has no such table.
+pub(crate) fn moved(connection: &Connection) -> rusqlite::Result<Option<(Uuid, [u8; 32])>> {
+    let table = "SELECT 1 FROM sqlite_schema WHERE name = 'moved_installation'";
+    if !connection.prepare(table)?.exists([])? {
+        return Ok(None);
+    }
+    let row = connection.query_row("SELECT id, secret FROM moved_installation", [], |row| {
+        let Id(id) = row.get(0)?;
+        Ok((id, row.get(1)?))
+    });
+    row.optional()
 }
 
 /// Makes a key that signs from the next reading on. Those before the last one are read no more, and their links end; the

@@ -1,5 +1,7 @@
 //! Why a data directory cannot be opened.
 
+use installation::transfer::Unsettled;
+
 use crate::database::{DatabaseError, MigrationError};
 use crate::directory::DirectoryError;
 use crate::wrong_rows::WrongRows;
@@ -13,6 +15,9 @@ pub enum OpenError {
     /// The rows are gone, or belong to other files.
     #[error(transparent)]
     Rows(#[from] WrongRows),
+    /// The installation is on its way to another place, or from there.
+    #[error(transparent)]
+    Moving(#[from] Unsettled),
     /// The database belongs to another version of the program.
     #[error(transparent)]
     Migration(#[from] MigrationError),

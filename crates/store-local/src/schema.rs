@@ -6,7 +6,13 @@ use crate::database::Schema;
 
 /// The files of each aggregate, in the order of their numbers, which start at 1.
 pub(crate) const SCHEMA: Schema = &[
-    ("store", &[include_str!("../migrations/store/0001.sql")]),
+    (
+        "store",
+        &[
+            include_str!("../migrations/store/0001.sql"),
+            include_str!("../migrations/store/0002.sql"),
+        ],
+    ),
     ("assets", &[include_str!("../migrations/assets/0001.sql")]),
     (
         "blobs",

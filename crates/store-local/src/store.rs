@@ -28,7 +28,7 @@ use crate::reserve::{NoRoom, Reserve};
 use crate::schema::SCHEMA;
 #[cfg(feature = "v1")]
 use crate::user_files::SqliteUserFiles;
-use crate::{accounts as account_rows, installation_id, link_keys};
+use crate::{accounts as account_rows, installation_id, link_keys, transfer};
 
 /// An open data directory. Clones are the same one; it stays taken until the last of them and of the ports made from them
 /// is gone.
@@ -98,23 +98,33 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_with(path: &Path, options: StoreOptions) -> Result<Self, OpenError> {
         let directory = Arc::new(Directory::take(path)?);
+        transfer::expect_settled(&directory)?;
+        Self::open_in(&directory, options)
+    }
+
+    /// Opens a directory that this process has, whatever is noted of a move.
+    pub(crate) fn open_in(
+        directory: &Arc<Directory>,
+        options: StoreOptions,
+    ) -> Result<Self, OpenError> {
+        let path = directory.path().to_owned();
         // First: whatever SQLite opens, it makes the index of the log anew.
-        expect_whole(&directory)?;
-        installation_id::expect_rows(&directory, options.fresh)?;
+        expect_whole(directory)?;
+        installation_id::expect_rows(directory, options.fresh)?;
         directory.create_database()?;
         let health = Health::default();
         // First of all: on a full disk it makes the room that opening takes.
-        let reserve = Reserve::open(&directory, options.reserve);
-        let journal = Journal::new(Arc::clone(&directory), health.clone());
+        let reserve = Reserve::open(directory, options.reserve);
+        let journal = Journal::new(Arc::clone(directory), health.clone());
         // In the order in which they write: the bytes of blobs first, then what else rows name.
         #[cfg_attr(not(feature = "router"), expect(unused_mut))]
         let mut participants: Vec<Arc<dyn Participant>> = vec![Arc::new(journal.clone())];
         #[cfg(feature = "router")]
         let opening = {
             let opened =
-                calls::Opening::files(&directory, (&health, &reserve), options.clock.clone());
+                calls::Opening::files(directory, (&health, &reserve), options.clock.clone());
             let opening = opened.map_err(|source| DirectoryError::Io {
-                path: path.to_owned(),
+                path: path.clone(),
                 source,
             })?;
             participants.extend(opening.participants());
@@ -135,7 +145,7 @@ impl Store {
             })
         };
         let (database, recovered) = Database::open(
-            Arc::clone(&directory),
+            Arc::clone(directory),
             (health.clone(), reserve.clone()),
             SCHEMA,
             participants.into(),
@@ -143,7 +153,7 @@ impl Store {
         )?;
         let (newest, journaled) = recovered.journal;
         let blobs = FileBlobs::open(
-            Arc::clone(&directory),
+            Arc::clone(directory),
             health.clone(),
             reserve.clone(),
             journal.clone(),
@@ -152,12 +162,11 @@ impl Store {
         .map_err(OpenError::Blobs)?;
         blobs.restore(&journaled).map_err(OpenError::Blobs)?;
         journal.resume(newest, &journaled);
-        directory.sync().map_err(|source| DirectoryError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
+        directory
+            .sync()
+            .map_err(|source| DirectoryError::Io { path, source })?;
         // Last, so that a first start that was cut off leaves no directory that seems to have lost its rows.
-        installation_id::record(&directory, recovered.id)?;
+        installation_id::record(directory, recovered.id)?;
         Ok(Self {
             blobs,
             #[cfg(feature = "workflow")]
@@ -175,6 +184,11 @@ impl Store {
             health,
             reserve,
         })
+    }
+
+    /// The rows.
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
     }
 
     /// The bytes.
