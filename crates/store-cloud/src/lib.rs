@@ -21,12 +21,14 @@ mod database;
 mod jobs;
 mod link_keys;
 mod migrations;
+mod names;
 #[cfg(feature = "router")]
 mod quota;
 mod records;
 mod schema;
 mod statements;
 mod store;
+mod transfer;
 mod turns;
 #[cfg(feature = "v1")]
 mod user_files;

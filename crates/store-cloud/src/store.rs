@@ -20,7 +20,7 @@ use crate::database::place_of;
 use crate::statements::query_opt;
 use crate::{
     BlobOptions, Bucket, BucketBlobs, BucketOptions, Database, DatabaseError, DatabaseOptions,
-    PgKeys,
+    PgKeys, transfer,
 };
 
 /// One database and one bucket, to be opened by any number of processes, or inspected.
@@ -60,16 +60,39 @@ impl CloudStore {
     }
 
     /// The database with this version's schema.
+    pub(crate) fn database_options(&self) -> &DatabaseOptions {
+        &self.database
+    }
+
+    pub(crate) fn blob_options(&self) -> &BlobOptions {
+        &self.blobs
+    }
+
     async fn open_database(&self) -> Result<Database, OpenError> {
-        let opened = Database::open(self.address.expose_secret(), self.database.clone()).await;
+        self.open_database_with(self.database.clone()).await
+    }
+
+    /// The same with other options.
+    pub(crate) async fn open_database_with(
+        &self,
+        options: DatabaseOptions,
+    ) -> Result<Database, OpenError> {
+        let opened = Database::open(self.address.expose_secret(), options).await;
         opened.map_err(failed)
     }
 
     /// Database, secrets and blobs, each of which answered and all of one installation.
-    async fn open_parts(&self, fresh: bool) -> Result<(Database, PgKeys, BucketBlobs), OpenError> {
-        let database = self.open_database().await?;
+    /// The bucket, which answered.
+    pub(crate) async fn open_bucket(&self) -> Result<Bucket, OpenError> {
         let bucket = Bucket::new(&self.bucket).map_err(failed)?;
         bucket.check().await.map_err(failed)?;
+        Ok(bucket)
+    }
+
+    async fn open_parts(&self, fresh: bool) -> Result<(Database, PgKeys, BucketBlobs), OpenError> {
+        let database = self.open_database().await?;
+        transfer::expect_settled(&database, &self.location()).await?;
+        let bucket = self.open_bucket().await?;
         let keys = PgKeys::open(database.clone()).await.map_err(failed)?;
         let id = keys.installation_id().await.map_err(failed)?;
         bucket.claim(id, fresh).await.map_err(failed)?;
@@ -133,7 +156,7 @@ impl InstallationStore for CloudStore {
     }
 }
 
-fn failed(error: impl Into<installation::BoxError>) -> OpenError {
+pub(crate) fn failed(error: impl Into<installation::BoxError>) -> OpenError {
     OpenError::Failed(error.into())
 }
 

@@ -11,3 +11,15 @@ CREATE TABLE installation (
     -- Counts the keys that signed.
     link_key_number bigint NOT NULL DEFAULT 1
 );
+
+-- That the installation is moved to or from another store, or was; at most one row.
+CREATE TABLE transfer (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    note text NOT NULL
+);
+
+-- How far each part is of an installation that is or was moved here.
+CREATE TABLE transfer_progress (
+    part text PRIMARY KEY,
+    progress bytea NOT NULL
+);

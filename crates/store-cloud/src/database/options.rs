@@ -20,6 +20,8 @@ pub struct DatabaseOptions {
     pub password: Option<SecretString>,
     /// The clock that the database's must agree with.
     pub clock: fn() -> Timestamp,
+    /// What the server calls the connections: all processes that serve have one name for theirs.
+    pub application: &'static str,
 }
 
 /// An address that was read.
@@ -39,6 +41,7 @@ impl Default for DatabaseOptions {
             patience: Duration::from_secs(5),
             password: None,
             clock: Timestamp::now,
+            application: "easel",
         }
     }
 }
@@ -83,7 +86,7 @@ impl Address {
         };
         config
             .ssl_mode(mode)
-            .application_name("easel")
+            .application_name(options.application)
             .connect_timeout(options.patience)
             .keepalives_idle(Duration::from_secs(30));
         if let (None, Some(password)) = (config.get_password(), &options.password) {

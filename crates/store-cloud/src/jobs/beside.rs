@@ -11,10 +11,11 @@ use workflow_core::{InsertJob, JobBody, JobId, JobLog, Placement, RunReport};
 
 use super::documents;
 use super::reports::ReportDocument;
-use super::rows::{Row, name_of};
+use super::rows::Row;
 use super::sets::Sets;
 use crate::DatabaseError;
 use crate::columns::{from_micros, unreadable};
+use crate::names;
 use crate::statements::{execute, query};
 
 /// A fingerprint of another length.
@@ -146,13 +147,6 @@ pub(super) async fn log(
     log.transpose()
 }
 
-/// The name that a label is found under.
-pub(super) fn label(key: &str, value: &str) -> Uuid {
-    let mut text = (key.len() as u64).to_be_bytes().to_vec();
-    text.extend([key.as_bytes(), value.as_bytes()].concat());
-    name_of(&text)
-}
-
 /// Keeps the labels of new jobs.
 pub(super) async fn put_labels(
     rows: &impl GenericClient,
@@ -163,7 +157,7 @@ pub(super) async fn put_labels(
         let job = &row.job;
         for (key, value) in &job.metadata {
             accounts.push(job.account.as_str());
-            labels.push(label(key, value));
+            labels.push(names::of_label(key, value));
             ages.push(job.created_at.as_microsecond());
             ids.push(job.id.0);
         }

@@ -8,9 +8,9 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 use workflow_core::{Job, JobQuery};
 
-use super::beside::label;
 use super::rows::{self, COLUMNS, OUTPUTS};
 use crate::DatabaseError;
+use crate::names;
 use crate::statements::{query, whole};
 
 /// The jobs of a list: those in the queue or at work, those that are over, or both.
@@ -19,7 +19,10 @@ pub(super) async fn list(
     asked: &JobQuery,
     now: Timestamp,
 ) -> Result<Vec<Arc<Job>>, DatabaseError> {
-    let labels = asked.labels.iter().map(|(key, value)| label(key, value));
+    let labels = asked
+        .labels
+        .iter()
+        .map(|(key, value)| names::of_label(key, value));
     let labels: Vec<Uuid> = labels.collect();
     let statuses: Vec<&str> = asked.statuses.iter().map(|status| status.name()).collect();
     let after = asked.after.map(|after| (after.created_at, after.id));

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use asset_store::BlobHash;
 use deadpool_postgres::GenericClient;
 use jiff::SignedDuration;
 use tokio_postgres::types::ToSql;
@@ -69,13 +68,6 @@ const UNNEST: &str = "unnest($1::uuid[], $2::text[], $3::bigint[], $4::uuid[], $
 /// The documents of a job's outputs, in the order of their commits.
 pub(super) const OUTPUTS: &str = "CASE WHEN outputs = 0 THEN NULL ELSE \
     (SELECT array_agg(document ORDER BY job_outputs.number) FROM job_outputs WHERE job = id) END AS documents";
-
-/// A name for a text of any length.
-pub(super) fn name_of(text: &[u8]) -> Uuid {
-    let hash = BlobHash::of(text);
-    let (name, _) = hash.as_bytes().split_at(16);
-    Uuid::from_slice(name).expect("it has 16 bytes")
-}
 
 /// Jobs by id, over or not, with their outputs: as they all were at one moment.
 pub(super) async fn load(

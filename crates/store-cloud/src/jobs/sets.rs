@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use workflow_core::RequirementSet;
 
-use super::rows::name_of;
 use crate::DatabaseError;
+use crate::names;
 use crate::statements::{execute, query};
 
 /// How many sets a process remembers; then it begins again.
@@ -34,7 +34,7 @@ struct Known {
 
 /// The name of a set.
 pub(super) fn name(set: &RequirementSet) -> Uuid {
-    name_of(set.text().as_bytes())
+    names::of(set.text().as_bytes())
 }
 
 impl Sets {
