@@ -29,7 +29,10 @@ fn in_the_cloud(place: &CloudPlace) -> Result<Arc<dyn InstallationStore>, PlaceE
 
     let environment = |name: &str| std::env::var(name).ok();
     let database = DatabaseOptions::from_environment(environment);
-    let database = database.map_err(|error| PlaceError::Address(error.into()))?;
+    let database = DatabaseOptions {
+        connections: place.connections as usize,
+        ..database.map_err(|error| PlaceError::Address(error.into()))?
+    };
     let bucket = BucketOptions::from_url(&place.bucket, environment);
     let bucket = bucket.map_err(|error| PlaceError::Address(error.into()))?;
     let address = place.database.expose_secret();

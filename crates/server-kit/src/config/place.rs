@@ -24,7 +24,17 @@ pub struct CloudPlace {
     pub database: SecretString,
     /// The address of a bucket: `s3://BUCKET/PREFIX`.
     pub bucket: String,
+    /// Most connections to the database that a process opens, besides the one on which it listens.
+    pub connections: u32,
 }
+
+impl CloudPlace {
+    /// How many connections a process opens that is told nothing else.
+    pub const CONNECTIONS: u32 = 16;
+}
+
+/// A number of connections: a check of the database takes two at once.
+struct Connections(u32);
 
 /// An address in either of PostgreSQL's forms. Whether it is one is for the store to say.
 struct DatabaseAddress(SecretString);
@@ -44,6 +54,15 @@ pub(super) const BLOBS: Key = Key {
     kind: Kind::Value("URL"),
     preset: Preset::Unset,
     help: "Bucket that holds all blobs: s3://BUCKET/PREFIX?endpoint=URL&region=NAME; needs store",
+    secret: false,
+};
+
+/// The pool.
+pub(super) const CONNECTIONS: Key = Key {
+    name: "store_connections",
+    kind: Kind::Value("COUNT"),
+    preset: Preset::Value("16"),
+    help: "Most connections that this process opens to the database, besides the one on which it listens",
     secret: false,
 };
 
@@ -79,13 +98,31 @@ impl InstallationPlace {
         let database = settings.read_optional::<DatabaseAddress>(STORE.name)?;
         let database = database.map(|DatabaseAddress(address)| address);
         let bucket: Option<String> = settings.read_optional(BLOBS.name)?;
+        let Connections(connections) = settings.read(CONNECTIONS.name)?;
         let cloud = match (database, bucket) {
-            (Some(database), Some(bucket)) => Some(CloudPlace { database, bucket }),
+            (Some(database), Some(bucket)) => Some(CloudPlace {
+                database,
+                bucket,
+                connections,
+            }),
             (None, None) => None,
             (Some(_), None) => return Err(ConfigError::Needs(STORE.name, BLOBS.name)),
             (None, Some(_)) => return Err(ConfigError::Needs(BLOBS.name, STORE.name)),
         };
         Ok(Self { data_dir, cloud })
+    }
+}
+
+impl Value for Connections {
+    const ALLOWED: &'static str = "a whole number from 2 to 1000";
+
+    fn read(text: &str) -> Option<Self> {
+        let count: u32 = text.parse().ok()?;
+        (2..=1000).contains(&count).then_some(Self(count))
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
     }
 }
 

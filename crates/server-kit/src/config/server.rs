@@ -78,6 +78,7 @@ pub const DATA_DIR: Key = value(
 pub const SERVER_KEYS: &[Key] = &[
     place::STORE,
     place::BLOBS,
+    place::CONNECTIONS,
     access::TOKEN,
     access::INSECURE,
     access::REQUIRE,

@@ -457,6 +457,30 @@ fn an_installation_in_a_database_is_named_by_both_of_its_addresses() {
         assert_eq!(cloud.database.expose_secret(), address);
         assert_eq!(cloud.bucket, BUCKET);
         assert!(!shown.contains(address), "{shown}");
+        assert_eq!(cloud.connections, 16, "what nobody set");
+    }
+    for (count, expected) in [
+        ("2", Some(2)),
+        ("64", Some(64)),
+        ("1", None),
+        ("many", None),
+    ] {
+        let flags = [
+            "--store",
+            "postgres://a@b/c",
+            "--blobs",
+            BUCKET,
+            "--store-connections",
+            count,
+        ];
+        let start = Start {
+            flags: &flags,
+            ..NOTHING
+        };
+        let mut settings = start.settings().expect("they are keys");
+        let place = InstallationPlace::read(&mut settings).ok();
+        let connections = place.map(|place| place.cloud.expect("both are there").connections);
+        assert_eq!(connections, expected, "{count}");
     }
     let refused = place("easel").expect_err("it is a name").to_string();
     assert!(refused.contains("postgres://USER@HOST/NAME"), "{refused}");
