@@ -1,5 +1,6 @@
 //! The port to the state of a store: whether it still writes, and how much room it has.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use crate::{BoxError, InstallationError};
 pub struct Unhealthy(pub BoxError);
 
 /// How busy the store of a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreLoad {
     /// Connections in use.
     pub used: u32,
@@ -22,6 +23,17 @@ pub struct StoreLoad {
     pub waiting: u32,
     /// How long ago this process knew every change of the others; `None` before it follows them.
     pub behind: Option<Duration>,
+    /// What the database said of itself last, which may be some time ago; `None` before it did.
+    pub database: Option<DatabaseLoad>,
+}
+
+/// What a database says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseLoad {
+    /// Bytes of its log since it was made; of all databases of the server.
+    pub log_bytes: u64,
+    /// Dead rows that wait for the vacuum, of each table that changes often.
+    pub dead_rows: Arc<[(&'static str, u64)]>,
 }
 
 /// Whether an installation can be used. *Per process*: each replica tells what it met itself, and is not ready by itself.

@@ -20,7 +20,7 @@ pub mod transfer;
 
 pub use asset_store::BoxError;
 pub use closing::Closing;
-pub use health::{Health, StoreLoad, Unhealthy};
+pub use health::{DatabaseLoad, Health, StoreLoad, Unhealthy};
 #[cfg(feature = "router")]
 pub use installation::CallRows;
 #[cfg(feature = "workflow")]

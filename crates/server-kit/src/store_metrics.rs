@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use installation::Health;
+use installation::{DatabaseLoad, Health};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::metrics::Metrics;
@@ -45,15 +47,43 @@ impl Collector for LoadCollector {
             "Tasks that wait for a connection to the database",
             f64::from(load.waiting),
         )?;
-        match load.behind {
-            Some(behind) => show(
+        if let Some(behind) = load.behind {
+            show(
                 "easel_store_changes_lag_seconds",
                 "How long ago all changes of other replicas were known",
                 behind.as_secs_f64(),
-            ),
+            )?;
+        }
+        match load.database {
+            Some(database) => show_database(&mut encoder, &database),
             None => Ok(()),
         }
     }
+}
+
+fn show_database(
+    encoder: &mut DescriptorEncoder<'_>,
+    database: &DatabaseLoad,
+) -> Result<(), fmt::Error> {
+    let written = ConstCounter::new(database.log_bytes);
+    let log = encoder.encode_descriptor(
+        "easel_store_log_bytes",
+        "Bytes of the write-ahead log of the database server, since it was made",
+        None,
+        written.metric_type(),
+    )?;
+    written.encode(log)?;
+    let mut dead = encoder.encode_descriptor(
+        "easel_store_dead_rows",
+        "Rows of a table that wait for the vacuum of the database",
+        None,
+        MetricType::Gauge,
+    )?;
+    for (table, rows) in database.dead_rows.iter() {
+        let rows = ConstGauge::new(i64::try_from(*rows).unwrap_or(i64::MAX));
+        rows.encode(dead.encode_family(&[("table", *table)])?)?;
+    }
+    Ok(())
 }
 
 impl fmt::Debug for LoadCollector {

@@ -2,6 +2,7 @@
 
 mod inspect;
 mod ports;
+mod statistics;
 
 use std::path::Path;
 #[cfg(feature = "router")]
@@ -59,7 +60,6 @@ impl CloudStore {
         self
     }
 
-    /// The database with this version's schema.
     pub(crate) fn database_options(&self) -> &DatabaseOptions {
         &self.database
     }
@@ -68,6 +68,7 @@ impl CloudStore {
         &self.blobs
     }
 
+    /// The database with this version's schema.
     async fn open_database(&self) -> Result<Database, OpenError> {
         self.open_database_with(self.database.clone()).await
     }
@@ -81,7 +82,6 @@ impl CloudStore {
         opened.map_err(failed)
     }
 
-    /// Database, secrets and blobs, each of which answered and all of one installation.
     /// The bucket, which answered.
     pub(crate) async fn open_bucket(&self) -> Result<Bucket, OpenError> {
         let bucket = Bucket::new(&self.bucket).map_err(failed)?;
@@ -89,6 +89,7 @@ impl CloudStore {
         Ok(bucket)
     }
 
+    /// Database, secrets and blobs, each of which answered and all of one installation.
     async fn open_parts(&self, fresh: bool) -> Result<(Database, PgKeys, BucketBlobs), OpenError> {
         let database = self.open_database().await?;
         transfer::expect_settled(&database, &self.location()).await?;

@@ -14,6 +14,7 @@ use installation::{
 #[cfg(feature = "v1")]
 use v1_compat::UserFilesBounds;
 
+use super::statistics::Statistics;
 #[cfg(feature = "v1")]
 use crate::PgUserFiles;
 use crate::statements::query_opt;
@@ -30,6 +31,7 @@ struct Remote {
     database: Database,
     #[cfg(feature = "workflow")]
     changes: PgChanges,
+    statistics: Statistics,
 }
 
 /// What a process has to write before it ends: rows are at rest as they are, but for the records of its last calls.
@@ -57,6 +59,7 @@ pub(super) async fn installation(
         database: database.clone(),
         #[cfg(feature = "workflow")]
         changes: changes.clone(),
+        statistics: Statistics::start(database.clone()),
     });
     #[cfg(feature = "workflow")]
     let jobs = Arc::new(PgJobs::start(database.clone(), changes.clone()));
@@ -126,6 +129,7 @@ impl Health for Remote {
             waiting,
             behind,
         })
+            database: self.statistics.latest(),
     }
 
     async fn check(&self) -> Result<Vec<String>, InstallationError> {
