@@ -107,7 +107,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     );
     let router = router.await?;
 
-    let admin = AdminSocket::bind(&server.place.data_dir)?;
+    let admin = AdminSocket::bind_at(&server.place)?;
     let development_token = development_token(&server.access, listening.address());
     let access = Access {
         token: development_token

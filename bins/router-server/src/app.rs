@@ -98,7 +98,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let store = store_at(&config.server.place)?;
     let installation = opening::open(&*store, options).await?;
     accounts::ensure_local(&*installation.account_admin, Timestamp::now()).await?;
-    let admin = AdminSocket::bind(&config.server.place.data_dir)?;
+    let admin = AdminSocket::bind_at(&config.server.place)?;
     let identity = config
         .server
         .access

@@ -94,7 +94,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let installation = opening::open(&*store, options).await;
     let installation = installation.map_err(StackError::from)?;
     let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
-    let admin = AdminSocket::bind(&config.server.place.data_dir)?;
+    let admin = AdminSocket::bind_at(&config.server.place)?;
     let identity = config.server.access.identity(stack.accounts.clone())?;
     let ports = stack.admin();
     let admin_api = AdminApi::new(

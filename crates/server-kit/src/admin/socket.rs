@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::AdminPorts;
+use crate::config::InstallationPlace;
 
 /// The name of the socket in the data directory.
 const NAME: &str = "admin.sock";
@@ -51,23 +52,47 @@ pub struct AdminSocket {
 
 /// The socket cannot be made.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the socket for commands cannot be made in the data directory {}; check that this user may write there",
-    data_dir.display()
-)]
-pub struct AdminSocketError {
-    data_dir: PathBuf,
-    source: io::Error,
+pub enum AdminSocketError {
+    /// Something stands in its way.
+    #[error(
+        "the socket for commands cannot be made in the data directory {}; check that this user may write there",
+        data_dir.display()
+    )]
+    Failed {
+        /// The directory.
+        data_dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another replica of the installation has it.
+    #[error(
+        "another server has its socket for commands in the data directory {}; give each process of an installation in a database one of its own",
+        .0.display()
+    )]
+    Taken(PathBuf),
 }
 
 impl AdminSocket {
+    /// As [`AdminSocket::bind`], also where other processes may serve the same installation: then each has a directory.
+    ///
+    /// # Errors
+    /// If the directory cannot be written, or is another server's.
+    pub fn bind_at(place: &InstallationPlace) -> Result<Self, AdminSocketError> {
+        let data_dir = &place.data_dir;
+        // Who has an installation in a directory alone knows by its lock that the server before is gone.
+        match place.cloud.is_some() && is_served(data_dir) {
+            true => Err(AdminSocketError::Taken(data_dir.clone())),
+            false => Self::bind(data_dir),
+        }
+    }
+
     /// Binds the socket of the installation in `data_dir`, which this process has: what stands in its place was left over by
     /// a server that was killed.
     ///
     /// # Errors
     /// If the directory cannot be written.
     pub fn bind(data_dir: &Path) -> Result<Self, AdminSocketError> {
-        let failed = |source| AdminSocketError {
+        let failed = |source| AdminSocketError::Failed {
             data_dir: data_dir.to_owned(),
             source,
         };
@@ -123,6 +148,13 @@ impl Drop for AdminSocket {
             tracing::warn!(%error, "the socket for commands was not removed; the next start does it");
         }
     }
+}
+
+/// Whether a server listens on the socket of a directory.
+fn is_served(data_dir: &Path) -> bool {
+    let address = reachable(data_dir, NAME);
+    address
+        .is_ok_and(|(address, _directory)| std::os::unix::net::UnixStream::connect(address).is_ok())
 }
 
 /// Asks the server that has the installation in `data_dir`; `None` where none listens.

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Opening};
 use super::*;
+use crate::config::{CloudPlace, InstallationPlace};
 
 fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
     AdminPorts {
@@ -249,6 +250,24 @@ async fn what_a_killed_server_left_is_replaced() {
     let asked = socket::ask(root.path(), &look("local")).await;
     assert!(asked.expect("no failure").is_none(), "nobody listens");
     AdminSocket::bind(root.path()).expect("it is replaced");
+}
+
+#[tokio::test]
+async fn a_directory_has_the_socket_of_one_replica() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let place = InstallationPlace {
+        data_dir: root.path().to_owned(),
+        cloud: Some(CloudPlace {
+            database: "postgres://me@db/name".into(),
+            bucket: "s3://pictures".to_owned(),
+            connections: CloudPlace::CONNECTIONS,
+        }),
+    };
+    let first = AdminSocket::bind_at(&place).expect("nobody has it");
+    let refused = AdminSocket::bind_at(&place).expect_err("it is taken");
+    assert!(refused.to_string().contains("one of its own"), "{refused}");
+    drop(first);
+    AdminSocket::bind_at(&place).expect("it is free again");
 }
 
 #[tokio::test]
