@@ -31,6 +31,8 @@ pub struct DataDirectory {
     path: PathBuf,
     partners: Partners,
     key: String,
+    /// Variables of the program besides those of partners: where the installation is, if it is not in the directory.
+    variables: Vec<(String, String)>,
     /// What clients were told so far.
     pub acknowledged: Acknowledged,
 }
@@ -46,6 +48,7 @@ impl DataDirectory {
             path: path.to_owned(),
             partners: Partners::start().await?,
             key: String::new(),
+            variables: Vec::new(),
             acknowledged,
         })
     }
@@ -77,6 +80,30 @@ impl DataDirectory {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Follows the installation to another directory, or to what these variables name, beside which the directory is a server's own.
+    pub fn moved(&mut self, path: &Path, variables: Vec<(String, String)>) {
+        self.path = path.to_owned();
+        self.variables = variables;
+    }
+
+    /// The partners of its models.
+    #[must_use]
+    pub fn partners(&self) -> &Partners {
+        &self.partners
+    }
+
+    /// The key of its account.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The request as its account's.
+    #[must_use]
+    pub fn own(&self, request: Request) -> Request {
+        self.authorized(request)
     }
 
     /// How often a partner was asked to make something: what is answered again asks none.
@@ -137,6 +164,7 @@ impl DataDirectory {
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Server> {
         command.envs(Self::variables());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let mut all: Vec<_> = self.arguments().into_iter().map(Into::into).collect();
         all.extend(
             arguments
@@ -215,6 +243,7 @@ impl DataDirectory {
     pub async fn operate(&self, arguments: &[&str]) -> io::Result<Operated> {
         let mut command = Command::new(&self.program);
         command.args(arguments).env("EASEL_DATA_DIR", &self.path);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let output = command
             .stdin(Stdio::null())
             .kill_on_drop(true)
@@ -227,7 +256,14 @@ impl DataDirectory {
         })
     }
 
-    async fn succeed(&self, arguments: &[&str]) -> io::Result<String> {
+    /// As [`DataDirectory::operate`], for a command that has to succeed; what it printed.
+    ///
+    /// # Errors
+    /// If the program cannot be started.
+    ///
+    /// # Panics
+    /// If it does not succeed.
+    pub async fn succeed(&self, arguments: &[&str]) -> io::Result<String> {
         let done = self.operate(arguments).await?;
         assert_eq!(done.code, 0, "{arguments:?}: {}", done.stderr);
         Ok(done.stdout)

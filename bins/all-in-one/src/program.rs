@@ -6,6 +6,7 @@ use clap::{ArgMatches, Command};
 use secrecy::ExposeSecret;
 use server_kit::admin;
 use server_kit::config::Settings;
+use server_kit::migrate;
 use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
 use workflow_server::copies;
@@ -33,6 +34,7 @@ pub fn main() -> ExitCode {
             configured(&matches).and_then(|(_, config)| catalog::list_nodes(arguments, &config))
         }
         Some(("config", _)) => show_config(&matches),
+        Some((migrate::NAME, arguments)) => migrate::run(arguments, workflow_server::movable_at),
         Some(("serve", _)) | None => serve(&matches),
         Some((name, arguments)) => {
             configured(&matches).and_then(|(_, config)| catalog::run(name, arguments, &config))
@@ -46,6 +48,7 @@ fn command() -> Command {
         .subcommand(workflow_server::nodes::command());
     copies::add_to(command.subcommands(admin::commands(true)))
         .subcommands(router_server::commands())
+        .subcommand(migrate::command())
 }
 
 fn operate(matches: &ArgMatches) -> Result<(), Failure> {

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command};
 use server_kit::admin;
 use server_kit::config::Settings;
+use server_kit::migrate;
 use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
 
 use crate::app::{App, assemble};
 use crate::commands;
 use crate::config::{Config, KEYS, RouterSettings};
-use crate::store::store_at;
+use crate::store::{movable_at, store_at};
 
 const ABOUT: &str =
     "Calls partner models behind one API, with keys that pay once and limits that hold.";
@@ -23,6 +24,7 @@ pub fn main() -> ExitCode {
     program::finish(match matches.subcommand() {
         Some(("config", _)) => show_config(&matches),
         Some(_) if admin::is_command(&matches) => operate(&matches),
+        Some((migrate::NAME, arguments)) => migrate::run(arguments, movable_at),
         Some(("serve", _)) | None => serve(&matches),
         Some((name, arguments)) => configured(&matches).and_then(|(_, config)| {
             let store = store_at(&config.server.place)?;
@@ -35,6 +37,7 @@ fn command() -> Command {
     program::command("router-server", ABOUT, KEYS)
         .subcommands(admin::commands(false))
         .subcommands(commands::commands())
+        .subcommand(migrate::command())
 }
 
 /// Carries out a command on accounts and keys.

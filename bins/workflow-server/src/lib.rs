@@ -25,5 +25,5 @@ pub use background::Background;
 pub use config::{Config, KEYS, WorkflowLimits};
 pub use role::Role;
 pub use stack::{Stack, StackError};
-pub use store::store_at;
+pub use store::{movable_at, store_at};
 pub use workers::{Preference, PreviewMethod, WorkerSettings};

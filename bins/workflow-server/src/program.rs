@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::ArgMatches;
 use server_kit::admin;
 use server_kit::config::Settings;
+use server_kit::migrate;
 use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
 
 use crate::app::{App, assemble};
 use crate::config::{Config, KEYS, WorkflowLimits};
-use crate::store::store_at;
+use crate::store::{movable_at, store_at};
 use crate::{copies, nodes};
 
 const ABOUT: &str = "Runs ComfyUI-format image workflows behind an API.";
@@ -22,6 +23,7 @@ pub fn main() -> ExitCode {
     let command = program::command("workflow-server", ABOUT, KEYS);
     let command = command.subcommand(nodes::command());
     let command = copies::add_to(command.subcommands(admin::commands(true)));
+    let command = command.subcommand(migrate::command());
     let matches = command.get_matches();
     program::finish(match matches.subcommand() {
         Some((name, arguments)) if copies::is_command(name) => {
@@ -30,6 +32,7 @@ pub fn main() -> ExitCode {
                 copies::run(name, arguments, &*store, config.workflows.tier())
             })
         }
+        Some((migrate::NAME, arguments)) => migrate::run(arguments, movable_at),
         Some(("nodes", arguments)) => {
             nodes::list(arguments, &nodes::of_engine());
             Ok(())

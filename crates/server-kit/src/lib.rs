@@ -14,6 +14,7 @@ pub mod listing;
 pub mod logging;
 pub mod machine;
 pub mod metrics;
+pub mod migrate;
 pub mod opening;
 pub mod program;
 pub mod scrub;

@@ -52,7 +52,7 @@ const HOMES: &[(&[&str], &[&str])] = &[
         ],
     ),
     (&["clap_complete", "clap_mangen"], &["easel"]),
-    (&["indicatif"], &["all-in-one", "easel"]),
+    (&["indicatif"], &["all-in-one", "easel", "server-kit"]),
     (&["tikv-jemallocator"], &["server-kit"]),
     (&["jsonwebtoken"], &["identity"]),
     (&["jsonschema"], &["router-core"]),
