@@ -104,3 +104,115 @@ async fn a_call_of_a_model_is_made_once_and_billed_once() {
     assert_eq!(fleet.submits(Partner::Bfl), 1);
     assert!(server.terminate().await.unwrap().success());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_are_sent_to_the_bucket_where_that_is_set() {
+    let Some(fleet) = Fleet::start("reads from the bucket").await else {
+        return;
+    };
+    let flags = ["--content", "redirect"];
+    let server = fleet.replica_with("one", &flags).await;
+    let page = b"<script>alert(1)</script>".as_slice();
+    let asset = fleet.upload(&server, "n\u{e9}w page.html", page).await;
+    let other = fleet.upload(&server, "other.txt", b"not theirs").await;
+    let content =
+        |asset: &Value| format!("/api/v2/assets/{}/content", asset["id"].as_str().unwrap());
+    let target = content(&asset);
+    let sent = async |request: Request| server.send(&fleet.own(request)).await.unwrap();
+
+    let head = sent(Request::new("HEAD", &target)).await;
+    assert_eq!(head.status, 200);
+    let tag = head.header("etag").unwrap().to_owned();
+    let same = sent(Request::get(&target).header("If-None-Match", &tag)).await;
+    assert_eq!(same.status, 304);
+    let beyond = sent(Request::get(&target).header("Range", "bytes=1000-")).await;
+    assert_eq!(beyond.status, 416);
+    let stranger = server.send(&Request::get(&target)).await.unwrap();
+    assert_eq!((stranger.status, stranger.header("location")), (401, None));
+
+    let link = path_of(asset["url"].as_str().unwrap());
+    for request in [fleet.own(Request::get(&target)), Request::get(&link)] {
+        let moved = server.send(&request).await.unwrap();
+        assert_eq!(
+            (moved.status, moved.body.len()),
+            (302, 0),
+            "{}",
+            moved.text()
+        );
+        assert_eq!(moved.header("cache-control"), Some("no-store"));
+        let address = Address::of(moved.header("location").unwrap());
+        let read = address.read(&[]).await;
+        assert_eq!((read.status, &*read.body), (200, page));
+        for header in ["content-type", "content-disposition"] {
+            assert_eq!(read.header(header), head.header(header), "{header}");
+        }
+        let part = address.read(&[("Range", "bytes=1-6")]).await;
+        assert_eq!((part.status, &*part.body), (206, &page[1..7]));
+        // It is good for these bytes as this page alone.
+        let hash = |asset: &Value| {
+            asset["hash"]
+                .as_str()
+                .unwrap()
+                .trim_start_matches("blake3:")
+                .to_owned()
+        };
+        let (own, theirs) = (hash(&asset), hash(&other));
+        let cut = |hash: &str| format!("{}/{}/{hash}", &hash[..2], &hash[2..4]);
+        for forged in [
+            address.path.replace(&cut(&own), &cut(&theirs)),
+            address.path.replace("attachment", "inline"),
+            address
+                .path
+                .replace("X-Amz-Expires=60", "X-Amz-Expires=600"),
+        ] {
+            assert_ne!(forged, address.path);
+            let refused = Address {
+                path: forged,
+                ..address
+            }
+            .read(&[])
+            .await;
+            assert_eq!(refused.status, 403, "{}", refused.text());
+        }
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let refused = operate(
+        folder.path(),
+        ["serve", "--listen", "127.0.0.1:0", "--content", "redirect"],
+    )
+    .await;
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("set `store` and `blobs`"),
+        "{}",
+        refused.stderr
+    );
+    assert!(server.terminate().await.unwrap().success());
+}
+
+/// An address of the store itself.
+struct Address {
+    host: std::net::SocketAddr,
+    path: String,
+}
+
+impl Address {
+    fn of(url: &str) -> Self {
+        let (_, behind) = url.split_once("://").unwrap();
+        let host = behind.split('/').next().unwrap();
+        Self {
+            host: host.parse().unwrap(),
+            path: path_of(url),
+        }
+    }
+
+    /// Reads as a client that follows a redirect: without a credential.
+    async fn read(&self, headers: &[(&str, &str)]) -> Answer {
+        let mut request = Request::get(&self.path);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.send(self.host).await.unwrap()
+    }
+}

@@ -10,7 +10,7 @@ use installation::{MinFree, OpenOptions, ReserveOptions};
 use jiff::SignedDuration;
 use server_kit::config::{
     Auto, AutoSize, ConfigError, Count, DATA_DIR, Duration, Key, Kind, LISTEN, Preset, RateWindows,
-    SERVER_KEYS, ServerConfig, Settings, Size, SizeBound,
+    SERVER_KEYS, ServerConfig, Settings, Size, SizeBound, Value,
 };
 
 use crate::role::Role;
@@ -78,6 +78,17 @@ pub struct WorkflowLimits {
     pub extra_ca: Option<PathBuf>,
     /// The ComfyUI workers that jobs may run on.
     pub workers: WorkerSettings,
+    /// Who sends the bytes of files.
+    pub content: Content,
+}
+
+/// Who sends the bytes of files to their readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// This server, which compares them with their hash.
+    Through,
+    /// The bucket: readers get an address there that soon lapses.
+    Redirect,
 }
 
 /// All keys of a server of workflows.
@@ -98,6 +109,12 @@ const WORKFLOW_KEYS: &[Key] = &[
         "ROLE",
         "all",
         "What this replica does: api answers requests, worker runs jobs, all does both; others than all need store and blobs",
+    ),
+    key(
+        "content",
+        "HOW",
+        "through",
+        "Who sends the bytes of files: through this server, or redirect to the bucket, at addresses that work for a minute",
     ),
     key("upload_limit", "SIZE", "1GiB", "Largest upload"),
     key(
@@ -293,6 +310,26 @@ impl Config {
     }
 }
 
+impl Value for Content {
+    const ALLOWED: &'static str = "through or redirect";
+
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "through" => Some(Self::Through),
+            "redirect" => Some(Self::Redirect),
+            _ => None,
+        }
+    }
+
+    fn show(&self) -> String {
+        let name = match self {
+            Self::Through => "through",
+            Self::Redirect => "redirect",
+        };
+        format!("\"{name}\"")
+    }
+}
+
 impl WorkflowLimits {
     /// What is kept of the disk for what must still be written when it is full.
     #[must_use]
@@ -380,6 +417,7 @@ impl WorkflowLimits {
             private_hosts: settings.read("private_hosts")?,
             extra_ca: settings.read_optional("extra_ca")?,
             workers: WorkerSettings::read(settings)?,
+            content: settings.read("content")?,
             upload_bytes,
             min_free_bytes,
             ballast_bytes,

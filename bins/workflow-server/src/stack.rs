@@ -31,7 +31,7 @@ use workflow_core::{
 use workflow_http::V1Service;
 
 use crate::background::{Background, Loops};
-use crate::config::WorkflowLimits;
+use crate::config::{Content, WorkflowLimits};
 use crate::maintenance::Maintenance;
 use crate::metrics::JobMetrics;
 use crate::role::Role;
@@ -40,6 +40,9 @@ use crate::workers::{self, WorkerMetrics};
 
 /// How long a claim counts without being renewed; a worker that is lost is noticed after that.
 const LEASE: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// How long an address in the bucket works that a reader is sent to: readers go there at once.
+const ADDRESS_LASTS: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// One installation, open.
 #[derive(Clone)]
@@ -92,6 +95,11 @@ pub enum StackError {
         "the threads of the engine cannot be started; lower `threads`, or raise the limits of this user"
     )]
     Engine(#[source] io::Error),
+    /// Readers are to be sent to a store that gives nothing out itself.
+    #[error(
+        "`content` cannot be redirect with a data directory, whose bytes only this server sends: set `store` and `blobs`, or leave out `content`"
+    )]
+    NoAddresses,
     /// The file of authorities.
     #[error("the file of `extra_ca` cannot be read; name a PEM file with certificates")]
     ExtraCaFile(#[source] io::Error),
@@ -138,6 +146,13 @@ impl Stack {
         let blobs = installation.assets.blobs.clone();
         let records = installation.assets.records.clone();
         let assets = Assets::new(blobs.clone(), records, retention);
+        let assets = match (limits.content, &installation.assets.direct) {
+            (Content::Through, _) => assets,
+            (Content::Redirect, Some(direct)) => {
+                assets.read_directly(direct.clone(), ADDRESS_LASTS)
+            }
+            (Content::Redirect, None) => return Err(StackError::NoAddresses),
+        };
         let extra_ca_pem = match &limits.extra_ca {
             Some(file) => Some(
                 tokio::fs::read(file)

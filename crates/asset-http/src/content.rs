@@ -3,11 +3,11 @@
 //! Bytes come from strangers and are shown by browsers, so what could run as a page is downloaded and never shown, nothing
 //! is guessed from its bytes, and whatever is shown has no rights.
 
-use asset_store::{Assets, BlobHash};
+use asset_store::{Assets, Blob, BlobHash, Presented};
 use futures_util::TryStreamExt;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LOCATION, REFERRER_POLICY,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
@@ -70,6 +70,11 @@ pub async fn serve(
             return Err(ContentError::Unsatisfiable(unsatisfied_range(length)));
         }
     };
+    if request.method == Method::GET
+        && let Some(address) = redirect(assets, shown).await?
+    {
+        return Ok(address);
+    }
     let sent_bytes = range.end - range.start;
     response
         .headers_mut()
@@ -89,9 +94,43 @@ pub async fn serve(
     Ok(response)
 }
 
+/// An answer that sends the reader to the store itself, which heeds the range that the reader asks it for; `None` where this server
+/// sends the bytes.
+async fn redirect(
+    assets: &Assets,
+    shown: &Representation<'_>,
+) -> Result<Option<Response<Body>>, ContentError> {
+    let blob = Blob {
+        hash: shown.hash,
+        size_bytes: shown.size_bytes,
+    };
+    let (content_type, disposition) = (media_type(shown), disposition(shown));
+    let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let presented = Presented {
+        content_type: &text(&content_type),
+        disposition: &text(&disposition),
+    };
+    let Some(address) = assets.address(&blob, presented).await? else {
+        return Ok(None);
+    };
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::FOUND;
+    let address = HeaderValue::try_from(address).expect("a URL is ASCII");
+    let headers = response.headers_mut();
+    headers.insert(LOCATION, address);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(0));
+    // The address lapses, and is for this reader alone.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    Ok(Some(response))
+}
+
+fn media_type(shown: &Representation<'_>) -> HeaderValue {
+    HeaderValue::from_str(shown.content_type).unwrap_or(UNKNOWN_TYPE)
+}
+
 fn describe(headers: &mut HeaderMap, shown: &Representation<'_>, tag: &ETag) {
-    let content_type = HeaderValue::from_str(shown.content_type).unwrap_or(UNKNOWN_TYPE);
-    headers.insert(CONTENT_TYPE, content_type);
+    headers.insert(CONTENT_TYPE, media_type(shown));
     headers.insert(CONTENT_DISPOSITION, disposition(shown));
     headers.insert(ETAG, tag.to_value());
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));

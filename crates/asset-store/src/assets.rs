@@ -4,14 +4,15 @@ mod sweeping;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use accounts::{AccountId, Fingerprint};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Asset, AssetId, AssetQuery, AssetRecords, AssetsError, Blob, BlobError, BlobHash, BlobReader,
-    BlobStore, BlobWriter, FilePath, Hold, InsertAsset, InsertOutcome, InsertRule, KeyClaim,
-    RecordsError, Removal, Retention, SpaceClass,
+    BlobStore, BlobWriter, DirectReads, FilePath, Hold, InsertAsset, InsertOutcome, InsertRule,
+    KeyClaim, Presented, RecordsError, Removal, Retention, SpaceClass,
 };
 pub use sweeping::SweepReport;
 
@@ -26,6 +27,8 @@ pub struct Assets {
     retention: Retention,
     /// Most bytes that the account of a new record may have stored.
     most_bytes: Option<u64>,
+    /// Where readers are sent in place of being answered, and for how long.
+    direct: Option<(Arc<dyn DirectReads>, Duration)>,
 }
 
 /// A record to be made over bytes that came with the request or that the account has.
@@ -73,6 +76,16 @@ impl Assets {
             records,
             retention,
             most_bytes: None,
+            direct: None,
+        }
+    }
+
+    /// The same assets, whose readers are sent to addresses of the store that work for this long.
+    #[must_use]
+    pub fn read_directly(&self, direct: Arc<dyn DirectReads>, lasts: Duration) -> Self {
+        Self {
+            direct: Some((direct, lasts)),
+            ..self.clone()
         }
     }
 
@@ -297,14 +310,23 @@ impl Assets {
         hash: &BlobHash,
         range: Range<u64>,
     ) -> Result<BlobReader, AssetsError> {
-        self.blobs
-            .open(hash, range)
-            .await
-            .map_err(|error| match error {
-                BlobError::Absent => AssetsError::NotFound,
-                BlobError::Damaged(hash) => AssetsError::Damaged(hash),
-                error @ (BlobError::Full(_) | BlobError::Io(_)) => store_failed(error),
-            })
+        self.blobs.open(hash, range).await.map_err(unreadable)
+    }
+
+    /// Where a reader of a whole blob or of a part of it is to be sent; `None` if it is to be answered by [`Assets::open`].
+    ///
+    /// # Errors
+    /// As [`Assets::open`].
+    pub async fn address(
+        &self,
+        blob: &Blob,
+        presented: Presented<'_>,
+    ) -> Result<Option<String>, AssetsError> {
+        let Some((direct, lasts)) = &self.direct else {
+            return Ok(None);
+        };
+        let address = direct.address(blob, presented, *lasts).await;
+        address.map(Some).map_err(unreadable)
     }
 
     /// Deletes a record; its blob stays while anything refers to it.
@@ -426,6 +448,15 @@ fn fingerprint(upload: &Upload, hash: &BlobHash) -> Fingerprint {
             .update(field.as_bytes());
     }
     Fingerprint(hasher.finalize().into())
+}
+
+/// Why a blob cannot be read.
+fn unreadable(error: BlobError) -> AssetsError {
+    match error {
+        BlobError::Absent => AssetsError::NotFound,
+        BlobError::Damaged(hash) => AssetsError::Damaged(hash),
+        error @ (BlobError::Full(_) | BlobError::Io(_)) => store_failed(error),
+    }
 }
 
 fn store_failed(error: BlobError) -> AssetsError {

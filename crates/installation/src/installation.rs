@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use accounts::{AccountAdmin, Accounts, Sessions};
-use asset_store::{AssetRecords, BlobStore, FileNames, ReleasedBlobs, ScrubStates, SweepStates};
+use asset_store::{
+    AssetRecords, BlobStore, DirectReads, FileNames, ReleasedBlobs, ScrubStates, SweepStates,
+};
 #[cfg(feature = "router")]
 use router_core::{CallQueue, CallRetention, Calls, Quota, Usage};
 #[cfg(feature = "v1")]
@@ -58,6 +60,8 @@ pub struct AssetRows {
     pub sweeps: Arc<dyn SweepStates>,
     /// How far the comparison of blobs with their hashes is.
     pub scrub: Arc<dyn ScrubStates>,
+    /// Addresses of blobs in the store itself, where it has such.
+    pub direct: Option<Arc<dyn DirectReads>>,
 }
 
 /// The ports over jobs.

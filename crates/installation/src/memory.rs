@@ -63,6 +63,7 @@ impl MemoryStore {
                 released: shared.clone(),
                 sweeps: shared.clone(),
                 scrub: shared,
+                direct: None,
             },
             keys: Arc::new(keys),
             health: Arc::new(AlwaysHealthy),

@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use asset_store::{
-    Blob, BlobError, BlobHash, BlobIntegrity, BlobReader, BlobStore, BlobWriter, SpaceClass,
+    Blob, BlobError, BlobHash, BlobIntegrity, BlobReader, BlobStore, BlobWriter, DirectReads,
+    Presented, SpaceClass,
 };
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream};
@@ -159,6 +160,22 @@ impl Shared {
         self.integrity
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl DirectReads for BucketBlobs {
+    async fn address(
+        &self,
+        blob: &Blob,
+        presented: Presented<'_>,
+        lasts: Duration,
+    ) -> Result<String, BlobError> {
+        // What is missing or damaged is refused here, in the words of this server.
+        self.open(&blob.hash, blob.size_bytes..blob.size_bytes)
+            .await?;
+        let address = self.shared.bucket.address(&blob.hash, presented, lasts);
+        Ok(address.await.map_err(blob_error)?.into())
     }
 }
 

@@ -8,13 +8,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asset_store::{BlobError, BlobHash};
+use asset_store::{BlobError, BlobHash, Presented};
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use hyper_kit::{AddressPolicy, Client, ClientConfig, Host};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
+use object_store::signer::{SignedUrlOptions, Signer};
 use object_store::{
     BackoffConfig, GetOptions, GetRange, GetResult, MultipartUpload, ObjectMeta, ObjectStore,
     ObjectStoreExt, RetryConfig,
@@ -174,6 +175,26 @@ impl Bucket {
             ..GetOptions::default()
         };
         self.store.get_opts(&self.key(hash), options).await
+    }
+
+    /// An address at which the store itself gives a blob out for this long, with these headers.
+    pub(crate) async fn address(
+        &self,
+        hash: &BlobHash,
+        presented: Presented<'_>,
+        lasts: Duration,
+    ) -> object_store::Result<Url> {
+        let headers = [
+            ("response-content-type", presented.content_type),
+            ("response-content-disposition", presented.disposition),
+            ("response-cache-control", "private"),
+        ];
+        let options = SignedUrlOptions::default().with_query(headers);
+        let key = self.key(hash);
+        let signed = self
+            .store
+            .signed_url_opts(Method::GET, &key, lasts, &options);
+        signed.await
     }
 
     /// What is there of a blob.

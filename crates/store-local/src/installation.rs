@@ -117,6 +117,7 @@ impl Store {
                 released: records.clone(),
                 sweeps: records.clone(),
                 scrub: records,
+                direct: None,
             },
             keys: store.clone(),
             health: store.clone(),

@@ -114,6 +114,7 @@ impl OddStore {
                 released: records.clone(),
                 sweeps: records.clone(),
                 scrub: records,
+                direct: inner.assets.direct.clone(),
             },
             jobs: JobRows {
                 store: jobs.clone(),

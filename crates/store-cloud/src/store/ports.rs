@@ -70,12 +70,13 @@ pub(super) async fn installation(
         account_admin: accounts.clone(),
         sessions: accounts,
         assets: AssetRows {
-            blobs: Arc::new(blobs),
+            blobs: Arc::new(blobs.clone()),
             records: records.clone(),
             file_names: records.clone(),
             released: records.clone(),
             sweeps: records.clone(),
             scrub: records,
+            direct: Some(Arc::new(blobs)),
         },
         keys: Arc::new(keys),
         health: remote,
@@ -128,8 +129,8 @@ impl Health for Remote {
             idle,
             waiting,
             behind,
-        })
             database: self.statistics.latest(),
+        })
     }
 
     async fn check(&self) -> Result<Vec<String>, InstallationError> {

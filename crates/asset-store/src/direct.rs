@@ -1,0 +1,32 @@
+//! The port to reads that do not pass through this process: addresses at which a store itself gives a blob out for a while.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{Blob, BlobError};
+
+/// What a store says of the bytes that it gives out, as values of headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presented<'a> {
+    /// `Content-Type`.
+    pub content_type: &'a str,
+    /// `Content-Disposition`.
+    pub disposition: &'a str,
+}
+
+/// Makes addresses at which a store gives blobs out.
+///
+/// **Contract.** Whoever has the address reads the blob, and nothing else, until it lapses; the store answers ranges, and with these
+/// headers whatever the reader asks for. [`BlobError::Absent`] if there is no such blob, [`BlobError::Damaged`] if this process knows that
+/// its bytes are others. The store does not compare the bytes with their hash as they go out.
+#[async_trait]
+pub trait DirectReads: Send + Sync + 'static {
+    /// An address of a blob that works for this long.
+    async fn address(
+        &self,
+        blob: &Blob,
+        presented: Presented<'_>,
+        lasts: Duration,
+    ) -> Result<String, BlobError>;
+}
