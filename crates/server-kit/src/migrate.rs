@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn read(words: &[&str]) -> Result<String, String> {
-        let matches = command().try_get_matches_from([&["migrate"], words].concat());
+        let matches = command().try_get_matches_from([&["migrate"][..], words].concat());
         let matches = matches.map_err(|error| error.to_string())?;
         let place = place(&matches, "to").map_err(|failure| failure.message)?;
         Ok(match place.cloud {
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_place_is_a_directory_or_a_database_with_a_bucket() {
-        let to = |words: &[&str]| read(&[&["--from", "here", "--to"], words].concat());
+        let to = |words: &[&str]| read(&[&["--from", "here", "--to"][..], words].concat());
         assert_eq!(to(&["there"]).as_deref(), Ok("there"));
         let both = to(&["postgres://me@db/name", "s3://pictures/main"]);
         assert_eq!(both.as_deref(), Ok("s3://pictures/main"));
