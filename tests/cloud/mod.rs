@@ -3,6 +3,7 @@
 mod migrate;
 mod one;
 mod outages;
+mod sockets;
 mod two;
 
 use std::path::PathBuf;

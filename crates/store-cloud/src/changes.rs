@@ -23,6 +23,7 @@ use workflow_core::{
     ChangeNumber, Changes, ChangesSince, Job, JobChange, JobId, Report, StoreError,
 };
 
+use crate::jobs::documents::write as write_document;
 use crate::statements::execute;
 use crate::{Database, DatabaseError};
 use documents::ReportDocument;
@@ -145,28 +146,43 @@ impl Shared {
     }
 }
 
-/// Adds revisions of jobs to the changes, in the transaction that saves them.
+/// Adds revisions of jobs to the changes, in the transaction that saves them, each behind what its run reported before it.
 pub(crate) async fn note(
     transaction: &Transaction<'_>,
     replica: Uuid,
-    jobs: &[&Job],
+    jobs: &[(&Job, &[Report])],
 ) -> Result<(), DatabaseError> {
-    let (mut ids, mut accounts, mut revisions, mut statuses) = (vec![], vec![], vec![], vec![]);
-    for job in jobs {
-        ids.push(job.id.0);
-        accounts.push(job.account.as_str());
-        revisions.push(i64::try_from(job.revision).unwrap_or(i64::MAX));
-        statuses.push(job.status.name());
+    let (mut ids, mut accounts, mut revisions) = (vec![], vec![], vec![]);
+    let (mut statuses, mut texts) = (vec![], vec![]);
+    for (job, reports) in jobs {
+        let reports = reports.iter().filter_map(text_of).map(Some);
+        for report in reports.chain([None]) {
+            let is_revision = report.is_none();
+            let revision = i64::try_from(job.revision).unwrap_or(i64::MAX);
+            ids.push(job.id.0);
+            accounts.push(job.account.as_str());
+            revisions.push(is_revision.then_some(revision));
+            statuses.push(is_revision.then(|| job.status.name()));
+            texts.push(report);
+        }
     }
-    let sql = "INSERT INTO job_changes (replica, job, account, revision, status)
-        SELECT $1::uuid, n.* FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[]) AS n";
+    // Numbered in this order.
+    let sql = "INSERT INTO job_changes (replica, job, account, revision, status, report)
+        SELECT $1::uuid, n.*
+        FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::text[]) AS n";
     execute(
         transaction,
         sql,
-        &[&replica, &ids, &accounts, &revisions, &statuses],
+        &[&replica, &ids, &accounts, &revisions, &statuses, &texts],
     )
     .await?;
     Ok(())
+}
+
+/// A report as it is passed on; `None` if it is too large for that.
+fn text_of(report: &Report) -> Option<String> {
+    let report = write_document(&ReportDocument::from(report));
+    (report.len() <= MOST_REPORT_BYTES).then_some(report)
 }
 
 /// Writes reports as they arrive. What cannot be written is lost.
@@ -225,11 +241,7 @@ impl Changes for PgChanges {
     }
 
     fn publish(&self, job: JobId, account: &AccountId, change: &JobChange) {
-        let Some(report) = Report::of(change) else {
-            return;
-        };
-        let report = crate::jobs::documents::write(&ReportDocument::from(&report));
-        if report.len() <= MOST_REPORT_BYTES {
+        if let Some(report) = Report::of(change).as_ref().and_then(text_of) {
             let account = account.clone();
             // It is lost if too many wait.
             let _ = self.reports.try_send(Waiting::Report(Reported {

@@ -343,6 +343,7 @@ async fn save(jobs: &SqliteJobs, job: &Job, event: JobEvent, outputs: Vec<NewOut
         outputs,
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     };
     match jobs.save(save).await.expect("an answer") {
         SaveOutcome::Saved(job) => job,

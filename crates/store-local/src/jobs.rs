@@ -238,6 +238,7 @@ pub(crate) fn plain(job: Job) -> SaveJob {
         outputs: Vec::new(),
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     }
 }
 

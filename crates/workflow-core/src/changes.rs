@@ -74,7 +74,8 @@ pub enum ChangesSince {
 /// a replica tells its own hub directly. The changes of a job come in the order in which they happened. A store keeps a bounded
 /// number of changes.
 ///
-/// What is published may be lost or left out. It comes behind the change of the claim that its run belongs to.
+/// What is published may be lost or left out. It comes behind the change of the claim that its run belongs to. What comes with a
+/// save ([`crate::SaveJob::reports`]) comes directly before the change of that save, unless it is too large to be passed on.
 #[async_trait]
 pub trait Changes: Send + Sync + 'static {
     /// What other replicas changed behind a position, at most some thousands at a time: waits until there is something. `None` is

@@ -219,6 +219,7 @@ async fn apply(
         outputs,
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     };
     match stores.jobs.save(save).await.expect("the store takes it") {
         SaveOutcome::Saved(job) => job,

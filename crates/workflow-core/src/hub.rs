@@ -8,6 +8,7 @@
 //! other replicas changed.
 
 mod account;
+mod recent;
 mod replicas;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use crate::{Changes, Job, JobId, JobStatus, NodeEvent, NodeId, OneReplica, Progr
 
 use account::AccountRing;
 pub use account::{AccountEvent, AccountFollower, AccountNews, AccountTold};
+use recent::RecentJobs;
 
 /// What changed of a job.
 #[derive(Clone, Debug)]
@@ -95,6 +97,8 @@ type OnEnd = Box<dyn Fn(&Job) + Send + Sync>;
 struct Topics {
     jobs: HashMap<JobId, Topic>,
     accounts: HashMap<AccountId, Arc<AccountRing>>,
+    /// Jobs that this replica ended: what others tell of them late is over.
+    ended_here: RecentJobs,
 }
 
 /// What is published of one job.
@@ -150,18 +154,32 @@ impl Hub {
 
     /// Tells a change that this replica made.
     pub fn publish(&self, id: JobId, change: JobChange) {
-        if let (JobChange::Saved(job), Some(on_end)) = (&change, &self.on_end)
-            && job.status.is_terminal()
-        {
+        let ended = match &change {
+            JobChange::Saved(job) => Some(job).filter(|job| job.status.is_terminal()),
+            JobChange::Progress(_)
+            | JobChange::Preview(_)
+            | JobChange::Node(_)
+            | JobChange::StoppedAt(_)
+            | JobChange::Text { .. } => None,
+        };
+        if let (Some(job), Some(on_end)) = (ended, &self.on_end) {
             on_end(job);
         }
         let mut topics = self.topics();
+        if ended.is_some() {
+            topics.ended_here.push(id);
+        }
         let is_report = !matches!(change, JobChange::Saved(_));
         if is_report && let Some(account) = topics.account_of(id) {
             // With the lock held, so that other replicas hear reports in the order in which followers here do.
             self.changes.publish(id, account, &change);
         }
         topics.publish(id, change);
+    }
+
+    /// Tells a change that this replica made and that other replicas hear of with the save it came with.
+    pub(crate) fn publish_here(&self, id: JobId, change: JobChange) {
+        self.topics().publish(id, change);
     }
 
     /// Follows a job of an account from now on.

@@ -366,6 +366,7 @@ impl Jobs {
                 outputs: Vec::new(),
                 log: None,
                 durability: Durability::Now,
+                reports: Vec::new(),
             };
             if let SaveOutcome::Saved(job) = self.ports.store.save(save).await? {
                 if job.status.is_terminal() {

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use crate::{
     Claim, ClaimRequest, Demand, Epoch, FairQueue, InsertFacts, InsertJob, InsertJobOutcome, Job,
     JobBody, JobEvent, JobId, JobLog, JobOutput, JobQuery, JobQueue, JobStore, LeaseNews,
-    NewOutput, OutputName, PresentWorkers, QueueDepth, QueuedAs, SaveJob, SaveOutcome, StoreError,
-    WorkerId, overdue,
+    NewOutput, OutputName, PresentWorkers, QueueDepth, QueuedAs, Report, SaveJob, SaveOutcome,
+    StoreError, WorkerId, overdue,
 };
 
 use changes::{ChangeLog, ReplicaNumber};
@@ -37,8 +37,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Rows {
-    /// Jobs that the transaction under way has saved.
-    saved: Vec<Arc<Job>>,
+    /// Jobs that the transaction under way has saved, and what is reported before each.
+    saved: Vec<(Vec<Report>, Arc<Job>)>,
     jobs: HashMap<JobId, Row>,
     keys: HashMap<(AccountId, [u8; 32]), ClaimedKey>,
     counters: HashMap<(AccountId, String), u64>,
@@ -149,7 +149,7 @@ impl Rows {
             lease_until: now,
         };
         self.jobs.insert(id, row);
-        self.saved.push(Arc::clone(&job));
+        self.saved.push((Vec::new(), Arc::clone(&job)));
         InsertJobOutcome::Inserted(job)
     }
 
@@ -187,6 +187,7 @@ impl Rows {
             mut job,
             outputs,
             log,
+            reports,
             durability: _,
         } = save;
         for output in outputs {
@@ -198,7 +199,7 @@ impl Rows {
         if let (Some(row), Some(log)) = (self.jobs.get_mut(&job.id), log) {
             row.log = Some(log);
         }
-        SaveOutcome::Saved(self.put(job, records))
+        SaveOutcome::Saved(self.put(job, reports, records))
     }
 
     fn commit(&mut self, job: &Job, output: NewOutput, records: &mut RecordRows) -> JobOutput {
@@ -236,10 +237,10 @@ impl Rows {
     }
 
     /// Puts the next revision of a job in the place of the one before, and settles what follows from its status.
-    fn put(&mut self, mut job: Job, records: &mut RecordRows) -> Arc<Job> {
+    fn put(&mut self, mut job: Job, reports: Vec<Report>, records: &mut RecordRows) -> Arc<Job> {
         job.revision += 1;
         let job = Arc::new(job);
-        self.saved.push(Arc::clone(&job));
+        self.saved.push((reports, Arc::clone(&job)));
         if let Some(row) = self.jobs.get_mut(&job.id) {
             let before = std::mem::replace(&mut row.job, job.clone());
             self.fair_queue.note(Some(before.status), &job, &row.queued);
@@ -279,7 +280,7 @@ impl Rows {
         )
         .ok()?;
         Some(Claim {
-            job: self.put(job, records),
+            job: self.put(job, Vec::new(), records),
             body,
         })
     }
@@ -314,7 +315,7 @@ impl Rows {
         for (job, event) in found {
             let mut job = Job::clone(&job);
             if job.apply(event, now).is_ok() {
-                changed.push(self.put(job, records));
+                changed.push(self.put(job, Vec::new(), records));
             }
         }
         changed

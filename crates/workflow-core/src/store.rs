@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::{Job, JobId, JobStatus, NewOutput, RequirementSet, ResolvedFiles, RunReport};
+use crate::{Job, JobId, JobStatus, NewOutput, Report, RequirementSet, ResolvedFiles, RunReport};
 
 pub use rules::InsertFacts;
 
@@ -114,6 +114,9 @@ pub struct SaveJob {
     pub outputs: Vec<NewOutput>,
     /// What the run wrote, kept with the job in place of what was kept before.
     pub log: Option<JobLog>,
+    /// What the run reported that nobody was told before this save: other replicas hear of it directly before they hear of the
+    /// save, or of neither ([`crate::Changes`]).
+    pub reports: Vec<Report>,
     /// When it must be on disk.
     pub durability: Durability,
 }

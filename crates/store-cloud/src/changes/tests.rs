@@ -50,13 +50,17 @@ async fn a_change_that_is_committed_late_comes_all_the_same() {
     let abandoned = async {
         let mut connection = one.connection().await.expect("it answers");
         let transaction = connection.transaction().await.expect("it begins");
-        let noted = note(&transaction, Uuid::new_v4(), &[&saved(3)]).await;
+        let noted = note(&transaction, Uuid::new_v4(), &[(&saved(3), &[])]).await;
         noted.expect("it is written");
     };
     let replica = Uuid::new_v4();
-    note(&early, replica, &[&saved(1)]).await.expect("written");
+    note(&early, replica, &[(&saved(1), &[])])
+        .await
+        .expect("written");
     abandoned.await;
-    note(&late, replica, &[&saved(2)]).await.expect("written");
+    note(&late, replica, &[(&saved(2), &[])])
+        .await
+        .expect("written");
     let mut heard = Vec::new();
     for transaction in [late, early] {
         transaction.commit().await.expect("it commits");
@@ -90,7 +94,7 @@ async fn changes_come_after_every_connection_was_cut() {
     let transaction = connection.transaction().await.expect("it begins");
     let account = "acme".parse().expect("a valid name");
     let job = contract::new_job(1, &account);
-    let noted = note(&transaction, Uuid::new_v4(), &[&job]).await;
+    let noted = note(&transaction, Uuid::new_v4(), &[(&job, &[])]).await;
     noted.expect("it is written");
     transaction.commit().await.expect("it commits");
     let since = changes.since(Some(after)).await;

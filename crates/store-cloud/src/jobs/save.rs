@@ -7,7 +7,7 @@ use accounts::AccountId;
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use uuid::Uuid;
-use workflow_core::{Durability, Job, JobLog, JobOutput, JobStatus, SaveJob, SaveOutcome};
+use workflow_core::{Durability, Job, JobLog, JobOutput, JobStatus, Report, SaveJob, SaveOutcome};
 
 use super::insert::enqueue;
 use super::outputs::Names;
@@ -27,6 +27,8 @@ pub(super) struct NextState {
     pub(super) new_outputs: usize,
     /// What its run wrote.
     pub(super) log: Option<JobLog>,
+    /// What its run reported before.
+    pub(super) reports: Vec<Report>,
     /// Until when its claim counts, and the number of that claim, if it is claimed now.
     pub(super) claim: Option<(Timestamp, i64)>,
 }
@@ -41,6 +43,7 @@ impl NextState {
             row: Row { job, ..row.clone() },
             new_outputs: 0,
             log: None,
+            reports: Vec::new(),
             claim: None,
         }
     }
@@ -128,6 +131,7 @@ pub(super) async fn save(
             }
         }
         state.log = save.log;
+        state.reports = save.reports;
         known.insert(state.row.job.id, state.row.clone());
         outcomes.push(SaveOutcome::Saved(Arc::new(state.row.job.clone())));
         next.push(state);
@@ -160,7 +164,10 @@ pub(super) async fn put(
     let left = those(&|state| state.was() == Stage::Waiting && state.is() != Stage::Waiting);
     let joined = those(&|state| state.was() != Stage::Waiting && state.is() == Stage::Waiting);
     let stopped = those(&|state| state.was() == Stage::Running && state.is() != Stage::Running);
-    let jobs: Vec<&Job> = next.iter().map(|state| &state.row.job).collect();
+    let changed = next
+        .iter()
+        .map(|state| (&state.row.job, &state.reports[..]));
+    let changed: Vec<(&Job, &[Report])> = changed.collect();
     let logs = next.iter().filter_map(|state| {
         let log = state.log.as_ref()?;
         Some((state.row.job.id, log))
@@ -182,7 +189,7 @@ pub(super) async fn put(
         start_runs(transaction, next),
         outputs::put(transaction, next),
         beside::put_logs(transaction, &logs),
-        note(transaction, store.changes.replica(), &jobs),
+        note(transaction, store.changes.replica(), &changed),
     )?;
     // After the new outputs are there.
     tokio::try_join!(

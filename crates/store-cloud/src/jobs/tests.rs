@@ -122,6 +122,7 @@ fn plain(job: Job) -> SaveJob {
         outputs: Vec::new(),
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     }
 }
 

@@ -195,6 +195,7 @@ async fn deferred(jobs: &SqliteJobs, job: &Job, output: NewOutput) -> SaveOutcom
     let save = SaveJob {
         outputs: vec![output],
         durability: Durability::WithNext,
+        reports: Vec::new(),
         ..plain(next)
     };
     jobs.save(save).await.expect("an answer")

@@ -115,8 +115,25 @@ async fn what_a_run_reports_comes_in_order_behind_its_claim(replicas: Replicas) 
     own.publish(job.id, &job.account, &JobChange::Saved(job.clone()));
     let node = NodeEvent::Finished { node: "9".into() };
     own.publish(job.id, &job.account, &JobChange::Node(node.clone()));
+    let executed = NodeEvent::Executed {
+        node: "9".into(),
+        ui: serde_json::json!({"images": []}),
+    };
+    let mut over = Job::clone(&job);
     let end = JobEvent::Finished { epoch: job.epoch };
-    let over = apply(first, &job, end, Vec::new(), at(12)).await;
+    over.apply(end, at(12)).expect("the event fits");
+    let with_its_end = [Report::Node(executed), Report::StoppedAt("9".into())];
+    let save = SaveJob {
+        job: over,
+        outputs: Vec::new(),
+        log: None,
+        reports: with_its_end.to_vec(),
+        durability: Durability::Now,
+    };
+    let saved = first.jobs.save(save).await.expect("an answer");
+    let SaveOutcome::Saved(over) = saved else {
+        panic!("{saved:?}");
+    };
     let heard = until(&**others, &mut theirs, is_saved(&over)).await;
     let place = |change: &dyn Fn(&Change) -> bool| heard.iter().position(change);
     let claimed = place(&is_saved(&job)).expect("the claim comes");
@@ -133,11 +150,20 @@ async fn what_a_run_reports_comes_in_order_behind_its_claim(replicas: Replicas) 
         Report::of(&text("first")),
         Report::of(&JobChange::Node(node)),
     ];
-    let mut rest = all.iter().flatten();
+    let mut rest = all.iter().flatten().chain(&with_its_end);
     for (place, report) in &reports {
         assert!(claimed < *place, "{heard:?}");
         assert!(rest.any(|known| known == *report), "{heard:?}");
     }
+    let ended = place(&is_saved(&over)).expect("the end comes");
+    let before: Vec<Option<&Report>> = heard[ended.saturating_sub(2)..ended]
+        .iter()
+        .map(|change| match &change.kind {
+            ChangeKind::Reported(report) => Some(report),
+            ChangeKind::Saved { .. } => None,
+        })
+        .collect();
+    assert_eq!(before, with_its_end.each_ref().map(Some), "{heard:?}");
 }
 
 async fn who_has_seen_nothing_reads_the_rows(replicas: Replicas) {

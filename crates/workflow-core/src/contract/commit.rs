@@ -36,6 +36,7 @@ async fn of_two_saves_of_one_revision_one_conflicts(stores: Stores) {
         outputs: vec![picture("9", 0, 1)],
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     };
     assert_eq!(
         stores.jobs.save(save).await.expect("the store answers"),
@@ -133,6 +134,7 @@ async fn outputs_are_kept_until_the_bytes_are_used_up(stores: Stores) {
             outputs: vec![picture("9", 0, 1), picture("9", 2, 3)],
             log: None,
             durability,
+            reports: Vec::new(),
         };
         let refused = stores.jobs.save(save).await.expect("the store answers");
         assert_eq!(refused, SaveOutcome::QuotaExceeded);
@@ -152,6 +154,7 @@ async fn deferred(stores: &Stores, job: &Job, outputs: Vec<NewOutput>) -> Arc<Jo
         outputs,
         log: None,
         durability: Durability::WithNext,
+        reports: Vec::new(),
     };
     match stores.jobs.save(save).await.expect("the store takes it") {
         SaveOutcome::Saved(job) => job,
@@ -195,6 +198,7 @@ async fn a_save_that_meets_one_put_off_conflicts_and_finds_it(stores: Stores) {
         outputs: Vec::new(),
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     };
     let met = stores.jobs.save(save).await.expect("the store answers");
     assert_eq!(met, SaveOutcome::Conflict);

@@ -106,6 +106,7 @@ async fn a_list_may_leave_out_what_is_over(stores: Stores) {
         outputs: Vec::new(),
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     };
     stores.jobs.save(save).await.expect("the store takes it");
     for (over, listed) in [
@@ -157,6 +158,7 @@ async fn a_list_by_states_is_whole_on_every_page(stores: Stores) {
             outputs: Vec::new(),
             log: None,
             durability: Durability::Now,
+            reports: Vec::new(),
         };
         stores.jobs.save(save).await.expect("the store takes it");
     }

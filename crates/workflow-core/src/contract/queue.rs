@@ -293,6 +293,7 @@ async fn a_lapsed_claim_is_retried_once_and_its_worker_refused(stores: Stores) {
         outputs: Vec::new(),
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     };
     assert_eq!(
         stores.jobs.save(save).await.expect("an answer"),

@@ -243,6 +243,7 @@ impl History {
             job: next,
             log: None,
             durability: Durability::Now,
+            reports: Vec::new(),
         })
     }
 
@@ -317,6 +318,7 @@ impl History {
         let save = self.save_of(&job, advanced(&job), Some(7));
         let save = SaveJob {
             durability: Durability::WithNext,
+            reports: Vec::new(),
             ..save.expect("it runs")
         };
         let outcome = self.save_by(handle, save.clone()).await;

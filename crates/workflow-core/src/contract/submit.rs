@@ -357,6 +357,7 @@ async fn a_log_is_kept_with_its_job(stores: Stores) {
         outputs: Vec::new(),
         log: Some(log.clone()),
         durability: Durability::Now,
+        reports: Vec::new(),
     };
     stores.jobs.save(save).await.expect("the store takes it");
     assert_eq!(

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Hub, Topics};
 use crate::{
     Change, ChangeKind, ChangeNumber, ChangesSince, Job, JobChange, JobId, JobPorts, JobStatus,
-    StoreError,
+    Progress, StoreError,
 };
 
 /// Pauses between attempts at reading changes that failed: the first and the longest.
@@ -70,7 +70,8 @@ impl Hub {
                     ports.secrets.forget(job);
                 }
                 if self.topics().wants(job, &account, revision) {
-                    self.read_row(ports, &account, job, Some(status)).await?;
+                    let told = Some((status, revision));
+                    self.read_row(ports, &account, job, told).await?;
                 }
                 if status == JobStatus::Queued || status.is_terminal() {
                     // It may be claimed, or its account may have room for another one.
@@ -111,31 +112,56 @@ impl Hub {
         Ok(())
     }
 
-    /// Reads the row of a job of which a change with this status is told. A row that is past the end of the job is left to the
-    /// change of that end: what the run reported before it comes first.
+    /// Reads the row of a job of which a change with this status and revision is told. If the row is past the end of the job, the
+    /// job is published as it was: what its run reported comes next, and then the change of its end.
     async fn read_row(
         &self,
         ports: &JobPorts,
         account: &AccountId,
         id: JobId,
-        told: Option<JobStatus>,
+        told: Option<(JobStatus, u64)>,
     ) -> Result<(), StoreError> {
         // Followed before it is read: if the job ends here meanwhile, that takes its topic away, and the row is old.
         let follower = self.follow(account, id);
         let row = ports.store.load(account, id, ports.timer.now()).await?;
         let mut topics = self.topics();
         match row {
-            Some(job)
-                if told.is_some_and(|told| job.status.is_terminal() && !told.is_terminal()) =>
-            {
-                topics.forget_unread(id);
-            }
-            Some(job) => topics.publish_row(job),
+            Some(job) => match told {
+                Some((status, revision)) if job.status.is_terminal() && !status.is_terminal() => {
+                    let known = topics.latest(id);
+                    if topics.ended_here.contains(id) {
+                        // Its end was told, and is no change to come.
+                        topics.forget_unread(id);
+                    } else if known.as_ref().is_none_or(|known| known.status != status) {
+                        let outputs = known.map(|known| known.outputs.clone());
+                        let before = Job {
+                            outputs: outputs.unwrap_or_default(),
+                            ..before_its_end(&job, status, revision)
+                        };
+                        topics.publish_row(Arc::new(before));
+                    }
+                }
+                Some(_) | None => topics.publish_row(job),
+            },
             // It is over and past its time.
             None => topics.forget_unread(id),
         }
         drop(follower);
         Ok(())
+    }
+}
+
+/// A job that is over as it was at an earlier revision, as far as its row tells: without its outputs, which come with its end.
+fn before_its_end(job: &Job, status: JobStatus, revision: u64) -> Job {
+    Job {
+        revision,
+        status,
+        updated_at: job.started_at.unwrap_or(job.created_at),
+        completed_at: None,
+        progress: Progress::start(job.progress.nodes_total),
+        outputs: Vec::new(),
+        error: None,
+        ..job.clone()
     }
 }
 
@@ -154,10 +180,15 @@ impl Topics {
         }
     }
 
+    /// A job as it was published last.
+    fn latest(&self, id: JobId) -> Option<Arc<Job>> {
+        let live = self.jobs.get(&id)?.live.borrow();
+        live.job.clone()
+    }
+
     /// Whether a job is known to run.
     fn runs(&self, id: JobId) -> bool {
-        let live = self.jobs.get(&id).map(|topic| topic.live.borrow());
-        let status = live.and_then(|live| Some(live.job.as_ref()?.status));
+        let status = self.latest(id).map(|job| job.status);
         matches!(status, Some(JobStatus::Running | JobStatus::Canceling))
     }
 

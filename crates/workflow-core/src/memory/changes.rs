@@ -43,9 +43,17 @@ impl ChangeLog {
         ReplicaNumber(kept.replicas)
     }
 
-    /// Takes note of jobs that a replica saved.
-    pub(super) fn saved(&self, by: ReplicaNumber, jobs: impl Iterator<Item = Arc<Job>>) {
-        for job in jobs {
+    /// Takes note of jobs that a replica saved, each behind what is reported before it.
+    pub(super) fn saved(
+        &self,
+        by: ReplicaNumber,
+        jobs: impl Iterator<Item = (Vec<Report>, Arc<Job>)>,
+    ) {
+        for (reports, job) in jobs {
+            for report in reports {
+                let kind = ChangeKind::Reported(report);
+                self.push(by, job.id, &job.account, kind);
+            }
             let kind = ChangeKind::Saved {
                 revision: job.revision,
                 status: job.status,

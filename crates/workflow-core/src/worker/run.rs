@@ -227,6 +227,7 @@ impl Worker {
                 outputs: Vec::new(),
                 log,
                 durability: Durability::Now,
+                reports: sink.hand_over(),
             };
             if let SaveOutcome::Saved(job) = self.ports.store.save(save).await? {
                 sink.release();

@@ -17,7 +17,8 @@ use crate::jobs::JobPorts;
 use crate::{
     Claim, CommitError, Durability, Epoch, FrameRefused, Job, JobChange, JobEvent, JobId, JobLog,
     JobOutput, NewOutput, NodeEvent, NodeId, OutputContent, Plan, Preview, Progress,
-    ProgressTracker, RunOutput, RunReport, RunSink, SaveJob, SaveOutcome, StoreError, Timer,
+    ProgressTracker, Report, RunOutput, RunReport, RunSink, SaveJob, SaveOutcome, StoreError,
+    Timer,
 };
 
 /// How long an output waits for the end of its job before it is saved by itself.
@@ -55,7 +56,15 @@ struct Reported {
     /// Whether the tracker holds progress that no save has carried yet.
     unsaved: bool,
     /// What is reported once the outputs before it are on disk; `None` while none waits for that.
-    held: Option<Vec<JobChange>>,
+    held: Option<Held>,
+}
+
+/// What waits to be reported.
+#[derive(Default)]
+struct Held {
+    changes: Vec<JobChange>,
+    /// How many of them a save was given, which tells other replicas.
+    handed_over: usize,
 }
 
 impl Sink {
@@ -118,12 +127,30 @@ impl Sink {
         self.timer.sleep(TOGETHER).await;
     }
 
-    /// Tells what was held back: everything that was put off is on disk.
+    /// What was held back, for the save that brings to disk what it waits for: other replicas hear of both at once, and so never
+    /// of the end of a job before what led to it.
+    pub(super) fn hand_over(&self) -> Vec<Report> {
+        let mut reported = self.reported();
+        let Some(held) = &mut reported.held else {
+            return Vec::new();
+        };
+        held.handed_over = held.changes.len();
+        held.changes.iter().filter_map(Report::of).collect()
+    }
+
+    /// Tells what was held back: everything that was put off is on disk, with what was handed over.
     pub(super) fn release(&self) {
         // Reported with the lock held, so that nothing overtakes it.
         let mut reported = self.reported();
-        for change in reported.held.take().into_iter().flatten() {
-            self.ports.hub.publish(self.id, change);
+        let Some(held) = reported.held.take() else {
+            return;
+        };
+        for (n, change) in held.changes.into_iter().enumerate() {
+            if n < held.handed_over {
+                self.ports.hub.publish_here(self.id, change);
+            } else {
+                self.ports.hub.publish(self.id, change);
+            }
         }
     }
 
@@ -136,8 +163,8 @@ impl Sink {
                     JobChange::Progress(_) | JobChange::Preview(_) | JobChange::Text { .. } => true,
                     JobChange::Saved(_) | JobChange::Node(_) | JobChange::StoppedAt(_) => false,
                 };
-                if held.len() < MOST_HELD || !is_passing {
-                    held.push(change);
+                if held.changes.len() < MOST_HELD || !is_passing {
+                    held.changes.push(change);
                 }
             }
             None => self.ports.hub.publish(self.id, change),
@@ -210,6 +237,11 @@ impl Sink {
                 outputs: outputs.clone(),
                 log: None,
                 durability,
+                reports: match durability {
+                    Durability::Now => self.hand_over(),
+                    // Whatever waits for an output waits on.
+                    Durability::WithNext | Durability::Lazy => Vec::new(),
+                },
             };
             match self.ports.store.save(save).await.map_err(store_failed)? {
                 SaveOutcome::Saved(job) => {
@@ -348,7 +380,8 @@ impl RunSink for Sink {
             let mut held = self.job.lock().await;
             let job = self.save_output(&mut held, new).await?;
             let saved = JobChange::Saved(job.clone());
-            self.reported().held.get_or_insert_default().push(saved);
+            let mut reported = self.reported();
+            reported.held.get_or_insert_default().changes.push(saved);
             job
         };
         self.deferred.notify_one();

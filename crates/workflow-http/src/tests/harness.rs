@@ -429,6 +429,7 @@ impl Rig {
             outputs,
             log: None,
             durability: Durability::Now,
+            reports: Vec::new(),
         };
         let saved = self.jobs.save(save).await.expect("memory answers");
         let SaveOutcome::Saved(job) = saved else {

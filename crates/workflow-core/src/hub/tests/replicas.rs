@@ -9,8 +9,8 @@ use super::*;
 use crate::blocking_pool::tests::AtOnce;
 use crate::{
     ChangeNumber, Durability, Engines, InsertJob, InsertJobOutcome, JobBody, JobPorts, JobStore,
-    MemoryJobs, Placement, QueueBounds, Requirements, ResolvedFiles, SaveJob, SaveOutcome, Secrets,
-    Timer,
+    MemoryJobs, Placement, QueueBounds, Report, Requirements, ResolvedFiles, SaveJob, SaveOutcome,
+    Secrets, Timer,
 };
 
 /// A clock that stands still.
@@ -85,6 +85,11 @@ impl Pair {
 
     /// Lets an event happen at the replica that works.
     async fn happen(&self, job: &Job, event: JobEvent) -> Job {
+        self.happen_behind(job, event, Vec::new()).await
+    }
+
+    /// The same, for an event that its run's reports come before.
+    async fn happen_behind(&self, job: &Job, event: JobEvent, reports: Vec<Report>) -> Job {
         let mut next = job.clone();
         let applied = next.apply(event, Timestamp::UNIX_EPOCH);
         applied.expect("a legal event");
@@ -93,6 +98,7 @@ impl Pair {
             outputs: Vec::new(),
             log: None,
             durability: Durability::Now,
+            reports,
         };
         let saved = self.store.save(save).await.expect("memory answers");
         let SaveOutcome::Saved(saved) = saved else {
@@ -173,6 +179,57 @@ async fn what_a_run_reported_comes_before_its_end_which_is_in_the_row_already() 
     for told in ["1 running", "started 2", "1 succeeded"] {
         assert_eq!(next(&mut follower).await, told);
     }
+}
+
+#[tokio::test]
+async fn a_job_that_is_over_when_a_replica_looks_is_told_from_its_beginning() {
+    let pair = Pair::new();
+    let hub = &pair.hears.hub;
+    let mut after = None;
+    pair.hear(&mut after).await;
+    let mut follower = hub.follow_account(&account("a"));
+    assert_eq!(next(&mut follower).await, "snapshot []");
+    let mine = job(1, "a");
+    pair.insert(mine.clone()).await;
+    let running = pair.happen(&mine, CLAIMED).await;
+    pair.works.publish(mine.id, JobChange::Node(started("1")));
+    let held = vec![Report::Node(started("2"))];
+    pair.happen_behind(&running, FINISHED, held).await;
+    pair.hear(&mut after).await;
+    let all = [
+        "1 queued",
+        "1 running",
+        "started 1",
+        "started 2",
+        "1 succeeded",
+    ];
+    for told in all {
+        assert_eq!(next(&mut follower).await, told);
+    }
+    drop(follower);
+    assert!(hub.topics().jobs.is_empty());
+}
+
+#[tokio::test]
+async fn what_others_did_to_a_job_before_it_ended_here_is_told_no_more() {
+    let pair = Pair::new();
+    let hub = &pair.hears.hub;
+    let mut after = None;
+    pair.hear(&mut after).await;
+    let mut follower = hub.follow_account(&account("a"));
+    assert_eq!(next(&mut follower).await, "snapshot []");
+    let mine = job(1, "a");
+    pair.insert(mine.clone()).await;
+    let running = pair.happen(&mine, CLAIMED).await;
+    let over = pair.happen(&running, FINISHED).await;
+    // As if this replica had made the end, and hears only of what came before it.
+    publish(hub, &over);
+    pair.hear(&mut after).await;
+    publish(hub, &self::running(2, "a"));
+    for told in ["1 succeeded", "1 succeeded", "2 running"] {
+        assert_eq!(next(&mut follower).await, told);
+    }
+    assert_eq!(hub.topics().jobs.len(), 1);
 }
 
 #[tokio::test]

@@ -225,6 +225,7 @@ async fn a_zombie_can_neither_commit_nor_finish() {
         outputs: Vec::new(),
         log: None,
         durability: Durability::Now,
+        reports: Vec::new(),
     };
     assert!(matches!(
         bench.store.save(save).await.expect("an answer"),

@@ -1,0 +1,84 @@
+//! What sockets of the older API hear: the same messages in the same order, whichever replica they are open at.
+
+use std::collections::BTreeMap;
+
+use it::{Message, Request, Socket};
+use serde_json::json;
+
+use super::*;
+
+const PROMPTS: usize = 5;
+
+async fn socket_at(fleet: &Fleet, server: &Server) -> Socket {
+    let request = fleet.own(Request::get("/ws?clientId=c"));
+    Socket::open(server.address, request).await.unwrap()
+}
+
+async fn prompt_at(fleet: &Fleet, server: &Server, color: usize) -> String {
+    let body = json!({"prompt": tiny_graph(color), "client_id": "c"});
+    let answer = fleet.send(server, Request::post_json("/api/prompt", &body));
+    let id = answer.await.json()["prompt_id"].as_str().map(str::to_owned);
+    id.unwrap()
+}
+
+fn is_end(message: &Message) -> bool {
+    message.kind() == "executing" && message.data()["node"].is_null()
+}
+
+/// What a socket hears of prompts to the end of the last of them, by prompt. The length of the queue and how long a prompt waits
+/// depend on the moment: they are left out.
+async fn heard_of_prompts(socket: &mut Socket, prompts: usize) -> BTreeMap<String, Vec<Message>> {
+    let mut heard: BTreeMap<String, Vec<Message>> = BTreeMap::new();
+    let mut ended = 0;
+    while ended < prompts {
+        let message = socket.next().await.unwrap();
+        if ["status", "notification"].contains(&message.kind().as_str()) {
+            continue;
+        }
+        ended += usize::from(is_end(&message));
+        let prompt = message.data()["prompt_id"].as_str();
+        let prompt = prompt.unwrap_or_else(|| panic!("{message:?}")).to_owned();
+        heard.entry(prompt).or_default().push(message);
+    }
+    heard
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sockets_on_every_replica_hear_the_same() {
+    let Some(fleet) = Fleet::start("sockets of two replicas").await else {
+        return;
+    };
+    let (a, b) = tokio::join!(fleet.replica("a"), fleet.replica("b"));
+    let (mut here, mut there) = tokio::join!(socket_at(&fleet, &a), socket_at(&fleet, &b));
+    // One after the other, through the replicas in turn: any of the two may run them.
+    for n in 0..PROMPTS {
+        let prompt = prompt_at(&fleet, [&a, &b][n % 2], n).await;
+        let (one, other) = tokio::join!(
+            heard_of_prompts(&mut here, 1),
+            heard_of_prompts(&mut there, 1)
+        );
+        assert_eq!(one, other);
+        let kinds: Vec<String> = one[&prompt].iter().map(Message::kind).collect();
+        for kind in [
+            "execution_start",
+            "progress_state",
+            "executed",
+            "execution_success",
+        ] {
+            assert!(kinds.iter().any(|heard| heard == kind), "{kinds:?}");
+        }
+    }
+    // All at once: those of one prompt keep their order among what is told of the others.
+    for n in 0..PROMPTS {
+        prompt_at(&fleet, [&a, &b][n % 2], PROMPTS + n).await;
+    }
+    let (one, other) = tokio::join!(
+        heard_of_prompts(&mut here, PROMPTS),
+        heard_of_prompts(&mut there, PROMPTS)
+    );
+    assert_eq!(one.len(), PROMPTS);
+    assert_eq!(one, other);
+    for server in [a, b] {
+        assert!(server.terminate().await.unwrap().success());
+    }
+}
