@@ -3,6 +3,7 @@
 mod migrate;
 mod one;
 mod outages;
+mod rolling;
 mod sockets;
 mod two;
 

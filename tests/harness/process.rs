@@ -34,7 +34,7 @@ pub struct Server {
 pub struct Launch {
     /// The package, whose program has its name.
     pub package: &'static str,
-    /// Flags besides those that every test needs.
+    /// Flags besides those that every test needs. It listens on a free port unless `--listen` is among them.
     pub arguments: Vec<OsString>,
     /// Variables besides those of the test.
     pub variables: Vec<(String, String)>,
@@ -215,15 +215,14 @@ impl Server {
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> io::Result<Self> {
         without_inherited_settings(&mut command);
+        command.arg("serve");
+        let arguments = arguments.into_iter();
+        let arguments: Vec<OsString> = arguments.map(|it| it.as_ref().to_owned()).collect();
+        if !arguments.iter().any(|argument| argument == "--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         let mut child = command
-            .arg("serve")
-            .args([
-                "--listen",
-                "127.0.0.1:0",
-                "--log-format",
-                "json",
-                "--data-dir",
-            ])
+            .args(["--log-format", "json", "--data-dir"])
             .arg(data_dir)
             .args(arguments)
             .stdin(Stdio::null())

@@ -1,0 +1,63 @@
+"""What a user of the official Python client does all day, until standard input ends.
+
+Run as `python rolling_scenario.py BASE_URL`, with the key in COMFY_API_KEY; exits non-zero at the first failure, and prints how
+many jobs ran. Replicas restart meanwhile, and nothing here knows of it.
+"""
+
+import os
+import sys
+import threading
+
+base_url = sys.argv[1]
+os.environ["COMFY_BASE_URL"] = base_url
+
+from comfy_sdk import Comfy  # noqa: E402
+from PIL import Image  # noqa: E402
+
+stop = threading.Event()
+
+
+def wait_for_the_end():
+    sys.stdin.buffer.read()
+    stop.set()
+
+
+threading.Thread(target=wait_for_the_end, daemon=True).start()
+
+
+def picture(number):
+    path = f"/tmp/rolling-{os.getpid()}.png"
+    Image.new("RGB", (32, 32), (number % 256, number // 256 % 256, 7)).save(path)
+    with open(path, "rb") as file:
+        made = file.read()
+    os.remove(path)
+    return made
+
+
+def graph():
+    return {
+        "1": {"class_type": "LoadImage", "inputs": {"image": "placeholder"}},
+        "2": {"class_type": "ImageInvert", "inputs": {"image": ["1", 0]}},
+        "3": {"class_type": "SaveImage", "inputs": {"images": ["2", 0], "filename_prefix": "rolling"}},
+    }
+
+
+ran = 0
+with Comfy() as client:
+    while not stop.is_set():
+        asset = client.assets.from_bytes(picture(ran), filename=f"rolling-{ran}.png")
+        workflow = client.workflows.from_json(graph())
+        workflow.set_input("1", "image", asset)
+        job = client.submit(workflow)
+        assert job.wait(timeout=120).status == "succeeded", job.error
+        (output,) = job.get_outputs("3")
+        path = f"/tmp/rolling-{os.getpid()}-output.png"
+        output.to_file(path)
+        with Image.open(path) as made:
+            assert made.getpixel((3, 3))[0] == 255 - ran % 256, (ran, made.getpixel((3, 3)))
+        os.remove(path)
+        events = list(job.events())
+        assert events[-1].status == "succeeded", events[-1]
+        assert client.jobs.get(job.id).status == "succeeded"
+        ran += 1
+print(ran)
