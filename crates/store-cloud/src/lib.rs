@@ -4,6 +4,14 @@
 //! Start at [`CloudStore`], which programs choose.
 //!
 #![doc = include_str!("../README.md")]
+#![cfg_attr(
+    not(feature = "workflow"),
+    expect(
+        dead_code,
+        reason = "jobs alone use some of what all families stand on"
+    )
+)]
+
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

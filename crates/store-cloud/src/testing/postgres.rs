@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use tempfile::TempDir;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use super::server::{self, Running};
 
@@ -135,6 +135,33 @@ impl PostgresServer {
         let client = self.client(database).await;
         let done = client.batch_execute(sql).await;
         done.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+
+    /// The rows of a query, each value as text; one that is NULL is empty.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub async fn query(&self, database: &str, sql: &str) -> Vec<Vec<String>> {
+        let client = self.client(database).await;
+        let answers = client.simple_query(sql).await;
+        let answers = answers.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        let rows = answers.iter().filter_map(|answer| {
+            if let SimpleQueryMessage::Row(row) = answer {
+                return Some(row);
+            }
+            None
+        });
+        let values = rows.map(|row| {
+            let values = (0..row.len()).map(|place| row.get(place).unwrap_or_default());
+            values.map(str::to_owned).collect()
+        });
+        values.collect()
+    }
+
+    /// The socket that it listens at.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join(format!(".s.PGSQL.{}", self.port))
     }
 
     async fn administrator(&self) -> Client {
