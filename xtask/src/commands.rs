@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Subcommand;
 
 use bench::{counts, engine, fair, router, v2};
-use crash::power;
+use crash::{fleet, power};
 
 use crate::{ci, repository_root, tidy};
 
@@ -21,6 +21,8 @@ pub enum Command {
     Bench(Bench),
     /// Kill the real binary again and again and check that nothing acknowledged is lost.
     Crash(crash::Options),
+    /// Let everything go wrong around many replicas, and judge what their clients were told.
+    Fleet(fleet::Options),
     /// The same on a disk that loses what was not synced.
     Power(power::Options),
     /// A process of clients, started by a bench; takes its plan from standard input.
@@ -70,6 +72,7 @@ impl Command {
             Self::Bench(Bench::Fair(options)) => fair::run(repository_root(), &options, out),
             Self::Bench(Bench::Counts(options)) => counts::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
+            Self::Fleet(options) => fleet::run(repository_root(), options, out),
             Self::Power(options) => power::run(repository_root(), options, out),
             Self::BenchClient => bench::client::main(out),
             Self::BenchFairRole => fair::roles::main(out),

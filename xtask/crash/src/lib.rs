@@ -10,6 +10,7 @@ mod check;
 mod client;
 mod database;
 pub(crate) mod disk;
+pub mod fleet;
 mod installation;
 mod money;
 mod operator;
@@ -299,7 +300,7 @@ fn has_feature(root: &Path, feature: &str) -> io::Result<bool> {
     Ok(features.is_some_and(|features| features.contains_key(feature)))
 }
 
-fn seed_from_clock() -> u64 {
+pub(crate) fn seed_from_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| u64::from(since.subsec_nanos()))
 }

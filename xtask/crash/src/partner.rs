@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use it::partners::{Incoming, Reply, read};
 use serde::{Deserialize, Serialize};
@@ -80,11 +80,16 @@ pub(super) struct Dispatch {
     /// How often the task was asked after.
     pub(super) looked: u32,
     looks: u32,
+    /// When it was read, and when the partner was done with it, as far as anybody asked.
+    pub(super) began: Instant,
+    pub(super) ended: Option<Instant>,
 }
 
 /// What the partner does now.
 struct Reaction {
     after: Duration,
+    /// The submission that it is then done with.
+    ends: Option<usize>,
     /// Nothing: the connection is closed.
     reply: Option<Reply>,
 }
@@ -173,6 +178,8 @@ impl Book {
             is_task,
             looked: 0,
             looks: order.looks,
+            began: Instant::now(),
+            ended: None,
         });
         number
     }
@@ -180,6 +187,7 @@ impl Book {
     fn react(&self, incoming: &Incoming) -> Reaction {
         let at_once = |reply| Reaction {
             after: Duration::ZERO,
+            ends: None,
             reply: Some(reply),
         };
         if let Some(number) = incoming.target.strip_prefix("/task/") {
@@ -206,9 +214,18 @@ impl Book {
             (Behavior::Break, false) => Some(Reply::json(500, "{}")),
             (Behavior::Cut, _) => None,
         };
+        let is_task = is_task && [Behavior::Answer, Behavior::Break].contains(&dispatch.behavior);
         Reaction {
             after: Duration::from_millis(order.delay_ms),
+            ends: (!is_task).then_some(number),
             reply,
+        }
+    }
+
+    /// The partner is done with a submission.
+    fn end(&self, number: usize) {
+        if let Some(dispatch) = self.lock().get_mut(number) {
+            dispatch.ended.get_or_insert_with(Instant::now);
         }
     }
 
@@ -220,6 +237,9 @@ impl Book {
         };
         dispatch.looked += 1;
         let state = |status: &str| json!({"id": number, "status": status}).to_string();
+        if dispatch.looked > dispatch.looks {
+            dispatch.ended.get_or_insert_with(Instant::now);
+        }
         match dispatch.behavior {
             _ if dispatch.looked <= dispatch.looks => Reply::json(200, state("pending")),
             Behavior::Answer => Reply::json(200, dispatch.result.clone()),
@@ -246,8 +266,12 @@ async fn serve(stream: TcpStream, book: &Book) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     while let Some(incoming) = read(&mut stream).await? {
-        let Reaction { after, reply } = book.react(&incoming);
+        let Reaction { after, ends, reply } = book.react(&incoming);
         sleep(after).await;
+        // Before the answer: whoever has it may send the next one.
+        if let Some(number) = ends {
+            book.end(number);
+        }
         let Some(reply) = reply else {
             return Ok(());
         };
