@@ -46,19 +46,20 @@ async fn a_large_body_arrives_whole_and_is_told_when_it_is_written() {
         .partners
         .fault(Partner::FalSync, Step::Submit, Fault::Stall);
     let submission = bench.submission(SYNC, &body);
-    let written = submission.written.clone();
-    assert!(!written.told());
+    let contact = submission.contact.clone();
+    assert!(!contact.is_written());
     let watch = async {
         let seen = bench.partners.seen(Partner::FalSync, Step::Submit, 1).await;
         // The partner has the whole of it, and has not answered.
         assert_eq!(seen[0].body.len(), body.len());
-        while !written.told() {
+        while !contact.is_written() {
             tokio::task::yield_now().await;
         }
         bench.partners.release();
     };
     let (submitted, ()) = tokio::join!(bench.provider(SYNC).submit(submission), watch);
     assert!(matches!(submitted, Ok(Submitted::Done(_))), "{submitted:?}");
+    assert_eq!(contact.status(), Some(200));
 }
 
 #[tokio::test]

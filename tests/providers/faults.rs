@@ -141,7 +141,11 @@ async fn not_found_right_after_submit_keeps_polling_a_while() {
     bench
         .partners
         .fault(Partner::Runway, Step::Poll, Fault::Status(404));
-    let failure = bench.provider(POLL).collect(&handle).await.unwrap_err();
+    let failure = bench
+        .provider(POLL)
+        .collect(&handle, &router_core::Contact::default())
+        .await
+        .unwrap_err();
     assert_eq!(ran(&failure), Some(Ran::Perhaps), "{failure:?}");
 }
 
@@ -159,7 +163,10 @@ async fn an_unknown_state_is_asked_again() {
         let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
         let fault = Fault::Answer(200, headers, body.as_bytes().to_vec());
         bench.partners.fault(Partner::Runway, Step::Poll, fault);
-        let collected = bench.provider(POLL).collect(&handle).await;
+        let collected = bench
+            .provider(POLL)
+            .collect(&handle, &router_core::Contact::default())
+            .await;
         assert!(
             matches!(collected, Ok(Collected::Pending { .. })),
             "{body}: {collected:?}"
@@ -175,7 +182,11 @@ async fn a_partner_that_names_a_time_is_left_alone_until_then() {
     let headers = vec![("retry-after".to_owned(), "120".to_owned())];
     let fault = Fault::Answer(429, headers, b"{}".to_vec());
     bench.partners.fault(Partner::Runway, Step::Poll, fault);
-    let collected = bench.provider(POLL).collect(&handle).await.unwrap();
+    let collected = bench
+        .provider(POLL)
+        .collect(&handle, &router_core::Contact::default())
+        .await
+        .unwrap();
     let Collected::Pending { poll_after } = collected else {
         panic!("{collected:?}");
     };
@@ -273,7 +284,13 @@ async fn a_broken_result_step_is_taken_again() {
 async fn a_foreign_handle_is_a_failure_and_asks_nothing() {
     let bench = Bench::start().await;
     let foreign = router_core::Handle(b"not of ours".to_vec().into());
-    assert!(bench.provider(POLL).collect(&foreign).await.is_err());
+    assert!(
+        bench
+            .provider(POLL)
+            .collect(&foreign, &router_core::Contact::default())
+            .await
+            .is_err()
+    );
     bench.provider(POLL).cancel(&foreign).await;
     assert!(bench.partners.requests().is_empty());
     assert!(matches!(
@@ -311,7 +328,10 @@ async fn an_answer_that_no_value_can_hold_is_read_all_the_same() {
         let body = format!(r#"{{"status":"SUCCEEDED","odd":{odd}}}"#);
         let poll = answer(200, &body);
         bench.partners.fault(Partner::Runway, Step::Poll, poll);
-        let collected = bench.provider(POLL).collect(&handle).await;
+        let collected = bench
+            .provider(POLL)
+            .collect(&handle, &router_core::Contact::default())
+            .await;
         let Ok(Collected::Done(done)) = collected else {
             panic!("{odd:.10}: {collected:?}");
         };

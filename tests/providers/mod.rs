@@ -18,8 +18,7 @@ use it::partners::{Partner, Partners, Step};
 use jiff::Timestamp;
 use providers::{Loaded, LoadedModel, Relocation, Settings, Source, load};
 use router_core::{
-    Collected, Done, Failure, GenerationId, Handle, Provider, RequestWritten, Submission,
-    Submitted, Timer,
+    Collected, Contact, Done, Failure, GenerationId, Handle, Provider, Submission, Submitted, Timer,
 };
 use uuid::Uuid;
 
@@ -101,7 +100,7 @@ impl Bench {
             account: AccountId::local(),
             model: self.model(id).model.id().clone(),
             body: body.to_owned().into(),
-            written: RequestWritten::default(),
+            contact: Contact::default(),
         }
     }
 
@@ -123,7 +122,11 @@ impl Bench {
 
     async fn collected(&self, id: &str, handle: &Handle) -> Result<Done, Failure> {
         for _ in 0..MOST_LOOKS {
-            match self.provider(id).collect(handle).await? {
+            match self
+                .provider(id)
+                .collect(handle, &router_core::Contact::default())
+                .await?
+            {
                 Collected::Done(done) => return Ok(done),
                 Collected::Pending { poll_after } => self.clock.pass(poll_after),
             }

@@ -94,7 +94,10 @@ async fn a_handle_does_not_lead_a_credential_astray() {
     );
     assert_ne!(changed, text);
     let changed = router_core::Handle(changed.into_bytes().into());
-    let collected = bench.provider("bfl/flux-pro-1.1").collect(&changed).await;
+    let collected = bench
+        .provider("bfl/flux-pro-1.1")
+        .collect(&changed, &router_core::Contact::default())
+        .await;
     assert!(matches!(collected, Err(Failure::Failed { .. })));
     assert!(elsewhere.requests().is_empty());
 }

@@ -277,8 +277,13 @@ fn whole(answer: &Answer) -> String {
         answer.header("x-comfy-error-type"),
         answer.header("x-service-error-type")
     );
+    let upstream = answer.header("x-service-upstream-status");
+    assert_eq!(answer.header("x-comfy-upstream-status"), upstream);
+    assert!(upstream.is_none_or(|status| status.parse::<u16>().is_ok()));
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     let fixed = [
+        "x-service-upstream-status",
+        "x-comfy-upstream-status",
         "x-service-request-id",
         "x-comfy-request-id",
         "x-comfy-error-type",

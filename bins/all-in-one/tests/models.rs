@@ -15,8 +15,7 @@ use clap::Command;
 use jiff::Timestamp;
 use providers::{Loaded, Settings, Source};
 use router_core::{
-    Collected, Done, Failure, GenerationId, Model, Refusal, RequestWritten, Submission, Submitted,
-    Timer,
+    Collected, Contact, Done, Failure, GenerationId, Model, Refusal, Submission, Submitted, Timer,
 };
 use serde_json::{Value, json};
 use server_kit::config::InstallationPlace;
@@ -99,7 +98,11 @@ impl House {
             panic!("a run is accepted first");
         };
         loop {
-            match model.provider().collect(&handle).await? {
+            match model
+                .provider()
+                .collect(&handle, &router_core::Contact::default())
+                .await?
+            {
                 Collected::Done(done) => return Ok(done),
                 Collected::Pending { .. } => {}
             }
@@ -127,7 +130,7 @@ fn submission(model: &Model, number: u128, body: &Value) -> Submission {
         account: AccountId::local(),
         model: model.id().clone(),
         body: Bytes::from(body.to_string()),
-        written: RequestWritten::default(),
+        contact: Contact::default(),
     }
 }
 
@@ -196,7 +199,12 @@ async fn the_shipped_models_run() {
         panic!("it is accepted, not {accepted:?}");
     };
     let blended = loop {
-        match model.provider().collect(&handle).await.expect("it runs") {
+        match model
+            .provider()
+            .collect(&handle, &router_core::Contact::default())
+            .await
+            .expect("it runs")
+        {
             Collected::Done(done) => break done,
             Collected::Pending { .. } => {}
         }

@@ -15,7 +15,7 @@ use hyper_kit::{ServerLimits, ServerStats, serve};
 use jiff::Timestamp;
 use providers::{Builtin, Fault, Kind, KindFolder, KindPartner};
 use router_core::{
-    Answer, Charge, ChargesOnPolicyRejection, Collected, Done, Failure, Handle, Model,
+    Answer, Charge, ChargesOnPolicyRejection, Collected, Contact, Done, Failure, Handle, Model,
     ModelDefinition, ModelForm, ModelId, Price, Provider, Submission, Submitted, Usage, UsageQuery,
     UsageRow,
 };
@@ -66,7 +66,7 @@ impl Provider for Broken {
         }))
     }
 
-    async fn collect(&self, _: &Handle) -> Result<Collected, Failure> {
+    async fn collect(&self, _: &Handle, _: &Contact) -> Result<Collected, Failure> {
         panic!("{SECRET}");
     }
 
@@ -98,6 +98,7 @@ impl Kind for BrokenKind {
                 input_schema: None,
                 form: ModelForm::default(),
                 polling: None,
+                alternates: Vec::new(),
                 provider: Arc::new(Broken { place }),
             };
             Arc::new(Model::new(definition).expect("a model without a schema"))

@@ -268,6 +268,7 @@ fn assemble(
         form: model.file.node.form(&file.name),
         input_schema: model.schema.as_ref().map(|schema| schema.value.clone()),
         polling: polling(call, model),
+        alternates: Vec::new(),
         provider: Arc::new(runner.clone()),
     };
     let schema_path = model

@@ -1,5 +1,7 @@
 //! One model behind a partner's API.
 
+mod discreet;
+
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
@@ -11,8 +13,8 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Uri};
 use jiff::civil::Date;
 use router_core::{
-    Charge, Collected, Done, Failure, Handle, Price, Provider, Ran, Refusal, Submission, Submitted,
-    Timer,
+    Charge, Collected, Contact, Done, Failure, Handle, Price, Provider, Ran, Refusal, Submission,
+    Submitted, Timer,
 };
 use serde_json::Value;
 
@@ -124,7 +126,7 @@ impl PartnerModel {
             address,
             headers,
             body: Some(body),
-            written: is_all_there_is.then_some(submission.written),
+            written: is_all_there_is.then_some(submission.contact),
             timeout: Duration::from_millis(self.dialect.call.timeouts.submit_ms),
             max_answer_bytes: self.dialect.call.max_answer_bytes,
         })
@@ -231,9 +233,14 @@ impl PartnerModel {
     }
 
     /// Looks at a task once, and takes the steps to its result when it is done.
-    async fn look(&self, polled: &Polled, task: &TaskHandle) -> Result<Look, Failure> {
+    async fn look(
+        &self,
+        polled: &Polled,
+        task: &TaskHandle,
+        contact: &Contact,
+    ) -> Result<Look, Failure> {
         let question = self.question(&polled.poll, task, &task.kept)?;
-        let Some(reply) = self.asked(question).await? else {
+        let Some(reply) = self.asked(question, contact).await? else {
             return Ok(Look::Pending(None));
         };
         if matches!(reply.status, 401..=403) {
@@ -257,7 +264,7 @@ impl PartnerModel {
             };
             kept.extend(more);
             let question = self.question(&step.ask, task, &kept)?;
-            let Some(answer) = self.asked(question).await? else {
+            let Some(answer) = self.asked(question, contact).await? else {
                 return Ok(Look::Pending(None));
             };
             let retry_after = answer.retry_after;
@@ -270,54 +277,16 @@ impl PartnerModel {
     }
 
     /// Asks something that changes nothing at the partner; `None` when there is trouble that may pass.
-    async fn asked(&self, question: Outgoing) -> Result<Option<Reply>, Failure> {
+    async fn asked(&self, question: Outgoing, contact: &Contact) -> Result<Option<Reply>, Failure> {
         match self.send(question).await {
-            Ok(reply) => Ok(Some(reply)),
+            Ok(reply) => {
+                contact.answered(reply.status);
+                Ok(Some(reply))
+            }
             Err(Trouble::Refused(_)) => Err(failed(WRONG_ADDRESS)),
             Err(Trouble::TooLarge(_)) => Err(failed(TOO_LARGE)),
             Err(Trouble::Encoding) => Err(failed(UNREADABLE)),
             Err(Trouble::Unsent(_) | Trouble::TimedOut | Trouble::Broken(_)) => Ok(None),
-        }
-    }
-
-    /// What a partner says of a rejection goes to the caller, unless it tells the router's own secret.
-    fn discreet(&self, failure: Failure) -> Failure {
-        let credential = &self.egress.credential;
-        match failure {
-            Failure::Refused {
-                refusal: Refusal::Detail(answer),
-                charge,
-            } if credential.is_in(&answer.body) => Failure::Refused {
-                refusal: Refusal::Content {
-                    code: "rejected".to_owned(),
-                    message: "the provider rejected the input".to_owned(),
-                },
-                charge,
-            },
-            Failure::Refused {
-                refusal: Refusal::Content { code, message },
-                charge,
-            } => Failure::Refused {
-                refusal: Refusal::Content {
-                    code: credential.mask(&code),
-                    message: credential.mask(&message),
-                },
-                charge,
-            },
-            Failure::Policy {
-                message,
-                detail,
-                charge,
-            } => Failure::Policy {
-                message,
-                detail: detail.filter(|answer| !credential.is_in(&answer.body)),
-                charge,
-            },
-            Failure::Refused { .. }
-            | Failure::Failed { .. }
-            | Failure::TimedOut { .. }
-            | Failure::Account { .. }
-            | Failure::Transient { .. } => failure,
         }
     }
 }
@@ -334,11 +303,13 @@ enum Look {
 impl Provider for PartnerModel {
     async fn submit(&self, submission: Submission) -> Result<Submitted, Failure> {
         let generation = submission.generation.to_string();
+        let contact = submission.contact.clone();
         let outgoing = self.submission(submission, &generation)?;
         let reply = self
             .send(outgoing)
             .await
             .map_err(|trouble| not_submitted(&trouble))?;
+        contact.answered(reply.status);
         let reading = self.dialect.read_submit(reply);
         match reading.map_err(|failure| self.logged(self.discreet(failure)))? {
             SubmitReading::Result { reply, charge } => Ok(Submitted::Done(Done {
@@ -353,11 +324,11 @@ impl Provider for PartnerModel {
         }
     }
 
-    async fn collect(&self, handle: &Handle) -> Result<Collected, Failure> {
+    async fn collect(&self, handle: &Handle, contact: &Contact) -> Result<Collected, Failure> {
         let task = TaskHandle::from_handle(handle).ok_or_else(|| failed(UNREADABLE))?;
         let polled = self.dialect.call.polled.as_ref();
         let polled = polled.ok_or_else(|| failed(MISCONFIGURED))?;
-        let look = self.look(polled, &task).await;
+        let look = self.look(polled, &task, contact).await;
         match look.map_err(|failure| self.discreet(failure))? {
             Look::Pending(retry_after) => {
                 let elapsed = task.elapsed(self.timer.now());

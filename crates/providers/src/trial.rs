@@ -35,6 +35,7 @@ pub async fn try_model(
         Some(runner) => Arc::new(runner.tapped(recorder.clone())),
         None => Arc::clone(model.model.provider()),
     };
+    let contact = submission.contact.clone();
     let run = async {
         let (handle, mut poll_after) = match runner.submit(submission).await? {
             Submitted::Done(done) => return Ok(done),
@@ -44,7 +45,7 @@ pub async fn try_model(
         };
         loop {
             timer.sleep(poll_after).await;
-            match runner.collect(&handle).await? {
+            match runner.collect(&handle, &contact).await? {
                 Collected::Done(done) => return Ok(done),
                 Collected::Pending { poll_after: next } => poll_after = next,
             }

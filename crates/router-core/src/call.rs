@@ -6,10 +6,12 @@
 pub(crate) mod desk;
 mod estimate;
 mod execution;
+mod legs;
 mod prepare;
 mod queued;
 mod queued_start;
 mod recovery;
+mod route;
 pub(crate) mod running;
 mod settlement;
 mod waiter;
@@ -26,9 +28,10 @@ use tokio::sync::oneshot;
 use crate::router::{Inner, Purpose};
 use crate::{CallRecord, GenerationId, KeyDigest, Model, ModelId, RequestId, Router, RouterError};
 use prepare::Order;
+use route::Route;
 use waiter::Attempt;
 
-pub use estimate::Estimate;
+pub use estimate::{Estimate, OpenEstimate};
 pub use queued::{QueuedResult, RequestStatus, RequestsPage, SubmittedRequest};
 pub use recovery::RenewError;
 pub use waiter::{Answered, Delivery, Waiter};
@@ -58,13 +61,15 @@ pub struct OpenCall {
     router: Arc<Inner>,
     caller: Principal,
     model: Arc<Model>,
+    /// Its providers, if it names them.
+    route: Option<Box<Route>>,
     query: String,
     record: Box<CallRecord>,
 }
 
 impl Router {
     /// Makes the checks that come before the body, in the contract's order: rate window, switch, scope, model, entitlement,
-    /// media type, syntax of the key.
+    /// media type, syntax of the key, providers.
     ///
     /// # Errors
     /// With the first check that fails; the call is on record then.
@@ -94,15 +99,18 @@ impl Router {
             if !head.content_type.is_none_or(is_json) {
                 return Err(RouterError::MediaType);
             }
-            Ok((model, key_of(head.keys)?))
+            let key = key_of(head.keys)?;
+            let route = self.0.route(caller, &model, head.query, now)?;
+            Ok((model, route, key))
         });
         match checked {
-            Ok((model, key)) => {
+            Ok((model, route, key)) => {
                 record.key = key;
                 Ok(OpenCall {
                     router: Arc::clone(&self.0),
                     caller: caller.clone(),
                     model,
+                    route,
                     query: head.query.to_owned(),
                     record,
                 })
@@ -140,6 +148,7 @@ impl OpenCall {
             generation: GenerationId::from(self.record.request),
             caller: self.caller,
             model: self.model,
+            route: self.route,
             query: self.query,
             key: self.record.key,
             body,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::usage::CallRecord;
-use crate::{Bucket, GenerationId, Handle, Lease, ModelId, Outcome, OwnerId};
+use crate::{Bucket, GenerationId, Handle, Lease, ModelId, Outcome, OwnerId, Serving};
 
 /// Digest of an idempotency key: the only form in which it is ever at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +107,8 @@ pub struct Generation {
     pub received_at: Timestamp,
     /// When it is dispatched.
     pub dispatched_at: Timestamp,
+    /// Who serves it, if its call names its providers. On the heap, since most do not.
+    pub serving: Option<Box<Serving>>,
 }
 
 /// How a generation ends.
@@ -266,6 +268,18 @@ pub trait Calls: Send + Sync + 'static {
         task_id: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CallsError>;
+
+    /// Writes down who serves a generation from now on, that runs and whose call names its providers: the attempts before have
+    /// provably failed. It is on disk when this returns. By another than the owner it changes nothing, which is
+    /// [`Settled::Before`].
+    async fn serve(
+        &self,
+        of: (GenerationId, OwnerId),
+        serving: &Serving,
+    ) -> Result<Settled, CallsError>;
+
+    /// Who serves a generation, or served it, if its call named its providers.
+    async fn serving(&self, generation: GenerationId) -> Result<Option<Serving>, CallsError>;
 
     /// Ends a generation of an account, once, for its owner; other endings change nothing. An ending of what was claimed and
     /// never dispatched only frees the key. A body over the replay cap is not kept, and its key answers

@@ -6,6 +6,7 @@ mod ownership;
 mod queue;
 mod quota;
 mod replicas;
+mod serving;
 mod usage;
 
 use std::pin::Pin;
@@ -53,11 +54,12 @@ type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Panics
 /// If the store breaks a rule.
 pub async fn calls(fresh: impl Fn() -> Stores) {
-    let rules: [&[Rule]; 5] = [
+    let rules: [&[Rule]; 6] = [
         &keys::RULES,
         &queue::RULES,
         &generations::RULES,
         &ownership::RULES,
+        &serving::RULES,
         &usage::RULES,
     ];
     for rule in rules.into_iter().flatten() {
@@ -119,6 +121,7 @@ fn generation(n: u128, hold_cents: u64) -> Generation {
         hold_cents,
         received_at: at(0),
         dispatched_at: at(i64::try_from(n).unwrap_or(0)),
+        serving: None,
     }
 }
 

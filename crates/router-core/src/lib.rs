@@ -29,6 +29,7 @@ mod queue;
 mod quota;
 mod router;
 mod schema;
+mod serving;
 mod timer;
 mod usage;
 
@@ -38,8 +39,8 @@ pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use blocking_pool::BlockingPool;
 pub use bucket::{Bucket, KeyAfter};
 pub use call::{
-    Answered, CallHead, Delivery, Estimate, Execution, OpenCall, QueuedResult, RenewError,
-    RequestStatus, RequestsPage, SubmittedRequest, Waiter,
+    Answered, CallHead, Delivery, Estimate, Execution, OpenCall, OpenEstimate, QueuedResult,
+    RenewError, RequestStatus, RequestsPage, SubmittedRequest, Waiter,
 };
 pub use calls::{
     Acceptance, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
@@ -56,7 +57,7 @@ pub use memory::MemoryCalls;
 pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition, Polling};
 pub use price::{Charge, Price};
 pub use provider::{
-    Collected, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, RequestWritten, Submission,
+    Collected, Contact, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, Submission,
     Submitted,
 };
 pub use queue::{
@@ -66,6 +67,7 @@ pub use queue::{
 pub use quota::{Admission, Load, MemoryQuota, Permit, Permits, Quota, QuotaError};
 pub use router::{ListQuery, ModelPage, Router, RouterConfig, RouterPorts};
 pub use schema::{SchemaDocument, SchemaError};
+pub use serving::{Alternate, FailedAttempt, Serving, Translated, Translation, Unsaid};
 pub use timer::Timer;
 pub use usage::{
     CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use crate::{
     Acceptance, Bucket, CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending,
     Generation, GenerationId, Handle, KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey, Lease,
-    Outcome, OwnerId, Ownerships, REPLAY_CAP_BYTES, RequestId, Settled, Unfinished,
+    Outcome, OwnerId, Ownerships, REPLAY_CAP_BYTES, RequestId, Serving, Settled, Unfinished,
 };
 
 /// Forgets everything with the process.
@@ -216,6 +216,30 @@ impl Calls for MemoryCalls {
             row.task_id = task_id.map(str::to_owned);
         }
         Ok(())
+    }
+
+    async fn serve(
+        &self,
+        (generation, owner): (GenerationId, OwnerId),
+        serving: &Serving,
+    ) -> Result<Settled, CallsError> {
+        let rows = &mut *self.rows();
+        let is_owner = rows.owned.is_of(generation, owner);
+        let row = rows.generations.get_mut(&generation);
+        let row = row.filter(|row| is_owner && row.end.is_none());
+        Ok(match row.map(|row| &mut row.generation.serving) {
+            Some(place @ Some(_)) => {
+                *place = Some(Box::new(serving.clone()));
+                Settled::Now
+            }
+            Some(None) | None => Settled::Before,
+        })
+    }
+
+    async fn serving(&self, generation: GenerationId) -> Result<Option<Serving>, CallsError> {
+        let rows = self.rows();
+        let row = rows.generations.get(&generation);
+        Ok(row.and_then(|row| row.generation.serving.as_deref().cloned()))
     }
 
     async fn settle(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::schema::{SchemaDocument, SchemaError};
-use crate::{ModelForm, ModelId, Provider};
+use crate::{Alternate, ModelForm, ModelId, Provider};
 
 /// Whether a call that the model rejects for content-policy reasons is still charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct ModelDefinition {
     pub form: ModelForm,
     /// How accepted work is asked after; `None` of a model that answers at once or says nothing of it.
     pub polling: Option<Polling>,
+    /// The other models that can serve its calls, in the order in which they are tried.
+    pub alternates: Vec<Alternate>,
     /// What runs it.
     pub provider: Arc<dyn Provider>,
 }
@@ -55,6 +57,7 @@ pub struct Model {
     input_schema: Option<Value>,
     form: ModelForm,
     polling: Option<Polling>,
+    alternates: Vec<Alternate>,
     provider: Arc<dyn Provider>,
 }
 
@@ -72,6 +75,7 @@ impl Model {
             input_schema: definition.input_schema,
             form: definition.form,
             polling: definition.polling,
+            alternates: definition.alternates,
             provider: definition.provider,
         })
     }
@@ -110,6 +114,12 @@ impl Model {
     #[must_use]
     pub fn polling(&self) -> Option<Polling> {
         self.polling
+    }
+
+    /// The other models that can serve its calls, in the order in which they are tried.
+    #[must_use]
+    pub fn alternates(&self) -> &[Alternate] {
+        &self.alternates
     }
 
     /// What runs it.

@@ -1,7 +1,7 @@
 //! The port to what runs a model: a partner behind HTTP, or workflows of our own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 use accounts::AccountId;
@@ -26,14 +26,22 @@ pub struct Submission {
     pub model: ModelId,
     /// The body, byte for byte as it was received. To be dropped as soon as it is sent.
     pub body: Bytes,
-    /// To be told once the whole request has been written to a partner whose answer is the result.
-    pub written: RequestWritten,
+    /// To be told once the whole request has been written to a partner whose answer is the result, and of each answer.
+    pub contact: Contact,
 }
 
-/// Remembers that the whole request has been written to a partner that answers with the result: it has accepted the work. One
-/// that answers with a task has accepted it once the task has a name.
+/// Remembers of a partner that is asked about one piece of work: whether the whole request has been written to one that answers
+/// with the result, which has accepted the work then (one that answers with a task has accepted it once the task has a name),
+/// and with which status it answered last.
 #[derive(Clone, Debug, Default)]
-pub struct RequestWritten(Arc<AtomicBool>);
+pub struct Contact(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    is_written: AtomicBool,
+    /// 0 while there was no answer.
+    status: AtomicU16,
+}
 
 /// What names the work at the partner: opaque, durable, good after a restart. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,11 +86,13 @@ pub struct Done {
     pub task_id: Option<String>,
 }
 
-/// Whether work may have run at the partner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether work may have run at the partner; what says more of it is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ran {
     /// Provably not: never connected, or turned away before any work.
     Nothing,
+    /// It ran, has failed for good, and costs nothing: the partner's own documentation says so of this failure.
+    InVain,
     /// It may have, or it did.
     Perhaps,
 }
@@ -137,8 +147,9 @@ pub enum Failure {
 
 /// Runs one model.
 ///
-/// **Contract.** `submit` is called at most once for a generation, by anyone, ever: what it cannot prove not to have run it
-/// reports as [`Ran::Perhaps`]. It may try again by itself as long as nothing ran. The body is forwarded as it is and
+/// **Contract.** `submit` of a model is called at most once for a generation, by anyone, ever, and of another model that serves
+/// the generation only after this one provably came to nothing: what it cannot prove not to have run it reports as
+/// [`Ran::Perhaps`]. It may try again by itself as long as nothing ran. The body is forwarded as it is and
 /// dropped before the answer is awaited; the answer is returned as it is. A handle holds all that `collect` and `cancel`
 /// need, at most [`MAX_HANDLE_BYTES`]; `collect` may be repeated at any time and changes nothing at the partner. Trouble
 /// while asking is [`Collected::Pending`]; an error of `collect` is the end of the work. Every wait is bounded. Credentials
@@ -149,7 +160,7 @@ pub trait Provider: Send + Sync + 'static {
     async fn submit(&self, submission: Submission) -> Result<Submitted, Failure>;
 
     /// Asks how the work stands.
-    async fn collect(&self, handle: &Handle) -> Result<Collected, Failure>;
+    async fn collect(&self, handle: &Handle, contact: &Contact) -> Result<Collected, Failure>;
 
     /// Asks the partner to stop; a best effort.
     async fn cancel(&self, handle: &Handle);
@@ -163,15 +174,43 @@ pub trait Provider: Send + Sync + 'static {
     }
 }
 
-impl RequestWritten {
+impl Ran {
+    /// Whether nothing is left of the work that could still come to a result or a bill.
+    #[must_use]
+    pub fn is_proven(self) -> bool {
+        match self {
+            Self::Nothing | Self::InVain => true,
+            Self::Perhaps => false,
+        }
+    }
+}
+
+impl Contact {
     /// The whole request is out.
-    pub fn tell(&self) {
-        self.0.store(true, Ordering::Release);
+    pub fn written(&self) {
+        self.0.is_written.store(true, Ordering::Release);
     }
 
     /// Whether it is.
     #[must_use]
-    pub fn told(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    pub fn is_written(&self) -> bool {
+        self.0.is_written.load(Ordering::Acquire)
+    }
+
+    /// The partner has answered with this status.
+    pub fn answered(&self, status: u16) {
+        self.0.status.store(status, Ordering::Release);
+    }
+
+    /// The status of its last answer, if it gave one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        let status = self.0.status.load(Ordering::Acquire);
+        (status > 0).then_some(status)
+    }
+
+    /// Another partner is asked now.
+    pub(crate) fn forget_status(&self) {
+        self.0.status.store(0, Ordering::Release);
     }
 }

@@ -72,6 +72,8 @@ pub struct QueuedRequest {
     pub received_at: Timestamp,
     /// When its result is forgotten.
     pub expires_at: Timestamp,
+    /// Whether it was submitted with a query, which may name its providers.
+    pub has_query: bool,
     /// How far it is.
     pub state: QueueState,
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use jiff::Timestamp;
 
-use crate::{Bucket, CallsError, GenerationId, KeyDigest, ModelId, RequestId, Unfinished};
+use crate::{Bucket, CallsError, GenerationId, KeyDigest, ModelId, RequestId, Serving, Unfinished};
 
 /// One HTTP request to run a model, replays and pick-ups included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct GenerationUsage {
     pub hold_cents: u64,
     /// What was billed; `None` while it runs.
     pub charge_cents: Option<u64>,
+    /// Who serves it and who failed to before, if its call named its providers.
+    pub serving: Option<Box<Serving>>,
 }
 
 /// A call with its generation. Several calls may name one generation, which is billed once.

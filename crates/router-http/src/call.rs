@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::Asked;
 use crate::dialect::Dialect;
 use crate::errors::{ApiError, no_room};
-use crate::headers::{self, CREDITS_USED, IDEMPOTENCY_KEY, REPLAYED, YES};
+use crate::headers::{self, CREDITS_USED, IDEMPOTENCY_KEY, REPLAYED, UPSTREAM_STATUS, YES};
 use crate::{RouterService, delivery, reply};
 
 /// A call whose body is to be read. Dropping it means that the client left.
@@ -86,9 +86,17 @@ pub(crate) fn content_type<'a>(types: &GetAll<'a, HeaderValue>) -> Option<&'a st
 
 fn respond(answered: Answered, request: RequestId, dialect: Dialect) -> Response<Body> {
     let mut response = match answered.result {
-        Ok(answer) => reply::forwarded(StatusCode::OK, answer),
+        Ok(answer) => {
+            let mut response = reply::forwarded(StatusCode::OK, answer);
+            headers::served_by(response.headers_mut(), answered.serving.as_deref());
+            response
+        }
         Err(error) => ApiError::Router(error).into_response(request, dialect),
     };
+    if let Some(status) = answered.upstream_status {
+        let fields = response.headers_mut();
+        fields.insert(UPSTREAM_STATUS, HeaderValue::from(status));
+    }
     if answered.replayed {
         response.headers_mut().insert(REPLAYED, YES);
     }

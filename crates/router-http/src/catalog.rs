@@ -53,7 +53,11 @@ pub(crate) async fn detail(
 ) -> Result<Response<Body>, RouterError> {
     let model = find(service, asked, now).await?;
     let url = input_schema_url(service, &model, head, connection);
-    Ok(reply::json(StatusCode::OK, &Detail::of(&model, url)))
+    let serving = service.router.serving_providers(&asked.caller, &model);
+    Ok(reply::json(
+        StatusCode::OK,
+        &Detail::of(&model, url, serving),
+    ))
 }
 
 /// `GET /v1/models/{provider}/{model}/openapi.json`.

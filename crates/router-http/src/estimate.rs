@@ -24,15 +24,17 @@ pub(crate) async fn estimate(
 ) -> Result<Response<Body>, ApiError> {
     let router = &service.router;
     let types = head.headers.get_all(CONTENT_TYPE);
-    let opened = router.open_estimate(&asked.caller, asked.segments(), content_type(&types), now);
-    let model = opened.await?;
+    let asked_for = (head.uri.query().unwrap_or_default(), content_type(&types));
+    let opened = router.open_estimate(&asked.caller, asked.segments(), asked_for, now);
+    let opened = opened.await?;
     let config = &service.config;
     let account = &asked.caller.account;
     let body = room.read(account, body, config.body_bytes, config.read_pace);
     let Estimate {
         price,
+        hold_cents,
         priced_as_of,
-    } = router.estimate(&model, body.await?).await?;
+    } = router.estimate(&opened, body.await?).await?;
     let (source, amount_cents, bounds) = match price {
         Price::Exact { cents } => ("exact", Some(cents), None),
         Price::Estimated {
@@ -46,7 +48,7 @@ pub(crate) async fn estimate(
         amount_cents,
         min_cents: bounds.map(|(min, _)| min),
         max_cents: bounds.map(|(_, max)| max),
-        hold_cents: price.hold_cents(),
+        hold_cents,
         pricing_as_of: priced_as_of.map(|day| day.to_string()),
     };
     let mut response = reply::json(StatusCode::OK, &body);

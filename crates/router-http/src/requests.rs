@@ -15,7 +15,7 @@ use crate::dialect::Dialect;
 use crate::errors::{ApiError, seconds};
 use crate::query::Query;
 use crate::wire::{Cancellation, QueuedList, QueuedStatus};
-use crate::{RouterService, delivery, reply};
+use crate::{RouterService, delivery, headers, reply};
 
 const IN_QUEUE: &str = "IN_QUEUE";
 const IN_PROGRESS: &str = "IN_PROGRESS";
@@ -159,7 +159,11 @@ pub(crate) async fn result(
     let result = router.request_result(&asked.caller, asked.segments(), &asked.request, now);
     Ok(match result.await? {
         QueuedResult::Pending(status) => links.answer(StatusCode::ACCEPTED, &status),
-        QueuedResult::Answered(answer) => reply::forwarded(StatusCode::OK, answer),
+        QueuedResult::Answered { answer, serving } => {
+            let mut response = reply::forwarded(StatusCode::OK, answer);
+            headers::served_by(response.headers_mut(), serving.as_deref());
+            response
+        }
     })
 }
 

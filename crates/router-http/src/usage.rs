@@ -7,7 +7,8 @@ use http::{Response, StatusCode};
 use hyper_kit::Body;
 use jiff::{SignedDuration, Timestamp};
 use router_core::{
-    Bucket, CallsError, ModelTotal, RequestId, RouterError, UsageCursor, UsageQuery, UsageRow,
+    Bucket, CallsError, FailedAttempt, ModelTotal, RequestId, RouterError, UsageCursor, UsageQuery,
+    UsageRow,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -67,6 +68,24 @@ struct GenerationBody {
     settled_at: Option<String>,
     hold_cents: u64,
     charge_cents: Option<u64>,
+    /// The model that served it, or serves it, where the call named its providers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    served_by: Option<String>,
+    /// The attempts that failed before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed_attempts: Vec<AttemptBody>,
+}
+
+/// An attempt to run a call at one of the providers that it names.
+#[derive(Debug, Serialize)]
+struct AttemptBody {
+    model: String,
+    status: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream_status: Option<u16>,
+    began_at: String,
+    ended_at: String,
 }
 
 /// A report.
@@ -269,7 +288,26 @@ impl CallBody {
                 charge_cents: it
                     .charge_cents
                     .map(|cents| if row.began() { cents } else { 0 }),
+                served_by: it.serving.as_ref().map(|one| one.model.as_str().to_owned()),
+                failed_attempts: it
+                    .serving
+                    .iter()
+                    .flat_map(|serving| serving.failed.iter().map(AttemptBody::of))
+                    .collect(),
             }),
+        }
+    }
+}
+
+impl AttemptBody {
+    fn of(attempt: &FailedAttempt) -> Self {
+        Self {
+            model: attempt.model.as_str().to_owned(),
+            status: attempt.bucket.name(),
+            message: attempt.message.clone(),
+            upstream_status: attempt.upstream_status,
+            began_at: attempt.began_at.to_string(),
+            ended_at: attempt.ended_at.to_string(),
         }
     }
 }

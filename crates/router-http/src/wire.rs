@@ -25,6 +25,9 @@ pub(crate) struct Detail<'a> {
     entry: ListEntry<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input_schema_url: Option<String>,
+    /// Told where others serve the model too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    serving_providers: Vec<&'a str>,
 }
 
 /// RouterModelListResponse.
@@ -132,11 +135,17 @@ impl<'a> ListEntry<'a> {
 }
 
 impl<'a> Detail<'a> {
-    /// The entry of a model, and where its schema is served.
-    pub(crate) fn of(model: &'a Model, input_schema_url: Option<String>) -> Self {
+    /// The entry of a model, where its schema is served, and who serves it.
+    pub(crate) fn of(
+        model: &'a Model,
+        input_schema_url: Option<String>,
+        serving: Vec<&'a str>,
+    ) -> Self {
+        let has_others = serving.len() > 1;
         Self {
             entry: ListEntry::of(model),
             input_schema_url,
+            serving_providers: if has_others { serving } else { Vec::new() },
         }
     }
 }

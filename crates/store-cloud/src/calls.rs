@@ -10,6 +10,7 @@ mod pieces;
 mod queue;
 mod records;
 mod running;
+mod servings;
 mod settling;
 mod usage;
 
@@ -24,7 +25,8 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use router_core::{
     CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, Outcome, OwnerId, Settled, Unfinished,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, Outcome, OwnerId, Serving, Settled,
+    Unfinished,
 };
 use tokio_postgres::error::SqlState;
 
@@ -181,6 +183,20 @@ impl Calls for PgCalls {
             at: now,
         };
         self.acceptances.write(accepted).await.map_err(unavailable)
+    }
+
+    async fn serve(
+        &self,
+        of: (GenerationId, OwnerId),
+        serving: &Serving,
+    ) -> Result<Settled, CallsError> {
+        let served = servings::follow(self.database.clone(), of, serving.clone());
+        to_the_end(served).await.map_err(unavailable)
+    }
+
+    async fn serving(&self, generation: GenerationId) -> Result<Option<Serving>, CallsError> {
+        let serving = servings::of(&self.database, generation).await;
+        serving.map_err(unavailable)
     }
 
     async fn settle(

@@ -6,6 +6,7 @@
 
 mod columns;
 mod event;
+mod expiry;
 mod keyed;
 mod log;
 mod opening;
@@ -14,6 +15,7 @@ mod queue;
 mod queue_rows;
 mod replays;
 mod rows;
+mod servings;
 mod usage;
 
 use std::sync::Arc;
@@ -25,9 +27,8 @@ use bytes::Bytes;
 use foldhash::HashSet;
 use jiff::Timestamp;
 use router_core::{
-    CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, OwnerId, REPLAY_CAP_BYTES, Settled,
-    Unfinished,
+    CallRecord, Calls, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, Handle,
+    KeyClaim, KeyDigest, Lease, OwnerId, REPLAY_CAP_BYTES, Serving, Settled, Unfinished,
 };
 use rusqlite::Connection;
 
@@ -196,7 +197,8 @@ impl Calls for SqliteCalls {
     ) -> Result<Dispatched, CallsError> {
         let owned = self.under_way.owned.clone();
         let (id, now) = (generation.id, generation.dispatched_at);
-        let Some(key) = key else {
+        // The log knows no providers: what names them has its row at once.
+        if key.is_none() && generation.serving.is_none() {
             let begun = Event::Dispatched(event::Dispatched::of(&generation));
             let begun = self.log.begin(id, &generation.account, &begun);
             begun.map_err(unavailable)?;
@@ -204,14 +206,17 @@ impl Calls for SqliteCalls {
             self.log_durably().await?;
             crate::faults::fault_point!("call-dispatched");
             return Ok(Dispatched::Begun);
-        };
+        }
         let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
         let dispatched = self.write(Some(&account), how, move |rows| {
             // A call that claimed the key meanwhile, because this took too long, runs in its place.
-            if !rows::dispatch_key(rows, &generation, key)? {
+            if let Some(key) = key
+                && !rows::dispatch_key(rows, &generation, key)?
+            {
                 return Ok(Dispatched::ClaimLost);
             }
             rows::begin(rows, &event::Dispatched::of(&generation))?;
+            servings::begin(rows, id, generation.serving.as_deref())?;
             crate::faults::fault_point!("call-dispatch");
             rows.after_commit(move || owned.lock().begin(id, lease, now));
             Ok(Dispatched::Begun)
@@ -257,6 +262,29 @@ impl Calls for SqliteCalls {
         }
         crate::faults::fault_point!("call-accepted");
         Ok(())
+    }
+
+    async fn serve(
+        &self,
+        (generation, owner): (GenerationId, OwnerId),
+        serving: &Serving,
+    ) -> Result<Settled, CallsError> {
+        crate::faults::fault_point!("call-serve");
+        let (owned, serving) = (self.under_way.owned.clone(), serving.clone());
+        let how = Durability::Now.sure().quick();
+        let served = self.write(None, how, move |rows| {
+            if !owned.lock().is_of(generation, owner) {
+                return Ok(Settled::Before);
+            }
+            servings::follow(rows, generation, &serving)
+        });
+        let served = served.await?;
+        crate::faults::fault_point!("call-served");
+        Ok(served)
+    }
+
+    async fn serving(&self, generation: GenerationId) -> Result<Option<Serving>, CallsError> {
+        self.read(move |rows| servings::of(rows, generation)).await
     }
 
     async fn settle(
@@ -364,26 +392,6 @@ impl Calls for SqliteCalls {
     }
 }
 
-#[async_trait]
-impl CallRetention for SqliteCalls {
-    async fn expire(
-        &self,
-        now: Timestamp,
-        keep_from: Timestamp,
-        limit: usize,
-    ) -> Result<usize, CallsError> {
-        self.database.catch_up().await;
-        let expired = self.write(None, Durability::Lazy.end(), move |rows| {
-            rows::expire(rows, now, keep_from, limit)
-        });
-        let expired = expired.await?;
-        self.replays.forget(expired.generations).await;
-        self.replays.sweep_shared(now).await.map_err(failed)?;
-        self.sweep(limit).await?;
-        Ok(expired.rows)
-    }
-}
-
 impl SqliteCalls {
     /// Has the writing thread know of what was noted in the log.
     fn tell(&self) {
@@ -438,19 +446,6 @@ impl SqliteCalls {
             true => log.flush(rows, Flush::All),
             false => Ok(()),
         }
-    }
-
-    /// Removes a few files that no row names: a crash between a file and its row leaves one.
-    async fn sweep(&self, limit: usize) -> Result<(), CallsError> {
-        let old = self.replays.next_old(limit).await.map_err(failed)?;
-        if old.is_empty() {
-            return Ok(());
-        }
-        let unnamed = self
-            .read(move |rows| rows::without_replay(rows, old))
-            .await?;
-        self.replays.forget(unnamed).await;
-        Ok(())
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/calls/0006.sql"),
             include_str!("../migrations/calls/0007.sql"),
             include_str!("../migrations/calls/0008.sql"),
+            include_str!("../migrations/calls/0009.sql"),
         ],
     ),
     (

@@ -236,6 +236,7 @@ async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
         hold_cents: 5,
         received_at: now,
         dispatched_at: now,
+        serving: None,
     };
     let key = Some(claim.key);
     let dispatched = calls.dispatch(generation, key, lease()).await;
@@ -372,6 +373,7 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
         hold_cents: 5,
         received_at: now,
         dispatched_at: now,
+        serving: None,
     };
     fault("call-log-write", "return(full)");
     let refused = calls.dispatch(generation.clone(), None, lease()).await;
@@ -430,6 +432,7 @@ async fn nothing_begins_that_did_not_reach_the_disk() {
             hold_cents: 5,
             received_at: claim.expires_at,
             dispatched_at: claim.expires_at,
+            serving: None,
         };
         calls
             .dispatch(generation(2), None, lease())
@@ -479,6 +482,7 @@ async fn a_sync_that_failed_is_made_again_for_whoever_waits_for_the_same_bytes()
         hold_cents: 5,
         received_at: claim.expires_at,
         dispatched_at: claim.expires_at,
+        serving: None,
     };
     fault("call-log-sync", "return(full)");
     for _ in 0..2 {

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use router_core::{
     Answer, BlockingPool, Bucket, CallHead, Catalog, Charge, ChargesOnPolicyRejection, Collected,
-    CursorKey, Done, Failure, Handle, LiveCatalog, Model, ModelDefinition, OwnerId, Price,
+    Contact, CursorKey, Done, Failure, Handle, LiveCatalog, Model, ModelDefinition, OwnerId, Price,
     Provider, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted,
     Timer, Usage,
 };
@@ -47,7 +47,7 @@ impl Provider for Partner {
         })
     }
 
-    async fn collect(&self, handle: &Handle) -> Result<Collected, Failure> {
+    async fn collect(&self, handle: &Handle, _: &Contact) -> Result<Collected, Failure> {
         assert_eq!(handle.0, "task-7");
         if !self.is_done.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
@@ -114,6 +114,7 @@ impl Process {
             form: router_core::ModelForm::default(),
             input_schema: None,
             polling: None,
+            alternates: Vec::new(),
             provider: partner.clone(),
         });
         let model = Arc::new(model.expect("an open schema"));

@@ -52,6 +52,10 @@ pub const POINTS: &[&str] = &[
 /// Those of queued calls, which no campaign submits yet. `router::queue` kills the server at random moments instead.
 pub const OF_THE_QUEUE: &[&str] = &["call-enqueue", "call-enqueued"];
 
+/// Those of calls that are served by another partner after a failure, which no campaign makes yet. `router::serving` kills the
+/// server around them instead.
+pub const OF_FALLBACKS: &[&str] = &["call-serve", "call-served"];
+
 /// Those that are reached where models are called.
 pub(super) fn is_of_calls(point: &str) -> bool {
     point.starts_with("call-") || point.starts_with("replay-")

@@ -81,6 +81,7 @@ impl WorkflowKind {
             input_schema: Some(schema),
             form: form(partner, &template),
             polling: None,
+            alternates: Vec::new(),
             provider: Arc::new(WorkflowModel::new(template, Arc::clone(&self.0))),
         };
         Model::new(definition)

@@ -10,7 +10,7 @@ use accounts::{AccountId, Principal, Tier};
 use async_trait::async_trait;
 use bytes::Bytes;
 use router_core::{
-    Charge, Collected, Done, Failure, Handle, Price, Provider, Ran, Submission, Submitted,
+    Charge, Collected, Contact, Done, Failure, Handle, Price, Provider, Ran, Submission, Submitted,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -114,7 +114,7 @@ impl Provider for WorkflowModel {
             account,
             model,
             body,
-            written,
+            contact,
         } = submission;
         let caller = self.caller(&account).await?;
         let (workflows, template) = (&self.workflows, &self.template);
@@ -148,7 +148,7 @@ impl Provider for WorkflowModel {
             }
             failure
         })?;
-        written.tell();
+        contact.written();
         Ok(Submitted::Accepted {
             handle: Run {
                 account: account.as_str().to_owned(),
@@ -161,7 +161,7 @@ impl Provider for WorkflowModel {
         })
     }
 
-    async fn collect(&self, handle: &Handle) -> Result<Collected, Failure> {
+    async fn collect(&self, handle: &Handle, _: &Contact) -> Result<Collected, Failure> {
         let (account, job, inline) = Run::of(handle).ok_or_else(|| failed("the run is unknown"))?;
         let pending = Collected::Pending {
             poll_after: POLL_AFTER,

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use providers::{Exchange, Kind, LoadedModel, Source, Trial};
 use router_core::{
-    Failure as ModelFailure, GenerationId, ModelId, RequestWritten, Submission, Timer, Violation,
+    Contact, Failure as ModelFailure, GenerationId, ModelId, Submission, Timer, Violation,
     ViolationStep,
 };
 use server_kit::program::{self, Failure};
@@ -136,7 +136,7 @@ async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> (Trial, Op
         account: AccountId::local(),
         model: loaded.model.id().clone(),
         body,
-        written: RequestWritten::default(),
+        contact: Contact::default(),
     };
     let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
     let trial = providers::try_model(loaded, submission, limit, &timer).await;

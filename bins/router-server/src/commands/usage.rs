@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Command, ValueEnum, builder::PossibleValue, value_pa
 use futures_util::StreamExt;
 use installation::InstallationStore;
 use jiff::Timestamp;
-use router_core::{Bucket, ModelTotal, Usage, UsageQuery, UsageRow};
+use router_core::{Bucket, FailedAttempt, ModelTotal, Usage, UsageQuery, UsageRow};
 use serde_json::{Value, json};
 use server_kit::program::{self, Failure};
 
@@ -21,7 +21,7 @@ enum Format {
 }
 
 /// The columns of an export, in their order.
-const COLUMNS: [&str; 20] = [
+const COLUMNS: [&str; 22] = [
     "request_id",
     "workspace",
     "model",
@@ -42,6 +42,8 @@ const COLUMNS: [&str; 20] = [
     "began",
     "duration_ms",
     "recorded",
+    "served_by",
+    "failed_attempts",
 ];
 
 /// The commands.
@@ -152,6 +154,7 @@ fn object(row: &UsageRow) -> Value {
     let duration = call.answered_at.duration_since(call.received_at);
     let (recorded, began) = (row.is_recorded, row.began());
     let cents = |cents: u64| if began { cents } else { 0 };
+    let serving = generation.and_then(|generation| generation.serving.as_deref());
     let generation_status = generation
         .filter(|generation| generation.settled_at.is_some())
         .map_or("running", |generation| status(generation.bucket));
@@ -176,6 +179,23 @@ fn object(row: &UsageRow) -> Value {
         "began": call.generation.map(|_| began),
         "duration_ms": recorded.then(|| duration.as_millis() as i64),
         "recorded": recorded,
+        "served_by": serving.map(|serving| serving.model.as_str()),
+        "failed_attempts": serving.map(|serving| {
+            let failed = serving.failed.iter().map(attempt);
+            failed.collect::<Value>()
+        }),
+    })
+}
+
+/// An attempt that failed before the one that ended the generation.
+fn attempt(attempt: &FailedAttempt) -> Value {
+    json!({
+        "model": attempt.model.as_str(),
+        "status": attempt.bucket.name(),
+        "message": attempt.message,
+        "upstream_status": attempt.upstream_status,
+        "began_at": attempt.began_at.to_string(),
+        "ended_at": attempt.ended_at.to_string(),
     })
 }
 
@@ -183,9 +203,8 @@ fn csv(object: &Value) -> String {
     let fields = COLUMNS.map(|name| match &object[name] {
         Value::Null => String::new(),
         Value::String(text) => quoted(text),
-        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-            other.to_string()
-        }
+        other @ (Value::Bool(_) | Value::Number(_)) => other.to_string(),
+        other @ (Value::Array(_) | Value::Object(_)) => quoted(&other.to_string()),
     });
     fields.join(",")
 }

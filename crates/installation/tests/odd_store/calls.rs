@@ -13,7 +13,7 @@ use router_core::{
     Admission, CallQueue, CallRecord, CallRetention, Calls, CallsError, Cancelled, Claimed,
     Dispatched, Ending, Enqueued, Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease,
     Load, ModelId, ModelTotal, Outcome, OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall,
-    QueuedRequest, Quota, QuotaError, Settled, Unfinished, Usage, UsageCursor, UsageQuery,
+    QueuedRequest, Quota, QuotaError, Serving, Settled, Unfinished, Usage, UsageCursor, UsageQuery,
     UsageRow, WaitingCall,
 };
 
@@ -67,6 +67,20 @@ impl Calls for OddCalls {
         let calls = &self.inner.calls;
         let accepted = calls.accepted(of, handle, poll_after, task_id, now);
         self.jitter.around(accepted).await
+    }
+
+    async fn serve(
+        &self,
+        of: (GenerationId, OwnerId),
+        serving: &Serving,
+    ) -> Result<Settled, CallsError> {
+        let served = self.inner.calls.serve(of, serving);
+        self.jitter.around(served).await
+    }
+
+    async fn serving(&self, generation: GenerationId) -> Result<Option<Serving>, CallsError> {
+        let serving = self.inner.calls.serving(generation);
+        self.jitter.around(serving).await
     }
 
     async fn settle(

@@ -418,6 +418,7 @@ impl super::Kind for Empty {
                 form: router_core::ModelForm::default(),
                 input_schema: None,
                 polling: None,
+                alternates: Vec::new(),
                 provider: Arc::clone(acme.expect("it is right").models[0].model.provider()),
             };
             models.push(Arc::new(

@@ -13,7 +13,7 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER}
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper_kit::{Body, BodyError, Client, FetchError, Host, ReadPace, read_limited};
 use jiff::Timestamp;
-use router_core::RequestWritten;
+use router_core::Contact;
 use tokio::time::timeout;
 
 use super::decode::{DecodeError, decoded};
@@ -47,7 +47,7 @@ pub(crate) struct Outgoing {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<(Bytes, String)>,
     /// To be told when the whole request is written.
-    pub(crate) written: Option<RequestWritten>,
+    pub(crate) written: Option<Contact>,
     pub(crate) timeout: Duration,
     pub(crate) max_answer_bytes: usize,
 }

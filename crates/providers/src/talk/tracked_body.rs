@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use hyper_kit::BoxError;
-use router_core::RequestWritten;
+use router_core::Contact;
 
 /// Bytes are handed out in pieces of this size. The transport asks for the next one when it has room, so what was handed
 /// out runs ahead of the wire by its buffer alone.
@@ -15,11 +15,11 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// The body of a submission.
 pub(super) struct TrackedBody {
     left: Bytes,
-    written: Option<RequestWritten>,
+    written: Option<Contact>,
 }
 
 impl TrackedBody {
-    pub(super) fn new(bytes: Bytes, written: Option<RequestWritten>) -> Self {
+    pub(super) fn new(bytes: Bytes, written: Option<Contact>) -> Self {
         Self {
             left: bytes,
             written,
@@ -56,7 +56,7 @@ impl Drop for TrackedBody {
     fn drop(&mut self) {
         // The transport lets go of a body when it has taken the last of it, or when it gives up before.
         if let Some(written) = self.written.take().filter(|_| self.left.is_empty()) {
-            written.tell();
+            written.written();
         }
     }
 }

@@ -13,8 +13,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
+use super::legs;
 use super::prepare::{Order, prepare};
-use super::running::{Registered, Reply};
+use super::route::Leg;
+use super::running::{Registered, Reply, Running};
 use super::settlement::Settlement;
 use super::waiter::Attempt;
 use crate::router::Inner;
@@ -36,6 +38,8 @@ const WRITE_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration:
 pub(super) struct Dispatch {
     pub(super) generation: Generation,
     pub(super) model: Arc<Model>,
+    /// Who is asked, one after the other, if the call names its providers.
+    pub(super) legs: Option<Box<[Leg]>>,
     pub(super) registered: Registered,
 }
 
@@ -82,13 +86,16 @@ impl Dispatch {
             account: self.generation.account.clone(),
             model: self.generation.model.clone(),
             body,
-            written: self.registered.running.written.clone(),
+            contact: self.registered.running.contact.clone(),
         })
     }
 }
 
 /// The work at the partner, from the submission to its end.
 async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Settlement {
+    if let Some(legs) = &dispatch.legs {
+        return legs::work(router, dispatch, legs, body).boxed().await;
+    }
     let held_cents = dispatch.generation.hold_cents;
     match dispatch.submit(body).await {
         Ok(Submitted::Done(done)) => Settlement::of(Ok(done), held_cents),
@@ -102,8 +109,9 @@ async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Settlement {
                 poll_after,
                 at: router.ports.timer.now(),
             };
-            note_accepted(router, dispatch, &accepted, task_id.as_deref()).await;
-            let ended = collect(router, dispatch, &accepted).await;
+            let (running, model) = (&dispatch.registered.running, &dispatch.model);
+            note_accepted(router, (running, model), &accepted, task_id.as_deref()).await;
+            let ended = collect(router, running, model, &accepted).await;
             Settlement::of(ended, held_cents).named(task_id)
         }
         Err(failure) => Settlement::of(Err(failure), held_cents),
@@ -111,13 +119,13 @@ async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Settlement {
 }
 
 /// Makes the handle durable. If that fails the work goes on all the same: only a restart could not pick it up.
-async fn note_accepted(
+pub(super) async fn note_accepted(
     router: &Inner,
-    dispatch: &Dispatch,
+    (running, model): (&Running, &Model),
     accepted: &Acceptance,
     task_id: Option<&str>,
 ) {
-    let id = dispatch.generation.id;
+    let id = running.permit().generation;
     let (calls, owner) = (&router.ports.calls, router.config.owner);
     let Acceptance {
         handle,
@@ -128,8 +136,7 @@ async fn note_accepted(
         calls.accepted((id, owner), handle, *poll_after, task_id, *at)
     });
     if noted.await.is_ok() {
-        let interval = polling_interval(&dispatch.model, accepted);
-        dispatch.registered.running.accepted(interval);
+        running.accepted(polling_interval(model, accepted));
     }
 }
 
@@ -145,12 +152,13 @@ pub(super) fn polling_interval(model: &Model, accepted: &Acceptance) -> Duration
 /// wall clock, the rest by the timer, so that a clock that is set while it runs ends nothing.
 pub(super) async fn collect(
     router: &Inner,
-    dispatch: &Dispatch,
+    running: &Running,
+    model: &Model,
     accepted: &Acceptance,
 ) -> Result<Done, Failure> {
     let (timer, handle) = (&router.ports.timer, &accepted.handle);
-    let provider = dispatch.model.provider();
-    let polling = dispatch.model.polling();
+    let provider = model.provider();
+    let polling = model.polling();
     let give_up_after = polling.and_then(|polling| polling.give_up_after);
     let give_up_after = give_up_after.unwrap_or(router.config.give_up_after);
     let passed = timer.now().duration_since(accepted.at);
@@ -164,13 +172,13 @@ pub(super) async fn collect(
             biased;
             () = &mut over => true,
             // The partner's own word is then awaited: it may have finished before.
-            () = dispatch.registered.running.cancelled() => {
+            () = running.cancelled() => {
                 provider.cancel(handle).await;
                 false
             }
             () = pausing => false,
         };
-        match provider.collect(handle).await? {
+        match provider.collect(handle, &running.contact).await? {
             Collected::Done(done) => return Ok(done),
             Collected::Pending { .. } if is_last => break,
             Collected::Pending { poll_after } => pause = poll_after,
@@ -193,10 +201,11 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, settlement: Optio
     } = dispatch;
     let (id, account) = (generation.id, &generation.account);
     registered.running.settles();
-    let mut charge_cents = None;
+    let (mut charge_cents, mut serving) = (None, None);
     let result = match settlement {
         None => None,
-        Some(settlement) => {
+        Some(mut settlement) => {
+            serving = settlement.serving.take();
             let ending = settlement.ending();
             let was_released = matches!(ending, Ending::Released(_));
             let charge = ending.charge_cents();
@@ -220,11 +229,19 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, settlement: Optio
         let retry_after = Some(registered.running.retry_later());
         Err(RouterError::TakenOver { retry_after })
     });
+    let is_of_partner = matches!(result, Err(RouterError::Ended(_)));
+    let upstream_status = registered
+        .running
+        .contact
+        .status()
+        .filter(|_| is_of_partner);
     registered.end(Reply {
         result,
         generation: Some(id),
         replayed: false,
         charge_cents,
+        serving,
+        upstream_status,
     });
 }
 
@@ -246,7 +263,7 @@ pub(super) async fn settle(
 }
 
 /// Writes again and again, with growing pauses, while the store refuses.
-async fn insist<'a, T>(
+pub(super) async fn insist<'a, T>(
     router: &Inner,
     id: GenerationId,
     write: impl Fn() -> BoxFuture<'a, Result<T, CallsError>>,

@@ -14,13 +14,14 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::execution::{Dispatch, cause, release_hold, release_room, settle};
+use super::route::{Leg, Route};
 use super::running::{Reply, Running};
 use super::settlement::told;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
     Bucket, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, KeyClaim, KeyDigest,
-    Model, ModelId, Outcome, Permit, Price, RouterError, body,
+    Model, ModelId, Outcome, Permit, Price, RouterError, Serving, body,
 };
 
 /// How long a key is kept from its first call on.
@@ -46,6 +47,8 @@ pub(super) struct Order {
     pub(super) generation: GenerationId,
     pub(super) caller: Principal,
     pub(super) model: Arc<Model>,
+    /// Its providers, if it names them.
+    pub(super) route: Option<Box<Route>>,
     /// The query, as it was sent.
     pub(super) query: String,
     pub(super) key: Option<KeyDigest>,
@@ -57,6 +60,8 @@ pub(super) struct Order {
 pub(super) struct Judged {
     pub(super) price: Price,
     pub(super) hold_cents: u64,
+    /// Who takes it, if the call names its providers.
+    pub(super) legs: Option<Box<[Leg]>>,
     /// Whether it can be dispatched.
     pub(super) settlement: Result<(), RouterError>,
 }
@@ -77,7 +82,7 @@ pub(super) async fn prepare(
 ) -> Option<(Dispatch, Bytes)> {
     let start = match claim(&router, &order, &attempt).await {
         Ok(start) => start,
-        Err(error) => return answer(reply, Err(error), None, false),
+        Err(error) => return refuse(reply, error, None),
     };
     match start {
         Start::Fresh => {}
@@ -86,12 +91,23 @@ pub(super) async fn prepare(
             if let Err(reply) = running.follow(reply) {
                 let retry_after = running.retry_after().unwrap_or(IN_FLIGHT_RETRY);
                 let error = RouterError::InFlight { retry_after };
-                return answer(reply, Err(error), Some(generation), false);
+                return refuse(reply, error, Some(generation));
             }
             return None;
         }
         Start::Replay(generation, outcome) => {
-            return answer(reply, told(outcome), Some(generation), true);
+            let serving = match &order.route {
+                Some(_) => served_by(&router, generation).await,
+                None => None,
+            };
+            // Who has left needs no reply.
+            let _ = reply.send(Reply {
+                generation: Some(generation),
+                replayed: true,
+                serving,
+                ..Reply::of(told(outcome))
+            });
+            return None;
         }
     }
     let engaged = AssertUnwindSafe(engage(&router, &order, &attempt)).catch_unwind();
@@ -102,26 +118,29 @@ pub(super) async fn prepare(
         }
         Err(error) => {
             give_back(&router, &order, &error).await;
-            answer(reply, Err(error), None, false)
+            refuse(reply, error, None)
         }
     }
 }
 
 /// Replies; there is nothing to dispatch.
-fn answer<T>(
+fn refuse<T>(
     reply: oneshot::Sender<Reply>,
-    result: Result<crate::Answer, RouterError>,
+    error: RouterError,
     generation: Option<GenerationId>,
-    replayed: bool,
 ) -> Option<T> {
     // Who has left needs no reply.
     let _ = reply.send(Reply {
-        result,
         generation,
-        replayed,
-        charge_cents: None,
+        ..Reply::of(Err(error))
     });
     None
+}
+
+/// Who served a generation whose outcome is told again. Without it the answer is as good.
+pub(super) async fn served_by(router: &Inner, generation: GenerationId) -> Option<Box<Serving>> {
+    let serving = router.ports.calls.serving(generation).await;
+    serving.ok().flatten().map(Box::new)
 }
 
 async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start, RouterError> {
@@ -183,10 +202,10 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
 
 /// Sets credits aside and takes room, for a body that can be dispatched.
 pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, RouterError> {
-    let (model, body) = (Arc::clone(&order.model), order.body.clone());
-    let judged = aside(router, order.body.len(), move || judge(&model, &body));
+    let judged = judged(router, &order.model, order.route.as_deref(), &order.body);
     let Judged {
         hold_cents,
+        legs,
         settlement,
         ..
     } = judged.await?;
@@ -213,6 +232,10 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
         hold_cents,
         received_at: order.received_at,
         dispatched_at: now,
+        serving: legs
+            .as_ref()
+            .and_then(|legs| legs.first())
+            .map(|first| Box::new(Serving::by(first, now))),
     };
     let registered = router.running.enter(&generation);
     let (permit, limits) = (registered.running.permit(), &order.caller.tier.router);
@@ -222,6 +245,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
     Ok(Dispatch {
         generation,
         model: Arc::clone(&order.model),
+        legs,
         registered,
     })
 }
@@ -243,8 +267,47 @@ pub(super) async fn write_down(
     }
 }
 
+/// Judges a body where it holds nobody up.
+pub(super) async fn judged(
+    router: &Inner,
+    model: &Arc<Model>,
+    route: Option<&Route>,
+    body: &Bytes,
+) -> Result<Judged, RouterError> {
+    let (model, route, text) = (Arc::clone(model), route.cloned(), body.clone());
+    let judged = aside(router, body.len(), move || match route {
+        None => judge(&model, &text),
+        Some(route) => judge_at(&model, &route, &text),
+    });
+    judged.await
+}
+
+/// What a body costs at the providers that the call names, and who of them takes it.
+fn judge_at(model: &Model, route: &Route, body: &[u8]) -> Judged {
+    let judged = judge(model, body);
+    let (Ok(()), Ok(view)) = (&judged.settlement, body::view(body)) else {
+        return judged;
+    };
+    let (price, legs) = route.judge(&view);
+    match legs {
+        Ok(legs) => Judged {
+            price,
+            // It is billed once, by whoever serves it.
+            hold_cents: legs.iter().map(|leg| leg.hold_cents).max().unwrap_or(0),
+            legs: Some(legs.into()),
+            settlement: Ok(()),
+        },
+        Err(violations) => Judged {
+            price,
+            hold_cents: price.hold_cents(),
+            legs: None,
+            settlement: Err(RouterError::Schema(violations)),
+        },
+    }
+}
+
 /// What a body costs, and whether it can be dispatched. The price of one that cannot be read is that of an unknown one.
-pub(super) fn judge(model: &Model, body: &[u8]) -> Judged {
+fn judge(model: &Model, body: &[u8]) -> Judged {
     let view = body::view(body);
     let priced = view.as_ref().unwrap_or(&Value::Null);
     let price = model.provider().price(priced);
@@ -257,6 +320,7 @@ pub(super) fn judge(model: &Model, body: &[u8]) -> Judged {
     Judged {
         price,
         hold_cents: price.hold_cents(),
+        legs: None,
         settlement,
     }
 }

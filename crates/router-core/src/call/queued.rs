@@ -9,13 +9,16 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::execution::{cause, release_hold};
-use super::prepare::{Judged, KEY_LIFETIME, SUBMISSION, aside, fingerprint, judge, unavailable};
+use super::prepare::{
+    Judged, KEY_LIFETIME, SUBMISSION, aside, fingerprint, judged, served_by, unavailable,
+};
+use super::route::Route;
 use super::settlement::told;
 use super::{Delivery, OpenCall};
 use crate::router::{Inner, Purpose};
 use crate::{
     Answer, Bucket, Cancelled, Enqueued, GenerationId, KeyDigest, Model, ModelId, QueueFailure,
-    QueueState, QueuedCall, QueuedRequest, Router, RouterError, limit,
+    QueueState, QueuedCall, QueuedRequest, Router, RouterError, Serving, limit,
 };
 
 /// Bounds of the pause that a caller is told between two looks.
@@ -48,7 +51,12 @@ pub enum QueuedResult {
     /// Nothing yet.
     Pending(RequestStatus),
     /// The result, as the waiting call would have got it.
-    Answered(Answer),
+    Answered {
+        /// The result.
+        answer: Answer,
+        /// Who served it, if the request names its providers.
+        serving: Option<Box<Serving>>,
+    },
 }
 
 /// One page of an account's requests for a model, newest first.
@@ -74,6 +82,7 @@ impl OpenCall {
             id,
             caller: &self.caller,
             model: &self.model,
+            route: self.route.as_deref(),
             query: self.query,
             key,
             received_at,
@@ -98,6 +107,7 @@ struct Submission<'a> {
     id: GenerationId,
     caller: &'a Principal,
     model: &'a Arc<Model>,
+    route: Option<&'a Route>,
     query: String,
     key: Option<KeyDigest>,
     received_at: Timestamp,
@@ -138,8 +148,7 @@ impl Submission<'_> {
 
     /// Credits, schema, and whether the call could ever have room.
     async fn judge(&self, router: &Inner, body: &Bytes, now: Timestamp) -> Result<(), RouterError> {
-        let (model, text) = (Arc::clone(self.model), body.clone());
-        let judged = aside(router, body.len(), move || judge(&model, &text));
+        let judged = judged(router, self.model, self.route, body);
         let Judged {
             hold_cents,
             settlement,
@@ -244,7 +253,14 @@ impl Router {
         };
         let outcome = self.0.ports.queue.outcome(found.id).await;
         match (outcome.map_err(unavailable)?, bucket) {
-            (Some(outcome), _) => told(outcome).map(QueuedResult::Answered),
+            (Some(outcome), _) => {
+                let answer = told(outcome)?;
+                let serving = match found.has_query {
+                    true => served_by(&self.0, found.id).await,
+                    false => None,
+                };
+                Ok(QueuedResult::Answered { answer, serving })
+            }
             (None, Some(bucket)) => Err(RouterError::NotDispatched {
                 bucket,
                 message: "the partner did not run the request; submit it again".to_owned(),

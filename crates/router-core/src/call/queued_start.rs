@@ -157,9 +157,11 @@ impl Inner {
         }
         let segments = (call.model.provider(), call.model.model());
         let now = self.ports.timer.now();
+        let model = self.find(caller, Some(&call.model), segments, now)?;
         Ok(Order {
             generation: call.id,
-            model: self.find(caller, Some(&call.model), segments, now)?,
+            route: self.route(caller, &model, &call.query, now)?,
+            model,
             caller: caller.clone(),
             query: call.query.clone(),
             key: Some(call.key),

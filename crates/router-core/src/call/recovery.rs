@@ -12,11 +12,14 @@ use futures_util::FutureExt;
 
 use super::Execution;
 use super::execution::{self, Dispatch};
+use super::legs::{self, handle_at};
+use super::route::{Candidate, Leg};
 use super::running::Running;
 use super::settlement::Settlement;
 use crate::router::Inner;
 use crate::{
-    Acceptance, CallsError, Generation, GenerationId, Lease, Permit, QuotaError, Router, Unfinished,
+    Acceptance, CallsError, Catalog, Generation, GenerationId, Lease, Model, Permit, QuotaError,
+    Router, Serving, Unfinished,
 };
 
 /// Most generations that are taken over at once.
@@ -171,32 +174,69 @@ impl Inner {
 
     /// What it takes to go on, if the partner accepted and the model is still there.
     fn resumable(&self, unfinished: &Unfinished) -> Option<(Dispatch, Acceptance)> {
-        let accepted = unfinished.accepted.clone()?;
+        let mut accepted = unfinished.accepted.clone()?;
         let generation = unfinished.generation.clone();
-        let model = Arc::clone(self.catalog.current().runnable(&generation.model)?);
+        let catalog = self.catalog.current();
+        let model = Arc::clone(catalog.runnable(&generation.model)?);
+        let leg = match &generation.serving {
+            None => None,
+            Some(serving) => {
+                accepted.handle = handle_at(serving.failed.len(), &accepted.handle)?;
+                Some(leg_of(&catalog, &model, serving)?)
+            }
+        };
         let registered = self.running.enter(&generation);
         registered.running.begin(None);
-        let interval = execution::polling_interval(&model, &accepted);
+        let asked = leg.as_ref().map_or(&model, |leg| &leg.candidate.model);
+        let interval = execution::polling_interval(asked, &accepted);
         registered.running.accepted(interval);
         let dispatch = Dispatch {
             generation,
             model,
+            legs: leg.map(|leg| Box::from([leg])),
             registered,
         };
         Some((dispatch, accepted))
     }
 }
 
+/// Who served a generation that names its providers, if the catalog still says how. Nobody else is asked after it: the body is
+/// gone.
+fn leg_of(catalog: &Catalog, model: &Arc<Model>, serving: &Serving) -> Option<Leg> {
+    let candidate = if serving.model == *model.id() {
+        Candidate::own(model)
+    } else {
+        let mut alternates = model.alternates().iter();
+        let alternate = alternates.find(|one| one.model == serving.model)?;
+        Candidate {
+            model: Arc::clone(catalog.runnable(&serving.model)?),
+            translation: Some(Arc::clone(&alternate.translation)),
+        }
+    };
+    Some(Leg {
+        candidate,
+        hold_cents: serving.hold_cents,
+        dropped: serving.dropped.clone(),
+    })
+}
+
 fn resume(router: Arc<Inner>, dispatch: Dispatch, accepted: Acceptance) -> Execution {
     Box::pin(async move {
-        let collecting = execution::collect(&router, &dispatch, &accepted);
-        let collecting = AssertUnwindSafe(collecting).catch_unwind();
-        let held_cents = dispatch.generation.hold_cents;
+        let collecting = AssertUnwindSafe(collect(&router, &dispatch, &accepted)).catch_unwind();
         let settlement = execution::while_owned(&dispatch, collecting).await;
-        let settlement = settlement.map(|collected| match collected {
-            Ok(ended) => Settlement::of(ended, held_cents),
-            Err(_) => Settlement::broken(),
-        });
+        let settlement = settlement.map(|ended| ended.unwrap_or_else(|_| Settlement::broken()));
         execution::finish(&router, dispatch, settlement).await;
     })
+}
+
+/// What comes of work that was accepted before this router took it over.
+async fn collect(router: &Inner, dispatch: &Dispatch, accepted: &Acceptance) -> Settlement {
+    let serving = dispatch.generation.serving.clone();
+    if let Some([leg]) = dispatch.legs.as_deref() {
+        let followed = legs::follow(router, dispatch, leg, accepted).await;
+        return followed.served(serving);
+    }
+    let running = &dispatch.registered.running;
+    let ended = execution::collect(router, running, &dispatch.model, accepted).await;
+    Settlement::of(ended, dispatch.generation.hold_cents)
 }

@@ -11,7 +11,7 @@ use foldhash::HashMap;
 use futures_util::task::AtomicWaker;
 use tokio::sync::oneshot;
 
-use crate::{Answer, Generation, GenerationId, Permit, RequestWritten, RouterError};
+use crate::{Answer, Contact, Generation, GenerationId, Permit, RouterError, Serving};
 
 /// What a retry may wait before it asks again, where the partner has no polling interval.
 const SYNCHRONOUS_RETRY: Duration = Duration::from_secs(5);
@@ -26,6 +26,24 @@ pub(crate) struct Reply {
     pub(crate) replayed: bool,
     /// What was billed just now; `None` if nothing was settled for it.
     pub(crate) charge_cents: Option<u64>,
+    /// Who served it, if its call named its providers.
+    pub(crate) serving: Option<Box<Serving>>,
+    /// The status with which the partner answered last, of a failure that was told just now.
+    pub(crate) upstream_status: Option<u16>,
+}
+
+impl Reply {
+    /// An answer that comes from no generation which ended just now.
+    pub(crate) fn of(result: Result<Answer, RouterError>) -> Self {
+        Self {
+            result,
+            generation: None,
+            replayed: false,
+            charge_cents: None,
+            serving: None,
+            upstream_status: None,
+        }
+    }
 }
 
 /// A generation that runs: at most one waiter gets its reply.
@@ -36,7 +54,7 @@ pub(crate) struct Running {
     hold_cents: u64,
     state: Mutex<State>,
     /// Told by the provider once the whole request is out.
-    pub(crate) written: RequestWritten,
+    pub(crate) contact: Contact,
     /// Whether another process owns it now,
     is_lost: AtomicBool,
     /// and what wakes its execution then. Every call registers here, which costs less than a list of those who wait.
@@ -78,7 +96,7 @@ impl Running {
             account: generation.account.clone(),
             hold_cents: generation.hold_cents,
             state: Mutex::default(),
-            written: RequestWritten::default(),
+            contact: Contact::default(),
             is_lost: AtomicBool::new(false),
             execution: AtomicWaker::new(),
             is_cancel_news: AtomicBool::new(false),
@@ -136,7 +154,7 @@ impl Running {
 
     /// When a retry may ask; `None` while nothing says that the partner has the request.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let synchronous = || self.written.told().then_some(SYNCHRONOUS_RETRY);
+        let synchronous = || self.contact.is_written().then_some(SYNCHRONOUS_RETRY);
         self.state().polling.or_else(synchronous)
     }
 
@@ -151,7 +169,7 @@ impl Running {
     }
 
     /// Another process owns it now: its execution stops, unless it is writing the end and hears of it there.
-    fn lose(&self) {
+    pub(crate) fn lose(&self) {
         if !self.state().is_settling {
             self.is_lost.store(true, Ordering::Release);
             self.execution.wake();
@@ -205,12 +223,7 @@ impl Running {
                 retry_after: Some(retry_after),
             };
             // Who left meanwhile needs no reply.
-            let _ = waiter.send(Reply {
-                result: Err(error),
-                generation: None,
-                replayed: false,
-                charge_cents: None,
-            });
+            let _ = waiter.send(Reply::of(Err(error)));
         }
     }
 

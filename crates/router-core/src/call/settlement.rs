@@ -1,6 +1,8 @@
 //! What the end of the work at a partner means: for the caller, for the key and for the bill. Pure.
 
-use crate::{Answer, Bucket, Charge, Done, Ending, Failure, KeyAfter, Outcome, Ran, RouterError};
+use crate::{
+    Answer, Bucket, Charge, Done, Ending, Failure, KeyAfter, Outcome, Ran, RouterError, Serving,
+};
 
 /// The end of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +12,8 @@ pub(super) struct Settlement {
     charge_cents: u64,
     /// The partner's own name of the work.
     task_id: Option<String>,
+    /// Who served it, if its call names its providers.
+    pub(super) serving: Option<Box<Serving>>,
 }
 
 impl Settlement {
@@ -20,6 +24,7 @@ impl Settlement {
             ran: Ran::Perhaps,
             charge_cents: charge.cents(held_cents),
             task_id: None,
+            serving: None,
         };
         match ended {
             Ok(done) => Self {
@@ -71,6 +76,7 @@ impl Settlement {
             ran,
             charge_cents: 0,
             task_id: None,
+            serving: None,
         }
     }
 
@@ -79,6 +85,38 @@ impl Settlement {
         Self {
             task_id: self.task_id.or(accepted_as),
             ..self
+        }
+    }
+
+    /// The same, of a call whose attempts before this one set so much going.
+    pub(super) fn after(self, ran: Ran) -> Self {
+        Self {
+            ran: self.ran.max(ran),
+            ..self
+        }
+    }
+
+    /// The same, of a call that names its providers.
+    pub(super) fn served(self, serving: Option<Box<Serving>>) -> Self {
+        Self { serving, ..self }
+    }
+
+    /// Whether work may have run.
+    pub(super) fn ran(&self) -> Ran {
+        self.ran
+    }
+
+    /// How it failed, if that proves that no result and no bill can come of it any more: only then may another partner be
+    /// asked. What a partner says of the content is its answer to the call, and no failure.
+    pub(super) fn came_to_nothing(&self) -> Option<(Bucket, &str)> {
+        match &self.outcome {
+            Outcome::Failed { bucket, message } if self.ran.is_proven() => {
+                Some((*bucket, message.as_str()))
+            }
+            Outcome::Answered(_)
+            | Outcome::Refused(_)
+            | Outcome::Policy { .. }
+            | Outcome::Failed { .. } => None,
         }
     }
 
@@ -95,7 +133,7 @@ impl Settlement {
         };
         match self.outcome.bucket() {
             None => kept(),
-            Some(bucket) => match bucket.key_after(self.ran == Ran::Perhaps) {
+            Some(bucket) => match bucket.key_after(self.ran != Ran::Nothing) {
                 KeyAfter::Kept | KeyAfter::Running => kept(),
                 KeyAfter::Released => Ending::Released(bucket),
             },
@@ -169,7 +207,11 @@ mod tests {
     #[test]
     fn a_failure_consumes_the_key_unless_provably_nothing_ran() {
         let message = String::new;
-        for (ran, kept) in [(Ran::Perhaps, Some(0)), (Ran::Nothing, None)] {
+        for (ran, kept) in [
+            (Ran::Perhaps, Some(0)),
+            (Ran::InVain, Some(0)),
+            (Ran::Nothing, None),
+        ] {
             let failures = [
                 Failure::Failed {
                     ran,

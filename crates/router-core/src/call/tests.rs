@@ -2,8 +2,11 @@
 
 mod checks;
 mod detached;
+mod fallback;
 mod harness;
 mod keys;
 mod queued;
 mod replicas;
 mod restart;
+mod serving;
+mod world;

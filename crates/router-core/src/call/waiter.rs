@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::Execution;
 use super::running::{Reply, Running};
 use crate::router::Inner;
-use crate::{Answer, Bucket, CallRecord, GenerationId, RouterError, Timer};
+use crate::{Answer, Bucket, CallRecord, GenerationId, RouterError, Serving, Timer};
 
 /// Where an attempt stands; shared by its execution and its waiter, who race to move it on.
 #[derive(Debug, Default)]
@@ -46,6 +46,10 @@ pub struct Answered {
     pub replayed: bool,
     /// What was billed for it just now, in US cents; `None` if nothing was settled for this answer.
     pub charge_cents: Option<u64>,
+    /// Who served it, if the call names its providers and one of them was asked.
+    pub serving: Option<Box<Serving>>,
+    /// The partner's own status, of a failure that it told just now.
+    pub upstream_status: Option<u16>,
     /// To be told whether the caller got it all.
     pub delivery: Delivery,
 }
@@ -170,6 +174,8 @@ impl Waiter {
             result: reply.result,
             replayed: reply.replayed,
             charge_cents: reply.charge_cents,
+            serving: reply.serving,
+            upstream_status: reply.upstream_status,
             delivery,
         }
     }
@@ -189,23 +195,15 @@ impl Waiter {
     fn deadline_exceeded(&self, running: Option<&Running>) -> Reply {
         let running = running.filter(|_| self.has_key());
         let retry_after = running.and_then(Running::retry_after);
-        Reply {
-            result: Err(RouterError::Deadline { retry_after }),
-            generation: None,
-            replayed: false,
-            charge_cents: None,
-        }
+        Reply::of(Err(RouterError::Deadline { retry_after }))
     }
 }
 
 /// The reply if the execution ended without one, as it does when the program stops.
 fn stopped() -> Reply {
-    Reply {
-        result: Err(RouterError::Unavailable("the execution was stopped".into())),
-        generation: None,
-        replayed: false,
-        charge_cents: None,
-    }
+    Reply::of(Err(RouterError::Unavailable(
+        "the execution was stopped".into(),
+    )))
 }
 
 impl Drop for Waiter {

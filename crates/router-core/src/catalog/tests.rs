@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    ChargesOnPolicyRejection, Collected, Failure, Handle, ModelDefinition, Price, Provider,
-    Submission, Submitted,
+    ChargesOnPolicyRejection, Collected, Contact, Failure, Handle, ModelDefinition, Price,
+    Provider, Submission, Submitted,
 };
 
 /// Runs nothing: a view of the catalog needs only ids.
@@ -21,7 +21,7 @@ impl Provider for Idle {
         unreachable!("nothing is submitted here")
     }
 
-    async fn collect(&self, _: &Handle) -> Result<Collected, Failure> {
+    async fn collect(&self, _: &Handle, _: &Contact) -> Result<Collected, Failure> {
         unreachable!("nothing is collected here")
     }
 
@@ -40,6 +40,7 @@ pub(crate) fn model(id: &str) -> Arc<Model> {
         form: crate::ModelForm::default(),
         input_schema: None,
         polling: None,
+        alternates: Vec::new(),
         provider: Arc::new(Idle),
     };
     Arc::new(Model::new(definition).expect("an open schema"))

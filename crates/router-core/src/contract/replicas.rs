@@ -197,6 +197,7 @@ impl History {
     async fn begin(&mut self, handle: usize, n: u128, key: Option<u8>) -> Dispatched {
         let generation = crate::Generation {
             dispatched_at: at(self.now),
+            serving: None,
             ..generation(n, CENTS)
         };
         let begun = self.handles[handle]

@@ -71,6 +71,7 @@ async fn a_call_reads_back_with_its_generation(stores: Stores) {
                 bucket: None,
                 hold_cents: 9,
                 charge_cents: Some(4),
+                serving: None,
             }),
             is_recorded: true,
         },

@@ -93,6 +93,7 @@ impl Rows {
             model: row.call.model.clone(),
             received_at: row.call.received_at,
             expires_at: row.call.expires_at,
+            has_query: !row.call.query.is_empty(),
             state,
         }
     }

@@ -146,6 +146,7 @@ impl Row {
             bucket: self.end.as_ref().and_then(|end| end.bucket),
             hold_cents: self.generation.hold_cents,
             charge_cents: self.end.as_ref().map(|end| end.charge_cents),
+            serving: self.generation.serving.clone(),
         }
     }
 }

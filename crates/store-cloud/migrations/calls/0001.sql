@@ -43,6 +43,15 @@ CREATE TABLE generations (
 CREATE INDEX generations_by_end ON generations (settled_at);
 CREATE INDEX generations_by_account ON generations (account, received_at);
 
+-- Who serves a generation whose call names its providers, and who failed to before: JSON that the router writes and reads. Most
+-- generations have none.
+CREATE TABLE call_servings (
+    generation uuid PRIMARY KEY,
+    received_at bigint NOT NULL,
+    serving text NOT NULL
+);
+CREATE INDEX call_servings_by_time ON call_servings (received_at);
+
 -- The bytes that keys answer again, in pieces, which go with the key.
 CREATE TABLE call_replays (
     generation uuid NOT NULL,

@@ -29,6 +29,16 @@ pub(super) async fn expire(
         &[&keep_from, &limit],
     )
     .await?;
+    execute(
+        &rows,
+        "DELETE FROM call_servings WHERE generation IN (
+            SELECT s.generation FROM call_servings s
+            WHERE s.received_at < $1 AND NOT EXISTS (SELECT FROM generations g WHERE g.id = s.generation)
+                AND NOT EXISTS (SELECT FROM generations_running r WHERE r.id = s.generation)
+            ORDER BY s.received_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        &[&keep_from, &limit],
+    )
+    .await?;
     let queued = execute(
         &rows,
         "DELETE FROM queued_calls WHERE id IN (

@@ -11,6 +11,7 @@ use router_core::{
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::servings;
 use crate::columns::{from_micros, parse, unsigned};
 use crate::statements::{execute, query, whole};
 use crate::{Database, DatabaseError};
@@ -37,6 +38,7 @@ pub(super) async fn dispatch(
     database: &Database,
     dispatches: &[Dispatch],
 ) -> Result<Vec<Dispatched>, DatabaseError> {
+    servings::begin(database, dispatches.iter().map(|one| &one.generation)).await?;
     let connection = database.connection().await?;
 
     let all = dispatches.iter().map(|one| &one.generation);
@@ -196,10 +198,11 @@ pub(super) async fn take_over(
     let taken: Result<Vec<_>, _> = taken.iter().map(unfinished).collect();
     let mut taken = taken?;
     taken.sort_by_key(|one| (one.generation.dispatched_at, one.generation.id));
-    Ok(taken)
+    drop(connection);
+    servings::add(database, taken).await
 }
 
-/// A row of `generations_running`.
+/// A row of `generations_running`, without who serves it.
 pub(super) fn unfinished(row: &Row) -> Result<Unfinished, DatabaseError> {
     let dispatched_at = from_micros(row.get("dispatched_at"))?;
     let handle: Option<Vec<u8>> = row.get("handle");
@@ -219,6 +222,7 @@ pub(super) fn unfinished(row: &Row) -> Result<Unfinished, DatabaseError> {
             hold_cents: unsigned(row.get("hold_cents"))?,
             received_at: from_micros(row.get("received_at"))?,
             dispatched_at,
+            serving: None,
         },
         accepted,
     })

@@ -125,6 +125,7 @@ fn generation(n: u128) -> Generation {
         hold_cents: 7,
         received_at: at(i64::try_from(n).expect("few")),
         dispatched_at: at(0),
+        serving: None,
     }
 }
 

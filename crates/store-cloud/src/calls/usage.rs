@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::outcome::bucket;
 use super::records::Records;
-use super::{running, unavailable};
+use super::{running, servings, unavailable};
 use crate::columns::{from_micros, parse, unreadable, unsigned};
 use crate::statements::{query, whole};
 use crate::{Database, DatabaseError};
@@ -107,9 +107,10 @@ impl PgUsage {
             "SELECT c.*, coalesce(g.id, r.id) AS g_id, coalesce(g.task_id, r.task_id) AS task_id,
                 coalesce(g.dispatched_at, r.dispatched_at) AS dispatched_at,
                 coalesce(g.accepted_at, r.accepted_at) AS accepted_at, g.settled_at, g.bucket AS g_bucket,
-                coalesce(g.hold_cents, r.hold_cents) AS hold_cents, g.charge_cents
+                coalesce(g.hold_cents, r.hold_cents) AS hold_cents, g.charge_cents, s.serving
              FROM calls c LEFT JOIN generations g ON g.id = c.generation
                 LEFT JOIN generations_running r ON r.id = c.generation
+                LEFT JOIN call_servings s ON s.generation = c.generation
              WHERE {} AND (c.received_at, c.request) {sign} ($4, $5)
              ORDER BY c.received_at {direction}, c.request {direction} LIMIT $6",
             asked.fits("c")
@@ -141,8 +142,8 @@ impl PgUsage {
         let asked = Asked::of(asked);
         let sql = format!(
             "SELECT g.id, g.account, g.model, g.received_at, g.task_id, g.dispatched_at, g.accepted_at, g.settled_at,
-                g.bucket AS g_bucket, g.hold_cents, g.charge_cents
-             FROM generations g WHERE {} AND {UNRECORDED} AND g.id > $4 ORDER BY g.id LIMIT $5",
+                g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving
+             FROM generations g LEFT JOIN call_servings s ON s.generation = g.id WHERE {} AND {UNRECORDED} AND g.id > $4 ORDER BY g.id LIMIT $5",
             asked.fits("g")
         );
         let connection = self.database.connection().await?;
@@ -218,7 +219,9 @@ impl PgUsage {
             &[],
         )
         .await?;
-        found.iter().map(running::unfinished).collect()
+        let unfinished: Result<Vec<_>, _> = found.iter().map(running::unfinished).collect();
+        drop(connection);
+        servings::add(&self.database, unfinished?).await
     }
 }
 
@@ -334,6 +337,7 @@ fn generation_usage(row: &Row) -> Result<GenerationUsage, DatabaseError> {
         bucket: bucket(row.get("g_bucket"))?,
         hold_cents: unsigned(row.get("hold_cents"))?,
         charge_cents: charge.map(unsigned).transpose()?,
+        serving: servings::read(row)?,
     })
 }
 

@@ -35,7 +35,7 @@ pub(super) enum StoredBody {
 const CANCELLED: &str = "cancelled";
 const WAITED: &str = "waited";
 
-const COLUMNS: &str = "SELECT q.seq, q.id, q.account, q.model, q.received_at, q.expires_at, q.cancelled_at, q.failure, q.message,
+const COLUMNS: &str = "SELECT q.seq, q.id, q.account, q.model, q.received_at, q.expires_at, q.cancelled_at, q.failure, q.message, q.\"query\" <> '' AS has_query,
         g.id AS generation, g.outcome, g.bucket
      FROM queued_calls q LEFT JOIN generations g ON g.id = q.id";
 
@@ -158,6 +158,7 @@ fn found(row: &Row<'_>) -> rusqlite::Result<Found> {
         model: parse(&row.get::<_, String>("model")?)?,
         received_at,
         expires_at,
+        has_query: row.get("has_query")?,
         state,
     };
     Ok(Found {

@@ -14,8 +14,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Replay, StoredOutcome};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
-use super::queue_rows;
 use super::replays::Kept;
+use super::{queue_rows, servings};
 use crate::accounts::{self, SharedAccounts};
 use crate::columns::{Id, Micros, parse};
 use crate::database::{Insert, Transaction, Values};
@@ -356,7 +356,8 @@ pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Res
 pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut statement = rows.prepare_cached(
         "SELECT id, account, model, hold_cents, coalesce(received_at, dispatched_at) AS received_at,
-            dispatched_at, handle, poll_after_ms, accepted_at FROM generations
+            dispatched_at, handle, poll_after_ms, accepted_at, serving
+         FROM generations LEFT JOIN call_servings ON generation = id
          WHERE settled_at IS NULL ORDER BY dispatched_at, id",
     )?;
     let found = statement.query_map([], |row| {
@@ -378,6 +379,7 @@ pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>>
                 hold_cents: row.get::<_, i64>("hold_cents")?.unsigned_abs(),
                 received_at,
                 dispatched_at,
+                serving: servings::read(row)?,
             },
             accepted,
         })
@@ -431,6 +433,7 @@ pub(super) fn expire(
                 AND settled_at < ?1 AND NOT EXISTS (SELECT 1 FROM call_keys WHERE generation = generations.id)",
         )?
         .execute(params![Micros(keep_from), limit])?;
+    servings::expire(rows, limit)?;
     let old_queued = queue_rows::expire(rows, keep_from, limit)?;
     let old_calls = rows
         .prepare_cached(

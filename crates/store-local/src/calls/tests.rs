@@ -66,6 +66,7 @@ fn generation(n: u128) -> Generation {
         hold_cents: 7,
         received_at: at(0),
         dispatched_at: at(0),
+        serving: None,
     }
 }
 

@@ -17,7 +17,7 @@ use rusqlite::{Connection, Row, named_params};
 use uuid::Uuid;
 
 use super::columns::bucket;
-use super::{SqliteCalls, rows, unavailable};
+use super::{SqliteCalls, rows, servings, unavailable};
 use crate::columns::{Id, Micros, parse};
 use crate::database::Readers;
 use crate::directory::Directory;
@@ -30,8 +30,9 @@ const EXPORT_PAGE: usize = 500;
 /// A call and its generation.
 const COLUMNS: &str =
     "SELECT c.*, g.id AS g_id, g.task_id, g.dispatched_at, g.accepted_at, g.settled_at,
-    g.bucket AS g_bucket, g.hold_cents, g.charge_cents
-    FROM calls c LEFT JOIN generations g ON g.id = c.generation";
+    g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving
+    FROM calls c LEFT JOIN generations g ON g.id = c.generation
+    LEFT JOIN call_servings s ON s.generation = g.id";
 
 /// Which calls fit a query.
 const FITS: &str = "(:account IS NULL OR c.account = :account) AND c.received_at >= :from AND c.received_at < :until";
@@ -216,8 +217,8 @@ fn unrecorded(
 ) -> rusqlite::Result<Vec<UsageRow>> {
     let mut statement = rows.prepare_cached(&format!(
         "SELECT g.id AS g_id, g.account, g.model, coalesce(g.received_at, g.dispatched_at) AS received_at, g.task_id,
-            g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents
-         FROM generations g WHERE {UNRECORDED} AND g.id > :after ORDER BY g.id LIMIT :limit"
+            g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving
+         FROM generations g LEFT JOIN call_servings s ON s.generation = g.id WHERE {UNRECORDED} AND g.id > :after ORDER BY g.id LIMIT :limit"
     ))?;
     let found = statement.query_map(
         named_params! {
@@ -324,6 +325,7 @@ fn generation_usage(row: &Row<'_>) -> rusqlite::Result<GenerationUsage> {
         charge_cents: row
             .get::<_, Option<i64>>("charge_cents")?
             .map(i64::unsigned_abs),
+        serving: servings::read(row)?,
     })
 }
 

@@ -14,7 +14,7 @@ use identity::{Credentials, Identity};
 use installation::{Installation, InstallationStore, OpenOptions, ReserveOptions};
 use jiff::Timestamp;
 use router_core::{
-    Answer, BlockingPool, Catalog, Charge, ChargesOnPolicyRejection, Collected, CursorKey, Done,
+    Answer, BlockingPool, Catalog, Charge, ChargesOnPolicyRejection, Collected, Contact, CursorKey, Done,
     Failure, Handle, LiveCatalog, Model, ModelDefinition, ModelForm, OwnerId, Price, Provider,
     Router, RouterConfig, RouterPorts, Submission, Submitted, Timer,
 };
@@ -64,7 +64,7 @@ impl Provider for Echo {
         }))
     }
 
-    async fn collect(&self, _: &Handle) -> Result<Collected, Failure> {
+    async fn collect(&self, _: &Handle, _: &Contact) -> Result<Collected, Failure> {
         unreachable!("every submission is done at once")
     }
 
@@ -83,6 +83,7 @@ async fn api(installation: &Installation) -> Result<RouterApi, Box<dyn Error>> {
         input_schema: Some(json!({"type": "object", "required": ["prompt"]})),
         form: ModelForm::default(),
         polling: None,
+        alternates: Vec::new(),
         provider: Arc::new(Echo),
     })?;
     let ports = RouterPorts {

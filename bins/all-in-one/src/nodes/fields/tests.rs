@@ -7,8 +7,8 @@ use engine_native::Value as NodeValue;
 use engine_native::define::classic;
 use engine_native::images::{Frame, Image};
 use router_core::{
-    ChargesOnPolicyRejection, Collected, Failure, Handle, Model, ModelDefinition, ModelForm,
-    ModelId, Price, Provider, Submission, Submitted,
+    ChargesOnPolicyRejection, Collected, Contact, Failure, Handle, Model, ModelDefinition,
+    ModelForm, ModelId, Price, Provider, Submission, Submitted,
 };
 use workflow_core::NodeDefinition;
 
@@ -23,7 +23,7 @@ impl Provider for Nobody {
         unreachable!("nothing is submitted")
     }
 
-    async fn collect(&self, _: &Handle) -> Result<Collected, Failure> {
+    async fn collect(&self, _: &Handle, _: &Contact) -> Result<Collected, Failure> {
         unreachable!("nothing is submitted")
     }
 
@@ -46,6 +46,7 @@ fn form(schema: Option<Value>, pictures: &[(&str, PictureEncoding)]) -> Form {
             ..ModelForm::default()
         },
         polling: None,
+        alternates: Vec::new(),
         provider: Arc::new(Nobody),
     };
     Form::of(&Model::new(definition).expect("a right schema"))

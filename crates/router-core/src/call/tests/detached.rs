@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 use super::harness::*;
 use crate::{
     Bucket, CallRecord, Calls, CallsError, Claimed, Collected, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, MemoryCalls, OwnerId, RouterError, Settled,
-    Submitted, Unfinished, Usage,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, MemoryCalls, OwnerId, RouterError, Serving,
+    Settled, Submitted, Unfinished, Usage,
 };
 
 fn deadline(result: Result<crate::Answer, RouterError>) -> Option<Duration> {
@@ -153,7 +153,7 @@ async fn a_synchronous_partner_can_be_picked_up_once_the_request_is_written() {
     // The retry waits on the same execution, with a deadline of its own.
     let second = house.begin(keyed("{}")).await;
     house.clock.somebody_sleeps().await;
-    submission.written.tell();
+    submission.contact.written();
     follows(&house, &submission.generation).await;
     house.clock.advance(DEADLINE);
     let (result, _) = second.early().await;
@@ -182,7 +182,7 @@ async fn without_a_key_a_deadline_promises_nothing() {
     let house = House::new().await;
     let call = house.begin(call("{}")).await;
     let (submission, answer) = house.submitted().await;
-    submission.written.tell();
+    submission.contact.written();
     house.clock.advance(DEADLINE);
     let (result, execution) = call.early().await;
     assert_eq!(deadline(result), None);
@@ -313,6 +313,18 @@ impl Calls for Reluctant {
         self.rows
             .accepted(of, handle, poll_after, task_id, now)
             .await
+    }
+
+    async fn serve(
+        &self,
+        of: (GenerationId, OwnerId),
+        serving: &Serving,
+    ) -> Result<Settled, CallsError> {
+        self.rows.serve(of, serving).await
+    }
+
+    async fn serving(&self, generation: GenerationId) -> Result<Option<Serving>, CallsError> {
+        self.rows.serving(generation).await
     }
 
     async fn settle(

@@ -19,10 +19,10 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Answered, BlockingPool, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection,
-    Collected, CursorKey, Done, Execution, Failure, Handle, LiveCatalog, Load, MemoryCalls,
-    MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider, QueueBounds, RequestId,
-    Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted, Timer, Usage,
-    UsageQuery, UsageRow, Waiter,
+    Collected, Contact, CursorKey, Done, Execution, Failure, Handle, LiveCatalog, Load,
+    MemoryCalls, MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider,
+    QueueBounds, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted,
+    Timer, Usage, UsageQuery, UsageRow, Waiter,
 };
 
 /// What the provider was asked, and where its answer goes.
@@ -52,7 +52,7 @@ impl Provider for Puppet {
         answered.await.expect("the test answers")
     }
 
-    async fn collect(&self, handle: &Handle) -> Result<Collected, Failure> {
+    async fn collect(&self, handle: &Handle, _: &Contact) -> Result<Collected, Failure> {
         let (answer, answered) = oneshot::channel();
         let asked = Asked::Collect(handle.clone(), answer);
         self.asked
@@ -284,6 +284,7 @@ impl House {
             form: crate::ModelForm::default(),
             input_schema: Some(schema),
             polling: Some(POLLING),
+            alternates: Vec::new(),
             provider: puppet.clone(),
         });
         let model = Arc::new(model.expect("a valid schema"));

@@ -75,7 +75,9 @@ async fn a_request_runs_when_its_account_has_room_and_is_billed_once() {
     let done = Ok(Submitted::Done(done("{\"a\": 1}")));
     answer.send(done).expect("it is awaited");
     running.await.expect("no panic");
-    let QueuedResult::Answered(result) = house.result(&first).await.expect("a result") else {
+    let QueuedResult::Answered { answer: result, .. } =
+        house.result(&first).await.expect("a result")
+    else {
         panic!("it is over");
     };
     assert_eq!(result.body, "{\"a\": 1}");

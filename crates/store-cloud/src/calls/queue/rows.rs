@@ -297,6 +297,7 @@ fn found(row: &Row) -> Result<Found, DatabaseError> {
         model: parse(row.get("model"))?,
         received_at: from_micros(row.get("received_at"))?,
         expires_at: from_micros(row.get("expires_at"))?,
+        has_query: !row.get::<_, &str>("query").is_empty(),
         state,
     };
     Ok(Found {

@@ -109,6 +109,7 @@ async fn take(
         Step::Dispatch(n) => {
             let generation = Generation {
                 dispatched_at: now,
+                serving: None,
                 ..generation(n.into())
             };
             let key = keys.get(&n).map(|key| KeyDigest([*key; 32]));
