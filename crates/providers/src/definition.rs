@@ -19,7 +19,7 @@ pub(crate) use auth::{Auth, SecretRef};
 pub(crate) use call::{Ask, Call, Form, Pace, Polled, Send, Target, check_total};
 pub use host::BaseUrl;
 pub(crate) use host::HostPattern;
-pub(crate) use model::{Charges, ModelFile};
+pub(crate) use model::{AlternateFile, Charges, ModelFile};
 pub(crate) use partner::{Header, PartnerFile, Texts};
 pub use pointer::Pointer;
 pub(crate) use price::{Pricing, SettleOn};

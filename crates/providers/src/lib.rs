@@ -14,6 +14,7 @@ mod fill;
 mod handle;
 mod interpret;
 mod load;
+mod mapping;
 mod multipart;
 mod provider;
 mod talk;

@@ -3,6 +3,7 @@
 //! Loading either gives every model or the whole list of what is wrong: a catalog is never half loaded. Which models are
 //! offered depends on the credentials that are set; whether the files are right does not.
 
+mod alternates;
 mod fault;
 mod files;
 mod kind;
@@ -23,6 +24,7 @@ use crate::definition::{BaseUrl, Call, HostPattern, PartnerFile};
 use crate::interpret::Dialect;
 use crate::provider::PartnerModel;
 use crate::talk::Egress;
+use alternates::Pairs;
 use parse::{ParsedModel, ParsedPartner};
 
 pub use fault::Fault;
@@ -153,6 +155,7 @@ pub fn load(
         switches: Switches::default(),
         partners: Vec::new(),
     };
+    let mut pairs = Pairs::default();
     for (id, of_partner) in &files {
         if let Some(kind) = kind::named(of_partner) {
             kind::load(&kind, id, of_partner, settings, &mut loaded, &mut faults);
@@ -181,6 +184,7 @@ pub fn load(
         // Compiled with or without a credential, so that a mistake is found before it matters.
         let credential = credential.unwrap_or(Credential::None);
         for model in &partner.models {
+            pairs.note(partner, model);
             match (
                 assemble(partner, model, credential.clone(), settings),
                 &lacks,
@@ -194,6 +198,8 @@ pub fn load(
             }
         }
     }
+    let others = loaded.models.iter().filter(|one| one.runner.is_none());
+    pairs.check(others.map(|one| &*one.model), &mut faults);
     if let Some(file) = source.switches(&mut faults) {
         switch_off(&file, &mut loaded, &mut faults);
     }
@@ -268,7 +274,9 @@ fn assemble(
         form: model.file.node.form(&file.name),
         input_schema: model.schema.as_ref().map(|schema| schema.value.clone()),
         polling: polling(call, model),
-        alternates: Vec::new(),
+        alternates: alternates::of(model).map_err(|reason| {
+            Fault::mentioning(&model.path, &model.text, "[[alternate]]", reason)
+        })?,
         provider: Arc::new(runner.clone()),
     };
     let schema_path = model

@@ -7,6 +7,7 @@ use router_core::{ChargesOnPolicyRejection, ModelForm, PictureEncoding, ReturnKi
 use serde::{Deserialize, Deserializer, de};
 
 use super::price::Pricing;
+use crate::mapping::Mapping;
 
 /// A model, as its TOML file says.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,6 +36,26 @@ pub(crate) struct ModelFile {
     /// What a workflow's node makes of it.
     #[serde(default)]
     pub node: NodeFile,
+    /// The other models that can serve its calls, in the order in which they are tried.
+    #[serde(default)]
+    pub alternate: Vec<AlternateFile>,
+}
+
+/// Another model of the catalog that can serve the calls of this one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AlternateFile {
+    /// Its partner: the first segment of its id.
+    pub provider: String,
+    /// The second segment of its id.
+    pub model: String,
+    /// Where it is documented that both are the same model.
+    pub source: Option<String>,
+    /// On which day that was read.
+    #[serde(default, deserialize_with = "day")]
+    pub read_on: Option<Date>,
+    /// How bodies and answers are said there.
+    pub mapping: Mapping,
 }
 
 /// A day such as `"2026-11-24"`.

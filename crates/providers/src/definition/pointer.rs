@@ -1,5 +1,7 @@
 //! JSON Pointers, with one liberty: `*` stands for every item of an array.
 
+use std::fmt;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -9,6 +11,11 @@ use serde_json::Value;
 pub struct Pointer(Vec<String>);
 
 impl Pointer {
+    /// Its segments, without escapes.
+    pub(crate) fn segments(&self) -> &[String] {
+        &self.0
+    }
+
     /// The first value that it names, in document order.
     #[must_use]
     pub(crate) fn first<'a>(&self, document: &'a Value) -> Option<&'a Value> {
@@ -51,6 +58,15 @@ fn below<'a>(value: &'a Value, segment: &str) -> Vec<&'a Value> {
         }
         Value::Object(members) => members.get(segment).into_iter().collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for segment in &self.0 {
+            write!(f, "/{}", segment.replace('~', "~0").replace('/', "~1"))?;
+        }
+        Ok(())
     }
 }
 
@@ -107,6 +123,9 @@ mod tests {
         assert!(all("/a/9").is_empty());
         assert!(all("/a/b").is_empty());
         assert!(all("/x~1y/~0/deeper").is_empty());
+        for text in ["", "/", "/a/*/b", "/x~1y/~0"] {
+            assert_eq!(pointer(text).to_string(), text);
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(crate) struct RuleMeaning {
     pub kind: Kind,
     /// Whether nothing ran and the same may go well later; while asking for a state, whether to ask again.
     pub retryable: bool,
+    /// Whether the partner's documentation says that such a failure is final and costs nothing.
+    pub free: bool,
 }
 
 /// Whose trouble an answer is, in the words of the buckets.
@@ -114,6 +116,8 @@ struct RawRule {
     bucket: Kind,
     #[serde(default)]
     retryable: bool,
+    #[serde(default)]
+    free: bool,
 }
 
 /// What rules look at.
@@ -219,6 +223,11 @@ impl TryFrom<RawRule> for Rule {
                 );
             }
         };
+        if written.free && !matches!(written.bucket, Kind::Partner | Kind::Timeout) {
+            return Err(
+                "`free` goes with the buckets `provider_error` and `provider_timeout`".to_owned(),
+            );
+        }
         Ok(Self {
             status: written.status,
             on: written.on,
@@ -226,6 +235,7 @@ impl TryFrom<RawRule> for Rule {
             verdict: RuleMeaning {
                 kind: written.bucket,
                 retryable: written.retryable,
+                free: written.free,
             },
         })
     }
@@ -390,6 +400,8 @@ mod tests {
             "[[rule]]\nstatus = [\"6xx\"]\nbucket = \"provider_error\"",
             "[[rule]]\nstatus = [400]\nbucket = \"unauthorized\"",
             "[[rule]]\nstatus = [400]\nbucket = \"provider_error\"\nretry = true",
+            "[[rule]]\nstatus = [400]\nbucket = \"invalid_input\"\nfree = true",
+            "[[rule]]\nstatus = [400]\nbucket = \"service_unavailable\"\nfree = true",
         ] {
             assert!(rules(text).is_err(), "{text}");
         }

@@ -17,6 +17,8 @@ pub(crate) struct StateReader {
     failed: Vec<Scalar>,
     policy: Vec<Scalar>,
     pending: Vec<Scalar>,
+    /// Whether the partner's documentation says that a task which failed is final and costs nothing.
+    pub failed_is_free: bool,
 }
 
 /// How a task stands.
@@ -82,6 +84,8 @@ struct RawState {
     policy: Vec<Scalar>,
     #[serde(default)]
     pending: Vec<Scalar>,
+    #[serde(default)]
+    failed_is_free: bool,
 }
 
 impl StateReader {
@@ -183,6 +187,7 @@ impl TryFrom<RawState> for StateReader {
             failed: written.failed,
             policy: written.policy,
             pending: written.pending,
+            failed_is_free: written.failed_is_free,
         })
     }
 }

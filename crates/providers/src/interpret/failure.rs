@@ -103,6 +103,11 @@ impl Dialect {
         reply: Reply,
         document: &Document,
     ) -> Failure {
+        let ran = if ran == Ran::Perhaps && verdict.free {
+            Ran::InVain
+        } else {
+            ran
+        };
         match verdict.kind {
             Kind::Policy => Failure::Policy {
                 message: POLICY.to_owned(),
@@ -180,7 +185,11 @@ pub(super) fn submit_default(status: u16) -> RuleMeaning {
         429 => (Kind::Account, true),
         _ => (Kind::Partner, false),
     };
-    RuleMeaning { kind, retryable }
+    RuleMeaning {
+        kind,
+        retryable,
+        free: false,
+    }
 }
 
 /// An answer that nothing can be made of.

@@ -109,8 +109,13 @@ impl Dialect {
             State::Failed => {
                 let verdict = self.error_verdict(Step::Poll, &reply, &document);
                 let kind = verdict.map_or(Kind::Partner, |verdict| verdict.kind);
+                let is_free = verdict.is_some_and(|verdict| verdict.free);
                 // What has ended is over, whatever a rule says of trying again.
-                Err(self.work_failure(final_verdict(kind), reply, &document))
+                let verdict = RuleMeaning {
+                    free: is_free || polled.state.failed_is_free,
+                    ..final_verdict(kind)
+                };
+                Err(self.work_failure(verdict, reply, &document))
             }
         }
     }
@@ -237,5 +242,6 @@ fn final_verdict(kind: Kind) -> RuleMeaning {
     RuleMeaning {
         kind,
         retryable: false,
+        free: false,
     }
 }

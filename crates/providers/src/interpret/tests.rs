@@ -353,6 +353,30 @@ fn what_a_look_at_a_task_says() {
 }
 
 #[test]
+fn a_failure_is_free_where_the_definition_says_so_and_nowhere_else() {
+    let free = "[[errors]]\nstatus = [500]\npointer = \"/detail\"\npresent = true\nbucket = \"provider_error\"\nfree = true\n";
+    let partner = SYNC.replacen("[call.x]", &format!("{free}[call.x]"), 1);
+    let dialect = dialect(&partner, MODEL);
+    let failed = submit(&dialect, 500, r#"{"detail":"it broke"}"#).expect_err("a failure");
+    assert_eq!(ran(&failed), Some(Ran::InVain));
+    for (status, body) in [(500, "{}"), (502, r#"{"detail":"a gateway"}"#)] {
+        let failed = submit(&dialect, status, body).expect_err("a failure");
+        assert_eq!(ran(&failed), Some(Ran::Perhaps), "{status}");
+    }
+    let ended = |text: &str| {
+        let dialect = self::dialect(text, MODEL);
+        let polled = dialect.call.polled.as_ref().expect("it is polled");
+        let failed = reply(200, r#"{"status":"FAILED"}"#);
+        let failed = dialect.read_poll(polled, failed, Duration::ZERO);
+        ran(&failed.expect_err("a failure"))
+    };
+    assert_eq!(ended(POLL), Some(Ran::Perhaps));
+    let free = POLL.replacen("pending = [", "failed_is_free = true, pending = [", 1);
+    assert_ne!(free, POLL);
+    assert_eq!(ended(&free), Some(Ran::InVain));
+}
+
+#[test]
 fn not_found_right_after_submit_keeps_polling_a_while() {
     for status in [404, 410] {
         assert_eq!(poll(status, "{}", 29), Ok(Reading::Pending));

@@ -26,6 +26,7 @@ pub(super) struct ParsedPartner {
 pub(super) struct ParsedModel {
     pub(super) name: String,
     pub(super) path: String,
+    pub(super) text: String,
     pub(super) file: ModelFile,
     /// The name of its call.
     pub(super) call: String,
@@ -160,6 +161,7 @@ fn model(
     Some(ParsedModel {
         name: name.to_owned(),
         path: file.path.clone(),
+        text: file.text.clone(),
         call: call_name.to_owned(),
         file: parsed,
         schema,
