@@ -14,6 +14,7 @@ mod queue;
 mod reload;
 mod requests;
 mod secrets;
+mod serving;
 mod together;
 mod tokens;
 
