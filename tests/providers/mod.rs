@@ -1,5 +1,6 @@
 //! The interpreter of partner definitions against simulated partners, through real sockets.
 
+mod alternates;
 mod bytes;
 mod catalog;
 mod documented;
