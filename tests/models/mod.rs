@@ -248,6 +248,40 @@ async fn a_body_that_cannot_run_is_told_field_by_field() {
     );
 }
 
+#[tokio::test]
+async fn a_run_of_a_model_is_nothing_that_a_person_queued() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]).await;
+    let (address, sent) = (server.address, run("easel/resize", &long()));
+    let calling = tokio::spawn(async move { sent.send(address).await });
+    let id = running(&server, TOKEN).await;
+    for (target, expected) in [
+        ("/api/jobs", json!([])),
+        ("/api/queue", json!([])),
+        ("/api/history_v2", json!([])),
+    ] {
+        let answer = get(&server, target).await.json();
+        let lists = answer.as_object().unwrap().values();
+        let lists: Vec<&Value> = lists.filter(|value| value.is_array()).collect();
+        assert!(!lists.is_empty(), "{target}: {answer}");
+        assert!(
+            lists.iter().all(|list| **list == expected),
+            "{target}: {answer}"
+        );
+    }
+    let remaining = get(&server, "/api/prompt").await.json();
+    assert_eq!(remaining["exec_info"]["queue_remaining"], 0);
+    // Nor is it what an interrupt without a name means.
+    let interrupt = authorized(Request::post_json("/api/interrupt", &json!({})), TOKEN);
+    assert_eq!(server.send(&interrupt).await.unwrap().status, 200);
+    // It is a job all the same, by its id and in the newer API.
+    assert_eq!(get(&server, &format!("/api/jobs/{id}")).await.status, 200);
+    assert_eq!(jobs(&server, TOKEN).await.len(), 1);
+    assert_eq!(calling.await.unwrap().unwrap().status, 200);
+    let history = get(&server, "/api/history").await.json();
+    assert_eq!(history, json!({}), "nor is it one when it is over");
+}
+
 /// Calls that end while a long one runs.
 const OTHERS: usize = 3;
 

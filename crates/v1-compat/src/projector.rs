@@ -71,10 +71,10 @@ impl Projector {
         sid: Option<&str>,
     ) -> Vec<Frame> {
         let before = std::mem::take(&mut self.runs);
-        self.live = in_flight.iter().map(|job| job.id).collect();
-        let waiting = in_flight
-            .iter()
-            .filter(|job| job.status == JobStatus::Queued);
+        // What runs as part of something else is nothing that the client submitted.
+        let in_flight = || in_flight.iter().filter(|job| !job.is_part());
+        self.live = in_flight().map(|job| job.id).collect();
+        let waiting = in_flight().filter(|job| job.status == JobStatus::Queued);
         let waiting = waiting.map(|job| (job.id, (prompt_id(job), job.updated_at)));
         self.untold = waiting.collect();
         let mut told = vec![frames::status(self.live.len(), sid)];
@@ -89,7 +89,7 @@ impl Projector {
         );
 
         let reports: HashMap<JobId, RunReport> = reports.into_iter().collect();
-        let runs = in_flight.iter().filter(|job| runs(job.status));
+        let runs = in_flight().filter(|job| runs(job.status));
         for job in runs {
             let report = reports.get(&job.id).cloned().unwrap_or_default();
             let mut run = Run::of(job);
@@ -154,7 +154,10 @@ impl Projector {
     /// What the client is told of a piece of news.
     pub fn news(&mut self, news: &AccountNews) -> Vec<Frame> {
         if let AccountEvent::Saved(job) = &news.event {
-            return self.saved(job);
+            return match job.is_part() {
+                true => Vec::new(),
+                false => self.saved(job),
+            };
         }
         let metadata = self.metadata;
         let Some(run) = self.runs.get_mut(&news.job) else {

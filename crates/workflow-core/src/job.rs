@@ -274,7 +274,24 @@ impl JobError {
     }
 }
 
+/// The label of a job that is part of something else, such as a call of a model that runs here. Its value is the job's own id,
+/// which no client knows before the job is there.
+const PART: &str = "part";
+
 impl Job {
+    /// The labels of a job that is part of something else: lists of what a person submitted leave it out.
+    #[must_use]
+    pub fn part_labels(id: JobId) -> Metadata {
+        Metadata::from([(PART.to_owned(), id.to_string())])
+    }
+
+    /// Whether the job is part of something else.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        let label = self.metadata.get(PART);
+        label.is_some_and(|label| *label == self.id.to_string())
+    }
+
     /// Whether the job reads as gone.
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {

@@ -10,7 +10,8 @@ use accounts::{AccountId, Principal, Tier};
 use async_trait::async_trait;
 use bytes::Bytes;
 use router_core::{
-    Charge, Collected, Contact, Done, Failure, Handle, Price, Provider, Ran, Submission, Submitted,
+    Charge, Collected, Contact, Done, Failure, Handle, ModelId, Price, Provider, Ran, Submission,
+    Submitted,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -130,7 +131,7 @@ impl Provider for WorkflowModel {
                 ..caller.tier
             },
             workflow: filled.workflow,
-            metadata: Metadata::from([(MODEL_LABEL.to_owned(), model.to_string())]),
+            metadata: labels(id, &model),
             secret: None,
             key: Some(body::key(generation, "")),
             origin: Bytes::new(),
@@ -194,6 +195,13 @@ impl Provider for WorkflowModel {
             cents: self.template.file.price_cents,
         }
     }
+}
+
+/// What a run is labeled with: the model, and that nobody submitted it.
+fn labels(id: JobId, model: &ModelId) -> Metadata {
+    let mut labels = Job::part_labels(id);
+    labels.insert(MODEL_LABEL.to_owned(), model.to_string());
+    labels
 }
 
 impl Run {

@@ -162,6 +162,15 @@ fn record(whole: &WholeJob) -> JobRecord<'_> {
 }
 
 impl Call<'_> {
+    /// The jobs of the account that are not over, in the order of the queue. What runs as part of something else, such as a
+    /// call of a model, is left out here and in [`Call::newest`]: nobody submitted it.
+    pub(super) async fn in_flight(&self) -> Result<Vec<Arc<Job>>, ApiError> {
+        let jobs = &self.service.jobs;
+        let mut jobs = jobs.in_flight(self.account(), self.now).await?;
+        jobs.retain(|job| !job.is_part());
+        Ok(jobs)
+    }
+
     /// The newest jobs of the account behind a position, newest first: those that are over, those that are not, or both; and
     /// where to go on, if these are not all.
     pub(super) async fn newest(
@@ -179,12 +188,15 @@ impl Call<'_> {
             outputs: STEP_OUTPUTS,
         };
         let mut newest: Vec<Brief> = Vec::new();
+        let mut looked_at = 0;
         loop {
-            query.limit = STEP.min(MOST_LISTED - newest.len());
+            query.limit = STEP.min(MOST_LISTED - looked_at);
             let page = self.service.jobs.list(&query, self.now).await?;
-            newest.extend(page.jobs.iter().map(|view| Brief::of(&view.job)));
+            let jobs = page.jobs.iter().filter(|view| !view.job.is_part());
+            newest.extend(jobs.map(|view| Brief::of(&view.job)));
+            looked_at += page.jobs.len();
             query.after = page.next;
-            if page.next.is_none() || newest.len() >= MOST_LISTED {
+            if page.next.is_none() || looked_at >= MOST_LISTED {
                 return Ok((newest, page.next));
             }
         }

@@ -19,22 +19,14 @@ const INTERRUPT_BYTES: usize = 64 * 1024;
 
 /// GET /prompt: how much waits and runs.
 pub(super) async fn info(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let jobs = call
-        .service
-        .jobs
-        .in_flight(call.account(), call.now)
-        .await?;
+    let jobs = call.in_flight().await?;
     let body = json!({"exec_info": {"queue_remaining": jobs.len()}});
     Ok(reply::ok(&body))
 }
 
 /// GET /queue.
 pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let jobs = call
-        .service
-        .jobs
-        .in_flight(call.account(), call.now)
-        .await?;
+    let jobs = call.in_flight().await?;
     let placed = jobs.iter().zip(1..);
     let placed = placed.map(|(job, place)| (job.status, Step::Job(job.id, place)));
     let (pending, running): (Vec<_>, Vec<_>) =
@@ -75,11 +67,7 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
     }
     let mut wanted: Vec<String> = named.into_iter().map(str::to_owned).collect();
     if clear {
-        let waiting = call
-            .service
-            .jobs
-            .in_flight(call.account(), call.now)
-            .await?;
+        let waiting = call.in_flight().await?;
         let waiting = waiting.iter().filter(|job| job.status == JobStatus::Queued);
         wanted.extend(waiting.map(|job| job.id.to_string()));
     }
@@ -101,11 +89,7 @@ pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Bo
         call.stop(&named).await?;
         return Ok(done());
     }
-    let jobs = call
-        .service
-        .jobs
-        .in_flight(call.account(), call.now)
-        .await?;
+    let jobs = call.in_flight().await?;
     let running = jobs.iter().find(|job| job.status != JobStatus::Queued);
     if let Some(job) = running.or(jobs.first()) {
         // One that ended meanwhile leaves nothing to be stopped.
