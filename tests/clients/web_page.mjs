@@ -59,7 +59,8 @@ await page.evaluate(() => window.drawn.load.widgets.find((widget) => widget.name
 await (await choosing).setFiles(picture);
 const loaded = () => window.drawn.load.widgets.find((widget) => widget.name === "image").value;
 await page.waitForFunction(
-  () => /^[0-9a-f]{64}\.png$/.test(window.drawn.load.widgets.find((widget) => widget.name === "image").value),
+  (name) => window.drawn.load.widgets.find((widget) => widget.name === "image").value === name,
+  path.basename(picture),
 );
 told.loaded = await page.evaluate(loaded);
 

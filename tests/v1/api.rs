@@ -277,14 +277,16 @@ async fn classes_offer_the_accounts_own_files() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();
     let told = super::upload(&server, "a photo.png", &super::photo()).await;
-    let name = told["name"].as_str().unwrap().to_owned();
-    assert_eq!(told["subfolder"], "");
+    let hash = told["asset"]["asset_hash"].as_str().unwrap();
+    let hashed = format!("{}.png", hash.strip_prefix("blake3:").unwrap());
+    assert_eq!(
+        (&told["name"], &told["subfolder"]),
+        (&json!("a photo.png"), &json!(""))
+    );
     let nodes = get(&server, "/object_info").await;
     assert!(nodes.as_object().unwrap().len() >= 60);
     let choices = &nodes["LoadImage"]["input"]["required"]["image"][0];
-    let mut expected = vec![json!("a photo.png"), json!(name)];
-    expected.sort_by_key(|name| name.as_str().map(str::to_owned));
-    assert_eq!(choices, &json!(expected));
+    assert_eq!(choices, &json!(["a photo.png"]));
     assert_eq!(nodes["SaveImage"]["input"]["hidden"]["prompt"], "PROMPT");
     assert_eq!(
         nodes["EmptyImage"]["input_order"]["required"],
@@ -293,8 +295,8 @@ async fn classes_offer_the_accounts_own_files() {
     let one = get(&server, "/api/object_info/LoadImage").await;
     assert_eq!(one["LoadImage"], nodes["LoadImage"]);
     assert_eq!(get(&server, "/object_info/Nothing").await, json!({}));
-    // Both names load the file.
-    for name in ["a photo.png", &name] {
+    // Its name loads the file, and so does its hash.
+    for name in ["a photo.png", &hashed] {
         let graph = json!({
             "1": {"class_type": "LoadImage", "inputs": {"image": name}},
             "2": {"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}},

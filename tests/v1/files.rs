@@ -28,7 +28,7 @@ async fn send_form(server: &Server, target: &str, form: Form) -> it::Answer {
 }
 
 #[tokio::test]
-async fn an_upload_is_known_by_its_content_and_comes_back_as_it_was() {
+async fn an_upload_keeps_its_name_and_comes_back_as_it_was() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();
     let (photo, text) = (photo(), b"not a picture".to_vec());
@@ -42,12 +42,13 @@ async fn an_upload_is_known_by_its_content_and_comes_back_as_it_was() {
         (&first["type"], &first["asset"]["mime_type"]),
         (&json!("input"), &json!("image/png"))
     );
-    let name = first["name"].as_str().unwrap();
-    assert!(name.ends_with(".png") && name.len() == 68, "{name}");
+    assert_eq!(first["name"], "x.png");
+    let hash = first["asset"]["asset_hash"].as_str().unwrap();
+    let hash = hash.strip_prefix("blake3:").unwrap();
     for target in [
-        format!("/view?filename={name}&type=input"),
+        format!("/view?filename={hash}.png&type=input"),
         "/api/view?filename=x.png&type=input&subfolder=&rand=0.5".to_owned(),
-        format!("/api/view?filename=blake3:{}", &name[..64]),
+        format!("/api/view?filename=blake3:{hash}"),
         "/view?filename=x.png%20[input]".to_owned(),
     ] {
         assert_eq!(bytes(&server, &target).await, photo, "{target}");
@@ -57,14 +58,39 @@ async fn an_upload_is_known_by_its_content_and_comes_back_as_it_was() {
         bytes(&server, "/view?filename=b.txt&type=input").await,
         text
     );
-    // The newest of a name is meant, and its hash still finds the older one.
-    upload(&server, "x.png", &text).await;
+}
+
+#[tokio::test]
+async fn other_bytes_of_a_name_get_a_number_and_replace_nothing_unasked() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let view = |name: &str| format!("/view?filename={}&type=input", name.replace(' ', "%20"));
+    for round in 0..2 {
+        for n in 0..6 {
+            let told = upload(&server, "x.png", format!("picture {n}").as_bytes()).await;
+            let expected = match n {
+                0 => "x.png".to_owned(),
+                n => format!("x ({n}).png"),
+            };
+            assert_eq!(told["name"], expected.as_str(), "round {round}");
+            let shown = bytes(&server, &view(&expected)).await;
+            assert_eq!(shown, format!("picture {n}").as_bytes());
+        }
+    }
+    let listed = get(&server, "/internal/files/input").await;
     assert_eq!(
-        bytes(&server, "/view?filename=x.png&type=input").await,
-        text
+        listed.as_array().unwrap().len(),
+        6,
+        "nothing twice: {listed}"
     );
-    let older = format!("/view?filename={name}&type=input");
-    assert_eq!(bytes(&server, &older).await, photo);
+
+    let form = Form::new()
+        .file("image", "x.png", b"another")
+        .field("overwrite", "true");
+    let told = send_form(&server, "/upload/image", form).await.json();
+    assert_eq!(told["name"], "x.png");
+    assert_eq!(bytes(&server, &view("x.png")).await, b"another");
+    assert_eq!(bytes(&server, &view("x (1).png")).await, b"picture 1");
 }
 
 #[tokio::test]
@@ -136,7 +162,7 @@ async fn a_folder_shows_its_own_files_only() {
         (&name, "input"),
     ] {
         for kind in ["output", "temp", "input"] {
-            // What was uploaded as a temporary file is known by its hash in either place.
+            // What was uploaded as a temporary file is known in either place.
             let is_there = kind == folder || (folder, kind) == ("input", "temp");
             let target = format!("/api/view?filename={file}&type={kind}");
             let answer = server.send(&Request::get(&target)).await.unwrap();
@@ -144,7 +170,7 @@ async fn a_folder_shows_its_own_files_only() {
         }
     }
     let listed = get(&server, "/internal/files/output").await;
-    assert_eq!(listed, json!(["tiny_00001_.png"]));
+    assert_eq!(listed, json!(["tiny_00001_.png [output]"]));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Jobs that run as they should.
 
+use asset_store::BlobHash;
+
 use super::*;
 
 #[tokio::test]
@@ -75,7 +77,8 @@ async fn outputs_of_every_kind_are_kept() {
 #[tokio::test]
 async fn an_input_is_staged_once_under_its_hash() {
     let rig = Rig::start().await;
-    let name = rig.upload("My Cat.PNG", b"not really a picture").await;
+    let bytes = b"not really a picture";
+    assert_eq!(rig.upload("My Cat.PNG", bytes).await, "My Cat.PNG");
     let graph = |prefix: &str| {
         json!({
             "1": {"class_type": "LoadImage", "inputs": {"image": "My Cat.PNG"}},
@@ -91,8 +94,8 @@ async fn an_input_is_staged_once_under_its_hash() {
     let sent = &rig.worker().submissions()[1];
     assert_eq!(
         sent["prompt"]["1"]["inputs"]["image"],
-        json!(name),
-        "the name that the older API gives"
+        json!(format!("{}.png", BlobHash::of(bytes).to_hex())),
+        "a worker gets the bytes under their hash"
     );
     assert_eq!(sent["prompt"]["3"]["inputs"]["filename_prefix"], "two");
     assert_eq!(sent["extra_data"]["preview_method"], "auto");

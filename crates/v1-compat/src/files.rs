@@ -1,6 +1,4 @@
-//! Names of files: the folders that v1 tells apart, and the names it gives to uploads.
-
-use asset_store::BlobHash;
+//! The folders of files that v1 tells apart.
 
 /// The folders of v1. They are words only: what is in them are records of the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,52 +53,9 @@ impl FileKind {
     }
 }
 
-/// Most characters of an ending that is kept.
-const MOST_ENDING: usize = 8;
-
-/// The name an upload is known by: its hash, with the ending of the name it came under.
-#[must_use]
-pub fn content_name(hash: BlobHash, file_name: &str, media_type: &str) -> String {
-    let own = file_name.rsplit_once('.').map(|(_, ending)| ending);
-    let is_plain = |ending: &&str| {
-        (1..=MOST_ENDING).contains(&ending.len())
-            && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    let ending = own.filter(is_plain).map(str::to_ascii_lowercase);
-    let ending = ending.or_else(|| ending_of(media_type).map(str::to_owned));
-    match ending {
-        Some(ending) => format!("{}.{ending}", hash.to_hex()),
-        None => hash.to_hex(),
-    }
-}
-
-fn ending_of(media_type: &str) -> Option<&'static str> {
-    match media_type {
-        "image/png" => Some("png"),
-        "image/jpeg" => Some("jpg"),
-        "image/webp" => Some("webp"),
-        "image/gif" => Some("gif"),
-        "image/bmp" => Some("bmp"),
-        "image/tiff" => Some("tiff"),
-        "image/x-icon" => Some("ico"),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_is_its_hash_and_a_plain_ending() {
-        let hash = BlobHash::of(b"x");
-        let hex = hash.to_hex();
-        let named = |file_name, media_type| content_name(hash, file_name, media_type);
-        assert_eq!(named("a b/É.PNG", ""), format!("{hex}.png"));
-        assert_eq!(named("a.tar/../x", "image/webp"), format!("{hex}.webp"));
-        assert_eq!(named("noending", "text/plain"), hex);
-        assert_eq!(named("x.longerthan8", "image/jpeg"), format!("{hex}.jpg"));
-    }
 
     #[test]
     fn an_annotation_names_the_folder() {

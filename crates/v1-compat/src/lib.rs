@@ -28,7 +28,7 @@ pub use entry::{
     JobRecord, history_entry, history_v2_entry, history_v2_item, job_detail, job_entry, queue_item,
 };
 pub use exception::exception_type;
-pub use files::{FileKind, UnknownFileKind, content_name};
+pub use files::{FileKind, UnknownFileKind};
 pub use frames::Frame;
 pub use node_info::node_info;
 pub use origin::{Origin, workflow_of};

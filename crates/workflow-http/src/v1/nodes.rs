@@ -6,7 +6,7 @@ use asset_store::FilePath;
 use http::Response;
 use hyper_kit::Body;
 use serde_json::{Map, Value};
-use v1_compat::{content_name, node_info};
+use v1_compat::node_info;
 use workflow_core::FileSource;
 
 use super::errors::ApiError;
@@ -15,6 +15,9 @@ use super::request::Call;
 
 /// Most files that are offered for choice, the newest: no list of a web page is usable beyond that.
 const MOST_FILES: usize = 2_000;
+
+/// How the page's mask editor names its files, four for each mask. In ComfyUI they are in a folder that no menu shows.
+const MASK_EDITOR: &str = "clipspace-";
 
 /// What an account can choose from.
 struct Choices {
@@ -66,20 +69,21 @@ impl Choices {
         let (names, account) = (&call.v1.file_names, call.account());
         let uploads = names.named(account, false, MOST_FILES, call.now).await?;
         let outputs = names.named(account, true, MOST_FILES, call.now).await?;
-        let is_top = |path: &&FilePath| !path.as_str().contains('/');
+        let is_top = |path: &&FilePath| {
+            let path = path.as_str();
+            !path.contains('/') && !path.starts_with(MASK_EDITOR)
+        };
         let mut sorted = BTreeSet::new();
         for upload in &uploads {
             let Some(path) = upload.file_path.as_ref().filter(is_top) else {
                 continue;
             };
-            // An upload goes by two names: the one it came under, and the one that its client was told.
             sorted.insert(path.to_string());
-            let told = content_name(upload.hash, path.name(), &upload.content_type);
-            sorted.insert(told);
         }
         let mut seen = BTreeSet::new();
         let outputs = outputs.into_iter().filter_map(|output| output.file_path);
-        let outputs = outputs.map(|path| path.to_string());
+        // The page looks for a file among the uploads unless its name says where it is.
+        let outputs = outputs.map(|path| format!("{path} [output]"));
         Ok(Self {
             uploads: sorted.into_iter().collect(),
             outputs: outputs.filter(|name| seen.insert(name.clone())).collect(),

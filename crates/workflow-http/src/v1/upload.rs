@@ -1,15 +1,18 @@
 //! Uploads of pictures and masks.
 //!
-//! Storage is flat and by content: an upload is known by its hash with the ending it came with, and by the name it came
-//! under. The same bytes under the same name are one record, however often they come.
+//! Storage is flat and by content. An upload keeps the name it came under. The same bytes under the same name are one record,
+//! however often they come; other bytes under a name that is taken get a number behind it, unless they are to replace it. A
+//! name that is a hash finds the bytes, too.
 
-use asset_store::{Asset, AssetId, AssetsError, Blob, BlobHash, BlobWriter, FilePath, Upload};
+use asset_store::{
+    Asset, AssetId, AssetQuery, AssetsError, Blob, BlobHash, BlobWriter, FilePath, Upload,
+};
 use http::Response;
 use hyper_kit::Body;
 use hyper_kit::multipart::{Multipart, MultipartError, MultipartLimits, Part};
 use serde_json::{Value, json};
 use uuid::Uuid;
-use v1_compat::{FileKind, ViewRequest, content_name};
+use v1_compat::{FileKind, ViewRequest};
 use workflow_core::ImageToolsError;
 
 use super::errors::{ApiError, field};
@@ -38,18 +41,13 @@ struct Form {
     file: Option<File>,
     kind: Option<String>,
     original: Option<String>,
+    overwrite: bool,
 }
 
 /// The file of a form, on its way into the store.
 struct File {
     writer: Box<dyn BlobWriter>,
     name: String,
-}
-
-/// A file that is stored.
-struct Stored {
-    name: String,
-    asset: Asset,
 }
 
 /// POST /upload/image.
@@ -59,7 +57,7 @@ pub(super) async fn image(call: &Call<'_>, body: Body) -> Result<Response<Body>,
     let form = Form::read(call, body).await?;
     let kind = kind(form.kind.as_deref())?;
     let file = form.file.ok_or_else(no_file)?;
-    let stored = store(call, file).await?;
+    let stored = store(call, file, form.overwrite).await?;
     Ok(reply::ok(&told(&stored, kind, None)))
 }
 
@@ -88,7 +86,7 @@ pub(super) async fn mask(call: &Call<'_>, body: Body) -> Result<Response<Body>, 
     let name = png_name(&name);
     let mut writer = call.service.assets.begin().await?;
     writer.write(made.bytes).await.map_err(store_failed)?;
-    let stored = store(call, File { writer, name }).await?;
+    let stored = store(call, File { writer, name }, form.overwrite).await?;
     let metadata = json!({
         "is_mask": true,
         "original_hash": original.hash.to_string(),
@@ -138,8 +136,10 @@ impl Form {
                 }
                 "type" => form.kind = Some(part.text().await?),
                 "original_ref" => form.original = Some(part.text().await?),
-                // Read away. Of those with a meaning elsewhere, `subfolder` has none where storage is flat, and `overwrite` none
-                // where the same bytes are the same file.
+                "overwrite" => {
+                    form.overwrite = matches!(part.text().await?.as_str(), "true" | "1");
+                }
+                // Read away. `subfolder` has a meaning elsewhere, and none where storage is flat.
                 _ => {}
             }
         }
@@ -159,14 +159,12 @@ async fn bytes_of(call: &Call<'_>, mut part: Part<'_>) -> Result<Box<dyn BlobWri
 }
 
 /// Makes a record of a file, or meets the one that is there.
-async fn store(call: &Call<'_>, file: File) -> Result<Stored, ApiError> {
+async fn store(call: &Call<'_>, file: File, replaces: bool) -> Result<Asset, ApiError> {
     let (assets, now) = (&call.service.assets, call.service.clock.now());
-    let path: FilePath = file.name.parse().map_err(|_| no_file())?;
+    let mut writer = file.writer;
     // Looked at before it becomes a record: what is refused is nowhere to be found.
-    let (mut writer, query) = (file.writer, asset_store::AssetQuery::Upload(path.clone()));
     let blob = writer.finish().await.map_err(store_failed)?;
-    let known = assets.find(call.account(), &query, now).await?;
-    let known = known.filter(|known| known.hash == blob.hash);
+    let (path, known) = place(call, &file.name, blob.hash, replaces).await?;
     let blob = match known {
         // It is there, and takes no more room.
         Some(_) => writer.commit().await.map_err(store_failed)?,
@@ -182,17 +180,91 @@ async fn store(call: &Call<'_>, file: File) -> Result<Stored, ApiError> {
         expires_in: None,
         key: None,
     };
-    let asset = match known {
+    Ok(match known {
         Some(known) => known,
         None => {
             let within = assets.within(call.principal.tier.stored_bound());
             within.keep(blob, upload, now).await?.asset
         }
-    };
-    Ok(Stored {
-        name: content_name(asset.hash, &file.name, media_type),
-        asset,
     })
+}
+
+/// The name for bytes that came under `name`, and the record of the same bytes under it. It is that one if it is free, has the
+/// same bytes or is to be replaced; else one with a number behind it.
+async fn place(
+    call: &Call<'_>,
+    name: &str,
+    hash: BlobHash,
+    replaces: bool,
+) -> Result<(FilePath, Option<Asset>), ApiError> {
+    let (assets, account, now) = (&call.service.assets, call.account(), call.now);
+    let path = |number| {
+        numbered(name, number)
+            .parse::<FilePath>()
+            .map_err(|_| no_file())
+    };
+    let own = path(0)?;
+    let query = AssetQuery::Upload(own.clone());
+    let there = assets.find(account, &query, now).await?;
+    let is_same = there.as_ref().is_some_and(|there| there.hash == hash);
+    if there.is_none() || is_same || replaces {
+        return Ok((own, there.filter(|_| is_same)));
+    }
+    if let Some(same) = assets.find(account, &AssetQuery::Hash(hash), now).await?
+        && let Some(path) = same
+            .file_path
+            .clone()
+            .filter(|path| is_numbered(path.as_str(), name))
+        && same.job_id.is_none()
+    {
+        return Ok((path, Some(same)));
+    }
+    // The numbers are mostly given one after the other, so a free one is found in a few steps however many there are.
+    let (mut taken, mut free) = (0, 1);
+    while is_taken(call, path(free)?).await? {
+        (taken, free) = (free, free * 2);
+    }
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        match is_taken(call, path(middle)?).await? {
+            true => taken = middle,
+            false => free = middle,
+        }
+    }
+    Ok((path(free)?, None))
+}
+
+async fn is_taken(call: &Call<'_>, path: FilePath) -> Result<bool, ApiError> {
+    let query = AssetQuery::Upload(path);
+    let found = call.service.assets.find(call.account(), &query, call.now);
+    Ok(found.await?.is_some())
+}
+
+/// A name with a number before its ending; 0 is the name itself.
+fn numbered(name: &str, number: u64) -> String {
+    let (stem, ending) = halves(name);
+    match number {
+        0 => name.to_owned(),
+        _ => format!("{stem} ({number}){ending}"),
+    }
+}
+
+/// Whether a name is another one with a number.
+fn is_numbered(path: &str, name: &str) -> bool {
+    let (stem, ending) = halves(name);
+    let number = path
+        .strip_prefix(stem)
+        .and_then(|rest| rest.strip_suffix(ending));
+    let number = number.and_then(|rest| rest.strip_prefix(" (")?.strip_suffix(')'));
+    number.is_some_and(|number| number.parse::<u64>().is_ok())
+}
+
+/// What stands before the ending of a name, and the ending with its dot.
+fn halves(name: &str) -> (&str, &str) {
+    match name.rfind('.') {
+        None | Some(0) => (name, ""),
+        Some(dot) => name.split_at(dot),
+    }
 }
 
 /// Makes bytes durable, under no record yet, if the account has room for one.
@@ -251,10 +323,9 @@ fn kind(text: Option<&str>) -> Result<FileKind, ApiError> {
 }
 
 /// What the client is told. Storage is flat: a subfolder is taken and means nothing.
-fn told(stored: &Stored, kind: FileKind, metadata: Option<Value>) -> Value {
-    let asset = &stored.asset;
+fn told(asset: &Asset, kind: FileKind, metadata: Option<Value>) -> Value {
     let mut body = json!({
-        "name": stored.name,
+        "name": asset.file_path.as_ref().map_or("", |path| path.name()),
         "subfolder": "",
         "type": kind.name(),
         "asset": {
@@ -298,4 +369,32 @@ fn no_file() -> ApiError {
 
 fn store_failed(error: asset_store::BlobError) -> ApiError {
     AssetsError::Store(Box::new(error)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_goes_before_the_ending() {
+        for (name, expected) in [
+            ("a.png", "a (2).png"),
+            ("a.tar.gz", "a.tar (2).gz"),
+            ("a", "a (2)"),
+            (".a", ".a (2)"),
+        ] {
+            assert_eq!(numbered(name, 2), expected);
+            assert!(is_numbered(expected, name), "{expected}");
+            assert!(!is_numbered(name, name), "{name}");
+        }
+        for other in [
+            "b (2).png",
+            "a (x).png",
+            "a (2).jpg",
+            "a(2).png",
+            "a ().png",
+        ] {
+            assert!(!is_numbered(other, "a.png"), "{other}");
+        }
+    }
 }
