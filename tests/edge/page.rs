@@ -138,3 +138,144 @@ async fn wrong_keys_lock_nobody_out_who_has_a_right_one() {
     assert_eq!(refused.status, 429);
     assert!(refused.header("retry-after").is_some());
 }
+
+#[tokio::test]
+async fn the_page_gets_our_extension_words_and_index_beside_what_is_installed() {
+    let data = tempfile::tempdir().unwrap();
+    let packages = data.path().join("site-packages");
+    let graph = |class: &str| json!({"nodes": [{"id": 1, "type": class}]}).to_string();
+    let index = json!([{"moduleName": "default", "title": "All", "templates": [
+        {"name": "runs", "description": "One.", "tags": ["Image"]},
+        {"name": "lacks", "description": "Two."},
+        {"name": "absent", "description": "Three."},
+    ]}]);
+    let files = [
+        (
+            "comfyui_frontend_package/static/index.html",
+            "page".to_owned(),
+        ),
+        (
+            "comfyui_workflow_templates_json/templates/index.json",
+            index.to_string(),
+        ),
+        (
+            "comfyui_workflow_templates_json/templates/index.de.json",
+            "no index".to_owned(),
+        ),
+        (
+            "comfyui_workflow_templates_json/templates/runs.json",
+            graph("EmptyImage"),
+        ),
+        (
+            "comfyui_workflow_templates_json/templates/lacks.json",
+            graph("KSampler"),
+        ),
+    ];
+    for (path, text) in files {
+        let path = packages.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let page = packages.join("comfyui_frontend_package/static");
+    let arguments = [OsString::from("--web-root"), page.clone().into()];
+    let store = data.path().join("data");
+    let server = Server::start_with(&store, arguments).await.unwrap();
+    let get = async |path: &str| server.send(&Request::get(path)).await.unwrap();
+
+    let listed = get("/api/extensions").await.json();
+    let script = get(listed[0].as_str().unwrap()).await;
+    assert_eq!(
+        script.header("content-type"),
+        Some("application/javascript; charset=utf-8")
+    );
+    assert!(script.text().contains("registerExtension"));
+    let words = get("/api/i18n").await.json();
+    assert_eq!(words["de"], json!(null), "the page has no German");
+    assert!(words["fr"]["rightSidePanel"].is_object());
+    assert_eq!(get("/api/easel").await.json()["console"], "console/");
+    let news = "Comfy.Notification.ShowVersionUpdates";
+    assert_eq!(get("/api/settings").await.json()[news], false);
+    let chosen = Request::post_json("/api/settings", &json!({news: true}));
+    assert_eq!(server.send(&chosen).await.unwrap().status, 200);
+    assert_eq!(
+        get("/api/settings").await.json()[news],
+        true,
+        "a person's choice counts"
+    );
+
+    let index = get("/templates/index.json").await.json();
+    assert_eq!(index[0]["templates"][0]["name"], "easel-first-picture");
+    let templates = &index[1]["templates"];
+    assert_eq!(templates[0]["tags"], json!(["Runs here", "Image"]));
+    assert_eq!(templates[1]["tags"], json!(["Needs a model"]));
+    assert_eq!(
+        templates[1]["description"],
+        "Needs a ComfyUI worker for KSampler. Two."
+    );
+    assert_eq!(templates[2]["tags"], json!(null), "nothing is known of it");
+    assert_eq!(get("/templates/index.de.json").await.text(), "no index");
+    // Strangers learn nothing of the classes that are here.
+    let arguments = [
+        "--web-root",
+        page.to_str().unwrap(),
+        "--token",
+        "a-token-of-a-test",
+    ];
+    let store = data.path().join("guarded");
+    let guarded = Server::start_with(&store, arguments).await.unwrap();
+    let asked = Request::get("/templates/index.json");
+    let told = guarded.send(&asked).await.unwrap().json();
+    assert_eq!(told[0]["templates"][0]["tags"], json!(["Image"]));
+    let known = asked.header("X-API-Key", "a-token-of-a-test");
+    let told = guarded.send(&known).await.unwrap().json();
+    assert_eq!(
+        told[1]["templates"][0]["tags"],
+        json!(["Runs here", "Image"])
+    );
+
+    // A file that changes is read again.
+    let lacks = packages.join("comfyui_workflow_templates_json/templates/lacks.json");
+    std::fs::write(lacks, graph("ImageInvert")).unwrap();
+    let index = get("/templates/index.json").await.json();
+    assert_eq!(index[1]["templates"][1]["tags"], json!(["Runs here"]));
+    let picture = get("/templates/lacks-1.webp").await;
+    assert_eq!(
+        (picture.status, picture.header("content-type")),
+        (200, Some("image/svg+xml"))
+    );
+    assert_eq!(get("/templates/nothing.json").await.status, 404);
+}
+
+#[tokio::test]
+async fn only_the_first_visit_of_a_browser_is_led_to_a_template() {
+    let data = tempfile::tempdir().unwrap();
+    let page = data.path().join("page");
+    std::fs::create_dir_all(&page).unwrap();
+    std::fs::write(page.join("index.html"), "page").unwrap();
+    let arguments = [OsString::from("--web-root"), page.into()];
+    let store = data.path().join("data");
+    let server = Server::start_with(&store, arguments).await.unwrap();
+    let files = async || {
+        let listed = server.send(&Request::get("/internal/files/input")).await;
+        listed.unwrap().json()
+    };
+    let visit = Request::get("/").header("Accept", "text/html,*/*;q=0.8");
+    assert_eq!(server.send(&Request::get("/")).await.unwrap().status, 200);
+    assert_eq!(files().await, json!([]), "a client that is no browser");
+    for _ in 0..2 {
+        let first = server.send(&visit).await.unwrap();
+        assert_eq!(first.status, 302);
+        assert_eq!(
+            first.header("location"),
+            Some("/?template=easel-first-picture")
+        );
+        assert_eq!(files().await, json!(["example.png"]), "and not twice");
+    }
+    let led = Request::get("/?template=easel-first-picture").header("Accept", "text/html");
+    assert_eq!(server.send(&led).await.unwrap().text(), "page");
+    let template = Request::get("/templates/easel-first-picture.json");
+    assert_eq!(server.send(&template).await.unwrap().status, 200);
+    let done = Request::post_json("/api/settings/Comfy.TutorialCompleted", &json!(true));
+    assert_eq!(server.send(&done).await.unwrap().status, 200);
+    assert_eq!(server.send(&visit).await.unwrap().text(), "page");
+}

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod definitions;
+mod page;
 mod running;
 mod waiting;
 

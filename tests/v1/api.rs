@@ -319,14 +319,27 @@ async fn what_a_page_asks_for_first_is_answered() {
             json!([])
         );
         assert_eq!(get(&server, &format!("{prefix}/i18n")).await, json!({}));
+        let log = get(&server, &format!("{prefix}/internal/logs/raw")).await;
+        assert_eq!(log["entries"], json!([]));
         let flags = get(&server, &format!("{prefix}/features")).await;
         assert_eq!(flags["supports_preview_metadata"], true);
+        assert_eq!(flags["partner_run_gate_enabled"], false);
         let stats = get(&server, &format!("{prefix}/system_stats")).await;
         assert!(stats["system"]["comfyui_version"].is_string() && stats["devices"].is_array());
         let memory = |name: &str| stats["system"][name].as_u64().unwrap();
         assert!(memory("ram_total") > memory("ram_free") && memory("ram_free") > 0);
     }
     assert_eq!(get(&server, "/settings").await, json!({}));
+    let facts = get(&server, "/api/easel").await;
+    assert_eq!(
+        (&facts["account"], &facts["signed_in"], &facts["native"]),
+        (&json!("local"), &json!(false), &json!(null))
+    );
+    assert_eq!(
+        facts["console"],
+        json!(null),
+        "there is no page to link from"
+    );
     let one = server
         .send(&Request::post_json(
             "/api/settings/Comfy.Locale",

@@ -328,8 +328,7 @@ async fn saved_workflows_are_files_of_the_account() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();
     let list = "/api/userdata?dir=workflows&recurse=true&split=false&full_info=true";
-    let answer = server.send(&Request::get(list)).await.unwrap();
-    assert_eq!(answer.status, 404, "a folder that was never saved to");
+    assert_eq!(get(&server, list).await, json!([]), "never saved to");
     let save = |name: &str, query: &str, body: &str| {
         let target = format!("/api/userdata/{name}{query}");
         Request::new("POST", &target).body(body.to_owned())
@@ -362,6 +361,19 @@ async fn saved_workflows_are_files_of_the_account() {
     let plain = get(&server, "/userdata?dir=workflows&recurse=true&split=true").await;
     assert_eq!(plain, json!([["deep/c.json", "deep", "c.json"]]));
     assert_eq!(get(&server, "/userdata?dir=workflows").await, json!([]));
+    // What a page asks for before anything was saved.
+    assert_eq!(get(&server, "/userdata?dir=subgraphs").await, json!([]));
+    assert_eq!(
+        get(&server, "/userdata/comfy.templates.json").await,
+        json!([])
+    );
+    let style = Request::get("/api/userdata/user.css");
+    let style = server.send(&style).await.unwrap();
+    assert_eq!((style.status, style.text().as_str()), (200, ""));
+    assert_eq!(
+        style.header("content-type"),
+        Some("text/css; charset=utf-8")
+    );
     let gone = Request::new("DELETE", "/api/userdata/workflows%2Fdeep%2Fc.json");
     assert_eq!(server.send(&gone).await.unwrap().status, 204);
     assert_eq!(server.send(&gone).await.unwrap().status, 404);

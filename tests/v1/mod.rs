@@ -4,7 +4,7 @@ mod accounts;
 mod api;
 mod document;
 mod files;
-mod page;
+pub(crate) mod page;
 mod recorded;
 mod refusals;
 mod sessions;

@@ -18,9 +18,8 @@ const RUN_HERE: [&str; 4] = [
     "utility_interpolation_image_upscale",
 ];
 
-/// Drives the page of a server with these further arguments by a script in `tests/clients`; `None` after saying that the test
-/// was skipped.
-async fn drive(test: &str, script: &str, arguments: &[&str], key: Option<&str>) -> Option<Value> {
+/// The folder of the page, if everything is there that drives it; `None` after saying that the test was skipped.
+pub(crate) fn web_root(test: &str) -> Option<String> {
     let missing = NEEDED
         .into_iter()
         .find(|name| std::env::var_os(name).is_none());
@@ -35,13 +34,12 @@ async fn drive(test: &str, script: &str, arguments: &[&str], key: Option<&str>) 
         );
         return None;
     }
-    let data = tempfile::tempdir().unwrap();
-    let web_root = PathBuf::from(std::env::var_os(NEEDED[0]).unwrap());
-    let web_root = web_root.to_str().unwrap();
-    let all = ["--web-root", web_root]
-        .into_iter()
-        .chain(arguments.iter().copied());
-    let server = Server::start_with(data.path(), all).await.unwrap();
+    let web_root = std::env::var_os(NEEDED[0]).unwrap();
+    Some(web_root.to_str().unwrap().to_owned())
+}
+
+/// Drives the page of a server by a script in `tests/clients`; answers what it saw.
+pub(crate) async fn drive_at(server: &Server, test: &str, script: &str, more: &[&str]) -> Value {
     // Kept for people to look at.
     let screenshot = root().join("target/ci").join(format!("{test}.png"));
     std::fs::create_dir_all(screenshot.parent().unwrap()).unwrap();
@@ -50,7 +48,8 @@ async fn drive(test: &str, script: &str, arguments: &[&str], key: Option<&str>) 
         .arg(server.address.to_string())
         .arg(root().join("examples/photo.png"))
         .arg(&screenshot)
-        .args(key)
+        .args(more)
+        .kill_on_drop(true)
         .output()
         .await
         .unwrap();
@@ -61,7 +60,246 @@ async fn drive(test: &str, script: &str, arguments: &[&str], key: Option<&str>) 
         std::fs::metadata(&screenshot).unwrap().len() > 10_000,
         "a screenshot was taken"
     );
-    Some(serde_json::from_str(said.lines().last().unwrap()).unwrap())
+    serde_json::from_str(said.lines().last().unwrap()).unwrap()
+}
+
+/// Drives the page of a server with these further arguments.
+async fn drive(test: &str, script: &str, arguments: &[&str], key: Option<&str>) -> Option<Value> {
+    let web_root = web_root(test)?;
+    let data = tempfile::tempdir().unwrap();
+    let all = ["--web-root", &web_root]
+        .into_iter()
+        .chain(arguments.iter().copied());
+    let server = Server::start_with(data.path(), all).await.unwrap();
+    Some(drive_at(&server, test, script, key.as_slice()).await)
+}
+
+/// That nothing went wrong in any window: no error, no refused request, and nothing asked of other servers but what the page
+/// looks up about node packs.
+fn judge_windows(told: &Value) {
+    assert_eq!(told["errors"], json!([]), "{told:#}");
+    assert_eq!(told["refused"], json!([]), "{told:#}");
+    let outside = told["outside"].as_array().unwrap();
+    assert!(
+        outside.iter().all(|host| host == "api.comfy.org"),
+        "{told:#}"
+    );
+}
+
+/// What somebody sees who was never here.
+fn judge_first_visit(told: &Value) {
+    judge_windows(told);
+    for graph in ["first", "second"] {
+        let nodes = told[graph].as_array().unwrap();
+        let has = |class: &str| nodes.iter().any(|node| node["type"] == class);
+        assert!(has("LoadImage") && has("SaveImage"), "{graph}: {nodes:?}");
+        let missing = nodes.iter().filter(|node| node["missing"] == true);
+        assert_eq!(missing.count(), 0, "{graph}: {nodes:?}");
+    }
+    assert_eq!(told["painted"], json!({"width": 768, "height": 576}));
+
+    // What runs here comes first, and every template says what it needs.
+    let cards = told["cards"].as_array().unwrap();
+    assert_eq!(cards[0][0], "easel-first-picture");
+    let runs_here = cards
+        .iter()
+        .take_while(|card| card[1].as_str().unwrap().contains("Runs here"));
+    assert_eq!(runs_here.count(), RUN_HERE.len() + 1, "{cards:?}");
+    let index = told["index"].as_array().unwrap();
+    let tagged = |tag: &str| index.iter().filter(|template| template[1] == tag).count();
+    assert_eq!(tagged("Runs here"), RUN_HERE.len() + 1);
+    assert!(tagged("Needs a model") > 200 && tagged("Needs a partner") > 300);
+    let told_apart = [
+        "Runs here",
+        "Needs a model",
+        "Needs a worker",
+        "Needs a partner",
+        "Needs a node pack",
+    ];
+    assert_eq!(told_apart.map(tagged).iter().sum::<usize>(), index.len());
+
+    // A workflow that lacks something names it, in our words.
+    let toast = told["toast"].as_str().unwrap();
+    assert!(
+        toast.contains("KSampler") || toast.contains("VAELoader"),
+        "{toast}"
+    );
+    assert!(
+        toast.contains("only on a ComfyUI worker that has the model"),
+        "{toast}"
+    );
+    let lacking = told["lacking"].as_str().unwrap();
+    assert!(
+        lacking.contains("Nodes that need a ComfyUI worker"),
+        "{lacking}"
+    );
+    for wrong in [
+        "pip install",
+        "custom node",
+        "newer version of ComfyUI",
+        "Missing Node Packs",
+    ] {
+        assert!(!lacking.contains(wrong), "{wrong}: {lacking}");
+    }
+    let search = told["search"].as_str().unwrap();
+    assert!(search.contains("ComfyUI worker"), "{search}");
+    let version = env!("CARGO_PKG_VERSION");
+    let about = told["about"].as_str().unwrap();
+    assert!(about.contains(&format!("Easel {version}")), "{about}");
+    let account = told["account"].as_str().unwrap();
+    assert!(
+        account.contains("Console") && account.contains("Credits"),
+        "{account}"
+    );
+}
+
+#[tokio::test]
+async fn graphs_run_as_the_page_draws_them_today() {
+    let test = "graphs_run_as_the_page_draws_them_today";
+    let Some(told) = drive(test, "web_graphs.mjs", &[], None).await else {
+        return;
+    };
+    judge_windows(&told);
+    let (red, cyan) = (json!([255, 0, 0]), json!([0, 255, 255]));
+    let picture = |side: u32, rgb: &Value| json!([{"side": side, "rgb": rgb}]);
+    let batch = [&red, &json!([0, 255, 0]), &json!([0, 0, 255])];
+    let batch = batch.map(|rgb| json!({"side": 8, "rgb": rgb}));
+    let expected = [
+        ("a bypassed node hands its input on", picture(8, &red)),
+        ("a muted node does not run", picture(8, &red)),
+        (
+            "a legacy reroute is no node of the server",
+            picture(8, &red),
+        ),
+        ("a subgraph in a subgraph", picture(8, &cyan)),
+        ("a bypassed subgraph", picture(8, &red)),
+        ("a bypassed node in a subgraph", picture(8, &cyan)),
+        ("an input grows with every link", json!(batch)),
+        ("named inputs grow, too", json!([])),
+        ("a choice brings its own inputs", picture(16, &red)),
+        ("a choice of a save node", picture(8, &red)),
+        ("a type follows what is connected", picture(8, &red)),
+    ];
+    let runs = told["runs"].as_object().unwrap();
+    assert_eq!(runs.len(), expected.len());
+    for (name, pictures) in &expected {
+        let run = &runs[*name];
+        assert_eq!(run["kind"], "execution_success", "{name}: {run:#}");
+        assert_eq!(run["pictures"], *pictures, "{name}: {run:#}");
+    }
+    assert_eq!(runs["named inputs grow, too"]["texts"], json!(["43"]));
+    let nested = runs["a subgraph in a subgraph"]["nodes"]
+        .as_array()
+        .unwrap();
+    let inner = nested
+        .iter()
+        .filter(|node| node.as_str().unwrap().contains(':'));
+    assert_eq!(
+        inner.count(),
+        3,
+        "nodes of subgraphs have paths as ids: {nested:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_mask_is_painted_and_a_sound_is_heard() {
+    let test = "a_mask_is_painted_and_a_sound_is_heard";
+    let Some(told) = drive(test, "web_media.mjs", &[], None).await else {
+        return;
+    };
+    judge_windows(&told);
+    let mask = &told["mask"];
+    assert_eq!(
+        (&mask["width"], &mask["height"]),
+        (&json!(192), &json!(144))
+    );
+    let white = mask["white"].as_u64().unwrap();
+    assert!(
+        (50..192 * 144 / 2).contains(&white),
+        "a stroke of the brush: {told:#}"
+    );
+    assert_eq!(told["seconds"], 2);
+    assert_eq!(told["menus"]["load"], json!(["example.png"]), "{told:#}");
+    let saved = "ComfyUI_00001_.png [output]";
+    assert_eq!(told["menus"]["outputs"], json!([saved]), "{told:#}");
+    assert_eq!(
+        told["from_outputs"],
+        json!({"value": saved, "width": 192}),
+        "{told:#}"
+    );
+}
+
+#[tokio::test]
+async fn a_first_visit_opens_what_runs_and_says_what_does_not() {
+    let test = "a_first_visit_opens_what_runs_and_says_what_does_not";
+    let Some(told) = drive(test, "web_first_visit.mjs", &[], None).await else {
+        return;
+    };
+    judge_first_visit(&told);
+    let account = told["account"].as_str().unwrap();
+    assert!(
+        account.contains("Sign in") && account.contains("local"),
+        "{account}"
+    );
+}
+
+#[tokio::test]
+async fn signing_out_and_a_lost_session_lead_to_the_sign_in() {
+    let test = "signing_out_and_a_lost_session_lead_to_the_sign_in";
+    let key = "another-key-of-a-page-test";
+    let arguments = ["--token", key];
+    let Some(told) = drive(test, "web_first_visit.mjs", &arguments, Some(key)).await else {
+        return;
+    };
+    judge_first_visit(&told);
+    assert_eq!(
+        told["signed_in"], 200,
+        "one browser signs out, the other stays"
+    );
+    let account = told["account"].as_str().unwrap();
+    assert!(account.contains("Sign out"), "{account}");
+}
+
+#[tokio::test]
+async fn a_restart_and_a_second_user_change_nothing_for_the_first() {
+    let test = "a_restart_and_a_second_user_change_nothing_for_the_first";
+    let Some(web_root) = web_root(test) else {
+        return;
+    };
+    let data = tempfile::tempdir().unwrap();
+    let arguments = ["--web-root", &web_root, "--token", "the-token-of-this-test"];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let mut keys = Vec::new();
+    for account in ["acme", "other"] {
+        operate(data.path(), ["account", "add", account]).await;
+        let key = operate(data.path(), ["key", "add", account]).await;
+        keys.push(key.stdout.trim().to_owned());
+    }
+    let session = data.path().join("session.json");
+    let session = session.to_str().unwrap();
+    let more = ["before", session, &keys[0], &keys[1]];
+    let told = drive_at(&server, test, "web_users.mjs", &more).await;
+    judge_windows(&told);
+    for account in ["acme", "other"] {
+        let expected = json!({
+            "account": account,
+            "jobs": 1,
+            "uploads": ["example.png", "mine.png"],
+            "painted": "first-picture_00001_.png",
+        });
+        assert_eq!(
+            told[account], expected,
+            "each sees what is theirs: {told:#}"
+        );
+    }
+
+    assert!(server.terminate().await.unwrap().success());
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let more = ["after", session];
+    let told = drive_at(&server, test, "web_users.mjs", &more).await;
+    judge_windows(&told);
+    assert_eq!(told["acme"]["account"], "acme", "still signed in: {told:#}");
+    assert_eq!(told["acme"]["jobs"], 2, "{told:#}");
 }
 
 /// What the page showed, as far as it is the same in every run.
@@ -123,7 +361,8 @@ async fn official_templates_run_or_say_what_they_need() {
     };
     let ran = told["ran"].as_object().unwrap();
     let names: BTreeSet<&str> = ran.keys().map(String::as_str).collect();
-    assert_eq!(names, BTreeSet::from(RUN_HERE), "{ran:?}");
+    let here = RUN_HERE.into_iter().chain(["easel-first-picture"]);
+    assert_eq!(names, BTreeSet::from_iter(here), "{ran:?}");
     for (name, run) in ran {
         assert_eq!(run["status"], "success", "{name}: {run}");
         assert!(run["outputs"].as_u64() > Some(0), "{name}: {run}");

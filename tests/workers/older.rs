@@ -3,6 +3,7 @@
 use it::{Message, Socket};
 
 use super::*;
+use crate::v1::page::{drive_at, web_root};
 
 #[tokio::test]
 async fn the_page_has_the_nodes_menus_and_previews_of_the_workers() {
@@ -18,6 +19,10 @@ async fn the_page_has_the_nodes_menus_and_previews_of_the_workers() {
     );
     assert_eq!(info["Sampler"]["output"], json!(["LATENT"]));
     assert!(!info["LoadImage"].to_string().contains("of-somebody.png"));
+    let facts = rig.send(Request::get("/api/easel")).await.json();
+    let has = |list: &Value, class: &str| list.as_array().unwrap().contains(&json!(class));
+    assert!(has(&facts["native"], "LoadImage") && !has(&facts["native"], "Sampler"));
+    assert!(!has(&facts["needs"]["model"], "CheckpointLoaderSimple"));
 
     let request = Request::get("/ws?clientId=page");
     let mut socket = Socket::open(rig.server.address, request).await.unwrap();
@@ -60,4 +65,30 @@ async fn the_page_has_the_nodes_menus_and_previews_of_the_workers() {
         "{history:#}"
     );
     assert_eq!(history[&id]["outputs"]["4"]["images"][0], *image);
+}
+
+#[tokio::test]
+async fn the_page_marks_what_runs_without_a_worker() {
+    let test = "the_page_marks_what_runs_without_a_worker";
+    let Some(web_root) = web_root(test) else {
+        return;
+    };
+    let workers = vec![Comfy::start(Version::Recorded).await.unwrap()];
+    let data = tempfile::tempdir().unwrap();
+    let url = workers[0].url();
+    let arguments = ["--comfyui", &url, "--web-root", &web_root];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let rig = Rig {
+        data,
+        server,
+        workers,
+    };
+    rig.until_worker(rig.worker(), &["ready"]).await;
+    let told = drive_at(&rig.server, test, "web_workers.mjs", &["Sampler"]).await;
+    assert_eq!(told["errors"], json!([]), "{told:#}");
+    assert_eq!(told["refused"], json!([]), "{told:#}");
+    let badges = &told["badges"];
+    for (class, native) in [("LoadImage", true), ("ImageBlur", true), ("Sampler", false)] {
+        assert_eq!(badges[class], native, "{class}: {told:#}");
+    }
 }

@@ -18,7 +18,7 @@ use server_kit::{
     Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
 };
 use tokio_util::sync::CancellationToken;
-use workflow_http::{WorkflowApi, WorkflowConfig, WorkflowService};
+use workflow_http::{WebPage, WorkflowApi, WorkflowConfig, WorkflowService};
 
 use crate::config::Config;
 use crate::role::Role;
@@ -204,7 +204,7 @@ fn service(
         clock: stack.timer.clone(),
         drain: drain.clone(),
         observer: requests.observer(),
-        v1: Some(stack.v1(config.web_root.clone())),
+        v1: Some(stack.v1(web_page(config))),
         config: WorkflowConfig {
             address: PublicAddress {
                 configured: config.server.public_url.clone(),
@@ -218,6 +218,13 @@ fn service(
             read_pace: ReadPace::default(),
         },
     }
+}
+
+/// The web page, and what else it links to on this server.
+fn web_page(config: &Config) -> Option<WebPage> {
+    let console = config.server.console.then_some("console/");
+    let root = config.web_root.clone();
+    root.map(|root| WebPage::new(root, console))
 }
 
 /// The console of a server of workflows alone, unless it is switched off.

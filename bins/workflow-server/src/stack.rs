@@ -3,7 +3,6 @@
 //! The same stack serves over HTTP and runs a single graph from a command line.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use accounts::{AccountId, Accounts, AdminError, Principal};
@@ -28,7 +27,7 @@ use workflow_core::{
     CompletionRate, Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Secrets, Timer, Worker,
     WorkerConfig, WorkerId,
 };
-use workflow_http::V1Service;
+use workflow_http::{V1Service, WebPage};
 
 use crate::background::{Background, Loops};
 use crate::config::{Content, WorkflowLimits};
@@ -291,17 +290,16 @@ impl Stack {
         &self.metrics
     }
 
-    /// What the older API is made from; `web_root` is the folder of its web page. A drain of [`Stack::start`] ends its
-    /// sockets.
+    /// What the older API is made from, with its web page where one is served. A drain of [`Stack::start`] ends its sockets.
     #[must_use]
-    pub fn v1(&self, web_root: Option<PathBuf>) -> V1Service {
+    pub fn v1(&self, web_page: Option<WebPage>) -> V1Service {
         V1Service {
             user_files: self.installation.user_files.clone(),
             file_names: self.installation.assets.file_names.clone(),
             image_tools: Arc::clone(&self.image_tools),
             sockets: self.sockets.clone(),
             sessions: WebSessions::new(self.installation.sessions.clone()),
-            web_root,
+            web_page,
             version: env!("CARGO_PKG_VERSION"),
             memory: server_kit::machine::memory,
         }

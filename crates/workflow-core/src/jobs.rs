@@ -17,10 +17,10 @@ use crate::blocking_pool::aside;
 use crate::completion_rate::CompletionRate;
 use crate::store::within;
 use crate::{
-    Abandoned, AccountFollower, BlockingPool, Durability, Engines, Follower, GraphError, Hub, Job,
-    JobBody, JobChange, JobCursor, JobEvent, JobId, JobLog, JobQuery, JobQueue, JobStatus,
-    JobStore, NodeCatalog, NodeErrors, NodeId, Progress, Reference, Refusal, RunReport, SaveJob,
-    SaveOutcome, Secrets, StoreError, Timer, Validation,
+    Abandoned, AccountFollower, BlockingPool, Durability, EngineName, Engines, Follower,
+    GraphError, Hub, Job, JobBody, JobChange, JobCursor, JobEvent, JobId, JobLog, JobQuery,
+    JobQueue, JobStatus, JobStore, NodeCatalog, NodeErrors, NodeId, Progress, Reference, Refusal,
+    RunReport, SaveJob, SaveOutcome, Secrets, StoreError, Timer, Validation,
 };
 
 pub use submit::Submission;
@@ -434,6 +434,13 @@ impl Jobs {
     #[must_use]
     pub fn nodes(&self) -> NodeCatalog {
         self.ports.engines.nodes()
+    }
+
+    /// The classes among them that the engine of this process runs.
+    #[must_use]
+    pub fn native_nodes(&self) -> NodeCatalog {
+        let native = self.ports.engines.get(&EngineName::NATIVE.into());
+        native.map(|native| native.nodes()).unwrap_or_default()
     }
 
     /// Deletes jobs that are past their time; answers how many.

@@ -22,7 +22,7 @@ mod v2;
 pub use api::{WorkflowApi, routes};
 pub use links::output_url;
 pub use service::{WorkflowConfig, WorkflowService};
-pub use v1::{OPENAPI as OPENAPI_V1, V1Service};
+pub use v1::{OPENAPI as OPENAPI_V1, V1Service, WebPage};
 pub use v2::OPENAPI;
 
 #[cfg(test)]

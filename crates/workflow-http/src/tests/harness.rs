@@ -183,7 +183,7 @@ impl Rig {
                 CancellationToken::new(),
             ),
             sessions: identity::WebSessions::new(self.accounts.clone()),
-            web_root: None,
+            web_page: None,
             version: "0",
             memory: || (2, 1),
         }

@@ -15,6 +15,8 @@ pub(super) fn flags(service: &WorkflowService) -> Value {
     json!({
         "supports_preview_metadata": true,
         "max_upload_size": upload::UPLOAD_BYTES.min(service.config.upload_bytes),
+        // Partner nodes are paid by the account that runs them, so the page asks for no account elsewhere.
+        "partner_run_gate_enabled": false,
     })
 }
 
@@ -77,11 +79,6 @@ pub(super) fn empty_list() -> Response<Body> {
 
 pub(super) fn empty_object() -> Response<Body> {
     reply::ok(&json!({}))
-}
-
-/// The log of a server of one's own: here it would tell of others.
-pub(super) fn log() -> Response<Body> {
-    reply::ok(&json!(""))
 }
 
 pub(super) fn style() -> Response<Body> {

@@ -10,7 +10,9 @@ mod about;
 mod history;
 mod jobs;
 mod listing;
+mod log;
 mod nodes;
+mod page;
 mod prompt;
 mod queue;
 mod reply;
@@ -23,7 +25,6 @@ mod userdata;
 mod view;
 mod web;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use accounts::Scope;
@@ -37,6 +38,7 @@ use workflow_core::ImageTools;
 use errors::ApiError;
 use request::Call;
 
+pub use page::WebPage;
 pub(crate) use request::{Asked, answer};
 pub(crate) use web::fallback;
 
@@ -56,8 +58,8 @@ pub struct V1Service {
     pub sockets: Sockets,
     /// Who is signed in on the web page.
     pub sessions: WebSessions,
-    /// The folder of the web page, where one is served.
-    pub web_root: Option<PathBuf>,
+    /// The web page, where one is served.
+    pub web_page: Option<WebPage>,
     /// What the server says of itself.
     pub version: &'static str,
     /// The bytes of memory that the machine has, and those that are free.
@@ -101,6 +103,11 @@ pub(crate) enum Operation {
     DeleteUserFile,
     MoveUserFile,
     ListOutputFiles,
+    GetPageFacts,
+    ListExtensions,
+    GetWords,
+    SubscribeLog,
+    GetRawLog,
     EmptyList,
     EmptyObject,
     PublicEmptyList,
@@ -163,11 +170,18 @@ const TABLE: &[(Method, &str, O, bool)] = &[
     ),
     (Method::GET, "/internal/folder_paths", O::EmptyObject, true),
     (Method::GET, "/internal/logs", O::GetLog, true),
-    (Method::GET, "/internal/logs/raw", O::EmptyObject, true),
-    (Method::GET, "/extensions", O::EmptyList, true),
+    (Method::GET, "/internal/logs/raw", O::GetRawLog, true),
+    (
+        Method::PATCH,
+        "/internal/logs/subscribe",
+        O::SubscribeLog,
+        true,
+    ),
+    (Method::GET, "/easel", O::GetPageFacts, false),
+    (Method::GET, "/extensions", O::ListExtensions, true),
     (Method::GET, "/embeddings", O::EmptyList, true),
     (Method::GET, "/models", O::EmptyList, true),
-    (Method::GET, "/i18n", O::EmptyObject, true),
+    (Method::GET, "/i18n", O::GetWords, true),
     (
         Method::GET,
         "/workflow_templates",
@@ -240,6 +254,11 @@ impl Operation {
             | Self::GetSetting
             | Self::ListUserFiles
             | Self::GetUserFile
+            | Self::GetPageFacts
+            | Self::ListExtensions
+            | Self::GetWords
+            | Self::SubscribeLog
+            | Self::GetRawLog
             | Self::EmptyList
             | Self::EmptyObject
             | Self::GetLog
@@ -303,9 +322,14 @@ async fn dispatch(
         O::DeleteUserFile => userdata::delete(call).await,
         O::MoveUserFile => userdata::rename(call).await,
         O::ListOutputFiles => nodes::files(call).await,
+        O::GetPageFacts => page::facts(call).await,
+        O::ListExtensions => Ok(page::extensions(call.v1)),
+        O::GetWords => Ok(page::words(call.v1)),
+        O::SubscribeLog => Ok(request::done()),
+        O::GetRawLog => log::raw(call).await,
         O::EmptyList | O::PublicEmptyList => Ok(about::empty_list()),
         O::EmptyObject | O::PublicEmptyObject => Ok(about::empty_object()),
-        O::GetLog => Ok(about::log()),
+        O::GetLog => log::text(call).await,
         O::GetStyle => Ok(about::style()),
         O::GetFeatures
         | O::GetSystemStats
@@ -319,7 +343,7 @@ async fn dispatch(
 impl std::fmt::Debug for V1Service {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("V1Service")
-            .field("web_root", &self.web_root)
+            .field("web_page", &self.web_page)
             .finish_non_exhaustive()
     }
 }

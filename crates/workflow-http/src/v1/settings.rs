@@ -5,15 +5,17 @@ use hyper_kit::Body;
 use serde_json::{Map, Value};
 
 use super::errors::{ApiError, field};
-use super::reply;
 use super::request::{Call, done, object};
+use super::{page, reply};
 
 /// Most bytes of a setting's name.
 const MOST_NAME: usize = 256;
 
 /// GET /settings.
 pub(super) async fn all(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-    let settings = call.v1.user_files.settings(call.account()).await?;
+    let set = call.v1.user_files.settings(call.account()).await?;
+    let mut settings = page::defaults(call.v1);
+    settings.extend(set);
     Ok(reply::ok(&settings.into()))
 }
 

@@ -4,12 +4,14 @@
 //! however often they come; other bytes under a name that is taken get a number behind it, unless they are to replace it. A
 //! name that is a hash finds the bytes, too.
 
+use accounts::Principal;
 use asset_store::{
     Asset, AssetId, AssetQuery, AssetsError, Blob, BlobHash, BlobWriter, FilePath, Upload,
 };
 use http::Response;
 use hyper_kit::Body;
 use hyper_kit::multipart::{Multipart, MultipartError, MultipartLimits, Part};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use v1_compat::{FileKind, ViewRequest};
@@ -18,6 +20,7 @@ use workflow_core::ImageToolsError;
 use super::errors::{ApiError, field};
 use super::request::Call;
 use super::{reply, view};
+use crate::WorkflowService;
 use crate::uploads::UPLOAD_PACE;
 
 /// Largest upload of this family (50 MiB); the tier of an account may allow less.
@@ -265,6 +268,40 @@ fn halves(name: &str) -> (&str, &str) {
         None | Some(0) => (name, ""),
         Some(dot) => name.split_at(dot),
     }
+}
+
+/// Keeps a file of the program as an upload of an account that has none of this name.
+pub(super) async fn keep_example(
+    service: &WorkflowService,
+    principal: &Principal,
+    name: &str,
+    bytes: &'static [u8],
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let path: FilePath = name.parse().map_err(|_| no_file())?;
+    let assets = service.assets.within(principal.tier.stored_bound());
+    let query = AssetQuery::Upload(path.clone());
+    if assets
+        .find(&principal.account, &query, now)
+        .await?
+        .is_some()
+    {
+        return Ok(());
+    }
+    let mut writer = assets.begin().await?;
+    let bytes = bytes::Bytes::from_static(bytes);
+    writer.write(bytes).await.map_err(store_failed)?;
+    let upload = Upload {
+        id: AssetId(Uuid::now_v7()),
+        account: principal.account.clone(),
+        content_type: "image/png".to_owned(),
+        file_path: Some(path),
+        tags: Vec::new(),
+        expires_in: None,
+        key: None,
+    };
+    assets.finish(writer, upload, None, now).await?;
+    Ok(())
 }
 
 /// Makes bytes durable, under no record yet, if the account has room for one.

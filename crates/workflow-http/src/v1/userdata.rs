@@ -3,6 +3,7 @@
 //! A file's name is one part of the path with its slashes encoded, so it is read from the path as it came.
 
 use asset_store::FilePath;
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::Body;
 use percent_encoding::percent_decode_str;
@@ -48,10 +49,6 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
             (false, false) => below.into(),
         });
     }
-    if listed.is_empty() && prefix > 0 && files.is_empty() {
-        // A folder that was never saved to: clients take it for an empty list.
-        return Err(ApiError::NotFound);
-    }
     Ok(reply::ok(&Value::from(listed)))
 }
 
@@ -59,7 +56,10 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let path = named(call, 1)?;
     let bytes = call.v1.user_files.read(call.account(), &path).await?;
-    let bytes = bytes.ok_or(ApiError::NotFound)?;
+    let bytes = match bytes {
+        Some(bytes) => bytes,
+        None => never_saved(path.as_str()).ok_or(ApiError::NotFound)?,
+    };
     let content_type = match path.as_str().rsplit('.').next() {
         Some("json") => "application/json; charset=utf-8",
         Some("css") => "text/css; charset=utf-8",
@@ -71,6 +71,15 @@ pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let headers = response.headers_mut();
     headers.insert(http::header::CONTENT_SECURITY_POLICY, sandbox);
     Ok(response)
+}
+
+/// What stands for a file that the page asks for before anybody saved it.
+fn never_saved(path: &str) -> Option<Bytes> {
+    match path {
+        "user.css" => Some(Bytes::new()),
+        "comfy.templates.json" => Some(Bytes::from_static(b"[]")),
+        _ => None,
+    }
 }
 
 /// POST /userdata/{file}: saves it, in place of one of the same name unless that is not wanted.

@@ -24,7 +24,7 @@ use tokio::task::spawn_blocking;
 
 use super::errors::ApiError;
 use super::request::verify;
-use super::{Operation, V1Service, reply};
+use super::{Operation, V1Service, page, reply};
 use crate::WorkflowService;
 
 /// The file of the page itself.
@@ -37,7 +37,7 @@ const PACKAGES: [(&str, &str); 2] = [
 ];
 
 /// Most bytes of a file that is sent: the largest of the page has a few.
-const MOST_BYTES: u64 = 64 << 20;
+pub(super) const MOST_BYTES: u64 = 64 << 20;
 
 /// Who may show the page in a frame: itself alone, so that no other page lays itself over its buttons.
 const FRAMES: HeaderValue = HeaderValue::from_static("frame-ancestors 'self'");
@@ -52,7 +52,7 @@ pub(crate) async fn fallback(
     head: &Parts,
     now: Timestamp,
 ) -> Result<Response<Body>, ApiError> {
-    let root = v1.web_root.as_ref().ok_or(ApiError::NotFound)?;
+    let web = v1.web_page.as_ref().ok_or(ApiError::NotFound)?;
     if head.method != Method::GET && head.method != Method::HEAD {
         return Err(ApiError::NotFound);
     }
@@ -60,27 +60,57 @@ pub(crate) async fn fallback(
     let path = head.uri.path().strip_prefix(prefix.as_str());
     let path = path.ok_or(ApiError::NotFound)?.trim_start_matches('/');
     let is_page = path.is_empty() || path == PAGE;
-    if is_page
-        && verify(Operation::GetUsers, service, v1, head, now)
-            .await
-            .is_err()
-    {
-        let mut response = reply::empty(StatusCode::FOUND);
-        let signin = HeaderValue::from_str(&format!("{prefix}/signin"));
-        let signin = signin.map_err(|_| ApiError::NotFound)?;
-        response.headers_mut().insert(LOCATION, signin);
-        return Ok(response);
+    if is_page {
+        let Ok(principal) = verify(Operation::GetUsers, service, v1, head, now).await else {
+            let mut response = reply::empty(StatusCode::FOUND);
+            let signin = HeaderValue::from_str(&format!("{prefix}/signin"));
+            let signin = signin.map_err(|_| ApiError::NotFound)?;
+            response.headers_mut().insert(LOCATION, signin);
+            return Ok(response);
+        };
+        if let Some(first) = page::first_visit(service, v1, &principal, head, now).await? {
+            return Ok(first);
+        }
+    }
+    if let Some(own) = page::own_file(path) {
+        return Ok(own);
     }
     let path = if is_page { PAGE } else { path };
-    inside(root, path).ok_or(ApiError::NotFound)?;
-    let (root, path) = (root.clone(), path.to_owned());
+    inside(web.root(), path).ok_or(ApiError::NotFound)?;
+    // What runs here is told to callers alone; a stranger gets the index as it is installed.
+    let marked = page::is_index(path)
+        && verify(Operation::GetUsers, service, v1, head, now)
+            .await
+            .is_ok();
+    let (web, nodes, wanted) = (web.clone(), service.jobs.nodes(), path.to_owned());
     let found = spawn_blocking(move || {
-        let mut places = places(&root, &path).into_iter();
-        places.find_map(|(root, file)| find(&root, &file))
+        let found = find_in(web.root(), &wanted);
+        let template = |name: &str| {
+            let found = find_in(web.root(), &format!("templates/{name}.json"))?;
+            Some(found.path)
+        };
+        let file = found.as_ref().map(|found| found.path.as_path());
+        let is_there = file.is_some() || wanted == page::INDEX;
+        let index = (marked && is_there)
+            .then(|| web.index(file, template, &nodes))
+            .flatten();
+        (found, index)
     });
-    let found = found.await;
-    let found = found.ok().flatten().ok_or(ApiError::NotFound)?;
-    send(found, is_page, head).ok_or(ApiError::NotFound)
+    let (found, index) = found.await.map_err(|_| ApiError::NotFound)?;
+    if let Some(index) = index {
+        let json = HeaderValue::from_static("application/json; charset=utf-8");
+        return Ok(reply::bytes(StatusCode::OK, json, index));
+    }
+    match found {
+        Some(found) => send(found, is_page, head).ok_or(ApiError::NotFound),
+        None => page::stand_in(path).ok_or(ApiError::NotFound),
+    }
+}
+
+/// The file of this path: the first that is there of all the places where it may be.
+fn find_in(root: &Path, path: &str) -> Option<Found> {
+    let mut places = places(root, path).into_iter();
+    places.find_map(|(root, file)| find(&root, &file))
 }
 
 /// Where a file may be: in the packages beside the page's that have files below this path, then in the folder of the page. Each

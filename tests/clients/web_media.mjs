@@ -1,0 +1,108 @@
+// Paints a mask over the picture of the first visit in the page's mask editor, runs a graph with it, and listens to a sound in
+// the node that previews it. Then loads the picture that was made from the outputs.
+//
+// Arguments: the server's address, a picture (not used), a file for the screenshot. Prints one JSON object.
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const [address, , screenshot] = process.argv.slice(2);
+const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
+const { chromium } = require("playwright-core");
+
+const browser = await chromium.launch({
+  executablePath: process.env.EASEL_CHROMIUM,
+  args: ["--no-sandbox", "--disable-gpu"],
+});
+const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
+page.setDefaultTimeout(300_000);
+const told = { errors: [], refused: [], outside: [] };
+page.on("pageerror", (error) => told.errors.push(String(error)));
+page.on("console", (line) => line.type() === "error" && told.errors.push(`${line.text()} ${line.location().url}`));
+page.on("response", (answer) => {
+  if (answer.status() >= 400) told.refused.push(`${answer.status()} ${answer.url()}`);
+});
+// Nothing but this server is part of the test.
+await page.route((url) => url.host !== address, (route) => route.abort());
+await page.goto(`http://${address}/`);
+await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0 && location.search === "");
+
+// The mask editor needs the node's picture.
+await page.waitForFunction(() => {
+  window.load = window.app.graph.nodes.find((node) => node.type === "LoadImage");
+  return window.load.imgs?.some((image) => image.naturalWidth > 0);
+});
+await page.evaluate(() => {
+  window.app.canvas.selectNode(window.load);
+  return window.app.extensionManager.command.execute("Comfy.MaskEditor.OpenMaskEditor");
+});
+const save = page.getByRole("button", { name: "Save" }).first();
+await save.waitFor();
+await page.waitForFunction(() => [...document.querySelectorAll("canvas")].some((canvas) => canvas.width === 192 && canvas.height === 144 && canvas.offsetParent));
+await page.mouse.move(800, 500);
+await page.mouse.down();
+await page.mouse.move(900, 560, { steps: 12 });
+await page.mouse.up();
+await save.click();
+await page.waitForFunction(() => window.load.widgets.find((widget) => widget.name === "image").value.includes("clipspace-painted-masked"));
+told.masked = await page.evaluate(() => window.load.widgets.find((widget) => widget.name === "image").value);
+
+// The mask becomes a picture, and a sound stands beside it.
+const ended = page.evaluate(() => new Promise((resolve) => window.app.api.addEventListener("execution_success", ({ detail }) => resolve(detail.prompt_id))));
+await page.evaluate(() => {
+  const { app, LiteGraph } = window;
+  const add = (type, x, y) => {
+    const node = LiteGraph.createNode(type);
+    app.graph.add(node);
+    node.pos = [x, y];
+    return node;
+  };
+  for (const node of app.graph.nodes.filter((node) => node !== window.load)) app.graph.remove(node);
+  const [picture, saved] = [add("MaskToImage", 400, 200), add("SaveImage", 700, 200)];
+  window.load.connect(1, picture, 0);
+  picture.connect(0, saved, 0);
+  const [silence, heard] = [add("EmptyAudio", 400, 600), add("PreviewAudio", 700, 600)];
+  silence.widgets.find((widget) => widget.name === "duration").value = 2;
+  silence.connect(0, heard, 0);
+  Object.assign(window, { saved, heard });
+});
+await page.getByRole("button", { name: "Run", exact: true }).click();
+told.id = await ended;
+await page.waitForFunction(() => window.saved.imgs?.some((image) => image.naturalWidth > 0));
+told.mask = await page.evaluate(async () => {
+  const bitmap = await createImageBitmap(await (await fetch(window.saved.imgs[0].src)).blob());
+  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height).getContext("2d");
+  canvas.drawImage(bitmap, 0, 0);
+  const { data } = canvas.getImageData(0, 0, bitmap.width, bitmap.height);
+  let white = 0;
+  for (let at = 0; at < data.length; at += 4) white += data[at] > 127;
+  return { width: bitmap.width, height: bitmap.height, white };
+});
+// The player of the node, once it knows how long its sound is.
+told.seconds = await page.evaluate(async () => {
+  const player = window.heard.widgets.map((widget) => widget.element).find((element) => element?.tagName === "AUDIO") ?? document.querySelector("audio");
+  if (!(player.duration > 0)) await new Promise((resolve) => player.addEventListener("loadedmetadata", resolve, { once: true }));
+  return player.duration;
+});
+
+// Both menus: no name twice, no hash, none of the mask editor's own files.
+told.menus = await page.evaluate(async () => {
+  const choices = async (type) => (await (await window.app.api.fetchApi(`/object_info/${type}`)).json())[type].input.required.image;
+  const load = await choices("LoadImage");
+  return { load: load[0], outputs: (await (await window.app.api.fetchApi("/internal/files/output")).json()) };
+});
+// A node that loads from the outputs offers the newest one and shows it.
+await page.evaluate(() => {
+  window.outputs = window.LiteGraph.createNode("LoadImageOutput");
+  window.app.graph.add(window.outputs);
+  window.outputs.pos = [1050, 200];
+});
+await page.waitForFunction(() => window.outputs.imgs?.some((image) => image.naturalWidth > 0));
+told.from_outputs = await page.evaluate(() => ({
+  value: window.outputs.widgets.find((widget) => widget.name === "image").value,
+  width: window.outputs.imgs[0].naturalWidth,
+}));
+await page.screenshot({ path: screenshot });
+// While the page waits for the list of outputs it asks for a picture of that word.
+for (const list of ["errors", "refused"]) told[list] = told[list].filter((line) => !line.includes("filename=Loading..."));
+console.log(JSON.stringify(told));
+await browser.close();

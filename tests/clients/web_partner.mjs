@@ -1,0 +1,66 @@
+// Runs a partner node from the web page: signs in with a key of this server, draws the node and one that saves its picture,
+// presses Run, and looks at the account's credits before and after.
+//
+// Arguments: the server's address, a picture (not used), a file for the screenshot, the key, and the class of the node. Prints
+// one JSON object.
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const [address, , screenshot, key, name] = process.argv.slice(2);
+const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
+const { chromium } = require("playwright-core");
+
+const browser = await chromium.launch({
+  executablePath: process.env.EASEL_CHROMIUM,
+  args: ["--no-sandbox", "--disable-gpu"],
+});
+const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
+page.setDefaultTimeout(300_000);
+const told = { errors: [], refused: [] };
+page.on("pageerror", (error) => told.errors.push(String(error)));
+page.on("console", (line) => line.type() === "error" && told.errors.push(`${line.text()} ${line.location().url}`));
+page.on("response", (answer) => {
+  if (answer.status() >= 400) told.refused.push(`${answer.status()} ${answer.url()}`);
+});
+// Nothing but this server is part of the test.
+await page.route((url) => url.host !== address, (route) => route.abort());
+
+// The server is open to this machine, and still a key says whose account pays.
+await page.goto(`http://${address}/signin`);
+await page.getByLabel("API key").fill(key);
+await page.getByRole("button", { name: "Sign in" }).click();
+await page.waitForURL((url) => !url.pathname.endsWith("/signin"));
+await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0 && location.search === "");
+
+async function account() {
+  await page.getByRole("button", { name: "Account and credits" }).click();
+  const dialog = page.getByRole("dialog", { name: "Account" });
+  const text = await dialog.innerText();
+  await dialog.getByRole("button", { name: "Close" }).click();
+  return text;
+}
+
+told.before = await account();
+await page.evaluate((name) => {
+  const { app, LiteGraph } = window;
+  app.graph.clear();
+  const [call, save] = [name, "SaveImage"].map((type, place) => {
+    const node = LiteGraph.createNode(type);
+    app.graph.add(node);
+    node.pos = [80 + place * 480, 140];
+    return node;
+  });
+  call.widgets.find((widget) => widget.name === "prompt").value = "a cat";
+  call.connect(0, save, 0);
+}, name);
+await page.getByRole("button", { name: "Run", exact: true }).click();
+await page.waitForFunction(() => window.app.graph.nodes.find((node) => node.type === "SaveImage").imgs?.some((image) => image.naturalWidth > 0));
+told.painted = await page.evaluate(() => {
+  const image = window.app.graph.nodes.find((node) => node.type === "SaveImage").imgs[0];
+  return { width: image.naturalWidth, height: image.naturalHeight };
+});
+told.jobs = await page.evaluate(async () => (await (await window.app.api.fetchApi("/jobs")).json()).pagination.total);
+told.after = await account();
+await page.screenshot({ path: screenshot });
+console.log(JSON.stringify(told));
+await browser.close();

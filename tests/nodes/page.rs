@@ -1,0 +1,43 @@
+//! A partner node, run from the unmodified web page by somebody who signed in with a key of this server.
+
+use super::*;
+use crate::router::key_named;
+use crate::v1::page::{drive_at, web_root};
+use secrecy::ExposeSecret;
+
+#[tokio::test]
+async fn a_partner_node_runs_from_the_page_and_is_paid_by_its_user() {
+    let test = "a_partner_node_runs_from_the_page_and_is_paid_by_its_user";
+    let Some(web_root) = web_root(test) else {
+        return;
+    };
+    let changes = [AccountChange::Billed(true)];
+    let rig = Rig::with(&["--web-root", &web_root], &changes).await;
+    let granted = it::operate(&rig.data(), ["account", "credit", "acme", "500"]).await;
+    assert_eq!(granted.code, 0, "{granted:?}");
+    let body = json!({"data": [{"b64_json": base64_of(&edited())}]}).to_string();
+    rig.partners
+        .answer_with(Partner::OpenaiImages, "application/json", body);
+
+    let key = key_named("acme").text.expose_secret().to_owned();
+    let server = rig.server.as_ref().unwrap();
+    let told = drive_at(server, test, "web_partner.mjs", &[&key, AT_ONCE]).await;
+    assert_eq!(told["errors"], json!([]), "{told:#}");
+    assert_eq!(told["refused"], json!([]), "{told:#}");
+    assert_eq!(
+        told["painted"],
+        json!({"width": 3, "height": 1}),
+        "{told:#}"
+    );
+    assert_eq!(told["jobs"], 1, "{told:#}");
+    assert_eq!(rig.submits(Partner::OpenaiImages), 1);
+    let (before, after) = (&told["before"], &told["after"]);
+    assert!(
+        before.as_str().unwrap().contains("5.00 US dollars"),
+        "{told:#}"
+    );
+    assert!(
+        !after.as_str().unwrap().contains("5.00 US dollars"),
+        "{told:#}"
+    );
+}
