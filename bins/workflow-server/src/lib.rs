@@ -14,6 +14,7 @@ mod background;
 mod config;
 mod maintenance;
 mod metrics;
+mod operator_jobs;
 mod role;
 mod scrub;
 mod stack;

@@ -33,6 +33,7 @@ use crate::background::{Background, Loops};
 use crate::config::{Content, WorkflowLimits};
 use crate::maintenance::Maintenance;
 use crate::metrics::JobMetrics;
+use crate::operator_jobs::OperatorJobs;
 use crate::role::Role;
 use crate::scrub::Scrub;
 use crate::workers::{self, WorkerMetrics};
@@ -275,6 +276,7 @@ impl Stack {
     pub fn admin(&self) -> AdminPorts {
         AdminPorts {
             workers: Some(Arc::new(workers::Workers(self.pool.clone()))),
+            jobs: Some(Arc::new(OperatorJobs(self.jobs.clone()))),
             ..opening::admin_ports(&self.installation, Keeps::Assets)
         }
     }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::body::{self, AddedKey, Fields, NewKey};
 use crate::errors::ApiError;
-use crate::query::Page;
+use crate::query::{Page, parameter};
 use crate::service::{Actor, AdminService};
 use crate::wire::{Answer, Problem, ProblemKind, Reply, Request as Wish, WorkerChange};
 
@@ -69,6 +69,7 @@ enum Operation {
     RemoveWorker,
     DrainWorker,
     ResumeWorker,
+    ExplainJob,
 }
 
 use Operation as O;
@@ -128,6 +129,7 @@ const ROUTES: &[(Method, &str, Operation)] = &[
         "/api/v2/admin/workers/resume",
         O::ResumeWorker,
     ),
+    (Method::GET, "/api/v2/admin/jobs/{id}", O::ExplainJob),
 ];
 
 /// Admin over HTTP, mounted. Clones are the same.
@@ -370,6 +372,10 @@ impl Call {
                     limit,
                 }
             }
+            O::ExplainJob => Wish::ExplainJob {
+                id: id(),
+                account: parameter(head.uri.query().unwrap_or_default(), "account"),
+            },
             O::AddWorker => Wish::ChangeWorker(read(head, body).await?.worker()?),
             O::RemoveWorker | O::DrainWorker | O::ResumeWorker => {
                 let name = read(head, body).await?.worker_name()?;
@@ -450,6 +456,7 @@ fn shown(status: StatusCode, answer: Answer) -> Response<Body> {
         Answer::Credits(credits) => body::json(status, &credits),
         Answer::Catalog(catalog) => body::json(status, &catalog),
         Answer::Workers(workers) => body::json(status, &workers),
+        Answer::Job(job) => body::json(status, &job),
     }
 }
 

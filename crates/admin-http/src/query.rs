@@ -16,6 +16,14 @@ pub(crate) struct Page {
 /// Longest cursor: longer than any id.
 const MOST_CURSOR_BYTES: usize = 256;
 
+/// The parameter of this name, if it is there and a text.
+pub(crate) fn parameter(query: &str, wanted: &str) -> Option<String> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.find(|(name, _)| *name == wanted)?;
+    let value = percent_decode_str(value).decode_utf8().ok()?;
+    Some(value.into_owned())
+}
+
 impl Page {
     /// Reads `cursor` and `limit`; other parameters mean nothing.
     pub(crate) fn read(query: &str) -> Result<Self, ApiError> {

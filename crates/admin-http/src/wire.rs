@@ -102,6 +102,13 @@ pub enum Request {
     },
     /// Adds, drains, resumes or removes a worker.
     ChangeWorker(WorkerChange),
+    /// Where a job runs, or why it waits.
+    ExplainJob {
+        /// The job.
+        id: String,
+        /// Whose it is; all accounts are looked through without it.
+        account: Option<String>,
+    },
 }
 
 /// What comes back.
@@ -136,6 +143,8 @@ pub enum Answer {
     Catalog(CatalogBody),
     /// A page of workers.
     Workers(WorkersPage),
+    /// Where a job runs, or why it waits.
+    Job(JobExplanation),
 }
 
 /// Why not.
@@ -361,6 +370,38 @@ pub struct WorkerBody {
     pub staged_bytes: u64,
     /// Bytes of outputs that were fetched from it.
     pub output_bytes: u64,
+}
+
+/// Where a job runs, or why it waits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobExplanation {
+    /// The job.
+    pub id: String,
+    /// Whose it is.
+    pub account: String,
+    /// How it is.
+    pub status: String,
+    /// The engine that was chosen for it; absent if a newer version of the program chose it.
+    pub engine: Option<String>,
+    /// How many jobs will be claimed before it; absent unless it is queued.
+    pub queue_position: Option<u64>,
+    /// How many jobs of its account run.
+    pub account_running: u32,
+    /// How many may run at once.
+    pub account_room: u32,
+    /// The workers of its engine.
+    pub workers: Vec<WorkerNote>,
+}
+
+/// A worker, and why it does not take a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkerNote {
+    /// Its name.
+    pub worker: String,
+    /// Whether it has the job.
+    pub has_job: bool,
+    /// Why it does not take the job; absent if it has it, or could take it now.
+    pub why_not: Option<String>,
 }
 
 /// What an operator does to workers.

@@ -19,8 +19,6 @@ const COLD: u64 = 30;
 /// A worker, as the choice sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
-    /// Its name.
-    pub(crate) name: String,
     /// Why it gets no job now, whatever the job.
     pub(crate) unfit: Option<String>,
     /// What it lacks of what the job needs.
@@ -86,7 +84,6 @@ mod tests {
 
     fn worker(ahead: u64, is_warm: bool) -> Candidate {
         Candidate {
-            name: "w".to_owned(),
             unfit: None,
             lacks: Vec::new(),
             ahead,

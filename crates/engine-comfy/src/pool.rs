@@ -21,8 +21,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    Availability, Engine, EngineName, ModelFile, NodeCatalog, Refusal, Requirements, RunContext,
-    RunError, Ticket, ValidGraph,
+    Availability, Engine, EngineName, EngineWorkers, JobId, ModelFile, NodeCatalog, Refusal,
+    Requirements, RunContext, RunError, Ticket, ValidGraph, WorkerNote,
 };
 
 use crate::address::WorkerUrl;
@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     freed: Notify,
     /// Jobs that wait within a run, by the model files that they need.
     waiting: Mutex<HashMap<BTreeSet<ModelFile>, u64>>,
+    /// Jobs that have a place, and the names of their workers.
+    placed: Mutex<HashMap<JobId, String>>,
 }
 
 /// A worker of the pool and its connection.
@@ -134,6 +136,7 @@ impl ComfyPool {
             merged: RwLock::default(),
             freed: Notify::new(),
             waiting: Mutex::default(),
+            placed: Mutex::default(),
         });
         Self {
             _alive: Arc::new(Alive(Arc::clone(&shared))),
@@ -228,16 +231,6 @@ impl ComfyPool {
             .iter()
             .map(|member| report(&member.worker))
             .collect()
-    }
-
-    /// Why each worker does not take a job with these needs now; `None` of one that could.
-    #[must_use]
-    pub fn explain(&self, needs: &Requirements) -> Vec<(String, Option<String>)> {
-        let candidates = self.shared.candidates(needs);
-        let explained = candidates
-            .iter()
-            .map(|(_, candidate)| (candidate.name.clone(), explain(candidate)));
-        explained.collect()
     }
 
     /// The name of the engine.
@@ -347,10 +340,19 @@ impl Engine for ComfyPool {
         self.shared.model_files(graph)
     }
 
-    fn judges(&self) -> bool {
-        true
+    fn workers(&self) -> Option<&dyn EngineWorkers> {
+        Some(self)
     }
 
+    async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError> {
+        // It computes at a worker.
+        context.permit.move_out();
+        run::run(&self.shared, ticket, context).await
+    }
+}
+
+#[async_trait]
+impl EngineWorkers for ComfyPool {
     /// Refuses what no worker has all classes and files for. Ranges and choices are judged by the worker that runs it.
     async fn judge(&self, ticket: &Ticket) -> Result<(), Refusal> {
         let classes = ticket.graph.nodes.values();
@@ -372,10 +374,18 @@ impl Engine for ComfyPool {
         }
     }
 
-    async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError> {
-        // It computes at a worker.
-        context.permit.move_out();
-        run::run(&self.shared, ticket, context).await
+    fn explain(&self, job: JobId, needs: &Requirements) -> Vec<WorkerNote> {
+        let place = self.shared.placed().get(&job).cloned();
+        let candidates = self.shared.candidates(needs).into_iter();
+        let notes = candidates.map(|(worker, candidate)| {
+            let has_job = place.as_ref() == Some(&worker.name);
+            WorkerNote {
+                worker: worker.name.clone(),
+                has_job,
+                why_not: explain(&candidate).filter(|_| !has_job),
+            }
+        });
+        notes.collect()
     }
 }
 

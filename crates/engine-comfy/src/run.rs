@@ -82,7 +82,7 @@ pub(crate) async fn run(
     let mut again = 0;
     while avoid.len() < MOST_WORKERS_TRIED {
         let place = tokio::select! {
-            place = pool.acquire(&needs, &avoid) => place,
+            place = pool.acquire(ticket.job, &needs, &avoid) => place,
             () = context.cancel.cancelled() => return Err(RunError::Canceled(first(&ticket))),
         };
         match at_worker(pool, &place, &ticket, &context, &needs, &mut again).await {

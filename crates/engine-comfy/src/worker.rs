@@ -254,7 +254,6 @@ impl Worker {
             PLACES
         };
         Candidate {
-            name: self.name.clone(),
             unfit,
             lacks,
             ahead: jobs as u64,

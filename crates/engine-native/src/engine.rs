@@ -24,8 +24,8 @@ use asset_store::BlobStore;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use workflow_core::{
-    Availability, Engine, JobError, JobErrorCode, ModelFile, NodeCatalog, Refusal, Requirements,
-    RunContext, RunError, Ticket, ValidGraph,
+    Availability, Engine, EngineWorkers, JobError, JobErrorCode, ModelFile, NodeCatalog,
+    Requirements, RunContext, RunError, Ticket, ValidGraph,
 };
 
 use crate::Node;
@@ -189,12 +189,8 @@ impl Engine for NativeEngine {
     }
 
     /// Its definitions say everything.
-    fn judges(&self) -> bool {
-        false
-    }
-
-    async fn judge(&self, _: &Ticket) -> Result<(), Refusal> {
-        Ok(())
+    fn workers(&self) -> Option<&dyn EngineWorkers> {
+        None
     }
 
     /// Announces nodes in plan order.

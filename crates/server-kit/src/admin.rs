@@ -12,6 +12,7 @@ mod client;
 mod commands;
 mod fields;
 mod flags;
+mod jobs;
 mod remote;
 mod service;
 mod show;
@@ -29,10 +30,12 @@ use crate::program::Failure;
 
 pub use admin_http::AdminApi;
 pub use admin_http::wire::{
-    CatalogBody, ModelBody, PartnerBody, Problem, ProblemKind, WorkerBody, WorkerChange,
+    CatalogBody, JobExplanation, ModelBody, PartnerBody, Problem, ProblemKind, WorkerBody,
+    WorkerChange, WorkerNote,
 };
 pub use catalog::commands as catalog_commands;
 pub use commands::{commands, is_command, run};
+pub use jobs::JobAdmin;
 pub use service::CatalogControl;
 pub use socket::{AdminSocket, AdminSocketError};
 pub use workers::WorkerAdmin;
@@ -50,6 +53,8 @@ pub struct AdminPorts {
     pub sweeps: Arc<dyn SweepStates>,
     /// The ComfyUI workers of a running server, where it has any.
     pub workers: Option<Arc<dyn WorkerAdmin>>,
+    /// The jobs of a running server, where it has any.
+    pub jobs: Option<Arc<dyn JobAdmin>>,
     /// Lists and reloads the catalog, if the server has one.
     pub catalog: Option<Arc<dyn CatalogControl>>,
 }

@@ -95,6 +95,7 @@ pub fn admin_ports(installation: &Installation, keeps: Keeps) -> AdminPorts {
         accounts: installation.accounts.clone(),
         admin: installation.account_admin.clone(),
         workers: None,
+        jobs: None,
         records: match keeps {
             Keeps::Assets => Some(installation.assets.records.clone()),
             Keeps::NoAssets => None,

@@ -79,7 +79,7 @@ pub struct Refusal {
     pub node_errors: Map<String, Value>,
 }
 
-/// How long [`Engine::judge`] may take; the submission is accepted after that.
+/// How long [`EngineWorkers::judge`] may take; the submission is accepted after that.
 pub const JUDGE_TIME: Duration = Duration::from_secs(2);
 
 impl From<Refusal> for JobError {
@@ -172,15 +172,33 @@ pub trait Engine: Send + Sync + 'static {
     /// The files that a graph names besides those of its account, such as checkpoints.
     fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile>;
 
-    /// Whether it may refuse graphs that fit its definitions: only then [`Engine::judge`] is asked.
-    fn judges(&self) -> bool;
-
-    /// Looks at a graph before it is taken in, within [`JUDGE_TIME`]. An engine that cannot tell by then accepts. What was accepted
-    /// may still never come to run.
-    async fn judge(&self, ticket: &Ticket) -> Result<(), Refusal>;
+    /// Its workers, if it runs graphs in other processes.
+    fn workers(&self) -> Option<&dyn EngineWorkers>;
 
     /// Runs a graph to its end.
     async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError>;
+}
+
+/// The workers of an engine that runs graphs in other processes.
+#[async_trait]
+pub trait EngineWorkers: Send + Sync {
+    /// Looks at a graph that fits the definitions before it is taken in, within [`JUDGE_TIME`]. Workers that cannot tell by then
+    /// accept. What was accepted may still never come to run.
+    async fn judge(&self, ticket: &Ticket) -> Result<(), Refusal>;
+
+    /// Every worker, and why it does not take a job with these needs now.
+    fn explain(&self, job: JobId, needs: &Requirements) -> Vec<WorkerNote>;
+}
+
+/// What there is to say of a worker and a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerNote {
+    /// The name of the worker.
+    pub worker: String,
+    /// Whether it has the job.
+    pub has_job: bool,
+    /// Why it does not take the job, such as `missing class KSampler`; nothing if it has the job, or could take it now.
+    pub why_not: Option<String>,
 }
 
 /// Takes what a run tells and makes.

@@ -1,6 +1,7 @@
 //! What a caller may ask of jobs: submit, look, list, cancel, follow.
 
 mod checked;
+mod explain;
 mod judge;
 mod submit;
 
@@ -23,6 +24,7 @@ use crate::{
     RunReport, SaveJob, SaveOutcome, Secrets, StoreError, Timer, Validation,
 };
 
+pub use explain::Explanation;
 pub use submit::Submission;
 
 /// Jobs of all accounts, as callers see them.

@@ -43,8 +43,8 @@ pub use blocking_pool::{Abandoned, BlockingPool};
 pub use changes::{Change, ChangeKind, ChangeNumber, Changes, ChangesSince, OneReplica, Report};
 pub use completion_rate::CompletionRate;
 pub use engine::{
-    Availability, CommitError, Engine, FrameRefused, JUDGE_TIME, OutputContent, Refusal,
-    RunContext, RunError, RunOutput, RunSink, Ticket,
+    Availability, CommitError, Engine, EngineWorkers, FrameRefused, JUDGE_TIME, OutputContent,
+    Refusal, RunContext, RunError, RunOutput, RunSink, Ticket, WorkerNote,
 };
 pub use engines::{Engines, NamedEngine};
 pub use fair_queue::{FairQueue, Next, QueuedAs, turn};
@@ -63,7 +63,8 @@ pub use image_tools::{
 };
 pub use job::{Epoch, IllegalEvent, Job, JobError, JobErrorCode, JobEvent, JobStatus, Metadata};
 pub use jobs::{
-    JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted, WholeJob,
+    Explanation, JobPage, JobPorts, JobView, Jobs, JobsConfig, JobsError, Submission, Submitted,
+    WholeJob,
 };
 pub use memory::MemoryJobs;
 pub use node::{

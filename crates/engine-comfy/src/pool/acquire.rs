@@ -1,12 +1,12 @@
 //! A place at a worker for a job: which worker, and waiting for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
-use workflow_core::{ModelFile, Requirements};
+use workflow_core::{JobId, ModelFile, Requirements};
 
 use super::Shared;
 use crate::choose::{Candidate, Choice, choose};
@@ -20,12 +20,14 @@ pub(crate) struct Place {
     pub(crate) worker: Arc<Worker>,
     permit: Option<OwnedSemaphorePermit>,
     pool: Arc<Shared>,
+    job: JobId,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         // The place is free before waiting jobs are woken.
         self.permit = None;
+        self.pool.placed().remove(&self.job);
         self.pool.changed();
     }
 }
@@ -61,7 +63,12 @@ impl Shared {
     }
 
     /// Waits for a place at the best worker for these needs, but not at one of `avoid`. Cancel-safe.
-    pub(crate) async fn acquire(self: &Arc<Self>, needs: &Requirements, avoid: &[String]) -> Place {
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        job: JobId,
+        needs: &Requirements,
+        avoid: &[String],
+    ) -> Place {
         let began = Instant::now();
         let _counted = self.count_waiting(&needs.files);
         loop {
@@ -84,11 +91,7 @@ impl Shared {
             if let Choice::Take(position) = choose(&candidates, same, began.elapsed()) {
                 let worker = Arc::clone(&workers[position].0);
                 if let Ok(permit) = Arc::clone(&worker.places).try_acquire_owned() {
-                    return Place {
-                        worker,
-                        permit: Some(permit),
-                        pool: Arc::clone(self),
-                    };
+                    return self.place(job, worker, permit);
                 }
                 continue;
             }
@@ -97,13 +100,33 @@ impl Shared {
     }
 
     /// A place at this very worker.
-    pub(crate) async fn acquire_at(self: &Arc<Self>, worker: &Arc<Worker>) -> Option<Place> {
+    pub(crate) async fn acquire_at(
+        self: &Arc<Self>,
+        job: JobId,
+        worker: &Arc<Worker>,
+    ) -> Option<Place> {
         let permit = Arc::clone(&worker.places).acquire_owned().await.ok()?;
-        Some(Place {
-            worker: Arc::clone(worker),
+        Some(self.place(job, Arc::clone(worker), permit))
+    }
+
+    fn place(
+        self: &Arc<Self>,
+        job: JobId,
+        worker: Arc<Worker>,
+        permit: OwnedSemaphorePermit,
+    ) -> Place {
+        self.placed().insert(job, worker.name.clone());
+        Place {
+            worker,
             permit: Some(permit),
             pool: Arc::clone(self),
-        })
+            job,
+        }
+    }
+
+    pub(super) fn placed(&self) -> std::sync::MutexGuard<'_, HashMap<JobId, String>> {
+        // Every change is one insert or remove.
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count_waiting<'a>(&'a self, files: &'a BTreeSet<ModelFile>) -> Waiting<'a> {
@@ -111,9 +134,7 @@ impl Shared {
         Waiting { pool: self, files }
     }
 
-    fn waiting(
-        &self,
-    ) -> std::sync::MutexGuard<'_, std::collections::HashMap<BTreeSet<ModelFile>, u64>> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<BTreeSet<ModelFile>, u64>> {
         // Every change is one step of a number.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

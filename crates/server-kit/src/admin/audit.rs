@@ -21,7 +21,8 @@ impl Change {
             | Request::Entries { .. }
             | Request::Keys { .. }
             | Request::Catalog
-            | Request::Workers { .. } => return None,
+            | Request::Workers { .. }
+            | Request::ExplainJob { .. } => return None,
             Request::AddAccount { id, changes } => ("account.add", id.clone(), listed(changes)),
             Request::ChangeAccount { id, changes } => {
                 ("account.change", id.clone(), listed(changes))

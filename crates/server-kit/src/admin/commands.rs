@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::remote::{self, Remote};
-use super::{Unopened, catalog, flags, show, token, workers};
+use super::{Unopened, catalog, flags, jobs, show, token, workers};
 use crate::config::{ConfigError, InstallationPlace, PlaceError, Settings};
 use crate::listing;
 use crate::opening::{self, Keeps};
@@ -36,6 +36,7 @@ pub fn commands(assets: bool) -> Vec<Command> {
     ];
     if assets {
         commands.push(workers::command());
+        commands.push(jobs::command());
         commands.push(flags::asset());
     }
     let anywhere = |command: Command| command.args(remote::flags());
@@ -176,6 +177,7 @@ async fn perform(
         }
         ["catalog", word] => catalog::run(word, arguments, client).await?,
         ["worker", word] => workers::run(word, arguments, client).await?,
+        ["job", "explain"] => jobs::explain(arguments, client).await?,
         ["sweep", "confirm"] => {
             done(client, Request::ConfirmSweeps).await?;
             say(

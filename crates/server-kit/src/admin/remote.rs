@@ -264,6 +264,16 @@ impl Call {
                 let page = page(after.clone(), *limit);
                 (Method::GET, format!("/workers{page}"), None)
             }
+            Request::ExplainJob {
+                id: job,
+                account: whose,
+            } => {
+                let whose = whose
+                    .as_ref()
+                    .map(|whose| format!("?account={}", id(whose)));
+                let path = format!("/jobs/{}{}", id(job), whose.unwrap_or_default());
+                (Method::GET, path, None)
+            }
             Request::ChangeWorker(change) => of_worker(change),
         };
         Self { method, path, body }
@@ -306,6 +316,7 @@ fn read(request: &Request, bytes: &[u8]) -> Result<Answer, serde_json::Error> {
         }
         Request::Catalog | Request::ReloadCatalog => of(bytes).map(Answer::Catalog),
         Request::Workers { .. } => of(bytes).map(Answer::Workers),
+        Request::ExplainJob { .. } => of(bytes).map(Answer::Job),
     }
 }
 

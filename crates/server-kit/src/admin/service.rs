@@ -6,8 +6,8 @@ use accounts::{
     KeyId, LedgerRef, Scopes,
 };
 use admin_http::wire::{
-    AccountBody, AccountsPage, Answer, CatalogBody, CreditsBody, EntriesPage, KeysPage, Problem,
-    ProblemKind, Reply, Request, WorkerBody, WorkersPage,
+    AccountBody, AccountsPage, Answer, CatalogBody, CreditsBody, EntriesPage, JobExplanation,
+    KeysPage, Problem, ProblemKind, Reply, Request, WorkerBody, WorkersPage,
 };
 use admin_http::{Actor, AdminService};
 use asset_store::{AssetId, Hold};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::audit::Change;
 use super::bodies::{account_body, credits_body, entry_body, key_body};
-use super::{AdminPorts, WorkerAdmin, fields};
+use super::{AdminPorts, JobAdmin, WorkerAdmin, fields};
 
 /// Most rows of a page.
 pub(super) const MOST_ROWS: usize = 200;
@@ -165,6 +165,7 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             workers(ports)?.change(change)?;
             Ok(Answer::Done)
         }
+        Request::ExplainJob { id, account } => explain(ports, &id, account, now).await,
         Request::ConfirmSweeps => {
             let confirmed = ports.sweeps.confirm().await;
             confirmed.map_err(|error| fault(&error))?;
@@ -254,6 +255,50 @@ async fn look(ports: &AdminPorts, id: &AccountId, now: Timestamp) -> Result<Acco
     let views = views.map_err(|error| fault(&error))?;
     let view = views.first().ok_or_else(|| no_account(id))?;
     Ok(account_body(view, now))
+}
+
+/// Looks for a job in one account, or in all of them.
+async fn explain(
+    ports: &AdminPorts,
+    id: &str,
+    account: Option<String>,
+    now: Timestamp,
+) -> Result<Answer, Problem> {
+    let jobs = ports.jobs.as_deref().ok_or_else(|| {
+        absent("no server with jobs runs here; start one, such as `all-in-one`, or ask one with --server")
+    })?;
+    let job = uuid(id)?;
+    let found = match account {
+        Some(account) => jobs.explain(&account_id(&account)?, job, now).await?,
+        None => explain_of_any(ports, jobs, job, now).await?,
+    };
+    let unknown = || absent(&format!("there is no job {id}; it may have expired"));
+    Ok(Answer::Job(found.ok_or_else(unknown)?))
+}
+
+async fn explain_of_any(
+    ports: &AdminPorts,
+    jobs: &dyn JobAdmin,
+    job: Uuid,
+    now: Timestamp,
+) -> Result<Option<JobExplanation>, Problem> {
+    let mut after = None;
+    loop {
+        let limit = MOST_ROWS;
+        let query = AccountQuery::Page { after, limit };
+        let page = ports.admin.accounts(&query).await;
+        let page = page.map_err(|error| fault(&error))?;
+        for view in &page {
+            let found = jobs.explain(&view.account.id, job, now).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() >= limit => after = Some(last.account.id.clone()),
+            Some(_) | None => return Ok(None),
+        }
+    }
 }
 
 /// The part of a list behind the item that `after` names, and what names the last of the page if more follow.

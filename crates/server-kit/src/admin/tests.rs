@@ -26,6 +26,7 @@ fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
         records: Some(Arc::new(MemoryRecords::new())),
         sweeps: Arc::new(MemoryRecords::new()),
         workers: None,
+        jobs: None,
         catalog: None,
     }
 }

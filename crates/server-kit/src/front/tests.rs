@@ -46,6 +46,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
         sweeps: Arc::new(asset_store::MemoryRecords::new()),
         catalog: None,
         workers: None,
+        jobs: None,
     };
     let admin = AdminApi::new("/x", Arc::new(ports), identity.clone(), requests.observer());
     Front {

@@ -119,7 +119,7 @@ impl Checked {
             files: engine.engine.model_files(&valid),
             ..Requirements::of_engine(engine.name.clone())
         };
-        let (plan, judges) = (Plan::of(&valid), engine.engine.judges());
+        let (plan, judges) = (Plan::of(&valid), engine.engine.workers().is_some());
         Ok(Self {
             targets,
             nodes_total: plan.nodes_total(),

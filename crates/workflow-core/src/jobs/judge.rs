@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Jobs, JobsError, Submission};
-use crate::{Availability, Engine, JUDGE_TIME, Plan, Refusal, Ticket, ValidGraph};
+use crate::{Availability, EngineWorkers, JUDGE_TIME, Plan, Refusal, Ticket, ValidGraph};
 
 impl Jobs {
     /// Whether submissions are taken by what is in this state.
@@ -17,10 +17,10 @@ impl Jobs {
         }
     }
 
-    /// Why the engine refuses a graph, if it says so in time.
+    /// Why the workers refuse a graph, if they say so in time.
     pub(super) async fn judge(
         &self,
-        engine: &dyn Engine,
+        workers: &dyn EngineWorkers,
         graph: Arc<ValidGraph>,
         plan: Arc<Plan>,
         submission: &Submission,
@@ -34,7 +34,7 @@ impl Jobs {
         };
         tokio::select! {
             biased;
-            judged = engine.judge(&ticket) => judged.err(),
+            judged = workers.judge(&ticket) => judged.err(),
             () = self.ports.timer.sleep(JUDGE_TIME) => None,
         }
     }

@@ -138,9 +138,11 @@ impl Jobs {
         } = checked?;
 
         self.available(engine.engine.availability())?;
-        let refusal = match to_judge {
-            Some((graph, plan)) => self.judge(&*engine.engine, graph, plan, &submission).await,
-            None => None,
+        let refusal = match (to_judge, engine.engine.workers()) {
+            (Some((graph, plan)), Some(workers)) => {
+                self.judge(workers, graph, plan, &submission).await
+            }
+            (_, _) => None,
         };
         // What a key stands for already is answered whatever the engine says now.
         let room = match &refusal {

@@ -16,11 +16,11 @@ use uuid::Uuid;
 use super::*;
 use crate::blocking_pool::tests::AtOnce;
 use crate::{
-    Availability, CommitError, ComputePermit, Durability, Engine, EngineName, Engines, Hub,
-    JobErrorCode, JobEvent, JobOutput, JobStatus, JobStore, Jobs, JobsConfig, MemoryJobs, Metadata,
-    ModelFile, NamedEngine, NodeCatalog, NodeDefinition, NodeEvent, OutputContent, OutputKind,
-    OutputName, Refusal, Requirements, RunContext, RunError, RunOutput, SaveJob, SaveOutcome,
-    Secrets, Submission, Ticket, ValidGraph,
+    Availability, CommitError, ComputePermit, Durability, Engine, EngineName, EngineWorkers,
+    Engines, Hub, JobErrorCode, JobEvent, JobOutput, JobStatus, JobStore, Jobs, JobsConfig,
+    MemoryJobs, Metadata, ModelFile, NamedEngine, NodeCatalog, NodeDefinition, NodeEvent,
+    OutputContent, OutputKind, OutputName, Refusal, Requirements, RunContext, RunError, RunOutput,
+    SaveJob, SaveOutcome, Secrets, Submission, Ticket, ValidGraph, WorkerNote,
 };
 
 /// A clock that stands still until it is moved, and then wakes every sleeper whose time has come.
@@ -106,12 +106,8 @@ impl Engine for ScriptedEngine {
         BTreeSet::new()
     }
 
-    fn judges(&self) -> bool {
-        false
-    }
-
-    async fn judge(&self, _: &Ticket) -> Result<(), Refusal> {
-        Ok(())
+    fn workers(&self) -> Option<&dyn EngineWorkers> {
+        None
     }
 
     async fn run(&self, _ticket: Ticket, context: RunContext) -> Result<(), RunError> {

@@ -24,12 +24,12 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
-    Availability, BlockingPool, ClaimRequest, CompletionRate, Durability, Engine, Engines,
-    FileSource, Hub, InputDefinition, Job, JobChange, JobEvent, JobId, JobPorts, JobQueue,
+    Availability, BlockingPool, ClaimRequest, CompletionRate, Durability, Engine, EngineWorkers,
+    Engines, FileSource, Hub, InputDefinition, Job, JobChange, JobEvent, JobId, JobPorts, JobQueue,
     JobStore, Jobs, JobsConfig, MemoryJobs, ModelFile, NewOutput, NodeCatalog, NodeDefinition,
-    OutputDefinition, OutputKind, OutputName, Preview, Progress, Refusal, RequirementSet,
-    Requirements, Rooms, RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Ticket,
-    Timer, ValidGraph, WorkerId,
+    OutputDefinition, OutputKind, OutputName, Preview, Progress, RequirementSet, Requirements,
+    Rooms, RunContext, RunError, SaveJob, SaveOutcome, Secrets, Socket, Ticket, Timer, ValidGraph,
+    WorkerId,
 };
 
 use hyper_kit::Observed;
@@ -547,12 +547,8 @@ impl Engine for Classes {
         BTreeSet::new()
     }
 
-    fn judges(&self) -> bool {
-        false
-    }
-
-    async fn judge(&self, _: &Ticket) -> Result<(), Refusal> {
-        Ok(())
+    fn workers(&self) -> Option<&dyn EngineWorkers> {
+        None
     }
 
     async fn run(&self, _: Ticket, _: RunContext) -> Result<(), RunError> {

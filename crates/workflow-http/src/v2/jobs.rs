@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use accounts::Scope;
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::CONTENT_LENGTH;
@@ -15,7 +16,7 @@ use super::errors::ApiError;
 use super::outputs::Spelled;
 use super::query::ListQuery;
 use super::submission::{self, SubmissionBody};
-use super::wire::{JobBody, LogBody};
+use super::wire::{JobBody, LogBody, WorkerNoteBody};
 use super::{idempotency, reply};
 use crate::cursor;
 
@@ -131,9 +132,17 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let id = job_id(call)?;
     let (jobs, account) = (&call.service.jobs, &call.principal.account);
     let view = jobs.get(account, id, call.now).await?;
+    // Which workers there are is for operators alone.
+    let workers = match call.principal.scopes.allow(Scope::Admin) {
+        true => jobs.workers(&view.job, call.now).await?,
+        false => Vec::new(),
+    };
     let outputs = view.job.outputs.len();
     if outputs <= FEW_OUTPUTS {
-        let body = JobBody::new(&view, &call.links, call.now);
+        let body = JobBody {
+            workers: workers.into_iter().map(WorkerNoteBody::from).collect(),
+            ..JobBody::new(&view, &call.links, call.now)
+        };
         return Ok(reply::json(StatusCode::OK, &body));
     }
     let mut room = call.memory.for_answer(account).await?;

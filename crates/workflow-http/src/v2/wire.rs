@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use workflow_core::{
     Job, JobError, JobId, JobLog, JobOutput, JobStatus, JobView, Metadata, NodeId, Preview,
-    Progress, RunReport,
+    Progress, RunReport, WorkerNote,
 };
 
 use super::problems;
@@ -48,6 +48,17 @@ pub(crate) struct JobBody {
     pub(crate) metrics: MetricsBody,
     pub(crate) metadata: Metadata,
     pub(crate) urls: JobUrlsBody,
+    /// For operators alone: the workers of its engine, while it is not over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) workers: Vec<WorkerNoteBody>,
+}
+
+/// A worker, and why it does not take a job.
+#[derive(Debug, Serialize)]
+pub(crate) struct WorkerNoteBody {
+    pub(crate) worker: String,
+    pub(crate) has_job: bool,
+    pub(crate) why_not: Option<String>,
 }
 
 /// How long a job waited and ran.
@@ -226,6 +237,17 @@ impl JobBody {
                 cancel: links.job(job.id, "/cancel"),
                 logs: links.job(job.id, "/logs"),
             },
+            workers: Vec::new(),
+        }
+    }
+}
+
+impl From<WorkerNote> for WorkerNoteBody {
+    fn from(note: WorkerNote) -> Self {
+        Self {
+            worker: note.worker,
+            has_job: note.has_job,
+            why_not: note.why_not,
         }
     }
 }

@@ -36,6 +36,29 @@ fn refusal() -> Refusal {
 }
 
 #[async_trait]
+impl EngineWorkers for Remote {
+    async fn judge(&self, _: &Ticket) -> Result<(), Refusal> {
+        if self.is_silent.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        match self.refuses.load(Ordering::SeqCst) {
+            true => Err(refusal()),
+            false => Ok(()),
+        }
+    }
+
+    fn explain(&self, _: JobId, needs: &Requirements) -> Vec<WorkerNote> {
+        let why_not = (self.capacity(needs) == 0).then(|| "full".to_owned());
+        let worker = "far".to_owned();
+        vec![WorkerNote {
+            worker,
+            has_job: false,
+            why_not,
+        }]
+    }
+}
+
+#[async_trait]
 impl Engine for Remote {
     fn availability(&self) -> Availability {
         Availability::Ready
@@ -59,18 +82,8 @@ impl Engine for Remote {
         graph.nodes.keys().map(file).collect()
     }
 
-    fn judges(&self) -> bool {
-        true
-    }
-
-    async fn judge(&self, _: &Ticket) -> Result<(), Refusal> {
-        if self.is_silent.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
-        match self.refuses.load(Ordering::SeqCst) {
-            true => Err(refusal()),
-            false => Ok(()),
-        }
+    fn workers(&self) -> Option<&dyn EngineWorkers> {
+        Some(self)
     }
 
     async fn run(&self, _: Ticket, context: RunContext) -> Result<(), RunError> {
@@ -342,4 +355,33 @@ async fn a_refusal_that_comes_later_fails_the_job_with_what_the_engine_said() {
     let error = job.error.clone().expect("it failed");
     assert_eq!(error.code, JobErrorCode::InvalidWorkflow);
     assert_eq!(*error.node_errors, refusal().node_errors);
+}
+
+#[tokio::test]
+async fn a_job_that_waits_says_of_every_worker_why_it_does_not_take_it() {
+    let bench = bench([Fate::Done(Vec::new())]);
+    bench.remote.is_full.store(true, Ordering::SeqCst);
+    let id = submit(&bench, 1, FAR).await.expect("a good submission");
+    let explain = async || {
+        let account = AccountId::local();
+        let explained = bench.jobs.explain(&account, id, bench.timer.now()).await;
+        explained.expect("the job is there")
+    };
+    let waits = explain().await;
+    assert_eq!(waits.engine, Some("remote".into()));
+    assert_eq!(
+        (waits.status, waits.queue_position),
+        (JobStatus::Queued, Some(0))
+    );
+    assert_eq!((waits.account_running, waits.account_room), (0, 100));
+    let note = |why_not: Option<&str>| WorkerNote {
+        worker: "far".to_owned(),
+        has_job: false,
+        why_not: why_not.map(str::to_owned),
+    };
+    assert_eq!(waits.workers, [note(Some("full"))]);
+    bench.remote.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(explain().await.workers, [note(None)]);
+    bench.while_running(bench.ended(id)).await;
+    assert_eq!(explain().await.workers, []);
 }
