@@ -11,7 +11,7 @@ use router_core::{CallQueue, CallRetention, Calls, Quota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::UserFiles;
 #[cfg(feature = "workflow")]
-use workflow_core::{Changes, JobQueue, JobStore};
+use workflow_core::{Changes, JobQueue, JobStore, deployment::Deployments};
 
 use crate::{Closing, Health, SigningKeys, Turns};
 
@@ -74,6 +74,8 @@ pub struct JobRows {
     pub queue: Arc<dyn JobQueue>,
     /// What other replicas change.
     pub changes: Arc<dyn Changes>,
+    /// Deployments of workers.
+    pub deployments: Arc<dyn Deployments>,
 }
 
 /// The ports over calls of the model router.

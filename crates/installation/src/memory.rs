@@ -12,7 +12,10 @@ use router_core::{MemoryCalls, MemoryQuota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::{MemoryUserFiles, UserFilesBounds};
 #[cfg(feature = "workflow")]
-use workflow_core::MemoryJobs;
+use workflow_core::{
+    MemoryJobs,
+    deployment::{Deployments, MemoryDeployments},
+};
 
 #[cfg(feature = "router")]
 use crate::CallRows;
@@ -43,6 +46,8 @@ impl MemoryStore {
         let records = MemoryRecords::new();
         #[cfg(feature = "workflow")]
         let jobs = MemoryJobs::new(records.clone());
+        #[cfg(feature = "workflow")]
+        let deployments: Arc<dyn Deployments> = Arc::new(MemoryDeployments::default());
         #[cfg(feature = "router")]
         let calls = Arc::new(MemoryCalls::new(accounts.clone()));
         let shared = Arc::new(records);
@@ -70,7 +75,7 @@ impl MemoryStore {
             closing: Arc::new(AlwaysHealthy),
             turns: Arc::new(turns.of_another_replica()),
             #[cfg(feature = "workflow")]
-            jobs: rows_of(&jobs),
+            jobs: rows_of(&jobs, deployments.clone()),
             #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
@@ -93,12 +98,13 @@ impl MemoryStore {
 
 /// The ports of another replica.
 #[cfg(feature = "workflow")]
-fn rows_of(jobs: &MemoryJobs) -> JobRows {
+fn rows_of(jobs: &MemoryJobs, deployments: Arc<dyn Deployments>) -> JobRows {
     let jobs = Arc::new(jobs.of_another_replica());
     JobRows {
         store: jobs.clone(),
         queue: jobs.clone(),
         changes: jobs,
+        deployments,
     }
 }
 
@@ -108,7 +114,7 @@ impl InstallationStore for MemoryStore {
         Ok(Installation {
             turns: Arc::new(self.turns.of_another_replica()),
             #[cfg(feature = "workflow")]
-            jobs: rows_of(&self.jobs),
+            jobs: rows_of(&self.jobs, self.installation.jobs.deployments.clone()),
             ..self.installation.clone()
         })
     }

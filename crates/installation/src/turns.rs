@@ -17,6 +17,8 @@ pub enum Work {
     Calls,
     /// Compares bytes with their hashes.
     Scrub,
+    /// Starts and stops the workers of deployments.
+    Deployments,
 }
 
 /// Whose turn it is to do a work. A handle is a process: an opening of the installation.
@@ -46,6 +48,7 @@ impl Work {
             Self::Assets => "assets",
             Self::Calls => "calls",
             Self::Scrub => "scrub",
+            Self::Deployments => "deployments",
         }
     }
 }

@@ -26,6 +26,8 @@ mod changes;
 mod columns;
 mod database;
 #[cfg(feature = "workflow")]
+mod deployments;
+#[cfg(feature = "workflow")]
 mod jobs;
 mod link_keys;
 mod migrations;
@@ -49,6 +51,8 @@ pub use calls::{PgCalls, PgUsage};
 #[cfg(feature = "workflow")]
 pub use changes::PgChanges;
 pub use database::{Database, DatabaseError, DatabaseOpenError, DatabaseOptions};
+#[cfg(feature = "workflow")]
+pub use deployments::PgDeployments;
 #[cfg(feature = "workflow")]
 pub use jobs::PgJobs;
 pub use link_keys::PgKeys;

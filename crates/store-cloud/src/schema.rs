@@ -20,6 +20,10 @@ pub(crate) const SCHEMA: Schema = &[
     ("assets", &[include_str!("../migrations/assets/0001.sql")]),
     ("blobs", &[include_str!("../migrations/blobs/0001.sql")]),
     ("jobs", &[include_str!("../migrations/jobs/0001.sql")]),
+    (
+        "deployments",
+        &[include_str!("../migrations/deployments/0001.sql")],
+    ),
     ("calls", &[include_str!("../migrations/calls/0001.sql")]),
     (
         "user_files",

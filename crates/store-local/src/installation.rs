@@ -130,6 +130,7 @@ impl Store {
                 queue: jobs,
                 // The lock of the directory keeps other processes out.
                 changes: Arc::new(OneReplica),
+                deployments: Arc::new(self.deployments()),
             },
             #[cfg(feature = "router")]
             calls: CallRows {

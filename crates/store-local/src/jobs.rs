@@ -409,7 +409,7 @@ impl JobStore for SqliteJobs {
     }
 }
 
-fn unavailable(error: DatabaseError) -> StoreError {
+pub(crate) fn unavailable(error: DatabaseError) -> StoreError {
     match error {
         DatabaseError::Busy => StoreError::Busy,
         error @ DatabaseError::Full(_) => StoreError::Full(Box::new(error)),

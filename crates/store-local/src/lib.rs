@@ -43,6 +43,8 @@ mod transfer;
 #[cfg(feature = "router")]
 mod calls;
 #[cfg(feature = "workflow")]
+mod deployments;
+#[cfg(feature = "workflow")]
 mod jobs;
 #[cfg(feature = "workflow")]
 mod queue;
@@ -57,6 +59,8 @@ pub use blobs::FileBlobs;
 pub use calls::{SqliteCalls, SqliteUsage};
 pub use clock::Clock;
 pub use database::{DatabaseError, MigrationError};
+#[cfg(feature = "workflow")]
+pub use deployments::SqliteDeployments;
 pub use directory::DirectoryError;
 pub use health::Poisoned;
 #[cfg(feature = "workflow")]

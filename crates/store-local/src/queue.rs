@@ -3,6 +3,7 @@
 //! Order, room, leases and who is present are in memory: one process has the directory, and when it ends every claim ends with
 //! it. What a claim changes of a job, and the turn that it takes of its account, is written without waiting for the disk.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use workflow_core::{
     Claim, ClaimRequest, Demand, Epoch, Job, JobEvent, JobId, JobQueue, LeaseNews, QueueDepth,
-    StoreError, WorkerId, overdue,
+    RequirementId, StoreError, WaitingJobs, WorkerId, overdue,
 };
 
 use crate::database::{Durability, Transaction};
@@ -112,6 +113,10 @@ impl JobQueue for SqliteJobs {
 
     async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError> {
         Ok(self.live_jobs.lock().position(account, id))
+    }
+
+    async fn waiting(&self, sets: &HashSet<RequirementId>) -> Result<WaitingJobs, StoreError> {
+        Ok(self.live_jobs.lock().waiting(sets))
     }
 
     async fn depth(&self) -> Result<QueueDepth, StoreError> {

@@ -55,6 +55,10 @@ pub(crate) const SCHEMA: Schema = &[
         ],
     ),
     (
+        "deployments",
+        &[include_str!("../migrations/deployments/0001.sql")],
+    ),
+    (
         "user_files",
         &[include_str!("../migrations/user_files/0001.sql")],
     ),

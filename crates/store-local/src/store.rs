@@ -18,6 +18,8 @@ use crate::blobs::{FileBlobs, Journal, journal};
 use crate::calls::{self, SqliteCalls};
 use crate::clock::Clock;
 use crate::database::{Database, DatabaseError, Durability, Participant, expect_whole};
+#[cfg(feature = "workflow")]
+use crate::deployments::SqliteDeployments;
 use crate::directory::{Directory, DirectoryError};
 use crate::health::{Health, Poisoned};
 #[cfg(feature = "workflow")]
@@ -208,6 +210,13 @@ impl Store {
     #[must_use]
     pub fn jobs(&self) -> SqliteJobs {
         self.jobs.clone()
+    }
+
+    /// The deployments.
+    #[cfg(feature = "workflow")]
+    #[must_use]
+    pub fn deployments(&self) -> SqliteDeployments {
+        SqliteDeployments::new(self.database.clone())
     }
 
     /// The accounts, their keys and credits.

@@ -5,6 +5,7 @@
 
 mod changes;
 mod commit;
+mod deployments;
 mod lists;
 mod queue;
 mod replicas;
@@ -30,6 +31,7 @@ use crate::{
 };
 
 pub use changes::{Replicas, changes};
+pub use deployments::deployments;
 pub use replicas::replicas;
 
 /// A fresh store: three faces of one.

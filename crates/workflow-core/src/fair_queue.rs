@@ -167,6 +167,27 @@ impl FairQueue {
         Some((ahead + before_me.sum::<usize>()) as u64)
     }
 
+    /// How many jobs of these sets wait that their accounts have room for, and the oldest of them.
+    #[must_use]
+    pub fn waiting(&self, sets: &HashSet<RequirementId>) -> (u64, Option<JobId>) {
+        let (mut jobs, mut oldest): (u64, Option<&Waiting>) = (0, None);
+        for (account, line) in &self.lines {
+            let Some(first) = line.first_of(sets) else {
+                continue;
+            };
+            let running = self.running.get(account).copied().unwrap_or(0);
+            let room = first.account_room.saturating_sub(running);
+            let able = line.by_set.iter().filter(|(set, _)| sets.contains(set));
+            let able: u64 = able.map(|(_, orders)| orders.len() as u64).sum();
+            if room > 0 {
+                jobs += able.min(room.into());
+                let older = oldest.filter(|other| other.order < first.order);
+                oldest = Some(older.unwrap_or(first));
+            }
+        }
+        (jobs, oldest.map(|first| first.id))
+    }
+
     /// The requirement sets of queued jobs.
     pub fn sets(&mut self) -> Arc<[RequirementSet]> {
         let sets = &self.sets;

@@ -10,6 +10,7 @@
 mod blocking_pool;
 mod changes;
 mod completion_rate;
+pub mod deployment;
 mod engine;
 mod engines;
 mod fair_queue;
@@ -77,7 +78,8 @@ pub use plan::Plan;
 pub use progress::{NodeEvent, Progress, ProgressTracker};
 pub use python::{python_repr, python_str};
 pub use queue::{
-    Claim, ClaimRequest, Demand, JobQueue, LeaseNews, PresentWorkers, QueueDepth, Rooms, overdue,
+    Claim, ClaimRequest, Demand, JobQueue, LeaseNews, PresentWorkers, QueueDepth, Rooms,
+    WaitingJobs, overdue,
 };
 pub use references::Reference;
 pub use report::{NodeReport, RunReport};

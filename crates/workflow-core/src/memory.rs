@@ -1,10 +1,10 @@
 //! Jobs and their queue in memory, over the records of assets in memory: the twin of every job store.
 
 mod changes;
+mod queue;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use accounts::{AccountId, Fingerprint, lapses_at};
 use asset_store::{AssetId, AssetQuery, Hold, MemoryRecords, RecordRows};
@@ -12,10 +12,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::{
-    Claim, ClaimRequest, Demand, Epoch, FairQueue, InsertFacts, InsertJob, InsertJobOutcome, Job,
-    JobBody, JobEvent, JobId, JobLog, JobOutput, JobQuery, JobQueue, JobStore, LeaseNews,
-    NewOutput, OutputName, PresentWorkers, QueueDepth, QueuedAs, Report, SaveJob, SaveOutcome,
-    StoreError, WorkerId, overdue,
+    Claim, ClaimRequest, Epoch, FairQueue, InsertFacts, InsertJob, InsertJobOutcome, Job, JobBody,
+    JobEvent, JobId, JobLog, JobOutput, JobQuery, JobStore, LeaseNews, NewOutput, OutputName,
+    PresentWorkers, QueuedAs, Report, SaveJob, SaveOutcome, StoreError, WorkerId, overdue,
 };
 
 use changes::{ChangeLog, ReplicaNumber};
@@ -394,63 +393,6 @@ impl JobStore for MemoryJobs {
 
     async fn expire(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         Ok(self.with(|rows, records| rows.expire(records, now, limit)))
-    }
-}
-
-#[async_trait]
-impl JobQueue for MemoryJobs {
-    async fn demand(&self, now: Timestamp) -> Result<Demand, StoreError> {
-        Ok(self.with(|rows, _| Demand {
-            sets: rows.fair_queue.sets(),
-            workers: Arc::new(rows.workers.now(now)),
-        }))
-    }
-
-    async fn claim(
-        &self,
-        request: &ClaimRequest,
-        now: Timestamp,
-    ) -> Result<Option<Claim>, StoreError> {
-        Ok(self.with(|rows, records| rows.claim(request, records, now)))
-    }
-
-    async fn renew(
-        &self,
-        worker: WorkerId,
-        claims: &[(JobId, Epoch)],
-        lease: Duration,
-        now: Timestamp,
-    ) -> Result<Vec<LeaseNews>, StoreError> {
-        let until = lapses_at(now, lease);
-        Ok(self.with(|rows, _| {
-            rows.workers.note(worker, until);
-            claims
-                .iter()
-                .map(|(id, epoch)| rows.renew(worker, *id, *epoch, until))
-                .collect()
-        }))
-    }
-
-    async fn reap(
-        &self,
-        queued_before: Timestamp,
-        now: Timestamp,
-    ) -> Result<Vec<Arc<Job>>, StoreError> {
-        Ok(self.with(|rows, records| rows.reap(queued_before, records, now)))
-    }
-
-    async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError> {
-        Ok(self.with(|rows, _| {
-            let row = rows
-                .jobs
-                .get(&id)
-                .filter(|row| row.job.account == *account)?;
-            rows.fair_queue.position(account, row.queued.order)
-        }))
-    }
-
-    async fn depth(&self) -> Result<QueueDepth, StoreError> {
-        Ok(self.with(|rows, _| rows.fair_queue.depth()))
     }
 }
 

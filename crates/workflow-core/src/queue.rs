@@ -60,6 +60,15 @@ pub struct Demand {
     pub workers: Arc<HashSet<WorkerId>>,
 }
 
+/// Jobs of some requirement sets that wait, and that their accounts have room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitingJobs {
+    /// How many; a store may count no further than 10,000.
+    pub jobs: u64,
+    /// When the oldest of them was submitted.
+    pub oldest: Option<Timestamp>,
+}
+
 /// Until when each worker counts as present. For stores that keep this in memory.
 #[derive(Debug, Default)]
 pub struct PresentWorkers(HashMap<WorkerId, Timestamp>);
@@ -179,6 +188,9 @@ pub trait JobQueue: Send + Sync + 'static {
 
     /// How many jobs will be claimed before this one, if no others come: 0 is next. `None` when it is not queued.
     async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError>;
+
+    /// The jobs that wait with one of these requirement sets, and that could run now as far as their accounts are concerned.
+    async fn waiting(&self, sets: &HashSet<RequirementId>) -> Result<WaitingJobs, StoreError>;
 
     /// How much waits and runs.
     async fn depth(&self) -> Result<QueueDepth, StoreError>;

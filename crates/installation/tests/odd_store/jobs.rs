@@ -1,6 +1,6 @@
 //! Jobs whose put-off saves nobody sees before the next one, and whose changes come late, coalesced and with gaps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use workflow_core::{
     Change, ChangeKind, ChangeNumber, Changes, ChangesSince, Claim, ClaimRequest, Demand,
     Durability, Epoch, InsertJob, InsertJobOutcome, Job, JobBody, JobChange, JobId, JobLog,
-    JobQuery, JobQueue, JobStore, LeaseNews, QueueDepth, SaveJob, SaveOutcome, StoreError,
-    WorkerId,
+    JobQuery, JobQueue, JobStore, LeaseNews, QueueDepth, RequirementId, SaveJob, SaveOutcome,
+    StoreError, WaitingJobs, WorkerId,
 };
 
 use crate::jitter::Jitter;
@@ -163,6 +163,10 @@ impl JobQueue for OddJobs {
     async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError> {
         let position = self.inner.queue.position(account, id);
         self.jitter.around(position).await
+    }
+
+    async fn waiting(&self, sets: &HashSet<RequirementId>) -> Result<WaitingJobs, StoreError> {
+        self.jitter.around(self.inner.queue.waiting(sets)).await
     }
 
     async fn depth(&self) -> Result<QueueDepth, StoreError> {

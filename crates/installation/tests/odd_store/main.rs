@@ -9,6 +9,7 @@
 mod accounts;
 mod assets;
 mod calls;
+mod deployments;
 mod jitter;
 mod jobs;
 mod user_files;
@@ -33,6 +34,7 @@ use v1_compat::MemoryUserFiles;
 use crate::accounts::OddAccounts;
 use assets::{OddBlobs, OddRecords};
 use calls::OddCalls;
+use deployments::OddDeployments;
 use jitter::Jitter;
 use jobs::OddJobs;
 use user_files::OddUserFiles;
@@ -120,6 +122,10 @@ impl OddStore {
                 store: jobs.clone(),
                 queue: jobs.clone(),
                 changes: jobs,
+                deployments: Arc::new(OddDeployments {
+                    inner: inner.jobs.deployments.clone(),
+                    jitter: jitter.clone(),
+                }),
             },
             calls: CallRows {
                 calls: calls.clone(),
@@ -195,6 +201,16 @@ async fn an_odd_installation_keeps_its_contract() {
     for seed in 1..=SEEDS {
         let store = OddStore::new(seed, || Timestamp::UNIX_EPOCH);
         installation::contract::installation_store(&store).await;
+    }
+}
+
+#[tokio::test]
+async fn odd_deployments_keep_their_contract() {
+    let stores = Stores::new();
+    for _ in 0..SEEDS {
+        let [one, other] = stores.two();
+        let (one, other) = (one.jobs.deployments, other.jobs.deployments);
+        workflow_core::contract::deployments(&*one, &*other).await;
     }
 }
 

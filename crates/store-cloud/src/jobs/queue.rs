@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use uuid::Uuid;
 use workflow_core::{
-    Claim, ClaimRequest, Demand, Epoch, Job, JobId, JobQueue, LeaseNews, QueueDepth, StoreError,
-    WorkerId, overdue,
+    Claim, ClaimRequest, Demand, Epoch, Job, JobId, JobQueue, LeaseNews, QueueDepth, RequirementId,
+    StoreError, WaitingJobs, WorkerId, overdue,
 };
 
 use super::rows;
@@ -159,6 +159,37 @@ async fn position(
     position.transpose()
 }
 
+/// How many jobs are counted.
+const MOST_COUNTED: i64 = 10_000;
+
+async fn waiting(
+    store: &Shared,
+    sets: &HashSet<RequirementId>,
+) -> Result<WaitingJobs, DatabaseError> {
+    let connection = store.database.connection().await?;
+    let known = store.sets.waiting(&connection).await?;
+    let wanted = known
+        .into_iter()
+        .filter(|(_, set)| sets.contains(&set.id()));
+    let wanted: Vec<Uuid> = wanted.map(|(name, _)| name).collect();
+    if wanted.is_empty() {
+        return Ok(WaitingJobs::default());
+    }
+    let sql = "SELECT coalesce(sum(least(waiting, room)), 0)::bigint, min(oldest) FROM (
+            SELECT count(*) AS waiting, min(q.created_at) AS oldest, max(q.account_room)
+                - (SELECT count(*) FROM job_runs AS r WHERE r.account = q.account) AS room
+            FROM (SELECT account, account_room, created_at FROM job_queue
+                WHERE requirements = ANY($1) LIMIT $2) AS q
+            GROUP BY q.account
+        ) AS accounts WHERE room > 0";
+    let found = query(&connection, sql, &[&wanted, &MOST_COUNTED]).await?;
+    let oldest: Option<i64> = found[0].try_get(1)?;
+    Ok(WaitingJobs {
+        jobs: unsigned(found[0].try_get(0)?)?,
+        oldest: oldest.map(from_micros).transpose()?,
+    })
+}
+
 async fn depth(store: &Shared) -> Result<QueueDepth, DatabaseError> {
     let sql = "SELECT (coalesce((SELECT sum(entered) FROM job_accounts), 0)
             - coalesce((SELECT sum(departed) FROM job_turns), 0))::bigint, (SELECT count(*) FROM job_runs)";
@@ -215,6 +246,10 @@ impl JobQueue for PgJobs {
     async fn position(&self, account: &AccountId, id: JobId) -> Result<Option<u64>, StoreError> {
         let position = position(&self.shared, account, id).await;
         position.map_err(unavailable)
+    }
+
+    async fn waiting(&self, sets: &HashSet<RequirementId>) -> Result<WaitingJobs, StoreError> {
+        waiting(&self.shared, sets).await.map_err(unavailable)
     }
 
     async fn depth(&self) -> Result<QueueDepth, StoreError> {

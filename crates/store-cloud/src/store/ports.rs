@@ -22,7 +22,7 @@ use crate::{BucketBlobs, Database, DatabaseError, PgAccounts, PgKeys, PgRecords,
 #[cfg(feature = "router")]
 use crate::{PgCalls, PgQuota};
 #[cfg(feature = "workflow")]
-use crate::{PgChanges, PgJobs};
+use crate::{PgChanges, PgDeployments, PgJobs};
 
 /// The health of an installation that others care for. A database or a bucket that does not answer now may answer the next
 /// request, so nothing here asks for a restart.
@@ -90,6 +90,7 @@ pub(super) async fn installation(
             store: jobs.clone(),
             queue: jobs,
             changes: Arc::new(changes),
+            deployments: Arc::new(PgDeployments::new(database.clone())),
         },
         #[cfg(feature = "router")]
         calls: CallRows {

@@ -3,7 +3,7 @@
 //! Operations of the writing thread decide by the newest state and change it as they go, for several of them may share a
 //! commit; readers are told only what is committed. What is not committed after all is taken back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use accounts::AccountId;
 use jiff::Timestamp;
 use workflow_core::{
     ClaimRequest, Demand, Epoch, FairQueue, Job, JobBody, JobEvent, JobId, JobQuery, JobStatus,
-    LeaseNews, PresentWorkers, QueueDepth, QueuedAs, WorkerId,
+    LeaseNews, PresentWorkers, QueueDepth, QueuedAs, RequirementId, WaitingJobs, WorkerId,
 };
 
 /// How many jobs that ended are kept at hand, at least; at most twice as many.
@@ -202,6 +202,16 @@ impl LiveJobs {
         Demand {
             sets: self.fair_queue.sets(),
             workers: Arc::new(self.workers.now(now)),
+        }
+    }
+
+    /// The jobs of these sets that wait, and that their accounts have room for.
+    pub(crate) fn waiting(&self, sets: &HashSet<RequirementId>) -> WaitingJobs {
+        let (jobs, oldest) = self.fair_queue.waiting(sets);
+        let oldest = oldest.and_then(|id| self.newest(id));
+        WaitingJobs {
+            jobs,
+            oldest: oldest.map(|job| job.created_at),
         }
     }
 

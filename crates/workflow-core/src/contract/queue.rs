@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::{JobErrorCode, LeaseNews, QueueDepth};
+use crate::{JobErrorCode, LeaseNews, QueueDepth, RequirementId};
 
-pub(super) const RULES: [Rule; 10] = [
+pub(super) const RULES: [Rule; 11] = [
+    |stores| Box::pin(what_waits_is_counted_within_the_room_of_accounts(stores)),
     |stores| Box::pin(accounts_take_turns_and_positions_say_so(stores)),
     |stores| Box::pin(an_account_without_room_is_passed_over(stores)),
     |stores| Box::pin(runs_that_merely_wait_take_no_room(stores)),
@@ -55,6 +56,53 @@ async fn accounts_take_turns_and_positions_say_so(stores: Stores) {
             running: 5
         }
     );
+}
+
+async fn what_waits_is_counted_within_the_room_of_accounts(stores: Stores) {
+    let sets = |names: &[&str]| -> HashSet<RequirementId> {
+        let named = names
+            .iter()
+            .map(|name| Requirements::of_engine(*name).to_set().id());
+        named.collect()
+    };
+    let waiting = async |names: &[&str]| {
+        let waiting = stores.queue.waiting(&sets(names)).await.expect("an answer");
+        (waiting.jobs, waiting.oldest)
+    };
+    assert_eq!(waiting(&["one"]).await, (0, None));
+    let with = |n, name: &str, engine: &str| {
+        let mut insert = insert_of(n, name);
+        insert.body.placement.requirements = Requirements::of_engine(engine).to_set();
+        insert
+    };
+    // Each account has room for two.
+    for (n, name, engine) in [
+        (1, "a", "other"),
+        (2, "a", "one"),
+        (3, "a", "one"),
+        (4, "a", "one"),
+        (5, "b", "one"),
+    ] {
+        submit(&stores, with(n, name, engine)).await;
+    }
+    assert_eq!(waiting(&["one"]).await, (3, Some(at(2))));
+    assert_eq!(waiting(&["other"]).await, (1, Some(at(1))));
+    assert_eq!(waiting(&["one", "other"]).await, (3, Some(at(1))));
+    assert_eq!(waiting(&[]).await, (0, None));
+    let request = |names: &[&str]| ClaimRequest {
+        sets: sets(names),
+        ..request(1)
+    };
+    let claimed = stores.queue.claim(&request(&["other"]), at(10)).await;
+    assert!(claimed.expect("an answer").is_some());
+    assert_eq!(waiting(&["one"]).await, (2, Some(at(2))), "one of `a` runs");
+    let claimed = stores.queue.claim(&request(&["one"]), at(10)).await;
+    let claimed = claimed.expect("an answer").expect("somebody is next").job;
+    let expected = match claimed.account == account("a") {
+        true => (1, Some(at(5))),
+        false => (1, Some(at(2))),
+    };
+    assert_eq!(waiting(&["one"]).await, expected);
 }
 
 async fn an_account_without_room_is_passed_over(stores: Stores) {
