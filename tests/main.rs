@@ -11,6 +11,7 @@ mod cli;
 mod cloud;
 mod console;
 mod cross;
+mod deployments;
 mod documents;
 mod edge;
 mod fair;

@@ -332,7 +332,7 @@ async fn every_server_hands_the_document_out_and_serves_what_it_has() {
         let mut operations = 0;
         for (path, methods) in document["paths"].as_object().unwrap() {
             let id = "9c0e6f4a-0000-4000-8000-000000000009";
-            let asked = path.replace("{id}", id);
+            let asked = path.replace("{id}", id).replace("{name}", "sdxl");
             for (method, operation) in methods.as_object().unwrap() {
                 let request = Request::new(&method.to_uppercase(), &asked);
                 let answer = it.send(request).await;
@@ -349,6 +349,6 @@ async fn every_server_hands_the_document_out_and_serves_what_it_has() {
                 operations += 1;
             }
         }
-        assert_eq!(operations, 21);
+        assert_eq!(operations, 31);
     }
 }

@@ -47,7 +47,20 @@ impl Comfy {
         checkpoints: &[&str],
         without: &[&str],
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::start_at(0, version, checkpoints, without).await
+    }
+
+    /// As [`Comfy::start_with`], on this port.
+    ///
+    /// # Errors
+    /// If the port cannot be had.
+    pub async fn start_at(
+        port: u16,
+        version: Version,
+        checkpoints: &[&str],
+        without: &[&str],
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::new(World::new(version, checkpoints, without)));
         let mut tasks = JoinSet::new();

@@ -224,7 +224,7 @@ impl App {
     /// Serves, runs jobs and calls until `shutdown`, then ends well: not ready at once, accepting for the configured delay,
     /// then requests, jobs and calls have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let (jobs, calls, grace) = (self.stack.start(self.role), self.calls, self.grace);
+        let (jobs, calls, grace) = (self.stack.serve(self.role), self.calls, self.grace);
         let mut offering = self.offering;
         let working = async |drain: CancellationToken| {
             drain.cancelled().await;

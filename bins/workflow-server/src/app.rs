@@ -160,7 +160,7 @@ impl App {
     /// Serves and runs jobs until `shutdown`, then ends well: not ready at once, accepting for the configured delay, then
     /// requests and jobs have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let background = self.stack.start(self.role);
+        let background = self.stack.serve(self.role);
         let grace = self.grace;
         let working = async |drain: CancellationToken| {
             drain.cancelled().await;
@@ -205,6 +205,7 @@ fn service(
         drain: drain.clone(),
         observer: requests.observer(),
         v1: Some(stack.v1(web_page(config))),
+        deployments: Some(stack.base_addresses()),
         config: WorkflowConfig {
             address: PublicAddress {
                 configured: config.server.public_url.clone(),

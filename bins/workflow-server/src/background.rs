@@ -9,6 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine_comfy::Deployments;
 use futures_util::FutureExt;
 use hyper_kit::Sockets;
 use installation::{Turns, Work};
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use workflow_core::{JobPorts, Worker};
 
+use crate::deployments::keep;
 use crate::maintenance::Maintenance;
 use crate::scrub::Scrub;
 
@@ -115,6 +117,25 @@ impl Background {
             let (scrub, stop) = (scrub.clone(), stop.clone());
             let turns = Arc::clone(&turns);
             async move { in_turn(&*turns, Work::Scrub, &stop, || scrub.run(&stop)).await }
+        }));
+        self
+    }
+
+    /// Keeps deployments too, and owns their workers in turn with other processes, or never without turns.
+    pub(crate) fn keeping(
+        mut self,
+        deployments: Deployments,
+        turns: Option<Arc<dyn Turns>>,
+    ) -> Self {
+        let stop = self.stop.clone();
+        self.keepers.spawn(kept_going("deployments", move || {
+            let (deployments, turns, stop) = (deployments.clone(), turns.clone(), stop.clone());
+            async move {
+                match turns {
+                    Some(turns) => keep(&deployments, &*turns, &stop).await,
+                    None => deployments.keep(&stop).await,
+                }
+            }
         }));
         self
     }

@@ -12,6 +12,7 @@ pub mod program;
 mod app;
 mod background;
 mod config;
+mod deployments;
 mod maintenance;
 mod metrics;
 mod operator_jobs;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use accounts::{AccountId, Accounts, AdminError, Principal};
 use asset_store::{Assets, LinkKeys, Retention};
-use engine_comfy::{AddError, ComfyPool};
+use engine_comfy::{AddError, ComfyPool, DeploymentPorts, Deployments, DeploymentsConfig};
 use engine_native::{Downloads, EngineConfig, NativeEngine, NativeTools, ToolsConfig};
 use hyper_kit::client::{AddressPolicy, Client, ClientConfig, ExtraCaError};
 use hyper_kit::{SocketLimits, Sockets};
@@ -27,10 +27,11 @@ use workflow_core::{
     CompletionRate, Engine, Hub, ImageTools, JobPorts, Jobs, JobsConfig, Secrets, Timer, Worker,
     WorkerConfig, WorkerId,
 };
-use workflow_http::{V1Service, WebPage};
+use workflow_http::{DeploymentJobs, V1Service, WebPage};
 
 use crate::background::{Background, Loops};
 use crate::config::{Content, WorkflowLimits};
+use crate::deployments::{self, BaseAddresses};
 use crate::maintenance::Maintenance;
 use crate::metrics::JobMetrics;
 use crate::operator_jobs::OperatorJobs;
@@ -59,6 +60,8 @@ pub struct Stack {
     pub native: NativeEngine,
     /// The ComfyUI workers.
     pub pool: ComfyPool,
+    /// The deployments of others.
+    pub deployments: Deployments,
     /// Reads and rewrites pictures outside jobs.
     pub image_tools: Arc<dyn ImageTools>,
     /// Signs links.
@@ -184,7 +187,8 @@ impl Stack {
         let ended = metrics.clone();
         let hub = Hub::over(installation.jobs.changes.clone()).on_end(move |job| ended.ended(job));
         let hub = Arc::new(hub);
-        let pool = workers::pool(&limits.workers, extra_ca_pem, blobs, Arc::clone(&hub))?;
+        let pool_config = workers::pool_config(&limits.workers, extra_ca_pem, Arc::clone(&hub));
+        let pool = workers::pool(&limits.workers, pool_config.clone(), blobs.clone())?;
         let ports = JobPorts {
             store: installation.jobs.store.clone(),
             queue: installation.jobs.queue.clone(),
@@ -194,6 +198,18 @@ impl Stack {
             secrets: Secrets::new(WorkerId(Uuid::now_v7())),
             threads: Arc::new(LargeWork::new()),
         };
+        let deployments = Deployments::new(
+            DeploymentPorts {
+                rows: installation.jobs.deployments.clone(),
+                queue: ports.queue.clone(),
+                blobs,
+                engines: ports.engines.clone(),
+            },
+            DeploymentsConfig {
+                folder: limits.workers.deployments(),
+                pool: pool_config,
+            },
+        );
         let pace = Arc::new(CompletionRate::default());
         let jobs_config = JobsConfig {
             queued_jobs: limits.queue_total,
@@ -204,6 +220,7 @@ impl Stack {
             engine,
             native,
             pool,
+            deployments,
             image_tools: Arc::new(image_tools),
             link_keys: Arc::new(link_keys),
             timer: Arc::new(timer),
@@ -265,6 +282,17 @@ impl Stack {
         })
     }
 
+    /// As [`Stack::start`], and keeps the deployments: their workers are started and stopped as jobs need them.
+    #[must_use]
+    pub fn serve(&self, role: Role) -> Background {
+        let turns = match role {
+            Role::All | Role::Worker => Some(self.installation.turns.clone()),
+            // It runs no jobs, so it owns no worker.
+            Role::Api => None,
+        };
+        self.start(role).keeping(self.deployments.clone(), turns)
+    }
+
     /// The principal of the account that an installation works for without any other: it may do everything, within the limits.
     #[must_use]
     pub fn local_standing(&self) -> Principal {
@@ -277,8 +305,19 @@ impl Stack {
         AdminPorts {
             workers: Some(Arc::new(workers::Workers(self.pool.clone()))),
             jobs: Some(Arc::new(OperatorJobs(self.jobs.clone()))),
+            deployments: deployments::admin(&self.deployments),
             ..opening::admin_ports(&self.installation, Keeps::Assets)
         }
+    }
+
+    /// The deployments as the API finds them.
+    #[must_use]
+    pub fn base_addresses(&self) -> Arc<dyn DeploymentJobs> {
+        Arc::new(BaseAddresses {
+            jobs: self.jobs.clone(),
+            deployments: self.deployments.clone(),
+            room: self.limits.tier().concurrent_jobs,
+        })
     }
 
     /// Whether its sweeps may delete.
@@ -315,7 +354,8 @@ impl Stack {
             complaints.push(unhealthy.to_string());
         }
         self.metrics.show_requests();
-        self.worker_metrics.show(&self.pool.workers());
+        let workers = [self.pool.workers(), self.deployments.workers()].concat();
+        self.worker_metrics.show(&workers);
         self.health
             .show_damaged(self.assets.blobs().damaged().len());
         if let Some(bytes) = health.free_bytes() {

@@ -116,36 +116,52 @@ impl WorkerSettings {
         })
     }
 
+    /// Where the logs of deployments and the records of their processes are: beside the folder of definitions.
+    pub(crate) fn deployments(&self) -> PathBuf {
+        let beside = self.folder.as_ref().and_then(|folder| folder.parent());
+        let beside = beside.map_or_else(std::env::temp_dir, Into::into);
+        beside.join("deployments")
+    }
+
     /// How many jobs of one account may be at workers besides those that run here.
     pub(crate) fn jobs(&self) -> u32 {
         u32::try_from(self.urls.len().saturating_mul(2)).unwrap_or(u32::MAX)
     }
 }
 
-/// The pool of the configured workers. `hub` rings when one of them may take a job.
+/// How pools of workers are made. `hub` rings when a worker may take a job.
+pub(crate) fn pool_config(
+    settings: &WorkerSettings,
+    extra_ca_pem: Option<Vec<u8>>,
+    hub: Arc<Hub>,
+) -> PoolConfig {
+    let folder = settings.folder.as_ref();
+    PoolConfig {
+        preview_method: settings.previews.0.clone(),
+        folder: settings.folder.clone(),
+        socket_name: folder.map(|folder| folder.display().to_string()),
+        extra_ca_pem,
+        bell: Arc::new(move || hub.ring()),
+    }
+}
+
+/// The pool of the configured workers.
 ///
 /// # Errors
 /// If the authorities cannot be used, or a worker is configured twice.
 pub(crate) fn pool(
     settings: &WorkerSettings,
-    extra_ca_pem: Option<Vec<u8>>,
+    config: PoolConfig,
     blobs: Arc<dyn BlobStore>,
-    hub: Arc<Hub>,
 ) -> Result<ComfyPool, StackError> {
-    let pool = ComfyPool::new(
-        blobs,
-        PoolConfig {
-            preview_method: settings.previews.0.clone(),
-            folder: settings.folder.clone(),
-            extra_ca_pem,
-            bell: Arc::new(move || hub.ring()),
-        },
-    );
+    let pool = ComfyPool::new(blobs, config);
     for url in &settings.urls {
         let config = WorkerConfig {
             name: name_of(url),
             url: url.clone(),
             headers: Default::default(),
+            ca_pem: None,
+            keeps_definitions: true,
         };
         pool.add(config).map_err(StackError::Worker)?;
     }
@@ -206,6 +222,8 @@ impl WorkerAdmin for Workers {
                     name: name.clone().unwrap_or_else(|| name_of(&url)),
                     url,
                     headers: Default::default(),
+                    ca_pem: None,
+                    keeps_definitions: true,
                 };
                 return self
                     .0

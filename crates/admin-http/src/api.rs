@@ -8,7 +8,7 @@ use accounts::Scope;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper_kit::media::expect_json;
 use hyper_kit::{
     Api, ApiMount, Application, Asked, Body, BoxError, ConnectionInfo, Fault, Incoming, Mountable,
@@ -20,16 +20,12 @@ use secrecy::ExposeSecret;
 use uuid::Uuid;
 
 use crate::body::{self, AddedKey, Fields, NewKey};
+use crate::deployments;
 use crate::errors::ApiError;
 use crate::query::{Page, parameter};
+use crate::routes::{BASE, Operation, Operation as O, ROUTES};
 use crate::service::{Actor, AdminService};
 use crate::wire::{Answer, Problem, ProblemKind, Reply, Request as Wish, WorkerChange};
-
-/// The path below which everything is, itself below the mount path of the server.
-pub const BASE: &str = "/api/v2/admin";
-
-/// Where the document is.
-pub const DOCUMENT: &str = "/api/v2/admin/openapi.json";
 
 /// The document of this API (OpenAPI 3.1), as it is served.
 pub const OPENAPI: &str = include_str!("../../../docs/openapi/admin.json");
@@ -45,92 +41,6 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-service-request-id");
 
 /// The same id under the name that today's clients show in their errors.
 const REQUEST_ID_MIRROR: HeaderName = HeaderName::from_static("x-comfy-request-id");
-
-/// What a client can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
-    GetDocument,
-    ListAccounts,
-    AddAccount,
-    GetAccount,
-    ChangeAccount,
-    GetCredits,
-    GrantCredits,
-    ListKeys,
-    AddKey,
-    RevokeKey,
-    HoldAsset,
-    ReleaseAsset,
-    ConfirmSweeps,
-    GetCatalog,
-    ReloadCatalog,
-    ListWorkers,
-    AddWorker,
-    RemoveWorker,
-    DrainWorker,
-    ResumeWorker,
-    ExplainJob,
-}
-
-use Operation as O;
-
-/// Every route below [`BASE`].
-const ROUTES: &[(Method, &str, Operation)] = &[
-    (Method::GET, DOCUMENT, O::GetDocument),
-    (Method::GET, "/api/v2/admin/accounts", O::ListAccounts),
-    (Method::POST, "/api/v2/admin/accounts", O::AddAccount),
-    (Method::GET, "/api/v2/admin/accounts/{id}", O::GetAccount),
-    (
-        Method::PATCH,
-        "/api/v2/admin/accounts/{id}",
-        O::ChangeAccount,
-    ),
-    (
-        Method::GET,
-        "/api/v2/admin/accounts/{id}/credits",
-        O::GetCredits,
-    ),
-    (
-        Method::POST,
-        "/api/v2/admin/accounts/{id}/credits",
-        O::GrantCredits,
-    ),
-    (Method::GET, "/api/v2/admin/accounts/{id}/keys", O::ListKeys),
-    (Method::POST, "/api/v2/admin/accounts/{id}/keys", O::AddKey),
-    (Method::POST, "/api/v2/admin/keys/{id}/revoke", O::RevokeKey),
-    (Method::PUT, "/api/v2/admin/assets/{id}/hold", O::HoldAsset),
-    (
-        Method::DELETE,
-        "/api/v2/admin/assets/{id}/hold",
-        O::ReleaseAsset,
-    ),
-    (
-        Method::POST,
-        "/api/v2/admin/sweeps/confirm",
-        O::ConfirmSweeps,
-    ),
-    (Method::GET, "/api/v2/admin/catalog", O::GetCatalog),
-    (
-        Method::POST,
-        "/api/v2/admin/catalog/reload",
-        O::ReloadCatalog,
-    ),
-    (Method::GET, "/api/v2/admin/workers", O::ListWorkers),
-    (Method::POST, "/api/v2/admin/workers", O::AddWorker),
-    // By bodies: the name of a worker may be an address, whose slashes no part of a path can have.
-    (
-        Method::POST,
-        "/api/v2/admin/workers/remove",
-        O::RemoveWorker,
-    ),
-    (Method::POST, "/api/v2/admin/workers/drain", O::DrainWorker),
-    (
-        Method::POST,
-        "/api/v2/admin/workers/resume",
-        O::ResumeWorker,
-    ),
-    (Method::GET, "/api/v2/admin/jobs/{id}", O::ExplainJob),
-];
 
 /// Admin over HTTP, mounted. Clones are the same.
 #[derive(Clone)]
@@ -376,6 +286,10 @@ impl Call {
                 id: id(),
                 account: parameter(head.uri.query().unwrap_or_default(), "account"),
             },
+            O::Deployment(operation) => {
+                let name = params.get("name").unwrap_or_default();
+                deployments::wish(operation, name, head, body).await?
+            }
             O::AddWorker => Wish::ChangeWorker(read(head, body).await?.worker()?),
             O::RemoveWorker | O::DrainWorker | O::ResumeWorker => {
                 let name = read(head, body).await?.worker_name()?;
@@ -439,7 +353,7 @@ impl Call {
     }
 }
 
-async fn read(head: &Parts, body: Body) -> Result<Fields, ApiError> {
+pub(crate) async fn read(head: &Parts, body: Body) -> Result<Fields, ApiError> {
     expect_json(&head.headers)?;
     let bytes = read_limited(body, MOST_BODY_BYTES, ReadPace::default()).await?;
     Fields::read(&bytes)
@@ -457,6 +371,7 @@ fn shown(status: StatusCode, answer: Answer) -> Response<Body> {
         Answer::Catalog(catalog) => body::json(status, &catalog),
         Answer::Workers(workers) => body::json(status, &workers),
         Answer::Job(job) => body::json(status, &job),
+        Answer::Deployment(answer) => deployments::shown(status, answer),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::errors::ApiError;
-use crate::wire::{KeyBody, WorkerChange};
+use crate::wire::{DefinitionBody, KeyBody, WorkerChange};
 
 /// A JSON object as a client sent it. Every field is taken once; what is left over is refused.
 pub(crate) struct Fields(Map<String, Value>);
@@ -141,6 +141,25 @@ impl Fields {
         let name = self.text("name", "the name of a worker, as the list has it")?;
         self.end()?;
         Ok(name)
+    }
+
+    /// Everything that is left, as a definition of a deployment.
+    pub(crate) fn definition(self) -> Result<DefinitionBody, ApiError> {
+        let read = serde_json::from_value(Value::Object(self.0));
+        read.map_err(|error| field("body", &format!("a definition of a deployment: {error}")))
+    }
+
+    /// A whole number from 0 on, if it is there.
+    pub(crate) fn optional_count(&mut self, name: &str) -> Result<Option<u32>, ApiError> {
+        match self.0.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => {
+                let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
+                Ok(Some(
+                    count.ok_or_else(|| field(name, "a whole number from 0 on"))?,
+                ))
+            }
+        }
     }
 
     /// Refuses what was not asked for: a misspelled field must not be passed over.

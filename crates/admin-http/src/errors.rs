@@ -191,7 +191,7 @@ fn of_problem(problem: &Problem) -> Answer {
     let status = match problem.kind {
         ProblemKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
         ProblemKind::Absent => StatusCode::NOT_FOUND,
-        ProblemKind::Taken | ProblemKind::Conflict => StatusCode::CONFLICT,
+        ProblemKind::Taken | ProblemKind::Conflict | ProblemKind::InUse => StatusCode::CONFLICT,
         ProblemKind::Fault => return fault(),
     };
     let faults = &problem.faults;

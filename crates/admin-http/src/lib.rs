@@ -1,4 +1,4 @@
-//! Admin over HTTP: accounts, keys, credits, holds, sweeps, the catalog and workers, for credentials with the scope `admin`.
+//! Admin over HTTP: accounts, keys, credits, holds, sweeps, the catalog, jobs, workers and deployments, for credentials with the scope `admin`.
 //!
 //! Every server mounts it below [`BASE`], beside its own API. What a request does is the business of the [`AdminService`],
 //! which answers commands over the admin socket as well; here are routes, bodies, credentials and the words of errors.
@@ -8,11 +8,14 @@
 
 mod api;
 mod body;
+mod deployments;
 mod errors;
 mod query;
+mod routes;
 mod service;
 
 pub mod wire;
 
-pub use api::{AdminApi, BASE, DOCUMENT, OPENAPI};
+pub use api::{AdminApi, OPENAPI};
+pub use routes::{BASE, DOCUMENT};
 pub use service::{Actor, AdminService};

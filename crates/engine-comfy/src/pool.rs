@@ -3,6 +3,8 @@
 mod acquire;
 mod added;
 mod kept;
+mod managed;
+mod refusal;
 mod report;
 
 use std::collections::{BTreeSet, HashMap};
@@ -14,10 +16,9 @@ use std::time::Duration;
 
 use asset_store::BlobStore;
 use async_trait::async_trait;
-use http::HeaderMap;
-use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use workflow_core::{
@@ -28,11 +29,13 @@ use workflow_core::{
 use crate::address::WorkerUrl;
 use crate::choose::explain;
 use crate::client::WorkerClient;
-use crate::definitions::{Definitions, Lack, Merged, in_words};
+use crate::definitions::{Definitions, Merged};
+use crate::headers::WorkerHeaders;
 use crate::run;
 use crate::worker::Worker;
 
 pub(crate) use acquire::Place;
+use refusal::lacking_refusal;
 pub use report::WorkerReport;
 use report::report;
 
@@ -52,6 +55,8 @@ pub struct PoolConfig {
     pub preview_method: String,
     /// The folder in which definitions are kept, so that a graph can be judged before its worker is there; none keeps none.
     pub folder: Option<PathBuf>,
+    /// Names our sockets at workers: with the same name at every start, prompts that ran on are heard again.
+    pub socket_name: Option<String>,
     /// Authorities to trust beside the usual ones: the content of a PEM file.
     pub extra_ca_pem: Option<Vec<u8>>,
     /// Told when a job may run that could not before.
@@ -66,7 +71,11 @@ pub struct WorkerConfig {
     /// Where it is.
     pub url: WorkerUrl,
     /// Headers that every request to it has, such as a credential for a proxy in front of it.
-    pub headers: HeaderMap,
+    pub headers: WorkerHeaders,
+    /// Authorities to trust for it beside those of the pool: the content of a PEM file.
+    pub ca_pem: Option<Vec<u8>>,
+    /// Whether what it has is kept in the pool's folder.
+    pub keeps_definitions: bool,
 }
 
 /// Why a worker is not part of the pool.
@@ -106,6 +115,10 @@ pub(crate) struct Shared {
     waiting: Mutex<HashMap<BTreeSet<ModelFile>, u64>>,
     /// Jobs that have a place, and the names of their workers.
     placed: Mutex<HashMap<JobId, String>>,
+    /// Since when runs wait for a place.
+    began: Mutex<Vec<Instant>>,
+    /// What workers had that are gone.
+    remembered: Mutex<Option<Arc<Definitions>>>,
 }
 
 /// A worker of the pool and its connection.
@@ -137,6 +150,8 @@ impl ComfyPool {
             freed: Notify::new(),
             waiting: Mutex::default(),
             placed: Mutex::default(),
+            began: Mutex::default(),
+            remembered: Mutex::default(),
         });
         Self {
             _alive: Arc::new(Alive(Arc::clone(&shared))),
@@ -151,12 +166,14 @@ impl ComfyPool {
     pub fn add(&self, config: WorkerConfig) -> Result<(), AddError> {
         let client = WorkerClient::new(
             config.url.clone(),
-            config.headers,
-            self.shared.config.extra_ca_pem.clone(),
+            config.headers.into_map(),
+            authorities(&self.shared.config.extra_ca_pem, config.ca_pem),
         );
         let client = client.map_err(|_| AddError::ExtraCa)?;
         let client_id = self.shared.client_id(&config.url);
-        let worker = Arc::new(Worker::new(config.name, client, client_id, config.url));
+        let mut worker = Worker::new(config.name, client, client_id, config.url);
+        worker.keeps_definitions = config.keeps_definitions;
+        let worker = Arc::new(worker);
         if let Some(known) = self.shared.kept(&worker) {
             worker.shared().definitions = Some(Arc::new(known));
         }
@@ -266,12 +283,12 @@ impl Shared {
 
     /// Names our socket at a worker: the same at every start, so that prompts that ran on are heard again.
     fn client_id(&self, url: &WorkerUrl) -> String {
-        let Some(folder) = &self.config.folder else {
+        let Some(name) = &self.config.socket_name else {
             return Uuid::new_v4().simple().to_string();
         };
         let mut hasher = blake3::Hasher::new_derive_key("easel client id at a worker v1");
         hasher
-            .update(folder.as_os_str().as_encoded_bytes())
+            .update(name.as_bytes())
             .update(url.as_str().as_bytes());
         hasher.finalize().to_hex()[..32].to_owned()
     }
@@ -297,6 +314,10 @@ impl Shared {
             .filter(|member| !member.worker.is_draining())
             .filter_map(|member| member.worker.shared().definitions.clone())
             .collect();
+        let definitions = match definitions.is_empty() {
+            true => self.remembered().iter().cloned().collect(),
+            false => definitions,
+        };
         let merged = Arc::new(Merged::of(&definitions));
         *self.merged.write().unwrap_or_else(PoisonError::into_inner) = merged;
     }
@@ -363,15 +384,26 @@ impl EngineWorkers for ComfyPool {
         };
         let workers = self.shared.workers();
         let known = workers.iter().filter(|worker| !worker.is_draining());
+        let is_known = |worker: &&Arc<Worker>| worker.shared().definitions.is_some();
+        let known_is_empty = !known.clone().any(|worker| is_known(&worker));
         let lacking = known.filter_map(|worker| {
             let shared = worker.shared();
             let lacks = shared.definitions.as_ref()?.lacks(&needs);
             Some((lacks, worker.name.clone()))
         });
+        // While none is there, those that were decide.
+        let gone = self.shared.remembered().clone();
+        let gone = gone.filter(|_| known_is_empty);
+        let gone = gone.map(|known| (known.lacks(&needs), "the one that was here last".to_owned()));
+        let lacking = lacking.chain(gone);
         match lacking.min_by_key(|(lacks, _)| lacks.len()) {
             Some((lacks, name)) if !lacks.is_empty() => Err(lacking_refusal(ticket, &name, &lacks)),
             Some(_) | None => Ok(()),
         }
+    }
+
+    fn start_time(&self) -> Option<Duration> {
+        None
     }
 
     fn explain(&self, job: JobId, needs: &Requirements) -> Vec<WorkerNote> {
@@ -389,49 +421,13 @@ impl EngineWorkers for ComfyPool {
     }
 }
 
-/// The refusal of a graph that no worker can run, with what the worker lacks that lacks the least.
-fn lacking_refusal(ticket: &Ticket, worker: &str, lacks: &[Lack]) -> Refusal {
-    let mut node_errors = Map::new();
-    for (id, node) in &ticket.graph.nodes {
-        let class = &node.definition.class;
-        let of_node = lacks.iter().filter_map(|lack| match lack {
-            Lack::Class(lacking) if lacking == class => Some(json!({
-                "type": "missing_node_type",
-                "message": format!("no worker that has the rest of the graph has the class {class}"),
-                "details": class,
-                "extra_info": {"node_id": id.as_str(), "class_type": class},
-            })),
-            Lack::File(file) => {
-                let input = file.folder.strip_prefix(class)?.strip_prefix('/')?;
-                let names = node.inputs.get(input)? == &constant(&file.name);
-                names.then(|| {
-                    json!({
-                        "type": "value_not_in_list",
-                        "message": "Value not in list",
-                        "details": format!("{input}: '{}' is at no worker that has the rest of the graph", file.name),
-                        "extra_info": {"input_name": input, "received_value": file.name},
-                    })
-                })
-            }
-            Lack::Class(_) => None,
-        });
-        let errors: Vec<Value> = of_node.collect();
-        if !errors.is_empty() {
-            let entry = json!({"errors": errors, "dependent_outputs": [], "class_type": class});
-            node_errors.insert(id.as_str().to_owned(), entry);
-        }
+/// The authorities of a pool and of a worker together.
+fn authorities(pool: &Option<Vec<u8>>, worker: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    match (pool, worker) {
+        (None, worker) => worker,
+        (pool, None) => pool.clone(),
+        (Some(pool), Some(worker)) => Some([pool, &b"\n"[..], &worker].concat()),
     }
-    Refusal {
-        message: format!(
-            "no worker can run this workflow; {worker} lacks the least: {}. Install what is missing, or use something else",
-            in_words(lacks)
-        ),
-        node_errors,
-    }
-}
-
-fn constant(text: &str) -> workflow_core::NodeInput {
-    workflow_core::NodeInput::Constant(text.into())
 }
 
 impl fmt::Debug for ComfyPool {

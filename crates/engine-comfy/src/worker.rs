@@ -109,6 +109,8 @@ pub(crate) struct Worker {
     pub(crate) client: WorkerClient,
     /// Names our socket at the worker, which sends the messages of a prompt to the socket that submitted it.
     pub(crate) client_id: String,
+    /// Whether what it has is kept in the pool's folder.
+    pub(crate) keeps_definitions: bool,
     /// One for every job that it has.
     pub(crate) places: Arc<Semaphore>,
     /// The one that runs.
@@ -178,6 +180,7 @@ impl Worker {
             url,
             client,
             client_id,
+            keeps_definitions: true,
             places: Arc::new(Semaphore::new(PLACES)),
             compute: Arc::new(Semaphore::new(1)),
             shared: Mutex::new(Shared {

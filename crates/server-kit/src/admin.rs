@@ -10,6 +10,7 @@ mod bodies;
 mod catalog;
 mod client;
 mod commands;
+mod deployments;
 mod fields;
 mod flags;
 mod jobs;
@@ -30,11 +31,13 @@ use crate::program::Failure;
 
 pub use admin_http::AdminApi;
 pub use admin_http::wire::{
-    CatalogBody, JobExplanation, ModelBody, PartnerBody, Problem, ProblemKind, WorkerBody,
-    WorkerChange, WorkerNote,
+    CatalogBody, DefinitionBody, DeploymentBody, DeploymentRequest, DeploymentWorkerBody,
+    EventBody, JobExplanation, ModelBody, PartnerBody, Problem, ProblemKind, RevisionBody,
+    SecretSource, VariableBody, WorkerBody, WorkerChange, WorkerLogBody, WorkerNote,
 };
 pub use catalog::commands as catalog_commands;
 pub use commands::{commands, is_command, run};
+pub use deployments::DeploymentAdmin;
 pub use jobs::JobAdmin;
 pub use service::CatalogControl;
 pub use socket::{AdminSocket, AdminSocketError};
@@ -55,6 +58,8 @@ pub struct AdminPorts {
     pub workers: Option<Arc<dyn WorkerAdmin>>,
     /// The jobs of a running server, where it has any.
     pub jobs: Option<Arc<dyn JobAdmin>>,
+    /// The deployments of a running server, where it has any.
+    pub deployments: Option<Arc<dyn DeploymentAdmin>>,
     /// Lists and reloads the catalog, if the server has one.
     pub catalog: Option<Arc<dyn CatalogControl>>,
 }

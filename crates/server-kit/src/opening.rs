@@ -96,6 +96,7 @@ pub fn admin_ports(installation: &Installation, keeps: Keeps) -> AdminPorts {
         admin: installation.account_admin.clone(),
         workers: None,
         jobs: None,
+        deployments: None,
         records: match keeps {
             Keeps::Assets => Some(installation.assets.records.clone()),
             Keeps::NoAssets => None,

@@ -188,6 +188,9 @@ pub trait EngineWorkers: Send + Sync {
 
     /// Every worker, and why it does not take a job with these needs now.
     fn explain(&self, job: JobId, needs: &Requirements) -> Vec<WorkerNote>;
+
+    /// How long one of them took to start, where that was measured.
+    fn start_time(&self) -> Option<Duration>;
 }
 
 /// What there is to say of a worker and a job.

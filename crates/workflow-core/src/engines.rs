@@ -1,14 +1,21 @@
 //! Several engines side by side, in the order in which the operator prefers them.
+//!
+//! Submissions choose among the engines of one base address. Jobs that wait name engines of all base addresses, which come and go
+//! while the server runs.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use crate::{Availability, Engine, EngineName, NodeCatalog};
 
-/// The engines of an installation. Cheap to clone.
+/// The engines that submissions choose among. Cheap to clone.
 #[derive(Clone)]
 pub struct Engines {
     engines: Arc<[NamedEngine]>,
+    /// Those of all base addresses of the server.
+    all: Arc<RwLock<HashMap<EngineName, Arc<dyn Engine>>>>,
     /// The catalogs that were merged last, and all of them together.
     merged: Arc<Mutex<(Vec<NodeCatalog>, NodeCatalog)>>,
 }
@@ -26,10 +33,32 @@ impl Engines {
     /// These engines, the preferred one first.
     #[must_use]
     pub fn new(engines: impl IntoIterator<Item = NamedEngine>) -> Self {
+        let engines: Arc<[NamedEngine]> = engines.into_iter().collect();
+        let all = engines.iter();
+        let all = all.map(|named| (named.name.clone(), Arc::clone(&named.engine)));
         Self {
-            engines: engines.into_iter().collect(),
+            all: Arc::new(RwLock::new(all.collect())),
+            engines,
             merged: Arc::default(),
         }
+    }
+
+    /// Adds an engine for another base address, in the place of one of the same name; answers the engines of that address.
+    #[must_use]
+    pub fn add(&self, named: NamedEngine) -> Self {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(named.name.clone(), Arc::clone(&named.engine));
+        Self {
+            engines: [named].into(),
+            all: Arc::clone(&self.all),
+            merged: Arc::default(),
+        }
+    }
+
+    /// Forgets an engine that was added. Jobs that name it wait.
+    pub fn forget(&self, name: &EngineName) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.remove(name);
     }
 
     /// The engine of this process alone.
@@ -39,11 +68,20 @@ impl Engines {
         Self::new([NamedEngine { name, engine }])
     }
 
-    /// The engine of a name.
+    /// The engine of a name, whatever base address it is for.
     #[must_use]
-    pub fn get(&self, name: &EngineName) -> Option<&Arc<dyn Engine>> {
-        let named = self.engines.iter().find(|named| named.name == *name);
-        named.map(|named| &named.engine)
+    pub fn get(&self, name: &EngineName) -> Option<Arc<dyn Engine>> {
+        // Every change is one insert or remove: a panic elsewhere cannot have left the map half-changed.
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(name).cloned()
+    }
+
+    /// How long the workers take to start, where that is known.
+    #[must_use]
+    pub fn start_time(&self) -> Option<Duration> {
+        let workers = self.engines.iter();
+        let workers = workers.filter_map(|named| named.engine.workers()?.start_time());
+        workers.max()
     }
 
     /// Whether any of them runs jobs now.

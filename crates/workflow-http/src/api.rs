@@ -15,6 +15,7 @@ use hyper_kit::{
 use uuid::Uuid;
 
 use crate::access;
+use crate::deployments::{self, Mounts};
 use crate::links::Links;
 use crate::memory::Memory;
 use crate::streams::Streams;
@@ -37,11 +38,12 @@ pub struct WorkflowApi {
 
 struct Inner {
     service: WorkflowService,
-    mount: ApiMount<Target>,
+    mount: Arc<ApiMount<Target>>,
     origins: OriginPolicy,
     streams: Streams,
     uploads: Uploads,
     memory: Memory,
+    deployments: Mounts<ApiMount<Target>>,
 }
 
 /// What a path and a method lead to.
@@ -64,6 +66,23 @@ enum Dialect {
 /// # Errors
 /// If that prefix is no prefix.
 pub fn routes(service: WorkflowService) -> Result<WorkflowApi, RouteError> {
+    let prefix = &service.config.address.mount_prefix;
+    let inner = Inner {
+        mount: Arc::new(mount(&service, prefix)?),
+        origins: address::policy(&service.config),
+        streams: Streams::default(),
+        uploads: Uploads::default(),
+        memory: Memory::new(&service.config),
+        deployments: Mounts::default(),
+        service,
+    };
+    Ok(WorkflowApi {
+        inner: Arc::new(inner),
+    })
+}
+
+/// Every route of a service, below a prefix.
+fn mount(service: &WorkflowService, prefix: &str) -> Result<ApiMount<Target>, RouteError> {
     let v2 = v2::ROUTES.iter();
     let v2 =
         v2.map(|(method, pattern, operation)| (method.clone(), *pattern, Target::V2(*operation)));
@@ -71,19 +90,8 @@ pub fn routes(service: WorkflowService) -> Result<WorkflowApi, RouteError> {
     let v1 = service.v1.iter().flat_map(|_| v1::routes());
     let v1 = v1.map(|(method, pattern, operation)| (method, pattern, Target::V1(operation)));
     let table = v2.chain(signed).chain(v1);
-    let prefix = &service.config.address.mount_prefix;
     let origins = address::policy(&service.config);
-    let inner = Inner {
-        mount: ApiMount::new(prefix, table, Some(origins.clone()), api::UNKNOWN)?,
-        origins,
-        streams: Streams::default(),
-        uploads: Uploads::default(),
-        memory: Memory::new(&service.config),
-        service,
-    };
-    Ok(WorkflowApi {
-        inner: Arc::new(inner),
-    })
+    ApiMount::new(prefix, table, Some(origins), api::UNKNOWN)
 }
 
 impl WorkflowApi {
@@ -97,7 +105,13 @@ impl WorkflowApi {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        api::handle(&*self.inner, request, connection)
+        let deployment = self.inner.of(request.uri().path());
+        async move {
+            match &deployment {
+                Some(deployment) => api::handle(deployment, request, connection).await,
+                None => api::handle(&*self.inner, request, connection).await,
+            }
+        }
     }
 
     /// Tells how many event streams are open, also to code that outlives the API: it holds nothing of what is behind it.
@@ -115,6 +129,30 @@ impl WorkflowApi {
 }
 
 impl Inner {
+    /// The API of the deployment that a path is below, if it is below one. Limits of accounts count over all of them.
+    fn of(&self, path: &str) -> Option<Self> {
+        let prefix = &self.service.config.address.mount_prefix;
+        let (name, jobs) = deployments::named(&self.service, path)?;
+        let prefix = format!("{prefix}{}/{name}", deployments::BELOW);
+        let made = self.deployments.get(name, || mount(&self.service, &prefix));
+        let mut service = WorkflowService {
+            jobs,
+            deployments: None,
+            ..self.service.clone()
+        };
+        service.config.address.mount_prefix = prefix;
+        Some(Self {
+            // A name of a deployment is always a part of a path.
+            mount: made.ok()?,
+            origins: self.origins.clone(),
+            streams: self.streams.clone(),
+            uploads: self.uploads.clone(),
+            memory: self.memory.clone(),
+            deployments: Mounts::default(),
+            service,
+        })
+    }
+
     /// The older API, if a path is one of its own: all that belongs to nobody else.
     fn older(&self, path: &str) -> Option<&V1Service> {
         let service = &self.service;

@@ -10,6 +10,7 @@ mod access;
 mod address;
 mod api;
 mod cursor;
+mod deployments;
 mod links;
 mod memory;
 mod pieces;
@@ -21,7 +22,7 @@ mod v2;
 
 pub use api::{WorkflowApi, routes};
 pub use links::output_url;
-pub use service::{WorkflowConfig, WorkflowService};
+pub use service::{DeploymentJobs, WorkflowConfig, WorkflowService};
 pub use v1::{OPENAPI as OPENAPI_V1, V1Service, WebPage};
 pub use v2::OPENAPI;
 

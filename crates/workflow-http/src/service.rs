@@ -33,8 +33,16 @@ pub struct WorkflowService {
     pub observer: Observer,
     /// The older API beside it, where it is served.
     pub v1: Option<V1Service>,
+    /// The deployments below `/deployment`, where there are any.
+    pub deployments: Option<Arc<dyn DeploymentJobs>>,
     /// What the operator settled.
     pub config: WorkflowConfig,
+}
+
+/// The deployments of a server: named sets of workers, each with a base address `{base}/deployment/{name}` that has the whole API.
+pub trait DeploymentJobs: Send + Sync {
+    /// The jobs of all accounts, as they are submitted to a deployment; `None` if there is none of this name. Asked at every request.
+    fn jobs(&self, name: &str) -> Option<Jobs>;
 }
 
 /// What an operator settles.

@@ -36,6 +36,7 @@ impl Drop for Place {
 struct Waiting<'a> {
     pool: &'a Shared,
     files: &'a BTreeSet<ModelFile>,
+    began: Instant,
 }
 
 impl Drop for Waiting<'_> {
@@ -46,6 +47,11 @@ impl Drop for Waiting<'_> {
             if *count == 0 {
                 waiting.remove(self.files);
             }
+        }
+        drop(waiting);
+        let mut began = self.pool.began();
+        if let Some(place) = began.iter().position(|began| *began == self.began) {
+            began.swap_remove(place);
         }
     }
 }
@@ -70,7 +76,7 @@ impl Shared {
         avoid: &[String],
     ) -> Place {
         let began = Instant::now();
-        let _counted = self.count_waiting(&needs.files);
+        let _counted = self.count_waiting(&needs.files, began);
         loop {
             // Before the look, so that a place that becomes free meanwhile is not missed.
             let freed = self.freed.notified();
@@ -129,9 +135,14 @@ impl Shared {
         self.placed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count_waiting<'a>(&'a self, files: &'a BTreeSet<ModelFile>) -> Waiting<'a> {
+    fn count_waiting<'a>(&'a self, files: &'a BTreeSet<ModelFile>, began: Instant) -> Waiting<'a> {
         *self.waiting().entry(files.clone()).or_default() += 1;
-        Waiting { pool: self, files }
+        self.began().push(began);
+        Waiting {
+            pool: self,
+            files,
+            began,
+        }
     }
 
     fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<BTreeSet<ModelFile>, u64>> {

@@ -35,6 +35,8 @@ impl ComfyPool {
                 name: name.to_owned(),
                 url,
                 headers: Default::default(),
+                ca_pem: None,
+                keeps_definitions: true,
             };
             match self.add(config) {
                 Ok(()) => {

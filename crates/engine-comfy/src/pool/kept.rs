@@ -49,7 +49,11 @@ impl Shared {
 
     /// By address: a worker under another name is another worker, one at another address too.
     fn path(&self, worker: &Worker) -> Option<PathBuf> {
-        let folder = self.config.folder.as_ref()?;
+        let folder = self
+            .config
+            .folder
+            .as_ref()
+            .filter(|_| worker.keeps_definitions)?;
         let address = blake3::hash(worker.url.as_str().as_bytes()).to_hex();
         Some(folder.join(format!("{}.json", &address[..32])))
     }

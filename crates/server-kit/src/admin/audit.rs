@@ -1,5 +1,6 @@
 //! The log of what operators did: who, what, on what, and what came of it; never a secret, and never a hash of one.
 
+use super::deployments;
 use admin_http::Actor;
 use admin_http::wire::{Problem, ProblemKind, Request, WorkerChange};
 
@@ -55,6 +56,7 @@ impl Change {
             Request::HoldAsset { id, held: false } => ("asset.release", id.clone(), String::new()),
             Request::ConfirmSweeps => ("sweeps.confirm", String::new(), String::new()),
             Request::ChangeWorker(change) => of_worker(change),
+            Request::Deployment(request) => deployments::audited(request)?,
             Request::ReloadCatalog => ("catalog.reload", String::new(), String::new()),
         };
         Some(Self {

@@ -94,7 +94,8 @@ impl From<Problem> for Failure {
                 ProblemKind::Invalid
                 | ProblemKind::Absent
                 | ProblemKind::Taken
-                | ProblemKind::Conflict => 2,
+                | ProblemKind::Conflict
+                | ProblemKind::InUse => 2,
             },
             message: [problem.message]
                 .into_iter()

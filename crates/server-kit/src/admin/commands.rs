@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::remote::{self, Remote};
-use super::{Unopened, catalog, flags, jobs, show, token, workers};
+use super::{Unopened, catalog, deployments, flags, jobs, show, token, workers};
 use crate::config::{ConfigError, InstallationPlace, PlaceError, Settings};
 use crate::listing;
 use crate::opening::{self, Keeps};
@@ -37,6 +37,7 @@ pub fn commands(assets: bool) -> Vec<Command> {
     if assets {
         commands.push(workers::command());
         commands.push(jobs::command());
+        commands.push(deployments::command());
         commands.push(flags::asset());
     }
     let anywhere = |command: Command| command.args(remote::flags());
@@ -177,6 +178,7 @@ async fn perform(
         }
         ["catalog", word] => catalog::run(word, arguments, client).await?,
         ["worker", word] => workers::run(word, arguments, client).await?,
+        ["deployment", word] => deployments::run(word, arguments, client).await?,
         ["job", "explain"] => jobs::explain(arguments, client).await?,
         ["sweep", "confirm"] => {
             done(client, Request::ConfirmSweeps).await?;

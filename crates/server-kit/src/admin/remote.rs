@@ -16,6 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::deployments;
 use super::flags::flag;
 use crate::program::Failure;
 
@@ -275,6 +276,7 @@ impl Call {
                 (Method::GET, path, None)
             }
             Request::ChangeWorker(change) => of_worker(change),
+            Request::Deployment(request) => deployments::call(request, id, page),
         };
         Self { method, path, body }
     }
@@ -316,6 +318,7 @@ fn read(request: &Request, bytes: &[u8]) -> Result<Answer, serde_json::Error> {
         }
         Request::Catalog | Request::ReloadCatalog => of(bytes).map(Answer::Catalog),
         Request::Workers { .. } => of(bytes).map(Answer::Workers),
+        Request::Deployment(request) => deployments::answer(request, bytes).map(Answer::Deployment),
         Request::ExplainJob { .. } => of(bytes).map(Answer::Job),
     }
 }

@@ -166,6 +166,11 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             Ok(Answer::Done)
         }
         Request::ExplainJob { id, account } => explain(ports, &id, account, now).await,
+        Request::Deployment(request) => {
+            let deployments = deployments(ports)?;
+            let answer = super::deployments::perform(deployments, request, now).await;
+            answer.map(Answer::Deployment)
+        }
         Request::ConfirmSweeps => {
             let confirmed = ports.sweeps.confirm().await;
             confirmed.map_err(|error| fault(&error))?;
@@ -302,7 +307,7 @@ async fn explain_of_any(
 }
 
 /// The part of a list behind the item that `after` names, and what names the last of the page if more follow.
-fn page<'a, T>(
+pub(super) fn page<'a, T>(
     all: &'a [T],
     id: impl Fn(&T) -> String,
     after: Option<&str>,
@@ -326,7 +331,7 @@ fn page<'a, T>(
     Ok((page, page.last().filter(|_| more).map(id)))
 }
 
-fn rows(limit: Option<u32>) -> usize {
+pub(super) fn rows(limit: Option<u32>) -> usize {
     limit.map_or(ROWS, |limit| {
         usize::try_from(limit).map_or(MOST_ROWS, |limit| limit.clamp(1, MOST_ROWS))
     })
@@ -363,6 +368,13 @@ fn workers(ports: &AdminPorts) -> Result<&dyn WorkerAdmin, Problem> {
     let workers = ports.workers.as_deref();
     workers.ok_or_else(|| {
         absent("no server with workers runs here; start one, such as `all-in-one --comfyui http://127.0.0.1:8188`")
+    })
+}
+
+fn deployments(ports: &AdminPorts) -> Result<&dyn super::DeploymentAdmin, Problem> {
+    let deployments = ports.deployments.as_deref();
+    deployments.ok_or_else(|| {
+        absent("no server with deployments runs here; start one, such as `all-in-one`, or ask one with --server")
     })
 }
 

@@ -27,6 +27,7 @@ fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
         sweeps: Arc::new(MemoryRecords::new()),
         workers: None,
         jobs: None,
+        deployments: None,
         catalog: None,
     }
 }

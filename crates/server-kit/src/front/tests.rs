@@ -47,6 +47,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
         catalog: None,
         workers: None,
         jobs: None,
+        deployments: None,
     };
     let admin = AdminApi::new("/x", Arc::new(ports), identity.clone(), requests.observer());
     Front {

@@ -11,7 +11,10 @@ impl Jobs {
         match availability {
             Availability::Ready => Ok(()),
             Availability::NotReady => Err(JobsError::NotReady {
-                retry_after_s: self.pace.retry_after_s(),
+                retry_after_s: match self.ports.engines.start_time() {
+                    Some(time) => time.as_secs().max(1),
+                    None => self.pace.retry_after_s(),
+                },
             }),
             Availability::Stopped => Err(JobsError::Stopped),
         }

@@ -162,7 +162,7 @@ impl Jobs {
         };
         let placement = Placement {
             requirements: requirements.to_set(),
-            account_room: submission.tier.concurrent_jobs,
+            account_room: self.room(submission.tier.concurrent_jobs),
             stored_bytes: limit_bytes,
         };
         let mut inputs: Vec<AssetId> = files.values().map(|file| file.asset).collect();

@@ -145,6 +145,7 @@ impl Rig {
             clock: Arc::clone(&self.clock) as Arc<dyn Timer>,
             drain: CancellationToken::new(),
             v1: None,
+            deployments: None,
             observer: Arc::new(move |seen: &Observed| {
                 hears
                     .lock()

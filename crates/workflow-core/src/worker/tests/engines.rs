@@ -47,6 +47,10 @@ impl EngineWorkers for Remote {
         }
     }
 
+    fn start_time(&self) -> Option<Duration> {
+        None
+    }
+
     fn explain(&self, _: JobId, needs: &Requirements) -> Vec<WorkerNote> {
         let why_not = (self.capacity(needs) == 0).then(|| "full".to_owned());
         let worker = "far".to_owned();

@@ -1,0 +1,179 @@
+//! The engine of a deployment: its pool, which may have no worker for a while.
+//!
+//! A deployment that sleeps takes submissions as long as it is known what its workers have and not too many wait: they wake it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use workflow_core::deployment::{Deployment, DeploymentName, WorkerSource};
+use workflow_core::{
+    Availability, Engine, EngineName, EngineWorkers, JobId, ModelFile, NodeCatalog, Refusal,
+    Requirements, RunContext, RunError, Ticket, ValidGraph, WorkerNote,
+};
+
+use crate::pool::{COMFYUI, ComfyPool};
+
+/// The pool of a deployment as an engine.
+pub(super) struct DeploymentEngine {
+    name: DeploymentName,
+    pub(super) pool: ComfyPool,
+    facts: Mutex<Facts>,
+    /// Rung when a worker may have to be started.
+    bell: Arc<Notify>,
+}
+
+/// What decides whether submissions are taken.
+#[derive(Debug)]
+struct Facts {
+    is_stopped: bool,
+    /// Whether workers are started here when jobs wait.
+    is_managed: bool,
+    /// How many jobs may wait while no worker is up.
+    waking_queue: u64,
+    start_time: Option<Duration>,
+    /// Jobs that waited when they were counted last, and those that were taken since.
+    waiting: u64,
+    /// Whether somebody must know what workers have.
+    is_woken: bool,
+}
+
+/// The name of a deployment's engine, as its jobs are stored with it.
+pub(super) fn engine_name(name: &DeploymentName) -> EngineName {
+    format!("{COMFYUI}:{name}").as_str().into()
+}
+
+impl DeploymentEngine {
+    pub(super) fn new(name: DeploymentName, pool: ComfyPool, bell: Arc<Notify>) -> Self {
+        Self {
+            name,
+            pool,
+            bell,
+            facts: Mutex::new(Facts {
+                is_stopped: true,
+                is_managed: true,
+                waking_queue: 0,
+                start_time: None,
+                waiting: 0,
+                is_woken: false,
+            }),
+        }
+    }
+
+    /// Goes by this row from now on.
+    pub(super) fn follow(&self, row: &Deployment) {
+        let mut facts = self.facts();
+        facts.is_stopped = row.is_stopped();
+        let Some(serving) = row.serving() else {
+            return;
+        };
+        facts.is_managed = matches!(serving.definition.source, WorkerSource::Command(_));
+        facts.waking_queue = serving.definition.waking_queue.into();
+        facts.start_time = row.start_ms.map(Duration::from_millis);
+    }
+
+    /// Takes no more submissions: the deployment is removed.
+    pub(super) fn end(&self) {
+        self.facts().is_stopped = true;
+    }
+
+    /// So many jobs wait.
+    pub(super) fn counted(&self, waiting: u64) {
+        self.facts().waiting = waiting;
+    }
+
+    /// Whether a worker was asked for since the last look, although nothing waits.
+    pub(super) fn take_wake(&self) -> bool {
+        std::mem::take(&mut self.facts().is_woken)
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        // Every change is an assignment.
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Engine for DeploymentEngine {
+    fn availability(&self) -> Availability {
+        let mut facts = self.facts();
+        match () {
+            () if facts.is_stopped => Availability::Stopped,
+            () if !facts.is_managed => match self.pool.availability() {
+                // Its workers come and go by themselves.
+                Availability::Stopped => Availability::NotReady,
+                other @ (Availability::Ready | Availability::NotReady) => other,
+            },
+            () if self.pool.has_ready() => Availability::Ready,
+            () if !self.pool.is_known() => {
+                facts.is_woken = true;
+                self.bell.notify_one();
+                Availability::NotReady
+            }
+            () if facts.waiting >= facts.waking_queue => Availability::NotReady,
+            () => Availability::Ready,
+        }
+    }
+
+    fn nodes(&self) -> NodeCatalog {
+        self.pool.nodes()
+    }
+
+    fn capacity(&self, needs: &Requirements) -> usize {
+        self.pool.capacity(needs)
+    }
+
+    fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile> {
+        self.pool.model_files(graph)
+    }
+
+    fn workers(&self) -> Option<&dyn EngineWorkers> {
+        Some(self)
+    }
+
+    async fn run(&self, ticket: Ticket, context: RunContext) -> Result<(), RunError> {
+        self.pool.run(ticket, context).await
+    }
+}
+
+#[async_trait]
+impl EngineWorkers for DeploymentEngine {
+    async fn judge(&self, ticket: &Ticket) -> Result<(), Refusal> {
+        self.pool.judge(ticket).await?;
+        // It is about to wait.
+        self.facts().waiting += 1;
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    fn explain(&self, job: JobId, needs: &Requirements) -> Vec<WorkerNote> {
+        let notes = self.pool.explain(job, needs);
+        if !notes.is_empty() {
+            return notes;
+        }
+        let why = match self.facts().is_stopped {
+            true => "the deployment is stopped; `deployment start` starts it",
+            false => "no worker of the deployment is up; `deployment show` tells how it is",
+        };
+        vec![WorkerNote {
+            worker: self.name.to_string(),
+            has_job: false,
+            why_not: Some(why.to_owned()),
+        }]
+    }
+
+    fn start_time(&self) -> Option<Duration> {
+        self.facts().start_time
+    }
+}
+
+impl fmt::Debug for DeploymentEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeploymentEngine")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,42 @@
+//! The simulated ComfyUI as a process, for deployments that start their workers.
+//!
+//! `simulated-comfyui --port N` serves until it is ended. `--step MS` is how long a step of a node takes, `--late MS` the time
+//! before it listens, `--fails` ends it at once, and `--without CLASS` leaves a class out. It writes its arguments, and the variables
+//! that it is asked for with `--shows NAME`.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use it::Comfy;
+use it::comfy::Version;
+use tokio::runtime::Runtime;
+
+fn main() -> io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let values = |name: &str| -> Vec<&str> {
+        let pairs = arguments.windows(2).filter(|pair| pair[0] == name);
+        pairs.map(|pair| pair[1].as_str()).collect()
+    };
+    let number = |name: &str| values(name).first().and_then(|value| value.parse().ok());
+    let mut output = io::stdout().lock();
+    writeln!(output, "started with {}", arguments.join(" "))?;
+    for name in values("--shows") {
+        let value = std::env::var(name).unwrap_or_else(|_| "(not set)".to_owned());
+        writeln!(output, "{name} has {} characters", value.len())?;
+    }
+    if arguments.iter().any(|argument| argument == "--fails") {
+        return Err(io::Error::other("it was told to fail"));
+    }
+    let late = number("--late").unwrap_or(0);
+    let port = number("--port").and_then(|port: u64| u16::try_from(port).ok());
+    let port = port.ok_or_else(|| io::Error::other("--port is missing"))?;
+    Runtime::new()?.block_on(async {
+        tokio::time::sleep(Duration::from_millis(late)).await;
+        let without = values("--without");
+        let comfy = Comfy::start_at(port, Version::New, &["a.safetensors"], &without).await?;
+        comfy.pace(Duration::from_millis(number("--step").unwrap_or(1)));
+        writeln!(output, "listens at {}", comfy.url())?;
+        std::future::pending::<()>().await;
+        Ok(())
+    })
+}
