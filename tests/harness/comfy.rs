@@ -84,6 +84,12 @@ impl Comfy {
         self.shared.set(fault);
     }
 
+    /// Answers only requests that have this header, with this value, from now on.
+    pub fn require(&self, name: &str, value: &str) {
+        let required = (name.to_ascii_lowercase(), value.to_owned());
+        self.shared.world().required = Some(required);
+    }
+
     /// Loses its queue, its history and its connections, as a process does that is killed and started again.
     pub fn restart(&self) {
         self.shared.restart();

@@ -3,6 +3,7 @@
 mod campaign;
 mod cancel;
 mod commands;
+mod configured;
 mod explain;
 mod faults;
 mod older;

@@ -253,6 +253,16 @@ const WORKFLOW_KEYS: &[Key] = &[
             "Addresses of ComfyUI workers, such as http://127.0.0.1:8188; repeat it, or separate them by commas",
         )
     },
+    Key {
+        kind: Kind::Tables,
+        secret: true,
+        ..key(
+            "worker",
+            "",
+            "",
+            "ComfyUI workers with a name, headers or authorities of their own: tables [[worker]] of the configuration file",
+        )
+    },
     key(
         "prefer",
         "ENGINE",

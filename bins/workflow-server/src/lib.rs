@@ -20,6 +20,7 @@ mod role;
 mod scrub;
 mod stack;
 mod store;
+mod worker_tables;
 mod workers;
 
 pub use app::{App, AssembleError, PLACES, api, assemble, home, probe};
@@ -28,4 +29,5 @@ pub use config::{Config, KEYS, WorkflowLimits};
 pub use role::Role;
 pub use stack::{Stack, StackError};
 pub use store::{movable_at, store_at};
+pub use worker_tables::{HeaderSource, WorkerHeader, WorkerTable, WorkerTables};
 pub use workers::{Preference, PreviewMethod, WorkerSettings};

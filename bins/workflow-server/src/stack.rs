@@ -109,6 +109,28 @@ pub enum StackError {
     /// A worker.
     #[error("a ComfyUI worker cannot be used: {0}")]
     Worker(#[source] AddError),
+    /// A header of a worker.
+    #[error(
+        "the header {header} of the worker {worker} cannot be had: {why}; mend it, or take the header out of the configuration"
+    )]
+    WorkerHeader {
+        /// The worker.
+        worker: String,
+        /// The header.
+        header: String,
+        /// Why, without its value.
+        why: String,
+    },
+    /// The authorities of a worker.
+    #[error(
+        "the file `ca` of the worker {worker} cannot be read; name a PEM file with certificates"
+    )]
+    WorkerCa {
+        /// The worker.
+        worker: String,
+        /// Why.
+        source: io::Error,
+    },
     /// What is in it.
     #[error("the file of `extra_ca` cannot be used; name a PEM file with certificates")]
     ExtraCa(#[source] ExtraCaError),

@@ -16,12 +16,15 @@ use server_kit::metrics::Metrics;
 use workflow_core::{Engine, EngineName, Engines, Hub, NamedEngine};
 
 use crate::stack::StackError;
+use crate::worker_tables::{WorkerTable, WorkerTables};
 
 /// What is configured of workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerSettings {
     /// Where they are.
     pub urls: Vec<WorkerUrl>,
+    /// Those with more than an address.
+    pub tables: Vec<WorkerTable>,
     /// Which engine runs a graph that both can run.
     pub prefer: Preference,
     /// Which previews they make.
@@ -99,6 +102,7 @@ impl WorkerSettings {
     pub fn none() -> Self {
         Self {
             urls: Vec::new(),
+            tables: Vec::new(),
             prefer: Preference::Native,
             previews: PreviewMethod("auto".to_owned()),
             folder: None,
@@ -108,8 +112,10 @@ impl WorkerSettings {
     /// Reads their keys. Definitions are kept nowhere.
     pub(crate) fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let Urls(urls) = settings.read("comfyui")?;
+        let WorkerTables(tables) = settings.read("worker")?;
         Ok(Self {
             urls,
+            tables,
             prefer: settings.read("prefer")?,
             previews: settings.read("comfyui_previews")?,
             folder: None,
@@ -125,7 +131,8 @@ impl WorkerSettings {
 
     /// How many jobs of one account may be at workers besides those that run here.
     pub(crate) fn jobs(&self) -> u32 {
-        u32::try_from(self.urls.len().saturating_mul(2)).unwrap_or(u32::MAX)
+        let workers = self.urls.len() + self.tables.len();
+        u32::try_from(workers.saturating_mul(2)).unwrap_or(u32::MAX)
     }
 }
 
@@ -164,6 +171,10 @@ pub(crate) fn pool(
             keeps_definitions: true,
         };
         pool.add(config).map_err(StackError::Worker)?;
+    }
+    for table in &settings.tables {
+        let name = table.name.clone().unwrap_or_else(|| name_of(&table.url));
+        pool.add(table.config(name)?).map_err(StackError::Worker)?;
     }
     pool.add_kept();
     Ok(pool)

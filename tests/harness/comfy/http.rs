@@ -18,6 +18,8 @@ pub(super) struct Incoming {
     pub(super) query: String,
     pub(super) websocket_key: Option<String>,
     pub(super) body: Vec<u8>,
+    /// It lacks the header that every request must have.
+    pub(super) is_refused: bool,
 }
 
 /// What is answered.
@@ -53,6 +55,10 @@ async fn serve(stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream, shared).await? {
         thaw(shared).await;
+        if request.is_refused {
+            write(stream.get_mut(), Reply::Json(401, "{}".to_owned())).await?;
+            continue;
+        }
         if let Some(key) = &request.websocket_key {
             return socket::serve(stream, shared, &request.query, key).await;
         }
@@ -87,8 +93,11 @@ async fn read(stream: &mut BufReader<TcpStream>, shared: &Shared) -> io::Result<
         query: query.to_owned(),
         websocket_key: None,
         body: Vec::new(),
+        is_refused: false,
     };
     let (mut length, mut chunked) = (0, false);
+    let required = shared.world().required.clone();
+    request.is_refused = required.is_some();
     loop {
         let mut line = String::new();
         stream.read_line(&mut line).await?;
@@ -96,6 +105,11 @@ async fn read(stream: &mut BufReader<TcpStream>, shared: &Shared) -> io::Result<
             break;
         };
         let value = value.trim();
+        let is_required =
+            |(wanted, of): &(String, String)| name.eq_ignore_ascii_case(wanted) && value == of;
+        if required.as_ref().is_some_and(is_required) {
+            request.is_refused = false;
+        }
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().map_err(io::Error::other)?,
             "transfer-encoding" => chunked = value.eq_ignore_ascii_case("chunked"),

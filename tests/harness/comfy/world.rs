@@ -119,6 +119,7 @@ pub(super) struct World {
     pub(super) disk_full: bool,
     pub(super) missing_outputs: bool,
     pub(super) garbage: u32,
+    pub(super) required: Option<(String, String)>,
 }
 
 pub(super) struct Shared {
@@ -162,6 +163,7 @@ impl World {
             disk_full: false,
             missing_outputs: false,
             garbage: 0,
+            required: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::nearest::nearest;
@@ -45,6 +46,7 @@ pub(super) fn read(text: &str, path: &Path, keys: &[Key]) -> Result<Vec<Entry>, 
                 Kind::Value(_) => "a text or a whole number",
                 Kind::Switch => "true or false",
                 Kind::List(_) => "an array of texts",
+                Kind::Tables => "tables that begin with its name in double brackets",
             },
         })?;
         Ok(Entry { key, text, line })
@@ -65,7 +67,37 @@ fn plain(value: &DeValue<'_>, kind: Kind) -> Option<String> {
                 items.iter().map(|item| item.get_ref().as_str()).collect();
             Some(texts?.join(","))
         }
+        (Kind::Tables, DeValue::Array(items)) => {
+            let is_table = items
+                .iter()
+                .all(|item| matches!(item.get_ref(), DeValue::Table(_)));
+            is_table
+                .then(|| json(value))?
+                .map(|tables| tables.to_string())
+        }
         _ => None,
+    }
+}
+
+/// Texts, whole numbers, switches, arrays and tables of them as JSON.
+fn json(value: &DeValue<'_>) -> Option<Value> {
+    match value {
+        DeValue::String(text) => Some(text.as_ref().into()),
+        DeValue::Integer(number) if number.radix() == 10 => {
+            number.as_str().parse::<i64>().ok().map(Value::from)
+        }
+        DeValue::Boolean(switch) => Some((*switch).into()),
+        DeValue::Array(items) => {
+            let items = items.iter().map(|item| json(item.get_ref()));
+            items.collect::<Option<Vec<Value>>>().map(Value::Array)
+        }
+        DeValue::Table(fields) => {
+            let fields = fields.iter();
+            let fields = fields
+                .map(|(name, field)| Some((name.get_ref().to_string(), json(field.get_ref())?)));
+            fields.collect::<Option<_>>().map(Value::Object)
+        }
+        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Datetime(_) => None,
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Kind {
     Switch,
     /// Values separated by commas, an array in the file; the placeholder for one of them.
     List(&'static str),
+    /// Tables of the file, and of nothing else: they come as the text of a JSON array.
+    Tables,
 }
 
 /// What holds where nothing is said.
@@ -92,6 +94,8 @@ impl Key {
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true"),
+            // It has no flag ([`Settings::flags`](super::Settings::flags)).
+            Kind::Tables => arg.hide(true),
             Kind::List(placeholder) => arg
                 .value_name(placeholder)
                 .value_delimiter(',')

@@ -11,7 +11,7 @@ use clap::{ArgMatches, Command};
 use super::key::{CONFIG, PREFIX};
 use super::nearest::nearest;
 use super::value::Value;
-use super::{ConfigError, Key, Preset, file};
+use super::{ConfigError, Key, Kind, Preset, file};
 
 /// Variables of `easel`, the command line of users: a shell that has them set may start a server, too.
 const OF_THE_COMMAND_LINE: [&str; 3] = ["EASEL_API_KEY", "EASEL_IMAGES", "EASEL_SERVER"];
@@ -50,7 +50,13 @@ impl Settings {
     pub fn flags(command: Command, keys: &[&[Key]]) -> Command {
         let keys = keys.iter().copied().flatten();
         command
-            .args([CONFIG].iter().chain(keys).map(Key::arg))
+            .args(
+                [CONFIG]
+                    .iter()
+                    .chain(keys)
+                    .filter(|key| has_flag(key))
+                    .map(Key::arg),
+            )
             .next_help_heading(None)
     }
 
@@ -64,7 +70,8 @@ impl Settings {
         presets: &[(&str, &'static str)],
     ) -> Command {
         // A flag that a subcommand has already is not inherited.
-        let flags = keys.iter().copied().flatten().filter_map(|key| {
+        let keys = keys.iter().copied().flatten();
+        let flags = keys.filter(|key| has_flag(key)).filter_map(|key| {
             let preset = presets.iter().find(|(name, _)| *name == key.name);
             match (shown.contains(&key.name), preset) {
                 (true, None) => None,
@@ -87,6 +94,9 @@ impl Settings {
         let keys: Vec<Key> = keys.iter().copied().flatten().copied().collect();
         let variables = variables(environment)?;
         let given = |key: &Key| {
+            if !has_flag(key) {
+                return None;
+            }
             flag(matches, key).or_else(|| {
                 let (name, text) = variables.get_key_value(&key.variable())?;
                 Some((text.clone(), Origin::Variable(name.clone())))
@@ -122,6 +132,7 @@ impl Settings {
         let known: BTreeMap<String, Key> = keys
             .iter()
             .chain([&CONFIG])
+            .filter(|key| has_flag(key))
             .map(|key| (key.variable(), *key))
             .collect();
         let unknown = variables.into_keys().filter(|name| {
@@ -241,6 +252,11 @@ impl fmt::Display for Origin {
             Self::Host => f.write_str("the program"),
         }
     }
+}
+
+/// Whether a key has a flag and a variable: tables are in the file alone.
+fn has_flag(key: &Key) -> bool {
+    key.kind != Kind::Tables
 }
 
 fn flag(matches: &ArgMatches, key: &Key) -> Option<(String, Origin)> {
