@@ -52,6 +52,7 @@ pub const LAYERS: &[Layer] = &[
     layer("accounts", Room::Domain, &[]),
     layer("asset-store", Room::Domain, &["accounts"]),
     layer("json-text", Room::Domain, &[]),
+    layer("webhooks", Room::Domain, &["accounts"]),
     layer("router-core", Room::Domain, &["accounts", "json-text"]),
     layer(
         "workflow-core",
