@@ -10,6 +10,7 @@ use asset_store::{
 use router_core::{CallQueue, CallRetention, Calls, Quota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::UserFiles;
+use webhooks::{Outbox, Webhooks};
 #[cfg(feature = "workflow")]
 use workflow_core::{Changes, JobQueue, JobStore, deployment::Deployments};
 
@@ -34,6 +35,10 @@ pub struct Installation {
     pub closing: Arc<dyn Closing>,
     /// Which process does what one does for all.
     pub turns: Arc<dyn Turns>,
+    /// Who wants to hear of events.
+    pub webhooks: Arc<dyn Webhooks>,
+    /// The events that were written down for them.
+    pub outbox: Arc<dyn Outbox>,
     /// Jobs and their queue.
     #[cfg(feature = "workflow")]
     pub jobs: JobRows,

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use router_core::{MemoryCalls, MemoryQuota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::{MemoryUserFiles, UserFilesBounds};
+use webhooks::MemoryWebhooks;
 #[cfg(feature = "workflow")]
 use workflow_core::{
     MemoryJobs,
@@ -57,6 +58,7 @@ impl MemoryStore {
             secret: Mutex::new(Box::new(secret)),
         };
         let turns = MemoryTurns::default();
+        let webhooks = Arc::new(MemoryWebhooks::default());
         let installation = Installation {
             accounts: accounts.clone(),
             account_admin: accounts.clone(),
@@ -74,6 +76,9 @@ impl MemoryStore {
             health: Arc::new(AlwaysHealthy),
             closing: Arc::new(AlwaysHealthy),
             turns: Arc::new(turns.of_another_replica()),
+            // Nothing is written down here by itself: the twins of jobs and calls know no webhook.
+            webhooks: webhooks.clone(),
+            outbox: webhooks,
             #[cfg(feature = "workflow")]
             jobs: rows_of(&jobs, deployments.clone()),
             #[cfg(feature = "router")]

@@ -19,6 +19,8 @@ pub enum Work {
     Scrub,
     /// Starts and stops the workers of deployments.
     Deployments,
+    /// Sends events to webhooks.
+    Webhooks,
 }
 
 /// Whose turn it is to do a work. A handle is a process: an opening of the installation.
@@ -49,6 +51,7 @@ impl Work {
             Self::Calls => "calls",
             Self::Scrub => "scrub",
             Self::Deployments => "deployments",
+            Self::Webhooks => "webhooks",
         }
     }
 }

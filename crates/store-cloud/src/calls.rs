@@ -4,6 +4,7 @@
 //! renewals and records of calls do not wait for it.
 
 mod expiry;
+mod facts;
 mod keys;
 mod outcome;
 mod pieces;

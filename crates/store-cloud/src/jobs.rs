@@ -7,6 +7,7 @@ mod beside;
 mod claim;
 pub(crate) mod documents;
 mod expire;
+mod facts;
 mod insert;
 mod lists;
 mod outputs;

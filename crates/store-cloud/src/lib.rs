@@ -42,6 +42,7 @@ mod transfer;
 mod turns;
 #[cfg(feature = "v1")]
 mod user_files;
+mod webhooks;
 
 pub use accounts::PgAccounts;
 pub use blobs::{BlobOptions, BucketBlobs};
@@ -63,3 +64,4 @@ pub use store::CloudStore;
 pub use turns::PgTurns;
 #[cfg(feature = "v1")]
 pub use user_files::PgUserFiles;
+pub use webhooks::PgWebhooks;

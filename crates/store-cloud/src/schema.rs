@@ -29,4 +29,8 @@ pub(crate) const SCHEMA: Schema = &[
         "user_files",
         &[include_str!("../migrations/user_files/0001.sql")],
     ),
+    (
+        "webhooks",
+        &[include_str!("../migrations/webhooks/0001.sql")],
+    ),
 ];

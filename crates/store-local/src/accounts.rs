@@ -16,7 +16,7 @@ use std::time::Duration;
 use accounts::{
     Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountState,
     AccountView, Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, Granted,
-    KeyHash, KeyId, LedgerEntry, LedgerRef, Principal, Reservation, Tier,
+    KeyHash, KeyId, LedgerEntry, LedgerRef, OverBudget, Principal, Reservation, Tier,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -24,6 +24,7 @@ use rusqlite::Connection;
 
 use crate::columns::whole_micros;
 use crate::database::{Database, DatabaseError, Durability, Transaction};
+use crate::webhooks::Hooks;
 
 #[cfg(feature = "router")]
 pub(crate) use bills::{Bill, bill, bill_ahead, post_bills};
@@ -33,6 +34,7 @@ pub(crate) use bills::{Bill, bill, bill_ahead, post_bills};
 pub struct SqliteAccounts {
     database: Database,
     accounts: SharedAccounts,
+    hooks: Hooks,
 }
 
 /// The index, where the writing thread and requests meet.
@@ -76,8 +78,28 @@ impl SharedAccounts {
 }
 
 impl SqliteAccounts {
-    pub(crate) fn new(database: Database, accounts: SharedAccounts) -> Self {
-        Self { database, accounts }
+    pub(crate) fn new(database: Database, accounts: SharedAccounts, hooks: Hooks) -> Self {
+        Self {
+            database,
+            accounts,
+            hooks,
+        }
+    }
+
+    /// Tells the account of a budget that refused a call, where it wants to hear of it. The refusal stands in any case.
+    async fn tell_over_budget(&self, account: &AccountId, over: OverBudget, now: Timestamp) {
+        if !self.hooks.wants_budget(account, &over) {
+            return;
+        }
+        let (hooks, account) = (self.hooks.clone(), account.clone());
+        let told = self.write(move |_, rows| hooks.budget_reached(rows, &account, &over, now));
+        if let Err(error) = told.await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                error,
+                "that a budget was reached could not be written down; the next refusal tries again"
+            );
+        }
     }
 
     async fn write<T: Send + 'static>(
@@ -143,8 +165,14 @@ impl CreditLedger for SqliteAccounts {
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Reservation, AccountsError> {
-        let index = &mut self.accounts.write();
-        Ok(index.reserve(account, cause, hold_cents, lasts, now))
+        let reserved = {
+            let index = &mut self.accounts.write();
+            index.reserve(account, cause, hold_cents, lasts, now)
+        };
+        if let Reservation::OverBudget(over) = reserved {
+            self.tell_over_budget(account, over, now).await;
+        }
+        Ok(reserved)
     }
 
     async fn renew(

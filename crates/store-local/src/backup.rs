@@ -16,13 +16,15 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::call_log_rows::LOG;
 #[cfg(not(feature = "router"))]
-use crate::call_log_rows::park as bring_in;
+use crate::call_log_rows::park;
 #[cfg(feature = "router")]
-use crate::calls::bring_in;
+use crate::calls;
 use crate::columns::Hash;
 use crate::database::{keep_log_on_close, number_copy};
 use crate::directory::{Directory, DirectoryError, sync_directory};
 use crate::log_files::{self, Contents as Logged};
+#[cfg(feature = "router")]
+use crate::webhooks::Hooks;
 
 /// A backup was not made.
 #[derive(Debug, thiserror::Error)]
@@ -172,6 +174,21 @@ fn copy_rows(
     }
     number_copy(&copy)?;
     Ok((hashes(&copy)?, journaled(&copy)?))
+}
+
+#[cfg(not(feature = "router"))]
+fn bring_in(copy: &Connection, logged: &Logged) -> rusqlite::Result<()> {
+    park(copy, logged).map(drop)
+}
+
+/// Brings the calls of the log into a copy, with what webhooks hear of them.
+#[cfg(feature = "router")]
+fn bring_in(copy: &Connection, logged: &Logged) -> rusqlite::Result<()> {
+    let hooks = Hooks::default();
+    if has_table(copy, "webhooks")? {
+        hooks.load(copy)?;
+    }
+    calls::bring_in(copy, &hooks, logged).map(drop)
 }
 
 /// Whether there is such a table: those of an earlier version have not all of them.

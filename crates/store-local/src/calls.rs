@@ -7,6 +7,7 @@
 mod columns;
 mod event;
 mod expiry;
+mod facts;
 mod keyed;
 mod log;
 mod opening;
@@ -34,6 +35,7 @@ use rusqlite::Connection;
 
 use crate::accounts::{SharedAccounts, bill_ahead};
 use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
+use crate::webhooks::Hooks;
 use columns::{Replay, StoredOutcome};
 use event::{Accepted, Ended, Event};
 use keyed::Keyed;
@@ -58,6 +60,7 @@ pub struct SqliteCalls {
     database: Database,
     replays: Replays,
     accounts: SharedAccounts,
+    hooks: Hooks,
     under_way: UnderWay,
     waiting: Waiting,
     log: CallLog,
@@ -83,7 +86,7 @@ impl SqliteCalls {
     fn new(
         database: Database,
         replays: Replays,
-        accounts: SharedAccounts,
+        (accounts, hooks): (SharedAccounts, Hooks),
         (under_way, waiting): (UnderWay, Waiting),
         log: CallLog,
     ) -> Self {
@@ -92,6 +95,7 @@ impl SqliteCalls {
             database,
             replays,
             accounts,
+            hooks,
             under_way,
             waiting,
             log,
@@ -312,6 +316,7 @@ impl Calls for SqliteCalls {
             false => Keeping::Done(Replay::NotKept, None),
         };
         let (accounts, replays) = (self.accounts.clone(), self.replays.clone());
+        let hooks = self.hooks.clone();
         let (payer, task_id) = (account.clone(), task_id.map(str::to_owned));
         let catching_up = self.catching_up(generation);
         let how = Durability::Now.end().sure().quick();
@@ -333,6 +338,9 @@ impl Calls for SqliteCalls {
             let ended = Ended::of(of, &ending, replay, task_id.as_deref(), now);
             let ended = (&ended, kept);
             let settled = rows::settle(rows, &accounts, of, &ending, ended, now)?;
+            if settled == Settled::Now {
+                facts::ended(rows, &hooks, None, ended.0)?;
+            }
             if settled == Settled::Now {
                 rows.after_commit(move || {
                     keyed.end(generation);

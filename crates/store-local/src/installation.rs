@@ -105,6 +105,7 @@ impl Store {
         let jobs = Arc::new(self.jobs());
         #[cfg(feature = "router")]
         let calls = Arc::new(self.calls());
+        let webhooks = Arc::new(self.webhooks());
         let store = Arc::new(self.clone());
         Installation {
             accounts: accounts.clone(),
@@ -124,6 +125,8 @@ impl Store {
             closing: store,
             // The lock of the directory keeps other processes out.
             turns: Arc::new(MemoryTurns::default()),
+            webhooks: webhooks.clone(),
+            outbox: webhooks,
             #[cfg(feature = "workflow")]
             jobs: JobRows {
                 store: jobs.clone(),

@@ -19,12 +19,14 @@ use accounts::AccountId;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rusqlite::Connection;
+use webhooks::{Event, EventKind, JobFact};
 use workflow_core::{
     Durability, InsertJob, InsertJobOutcome, Job, JobBody, JobCursor, JobEvent, JobId, JobLog,
     JobQuery, JobStatus, JobStore, SaveJob, SaveOutcome, StoreError,
 };
 
 use crate::database::{self, Database, DatabaseError, Transaction, Write};
+use crate::webhooks::Hooks;
 use live_jobs::{DeferredSave, Live, LiveJobs};
 
 pub(crate) use live_jobs::SharedLiveJobs;
@@ -37,7 +39,11 @@ pub struct SqliteJobs {
 }
 
 /// Takes up the jobs that a process before left: the claims of its workers ended with it.
-pub(crate) fn recover(rows: &Connection, now: Timestamp) -> rusqlite::Result<SharedLiveJobs> {
+pub(crate) fn recover(
+    rows: &Connection,
+    hooks: &Hooks,
+    now: Timestamp,
+) -> rusqlite::Result<SharedLiveJobs> {
     let mut live_jobs = LiveJobs::default();
     for (seq, mut job, placement) in rows::live(rows)? {
         let queued = requirements::queued_as(seq, &placement);
@@ -53,6 +59,7 @@ pub(crate) fn recover(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
         }
         if job.status.is_terminal() {
             outputs::settle_end(rows, &job)?;
+            publish_end(rows, hooks, &job)?;
             continue;
         }
         let job = Arc::new(job);
@@ -70,7 +77,7 @@ pub(crate) fn recover(rows: &Connection, now: Timestamp) -> rusqlite::Result<Sha
         live_jobs.note_claim(&account, claim);
     }
     live_jobs.continue_after(rows::latest_seq(rows)?);
-    Ok(live_jobs.into())
+    Ok(SharedLiveJobs::new(live_jobs, hooks.clone()))
 }
 
 impl SqliteJobs {
@@ -131,6 +138,10 @@ pub(crate) fn change(
     }
     if job.status.is_terminal() {
         outputs::settle_end(rows, &job)?;
+        let was_live = live_jobs.lock().newest(job.id).is_some();
+        if was_live {
+            publish_end(rows, &live_jobs.hooks, &job)?;
+        }
     }
 
     let job = Arc::new(job);
@@ -192,6 +203,18 @@ fn write_put_off(
     let live_jobs = live_jobs.clone();
     rows.after_commit(move || live_jobs.lock().publish(job));
     Ok(())
+}
+
+/// Writes the end of a job down for the webhooks that want it.
+fn publish_end(rows: &Connection, hooks: &Hooks, job: &Job) -> rusqlite::Result<()> {
+    hooks.publish(rows, &job.account, EventKind::JobEnded, || {
+        Event::job_ended(JobFact {
+            account: &job.account,
+            id: job.id.0,
+            status: job.status.name(),
+            at: job.completed_at.unwrap_or(job.updated_at),
+        })
+    })
 }
 
 /// Whether a live job has a newer revision than the one that a save began with.

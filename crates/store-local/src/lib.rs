@@ -38,6 +38,7 @@ mod records;
 mod schema;
 mod store;
 mod transfer;
+mod webhooks;
 
 // The families.
 #[cfg(feature = "router")]
@@ -71,6 +72,7 @@ pub use reserve::NoRoom;
 pub use store::{Store, StoreOptions};
 #[cfg(feature = "v1")]
 pub use user_files::SqliteUserFiles;
+pub use webhooks::SqliteWebhooks;
 pub use wrong_rows::WrongRows;
 
 /// What the fuzzer calls of what is private otherwise.

@@ -70,4 +70,8 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/stored/0002.sql"),
         ],
     ),
+    (
+        "webhooks",
+        &[include_str!("../migrations/webhooks/0001.sql")],
+    ),
 ];

@@ -30,6 +30,7 @@ use crate::reserve::{NoRoom, Reserve};
 use crate::schema::SCHEMA;
 #[cfg(feature = "v1")]
 use crate::user_files::SqliteUserFiles;
+use crate::webhooks::{Hooks, SqliteWebhooks};
 use crate::{accounts as account_rows, installation_id, link_keys, transfer};
 
 /// An open data directory. Clones are the same one; it stays taken until the last of them and of the ports made from them
@@ -41,6 +42,7 @@ pub struct Store {
     #[cfg(feature = "workflow")]
     jobs: SqliteJobs,
     accounts: SqliteAccounts,
+    webhooks: SqliteWebhooks,
     #[cfg(feature = "router")]
     calls: SqliteCalls,
     #[cfg(feature = "router")]
@@ -121,10 +123,12 @@ impl Store {
         // In the order in which they write: the bytes of blobs first, then what else rows name.
         #[cfg_attr(not(feature = "router"), expect(unused_mut))]
         let mut participants: Vec<Arc<dyn Participant>> = vec![Arc::new(journal.clone())];
+        let hooks = Hooks::default();
+        participants.push(Arc::new(hooks.clone()));
         #[cfg(feature = "router")]
         let opening = {
-            let opened =
-                calls::Opening::files(directory, (&health, &reserve), options.clock.clone());
+            let shared = (&health, &reserve, &hooks);
+            let opened = calls::Opening::files(directory, shared, options.clock.clone());
             let opening = opened.map_err(|source| DirectoryError::Io {
                 path: path.clone(),
                 source,
@@ -136,12 +140,14 @@ impl Store {
         let now = options.clock.now();
         let first = |rows: &rusqlite::Connection| {
             link_keys::ensure(rows)?;
+            // What is brought into the rows next may be wanted.
+            hooks.load(rows)?;
             Ok(Recovered {
                 #[cfg(feature = "router")]
                 under_way: opening.recover(rows)?,
                 accounts: account_rows::load(rows, options.tier)?,
                 #[cfg(feature = "workflow")]
-                live_jobs: jobs::recover(rows, now)?,
+                live_jobs: jobs::recover(rows, &hooks, now)?,
                 journal: journal::load(rows)?,
                 id: installation_id::of_rows(rows)?,
             })
@@ -181,7 +187,12 @@ impl Store {
             ),
             #[cfg(feature = "router")]
             quota: MemoryQuota::new(),
-            accounts: SqliteAccounts::new(database.clone(), recovered.accounts),
+            webhooks: SqliteWebhooks::new(
+                database.clone(),
+                recovered.accounts.clone(),
+                hooks.clone(),
+            ),
+            accounts: SqliteAccounts::new(database.clone(), recovered.accounts, hooks),
             database,
             health,
             reserve,
@@ -223,6 +234,12 @@ impl Store {
     #[must_use]
     pub fn accounts(&self) -> SqliteAccounts {
         self.accounts.clone()
+    }
+
+    /// Webhooks, and what is delivered to them.
+    #[must_use]
+    pub fn webhooks(&self) -> SqliteWebhooks {
+        self.webhooks.clone()
     }
 
     /// The keys, generations and calls of the model router, and their usage.

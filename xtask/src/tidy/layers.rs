@@ -72,6 +72,7 @@ pub const LAYERS: &[Layer] = &[
             "asset-store",
             "router-core",
             "v1-compat",
+            "webhooks",
             "workflow-core",
         ],
     ),
@@ -112,6 +113,7 @@ pub const LAYERS: &[Layer] = &[
             "installation",
             "router-core",
             "v1-compat",
+            "webhooks",
             "workflow-core",
         ],
         // With the features of all families.
@@ -127,6 +129,7 @@ pub const LAYERS: &[Layer] = &[
             "installation",
             "router-core",
             "v1-compat",
+            "webhooks",
             "workflow-core",
         ],
         // With the features of all families.

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use super::holds::{self, Reserve};
 use super::ledger::{self, Posting};
 use super::{PgAccounts, unavailable};
+use crate::webhooks::budgets_reached;
 use crate::{Database, DatabaseError};
 
 /// Sets credits aside in one transaction. An account has the budgets `budgets` where its limits say nothing else.
@@ -23,6 +24,13 @@ pub(super) async fn reserve_all(
     let mut connection = database.connection().await?;
     let rows = connection.transaction().await?;
     let answers = holds::reserve(&rows, budgets, &wishes).await?;
+    let refused = wishes.iter().zip(&answers).filter_map(|(wish, answer)| {
+        let Reservation::OverBudget(over) = answer else {
+            return None;
+        };
+        Some((&wish.account, *over, wish.now))
+    });
+    budgets_reached(&rows, &refused.collect::<Vec<_>>()).await?;
     rows.commit().await?;
     Ok(answers)
 }

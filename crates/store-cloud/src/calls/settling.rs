@@ -11,6 +11,7 @@ use router_core::{Ending, GenerationId, OwnerId, REPLAY_CAP_BYTES, Settled};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::facts;
 use super::outcome::OutcomeColumns;
 use super::pieces::Pieces;
 use crate::accounts::ledger;
@@ -106,7 +107,10 @@ pub(super) async fn settle_once(
             return Ok(answers);
         }
     }
-    end(&rows, all, &counted).await?;
+    tokio::try_join!(
+        end(&rows, all, &counted),
+        facts::ended(&rows, all, &counted)
+    )?;
     let freed: Vec<Uuid> = all
         .iter()
         .zip(&answers)

@@ -8,8 +8,10 @@ use asset_store::Hold;
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use uuid::Uuid;
+use webhooks::EventKind;
 use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome, Job, JobBody, Report};
 
+use super::facts::publish;
 use super::rows::{self, Row};
 use super::{Shared, beside, records};
 use crate::DatabaseError;
@@ -201,8 +203,8 @@ async fn put(
     }
     let bytes = new.iter().map(|row| (&row.job.account, row.body_bytes));
     let bytes: Vec<(&AccountId, i64)> = bytes.collect();
-    let new_jobs = new.iter().map(|row| (&row.job, &[][..]));
-    let new_jobs: Vec<(&Job, &[Report])> = new_jobs.collect();
+    let jobs: Vec<&Job> = new.iter().map(|row| &row.job).collect();
+    let new_jobs: Vec<(&Job, &[Report])> = jobs.iter().map(|job| (*job, &[][..])).collect();
     // Everything that decides is locked, so none of these waits for the answer of another.
     tokio::try_join!(
         add_stored(transaction, &bytes),
@@ -215,6 +217,7 @@ async fn put(
         enqueue(transaction, &new_rows),
         enter(transaction, &new),
         note(transaction, store.changes.replica(), &new_jobs),
+        publish(transaction, EventKind::JobCreated, &jobs),
     )?;
     Ok(new.into_iter().map(|row| Arc::new(row.job)).collect())
 }

@@ -7,8 +7,10 @@ use accounts::AccountId;
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use uuid::Uuid;
+use webhooks::EventKind;
 use workflow_core::{Durability, Job, JobLog, JobOutput, JobStatus, Report, SaveJob, SaveOutcome};
 
+use super::facts::publish;
 use super::insert::enqueue;
 use super::outputs::Names;
 use super::rows::{self, Row};
@@ -168,6 +170,7 @@ pub(super) async fn put(
         .iter()
         .map(|state| (&state.row.job, &state.reports[..]));
     let changed: Vec<(&Job, &[Report])> = changed.collect();
+    let ends: Vec<&Job> = ended.iter().map(|row| &row.job).collect();
     let logs = next.iter().filter_map(|state| {
         let log = state.log.as_ref()?;
         Some((state.row.job.id, log))
@@ -190,6 +193,7 @@ pub(super) async fn put(
         outputs::put(transaction, next),
         beside::put_logs(transaction, &logs),
         note(transaction, store.changes.replica(), &changed),
+        publish(transaction, EventKind::JobEnded, &ends),
     )?;
     // After the new outputs are there.
     tokio::try_join!(

@@ -18,7 +18,9 @@ use super::statistics::Statistics;
 #[cfg(feature = "v1")]
 use crate::PgUserFiles;
 use crate::statements::query_opt;
-use crate::{BucketBlobs, Database, DatabaseError, PgAccounts, PgKeys, PgRecords, PgTurns};
+use crate::{
+    BucketBlobs, Database, DatabaseError, PgAccounts, PgKeys, PgRecords, PgTurns, PgWebhooks,
+};
 #[cfg(feature = "router")]
 use crate::{PgCalls, PgQuota};
 #[cfg(feature = "workflow")]
@@ -65,6 +67,7 @@ pub(super) async fn installation(
     let jobs = Arc::new(PgJobs::start(database.clone(), changes.clone()));
     #[cfg(feature = "router")]
     let calls = Arc::new(PgCalls::open(&database).await?);
+    let webhooks = Arc::new(PgWebhooks::new(database.clone()));
     Ok(Installation {
         accounts: accounts.clone(),
         account_admin: accounts.clone(),
@@ -85,6 +88,8 @@ pub(super) async fn installation(
             calls: calls.clone(),
         }),
         turns: Arc::new(PgTurns::new(database.clone())),
+        webhooks: webhooks.clone(),
+        outbox: webhooks,
         #[cfg(feature = "workflow")]
         jobs: JobRows {
             store: jobs.clone(),

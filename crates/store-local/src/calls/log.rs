@@ -36,6 +36,7 @@ use crate::database::{DatabaseError, Durability, Occasion, Participant};
 use crate::health::Health;
 use crate::log_files::{self, Frames, HEAD_BYTES, Place};
 use crate::reserve::Reserve;
+use crate::webhooks::Hooks;
 use flush::Flushed;
 use syncer::{Pace, Waiting};
 
@@ -81,6 +82,8 @@ struct Inner {
     syncer: OnceLock<Thread>,
     health: Health,
     reserve: Reserve,
+    /// Who wants to hear of what goes into the rows.
+    hooks: Hooks,
 }
 
 /// What is to be brought into the rows.
@@ -133,7 +136,12 @@ struct Folding {
 
 impl CallLog {
     /// Opens the files. [`CallLog::recover`] has to follow before anything is noted.
-    pub(crate) fn open(directory: &Path, health: Health, reserve: Reserve) -> io::Result<Self> {
+    pub(crate) fn open(
+        directory: &Path,
+        health: Health,
+        reserve: Reserve,
+        hooks: Hooks,
+    ) -> io::Result<Self> {
         let state = State {
             frames: Frames::open(directory, LOG)?,
             running: HashMap::default(),
@@ -157,6 +165,7 @@ impl CallLog {
             syncer: OnceLock::new(),
             health,
             reserve,
+            hooks,
         })))
     }
 
@@ -165,7 +174,7 @@ impl CallLog {
     pub(crate) fn recover(&self, rows: &Connection, directory: &Path) -> rusqlite::Result<()> {
         let contents = log_files::read(directory, LOG);
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
-        let place = bring_in(rows, &contents)?;
+        let place = bring_in(rows, &self.0.hooks, &contents)?;
         crate::faults::fault_point!("call-recover");
         let mut state = self.state();
         // A first start that was cut off may have left one of them so, and nothing in it.
@@ -287,7 +296,7 @@ impl CallLog {
             Flush::Due => MOST_CARRIED,
         };
         let (entries, place) = self.state().take()?;
-        let flushed = flush::flush(rows, &entries, most_carried);
+        let flushed = flush::flush(rows, &self.0.hooks, &entries, most_carried);
         let placed = flushed.and_then(|carried| {
             call_log_rows::set_pending(rows, &carried.bytes, place).map(|()| carried)
         });

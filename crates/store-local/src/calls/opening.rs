@@ -12,6 +12,7 @@ use crate::database::{Database, Participant};
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
+use crate::webhooks::Hooks;
 
 /// What the process before left running and waiting.
 pub(crate) type Recovered = (UnderWay, Waiting);
@@ -20,6 +21,7 @@ pub(crate) type Recovered = (UnderWay, Waiting);
 #[derive(Debug)]
 pub(crate) struct Opening {
     log: CallLog,
+    hooks: Hooks,
     replays: Replays,
     directory: Arc<Directory>,
 }
@@ -28,11 +30,17 @@ impl Opening {
     /// Opens the files, making those of the log where they are missing.
     pub(crate) fn files(
         directory: &Arc<Directory>,
-        (health, reserve): (&Health, &Reserve),
+        (health, reserve, hooks): (&Health, &Reserve, &Hooks),
         clock: Clock,
     ) -> io::Result<Self> {
         Ok(Self {
-            log: CallLog::open(directory.path(), health.clone(), reserve.clone())?,
+            log: CallLog::open(
+                directory.path(),
+                health.clone(),
+                reserve.clone(),
+                hooks.clone(),
+            )?,
+            hooks: hooks.clone(),
             replays: Replays::new(Arc::clone(directory), health.clone(), clock),
             directory: Arc::clone(directory),
         })
@@ -46,7 +54,7 @@ impl Opening {
     /// Brings what the process before left into the rows: before anything reads them, balances among the rest.
     pub(crate) fn recover(&self, rows: &Connection) -> rusqlite::Result<Recovered> {
         self.log.recover(rows, self.directory.path())?;
-        recover(rows)
+        recover(rows, &self.hooks)
     }
 
     /// The ports, once the rows are open.
@@ -56,16 +64,25 @@ impl Opening {
         accounts: SharedAccounts,
         under_way: Recovered,
     ) -> SqliteCalls {
-        SqliteCalls::new(database, self.replays, accounts, under_way, self.log)
+        SqliteCalls::new(
+            database,
+            self.replays,
+            (accounts, self.hooks),
+            under_way,
+            self.log,
+        )
     }
 }
 
 /// Makes the claims void that the process before did not dispatch, and answers what it left running and waiting.
-fn recover(connection: &Connection) -> rusqlite::Result<Recovered> {
+fn recover(connection: &Connection, hooks: &Hooks) -> rusqlite::Result<Recovered> {
     rows::void_undispatched(connection)?;
     let under_way = UnderWay {
         keyed: Keyed::of(rows::unfinished_with_keys(connection)?),
         owned: Owned::orphans(rows::unfinished_ids(connection)?),
     };
-    Ok((under_way, Waiting::of(queue_rows::recover(connection)?)))
+    Ok((
+        under_way,
+        Waiting::of(queue_rows::recover(connection, hooks)?),
+    ))
 }

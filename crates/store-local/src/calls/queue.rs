@@ -17,6 +17,7 @@ use router_core::{
 use rusqlite::Connection;
 
 use super::columns::StoredOutcome;
+use super::facts;
 use super::queue_rows::{self, Found, StoredBody};
 use super::replays::MOST_BYTES;
 use super::{Keyed, SqliteCalls, failed, rows};
@@ -186,6 +187,7 @@ impl CallQueue for SqliteCalls {
         now: Timestamp,
     ) -> Result<Option<Cancelled>, CallsError> {
         let (waiting, owner) = (self.waiting.clone(), account.clone());
+        let hooks = self.hooks.clone();
         let cancelled = self.write(Some(account), Durability::Now.end(), move |rows| {
             let found = queue_rows::find(rows, id)?;
             let Some(found) = found.filter(|found| found.account == owner) else {
@@ -207,6 +209,7 @@ impl CallQueue for SqliteCalls {
             }
             rows.on_rollback(move || waiting.lock().push(place));
             let file = queue_rows::end(rows, id, &QueueFailure::Cancelled, now)?;
+            facts::withdrawn(rows, &hooks, id, QueueFailure::Cancelled.bucket(), now)?;
             Ok(Some((Cancelled::Withdrawn, file)))
         });
         let Some((cancelled, file)) = cancelled.await? else {
@@ -270,6 +273,7 @@ impl CallQueue for SqliteCalls {
         now: Timestamp,
     ) -> Result<(), CallsError> {
         let (waiting, keyed) = (self.waiting.clone(), self.under_way.keyed.clone());
+        let hooks = self.hooks.clone();
         let ended = self.write(None, Durability::Now.end(), move |rows| {
             let Some(found) = queue_rows::find(rows, id)?.filter(|found| found.may_wait) else {
                 return Ok(None);
@@ -278,6 +282,7 @@ impl CallQueue for SqliteCalls {
                 rows::free_key(rows, id)?;
             }
             let file = queue_rows::end(rows, id, &failure, now)?;
+            facts::withdrawn(rows, &hooks, id, failure.bucket(), now)?;
             rows.after_commit(move || {
                 waiting.lock().remove(&found.account, found.seq);
                 keyed.end(id);

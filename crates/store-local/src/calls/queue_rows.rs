@@ -11,8 +11,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::columns::bucket;
+use super::facts;
 use super::rows::id;
 use crate::columns::{Id, Micros, parse};
+use crate::webhooks::Hooks;
 
 /// A request as it stands in the rows, with the columns that its state follows from.
 pub(super) struct Found {
@@ -40,17 +42,23 @@ const COLUMNS: &str = "SELECT q.seq, q.id, q.account, q.model, q.received_at, q.
      FROM queued_calls q LEFT JOIN generations g ON g.id = q.id";
 
 /// Notes what was dispatched or cancelled just before the process ended, and answers what waits, in its order.
-pub(super) fn recover(rows: &Connection) -> rusqlite::Result<Vec<WaitingCall>> {
+pub(super) fn recover(rows: &Connection, hooks: &Hooks) -> rusqlite::Result<Vec<WaitingCall>> {
     rows.execute(
         "UPDATE queued_calls SET dispatched = 1, body = NULL, body_file = NULL
          WHERE dispatched = 0 AND ended_at IS NULL AND EXISTS (SELECT 1 FROM generations g WHERE g.id = queued_calls.id)",
         [],
     )?;
-    rows.execute(
+    let mut cancelled = rows.prepare(
         "UPDATE queued_calls SET ended_at = cancelled_at, failure = ?1, body = NULL, body_file = NULL
-         WHERE dispatched = 0 AND ended_at IS NULL AND cancelled_at IS NOT NULL",
-        [CANCELLED],
+         WHERE dispatched = 0 AND ended_at IS NULL AND cancelled_at IS NOT NULL RETURNING id, ended_at",
     )?;
+    let ended = cancelled.query_map([CANCELLED], |row| {
+        let Micros(at) = row.get("ended_at")?;
+        Ok((id(row, "id")?, at))
+    })?;
+    for (id, at) in ended.collect::<rusqlite::Result<Vec<_>>>()? {
+        facts::withdrawn(rows, hooks, id, QueueFailure::Cancelled.bucket(), at)?;
+    }
     let mut statement = rows.prepare(
         "SELECT seq, id, account, received_at FROM queued_calls WHERE dispatched = 0 AND ended_at IS NULL ORDER BY seq",
     )?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use asset_store::Hold;
 use jiff::Timestamp;
 use rusqlite::Connection;
+use webhooks::{Event, EventKind, JobFact};
 use workflow_core::{InsertFacts, InsertJob, InsertJobOutcome};
 
 use super::live_jobs::{DeferredSave, Live, SharedLiveJobs};
@@ -40,6 +41,16 @@ pub(super) fn insert(
     if let Some(claim) = claim {
         beside::claim_key(rows, &account, &claim, seq)?;
     }
+    let fact = JobFact {
+        account: &account,
+        id: job.id.0,
+        status: job.status.name(),
+        at: job.created_at,
+    };
+    let hooks = &live_jobs.hooks;
+    hooks.publish(rows, &account, EventKind::JobCreated, || {
+        Event::job_created(fact)
+    })?;
     crate::faults::fault_point!("job-inserted");
     live_jobs.lock().add(Live {
         newest: Arc::clone(&job),

@@ -15,6 +15,8 @@ use workflow_core::{
     LeaseNews, PresentWorkers, QueueDepth, QueuedAs, RequirementId, WaitingJobs, WorkerId,
 };
 
+use crate::webhooks::Hooks;
+
 /// How many jobs that ended are kept at hand, at least; at most twice as many.
 const RECENT: usize = 2048;
 
@@ -24,9 +26,12 @@ const RECENT_OUTPUTS: usize = 32_768;
 /// How many bytes of bodies are kept at hand for the workers that will ask for them.
 const BODY_BYTES: usize = 16 << 20;
 
-/// The live jobs of a store. Clones are the same one.
+/// The live jobs of a store, and who wants to hear of jobs. Clones are the same one.
 #[derive(Clone, Default)]
-pub(crate) struct SharedLiveJobs(Arc<Mutex<LiveJobs>>);
+pub(crate) struct SharedLiveJobs {
+    live_jobs: Arc<Mutex<LiveJobs>>,
+    pub(crate) hooks: Hooks,
+}
 
 #[derive(Default)]
 pub(crate) struct LiveJobs {
@@ -73,16 +78,19 @@ struct Recent {
     old: HashMap<JobId, Arc<Job>>,
 }
 
-impl From<LiveJobs> for SharedLiveJobs {
-    fn from(live_jobs: LiveJobs) -> Self {
-        Self(Arc::new(Mutex::new(live_jobs)))
-    }
-}
-
 impl SharedLiveJobs {
+    pub(crate) fn new(live_jobs: LiveJobs, hooks: Hooks) -> Self {
+        Self {
+            live_jobs: Arc::new(Mutex::new(live_jobs)),
+            hooks,
+        }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, LiveJobs> {
         // A panic of an operation is followed by its undoing, which puts the live jobs in order.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live_jobs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

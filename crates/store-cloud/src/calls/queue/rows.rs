@@ -10,6 +10,7 @@ use router_core::{
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::calls::facts;
 use crate::calls::outcome::bucket;
 use crate::columns::{from_micros, parse, unreadable, unsigned};
 use crate::statements::{execute, query, query_opt, whole};
@@ -397,7 +398,7 @@ pub(super) async fn end(
         }
         QueueFailure::Failed(bucket) => (bucket.name(), None),
     };
-    execute(
+    let ended = execute(
         rows,
         "WITH gone AS (DELETE FROM queued_bodies WHERE generation = $1)
          UPDATE queued_calls SET state = 3, ended_at = $2, failure = CASE WHEN cancelled_at IS NULL THEN $3 ELSE $5 END,
@@ -406,5 +407,8 @@ pub(super) async fn end(
         &[&id, &now.as_microsecond(), &name, &message, &CANCELLED],
     )
     .await?;
+    if ended > 0 {
+        facts::withdrawn(rows, GenerationId(id), failure.bucket(), now).await?;
+    }
     Ok(())
 }

@@ -6,10 +6,12 @@ use rusqlite::Connection;
 use uuid::Uuid;
 
 use super::super::event::{self, Dispatched, Ended, Event, Life};
+use super::super::facts;
 use super::super::replays::Kept;
 use super::super::rows;
 use super::CARRIED_FOR_US;
 use crate::log_files::{Contents, Place};
+use crate::webhooks::Hooks;
 use crate::{accounts, call_log_rows};
 
 /// What the entries of a call usually take together.
@@ -23,9 +25,13 @@ pub(super) struct Flushed {
 }
 
 /// Brings all that is left of an earlier process into the rows; where the next one begins.
-pub(crate) fn bring_in(rows: &Connection, contents: &Contents) -> rusqlite::Result<Place> {
+pub(crate) fn bring_in(
+    rows: &Connection,
+    hooks: &Hooks,
+    contents: &Contents,
+) -> rusqlite::Result<Place> {
     let (entries, next) = call_log_rows::pending(rows, contents)?;
-    let waiting = flush(rows, &entries, 0)?;
+    let waiting = flush(rows, hooks, &entries, 0)?;
     call_log_rows::set_pending(rows, &waiting.bytes, next)?;
     Ok(next)
 }
@@ -34,6 +40,7 @@ pub(crate) fn bring_in(rows: &Connection, contents: &Contents) -> rusqlite::Resu
 /// `most_carried`.
 pub(super) fn flush(
     rows: &Connection,
+    hooks: &Hooks,
     entries: &[u8],
     most_carried: usize,
 ) -> rusqlite::Result<Flushed> {
@@ -63,7 +70,10 @@ pub(super) fn flush(
             },
             Event::Ended(ended) => match places.get(&ended.id) {
                 Some(place) => lives[*place].ended = Some(ended),
-                None if rows::end(rows, &ended, Kept::default())? => bills.extend(ended.bill()),
+                None if rows::end(rows, &ended, Kept::default())? => {
+                    bills.extend(ended.bill());
+                    facts::ended(rows, hooks, None, &ended)?;
+                }
                 None => {}
             },
             Event::Recorded(recorded) => records.push(recorded),
@@ -81,9 +91,16 @@ pub(super) fn flush(
             }
         }
     }
+    let mut ended = Vec::new();
     rows::insert(rows, &lives, |life| {
         bills.extend(life.ended.as_ref().and_then(Ended::bill));
+        if hooks.any() {
+            ended.extend(life.ended.as_ref().map(|ended| (life.begun.model, ended)));
+        }
     })?;
+    for (model, ended) in ended {
+        facts::ended(rows, hooks, Some(model), ended)?;
+    }
     rows::record(rows, &records)?;
     accounts::post_bills(rows, &bills)?;
     Ok(carried)

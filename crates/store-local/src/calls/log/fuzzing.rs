@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use super::super::event;
 use super::flush::flush;
 use crate::schema::SCHEMA;
+use crate::webhooks::Hooks;
 
 thread_local! {
     static ROWS: RefCell<Connection> = RefCell::new(rows());
@@ -37,7 +38,7 @@ pub(crate) fn entries(bytes: &[u8]) {
     ROWS.with_borrow_mut(|rows| {
         let transaction = rows.transaction().expect("memory");
         // An entry that is none, or whose texts break a rule of the rows, is an error.
-        if let Ok(waiting) = flush(&transaction, bytes, 256) {
+        if let Ok(waiting) = flush(&transaction, &Hooks::default(), bytes, 256) {
             assert!(waiting.entries <= 2 * bytes.len());
         }
         transaction.rollback().expect("memory");

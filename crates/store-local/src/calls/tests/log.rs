@@ -11,6 +11,7 @@ use crate::database::Participant;
 use crate::directory::Directory;
 use crate::health::Health;
 use crate::reserve::Reserve;
+use crate::webhooks::Hooks;
 
 fn record(n: u128) -> CallRecord {
     CallRecord {
@@ -223,7 +224,7 @@ pub(super) fn apart() -> (TempDir, Connection, CallLog) {
 pub(super) fn log_of(root: &Path, rows: &Connection) -> CallLog {
     let directory = Directory::take(root).expect("nobody has it");
     let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
-    let log = CallLog::open(root, Health::default(), reserve).expect("a disk");
+    let log = CallLog::open(root, Health::default(), reserve, Hooks::default()).expect("a disk");
     log.recover(rows, root).expect("rows");
     log
 }
@@ -494,7 +495,8 @@ fn a_log_that_cannot_be_read_is_an_error_and_stays() {
         .expect("a row");
     let directory = Directory::take(root.path()).expect("nobody has it");
     let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
-    let log = CallLog::open(root.path(), Health::default(), reserve).expect("a disk");
+    let log =
+        CallLog::open(root.path(), Health::default(), reserve, Hooks::default()).expect("a disk");
     let refused = log.recover(&rows, root.path());
     refused.expect_err("it is no entry");
     assert_eq!(count(&rows, "call_log"), 1);
