@@ -25,4 +25,5 @@ mod providers;
 mod router;
 mod v1;
 mod v2;
+mod webhooks;
 mod workers;

@@ -6,6 +6,7 @@ mod outages;
 mod rolling;
 mod sockets;
 mod two;
+mod webhooks;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -17,6 +17,7 @@ pub mod partners;
 pub mod process;
 pub mod pty;
 pub mod random;
+pub mod receivers;
 pub mod schema;
 pub mod socket;
 pub mod usage;
@@ -33,6 +34,7 @@ pub use multipart::Form;
 pub use neighbour::Neighbour;
 pub use process::{Launch, Operated, Server, operate};
 pub use random::Random;
+pub use receivers::{Received, Receivers};
 pub use socket::{Message, Socket};
 pub use usage::Usage;
 

@@ -17,6 +17,7 @@ mod secrets;
 mod serving;
 mod together;
 mod tokens;
+mod webhooks;
 
 use std::path::{Path, PathBuf};
 

@@ -13,6 +13,7 @@ use secrecy::SecretString;
 use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
 use server_kit::config::{Access, PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::webhooks::WebhookSender;
 use server_kit::{
     Endpoints, Front, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
     opening, program,
@@ -117,10 +118,13 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     };
     let identity = access.identity(stack.accounts.clone())?;
     let offering = nodes::offer(&stack, &router, &identity, config, &base).await?;
-    let ports = AdminPorts {
+    let mut ports = AdminPorts {
         catalog: Some(router.catalog_control()),
         ..stack.admin()
     };
+    ports.webhooks.private_hosts = Some(server.webhook_private_hosts.clone());
+    ports.settings = Some(server.in_force.clone());
+    let webhooks = WebhookSender::new(server, &mut metrics);
     let front = Front {
         refuses: config.workflows.role.refuses(),
         admin: AdminApi::new(
@@ -165,6 +169,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             ports,
             identity,
             installation,
+            webhooks,
         },
         stack,
         development_token,

@@ -37,10 +37,10 @@ impl Config {
     /// # Errors
     /// If a value is not allowed.
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
-        Ok(Self {
-            workflows: workflow_server::Config::read(settings)?,
-            router: RouterSettings::read(settings)?,
-        })
+        let mut workflows = workflow_server::Config::read(settings)?;
+        let router = RouterSettings::read(settings)?;
+        workflows.server.in_force = settings.in_force();
+        Ok(Self { workflows, router })
     }
 
     /// What an account gets that is given nothing else.

@@ -17,6 +17,7 @@ use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening::{self, Keeps};
 use server_kit::store_metrics;
 use server_kit::sweeps::Sweeps;
+use server_kit::webhooks::WebhookSender;
 use server_kit::{
     Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
 };
@@ -107,10 +108,13 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let stack = stack.await?;
     store_metrics::register(installation.health.clone(), &mut metrics);
     let sweeps = Sweeps::register(installation.assets.sweeps.clone(), &mut metrics);
-    let ports = AdminPorts {
+    let mut ports = AdminPorts {
         catalog: Some(stack.catalog_control()),
         ..opening::admin_ports(&installation, Keeps::NoAssets)
     };
+    ports.webhooks.private_hosts = Some(config.server.webhook_private_hosts.clone());
+    ports.settings = Some(config.server.in_force.clone());
+    let webhooks = WebhookSender::new(&config.server, &mut metrics);
     let mount_path = &config.server.mount_path;
     let front = Front {
         refuses: None,
@@ -147,6 +151,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         ports,
         identity,
         installation: installation.clone(),
+        webhooks,
     };
     Ok(App {
         welcome: stack.welcome(),

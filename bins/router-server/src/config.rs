@@ -225,8 +225,9 @@ impl Config {
             "true",
             "the router is never anonymous",
         );
-        let server = ServerConfig::read(settings)?;
+        let mut server = ServerConfig::read(settings)?;
         let router = RouterSettings::read(settings)?;
+        server.in_force = settings.in_force();
         Ok(Self { server, router })
     }
 }

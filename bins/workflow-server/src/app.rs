@@ -14,6 +14,7 @@ use server_kit::admin::{AdminApi, AdminSocket, AdminSocketError};
 use server_kit::config::{PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening;
+use server_kit::webhooks::WebhookSender;
 use server_kit::{
     Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
 };
@@ -96,7 +97,10 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
     let admin = AdminSocket::bind_at(&config.server.place)?;
     let identity = config.server.access.identity(stack.accounts.clone())?;
-    let ports = stack.admin();
+    let mut ports = stack.admin();
+    ports.webhooks.private_hosts = Some(server.webhook_private_hosts.clone());
+    ports.settings = Some(server.in_force.clone());
+    let webhooks = WebhookSender::new(server, &mut metrics);
     let admin_api = AdminApi::new(
         &config.server.mount_path,
         Arc::new(ports.clone()),
@@ -129,6 +133,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         ports,
         identity,
         installation,
+        webhooks,
     };
     Ok(App {
         stack,

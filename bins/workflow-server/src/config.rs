@@ -307,12 +307,14 @@ impl Config {
     /// # Errors
     /// If a value is not allowed.
     pub fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
-        let server = ServerConfig::read(settings)?;
+        let mut server = ServerConfig::read(settings)?;
         let mut workflows = WorkflowLimits::read(settings)?;
         workflows.workers.folder = Some(server.place.data_dir.join("workers"));
         let web_root = settings.read_optional("web_root")?;
+        let role = Role::of(settings, &server.place)?;
+        server.in_force = settings.in_force();
         Ok(Self {
-            role: Role::of(settings, &server.place)?,
+            role,
             server,
             workflows,
             web_root,

@@ -25,7 +25,9 @@ use crate::errors::ApiError;
 use crate::query::{Page, parameter};
 use crate::routes::{BASE, Operation, Operation as O, ROUTES};
 use crate::service::{Actor, AdminService};
-use crate::wire::{Answer, Problem, ProblemKind, Reply, Request as Wish, WorkerChange};
+use crate::wire::{
+    Answer, Problem, ProblemKind, Reply, Request as Wish, WebhookRequest, WorkerChange,
+};
 
 /// The document of this API (OpenAPI 3.1), as it is served.
 pub const OPENAPI: &str = include_str!("../../../docs/openapi/admin.json");
@@ -230,11 +232,7 @@ impl Call {
             },
             O::GetCredits => {
                 let Page { cursor, limit } = page()?;
-                let before = cursor.map(|cursor| cursor.parse::<u64>()).transpose();
-                let before = before.map_err(|_| ApiError::Parameter {
-                    name: "cursor",
-                    must: "the `next_cursor` of the page before; start without one",
-                })?;
+                let before = cursor.as_deref().map(read_number).transpose()?;
                 Wish::Entries {
                     account: id(),
                     before,
@@ -291,6 +289,38 @@ impl Call {
                 deployments::wish(operation, name, head, body).await?
             }
             O::AddWorker => Wish::ChangeWorker(read(head, body).await?.worker()?),
+            O::ListAllWebhooks | O::ListWebhooks => {
+                let Page { cursor, limit } = page()?;
+                Wish::Webhook(WebhookRequest::List {
+                    account: (operation == O::ListWebhooks).then(id),
+                    after: cursor,
+                    limit,
+                })
+            }
+            O::AddWebhook => {
+                let wish = read(head, body).await?.webhook(id())?;
+                let answer = self.carry_out(wish).await?;
+                return Ok(shown(StatusCode::CREATED, answer));
+            }
+            O::GetSettings => Wish::Settings,
+            O::GetWebhook => Wish::Webhook(WebhookRequest::Get { id: id() }),
+            O::ChangeWebhook => read(head, body).await?.webhook_changes(id())?,
+            O::RemoveWebhook => Wish::Webhook(WebhookRequest::Remove { id: id() }),
+            O::RotateWebhook => read_optional(head, body).await?.rotation(id())?,
+            O::TestWebhook => {
+                let wish = Wish::Webhook(WebhookRequest::Test { id: id() });
+                let answer = self.carry_out(wish).await?;
+                return Ok(shown(StatusCode::ACCEPTED, answer));
+            }
+            O::ListDeliveries => {
+                let Page { cursor, limit } = page()?;
+                let before = cursor.as_deref().map(read_number).transpose()?;
+                Wish::Webhook(WebhookRequest::Deliveries {
+                    id: id(),
+                    before,
+                    limit,
+                })
+            }
             O::RemoveWorker | O::DrainWorker | O::ResumeWorker => {
                 let name = read(head, body).await?.worker_name()?;
                 let draining = operation == O::DrainWorker;
@@ -353,9 +383,27 @@ impl Call {
     }
 }
 
+/// A cursor that is the number of a row.
+fn read_number(cursor: &str) -> Result<u64, ApiError> {
+    cursor.parse().map_err(|_| ApiError::Parameter {
+        name: "cursor",
+        must: "the `next_cursor` of the page before; start without one",
+    })
+}
+
 pub(crate) async fn read(head: &Parts, body: Body) -> Result<Fields, ApiError> {
     expect_json(&head.headers)?;
     let bytes = read_limited(body, MOST_BODY_BYTES, ReadPace::default()).await?;
+    Fields::read(&bytes)
+}
+
+/// A body that may be left out, which is an object without fields.
+async fn read_optional(head: &Parts, body: Body) -> Result<Fields, ApiError> {
+    let bytes = read_limited(body, MOST_BODY_BYTES, ReadPace::default()).await?;
+    if bytes.is_empty() {
+        return Ok(Fields::none());
+    }
+    expect_json(&head.headers)?;
     Fields::read(&bytes)
 }
 
@@ -372,6 +420,12 @@ fn shown(status: StatusCode, answer: Answer) -> Response<Body> {
         Answer::Workers(workers) => body::json(status, &workers),
         Answer::Job(job) => body::json(status, &job),
         Answer::Deployment(answer) => deployments::shown(status, answer),
+        Answer::Webhooks(page) => body::json(status, &page),
+        Answer::Webhook(webhook) => body::json(status, &webhook),
+        Answer::WebhookSecret(webhook) => body::json(status, &webhook),
+        Answer::Delivery(delivery) => body::json(status, &delivery),
+        Answer::Deliveries(page) => body::json(status, &page),
+        Answer::Settings(settings) => body::json(status, &settings),
     }
 }
 

@@ -8,7 +8,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::errors::ApiError;
-use crate::wire::{DefinitionBody, KeyBody, WorkerChange};
+use crate::wire::{DefinitionBody, KeyBody, Request, WebhookRequest, WorkerChange};
+
+/// What the field `events` of a webhook is.
+const EVENTS: &str = "kinds of events such as job.ended, as a list or separated by commas";
 
 /// A JSON object as a client sent it. Every field is taken once; what is left over is refused.
 pub(crate) struct Fields(Map<String, Value>);
@@ -42,6 +45,11 @@ impl Fields {
             | Value::String(_)
             | Value::Array(_) => Err(field("body", "a JSON object")),
         }
+    }
+
+    /// No field at all.
+    pub(crate) fn none() -> Self {
+        Self(Map::new())
     }
 
     /// A text that must be there.
@@ -159,6 +167,61 @@ impl Fields {
                     count.ok_or_else(|| field(name, "a whole number from 0 on"))?,
                 ))
             }
+        }
+    }
+
+    pub(crate) fn webhook(mut self, account: String) -> Result<Request, ApiError> {
+        let url = self.text("url", "the address that events are sent to")?;
+        let events = self.events()?.ok_or_else(|| field("events", EVENTS))?;
+        self.end()?;
+        Ok(Request::Webhook(WebhookRequest::Add {
+            account,
+            url,
+            events,
+        }))
+    }
+
+    pub(crate) fn webhook_changes(mut self, id: String) -> Result<Request, ApiError> {
+        let url = self.optional_text("url", "the address that events are sent to")?;
+        let events = self.events()?;
+        let enabled = match self.0.remove("enabled") {
+            None | Some(Value::Null) => None,
+            Some(Value::Bool(enabled)) => Some(enabled),
+            Some(_) => return Err(field("enabled", "true or false")),
+        };
+        self.end()?;
+        Ok(Request::Webhook(WebhookRequest::Change {
+            id,
+            url,
+            events,
+            enabled,
+        }))
+    }
+
+    pub(crate) fn rotation(mut self, id: String) -> Result<Request, ApiError> {
+        const OVERLAP: &str = "a whole number of seconds up to 604800 (7 days)";
+        let overlap_s = match self.0.remove("overlap_s") {
+            None | Some(Value::Null) => None,
+            Some(value) => {
+                let seconds = value.as_u64().and_then(|s| u32::try_from(s).ok());
+                Some(seconds.ok_or_else(|| field("overlap_s", OVERLAP))?)
+            }
+        };
+        self.end()?;
+        Ok(Request::Webhook(WebhookRequest::Rotate { id, overlap_s }))
+    }
+
+    /// The kinds of events, as one text.
+    fn events(&mut self) -> Result<Option<String>, ApiError> {
+        match self.0.remove("events") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(Value::Array(names)) => {
+                let names: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
+                let names = names.ok_or_else(|| field("events", EVENTS))?;
+                Ok(Some(names.join(",")))
+            }
+            Some(_) => Err(field("events", EVENTS)),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Admin over HTTP: accounts, keys, credits, holds, sweeps, the catalog, jobs, workers and deployments, for credentials with the scope `admin`.
+//! Admin over HTTP, for credentials with the scope `admin`: accounts, keys, credits, holds, sweeps, the catalog, jobs, workers,
+//! deployments and webhooks.
 //!
 //! Every server mounts it below [`BASE`], beside its own API. What a request does is the business of the [`AdminService`],
 //! which answers commands over the admin socket as well; here are routes, bodies, credentials and the words of errors.

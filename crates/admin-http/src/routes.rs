@@ -1,4 +1,4 @@
-//! Every route below the base of this API.
+//! What a client can do, and the routes of it.
 
 use http::Method;
 
@@ -33,6 +33,16 @@ pub(crate) enum Operation {
     ResumeWorker,
     ExplainJob,
     Deployment(OfDeployment),
+    ListAllWebhooks,
+    ListWebhooks,
+    AddWebhook,
+    GetWebhook,
+    ChangeWebhook,
+    RemoveWebhook,
+    RotateWebhook,
+    TestWebhook,
+    ListDeliveries,
+    GetSettings,
 }
 
 /// What a client can do with deployments.
@@ -159,4 +169,42 @@ pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
         "/api/v2/admin/deployments/{name}/logs",
         O::Deployment(D::Logs),
     ),
+    (Method::GET, "/api/v2/admin/webhooks", O::ListAllWebhooks),
+    (
+        Method::GET,
+        "/api/v2/admin/accounts/{id}/webhooks",
+        O::ListWebhooks,
+    ),
+    (
+        Method::POST,
+        "/api/v2/admin/accounts/{id}/webhooks",
+        O::AddWebhook,
+    ),
+    (Method::GET, "/api/v2/admin/webhooks/{id}", O::GetWebhook),
+    (
+        Method::PATCH,
+        "/api/v2/admin/webhooks/{id}",
+        O::ChangeWebhook,
+    ),
+    (
+        Method::DELETE,
+        "/api/v2/admin/webhooks/{id}",
+        O::RemoveWebhook,
+    ),
+    (
+        Method::POST,
+        "/api/v2/admin/webhooks/{id}/rotate",
+        O::RotateWebhook,
+    ),
+    (
+        Method::POST,
+        "/api/v2/admin/webhooks/{id}/test",
+        O::TestWebhook,
+    ),
+    (
+        Method::GET,
+        "/api/v2/admin/webhooks/{id}/deliveries",
+        O::ListDeliveries,
+    ),
+    (Method::GET, "/api/v2/admin/settings", O::GetSettings),
 ];

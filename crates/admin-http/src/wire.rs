@@ -1,6 +1,7 @@
 //! What operators ask for and what they are answered: the bodies over HTTP, and the lines over the admin socket.
 
 mod deployments;
+mod webhooks;
 mod workers;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,10 @@ pub use deployments::{
     DefinitionBody, DeploymentAnswer, DeploymentBody, DeploymentRequest, DeploymentWorkerBody,
     DeploymentsPage, EventBody, EventsPage, LogsBody, RevisionBody, SecretSource, VariableBody,
     WorkerLogBody,
+};
+pub use webhooks::{
+    DeliveriesPage, DeliveryBody, SecretText, WebhookBody, WebhookRequest, WebhookSecretBody,
+    WebhooksPage,
 };
 pub use workers::{JobExplanation, WorkerBody, WorkerChange, WorkerNote, WorkersPage};
 
@@ -121,6 +126,10 @@ pub enum Request {
     },
     /// Looks at deployments, or changes them.
     Deployment(DeploymentRequest),
+    /// Looks at webhooks or changes them.
+    Webhook(WebhookRequest),
+    /// The settings in force.
+    Settings,
 }
 
 /// What comes back.
@@ -159,6 +168,18 @@ pub enum Answer {
     Job(JobExplanation),
     /// Of deployments.
     Deployment(DeploymentAnswer),
+    /// A page of webhooks.
+    Webhooks(WebhooksPage),
+    /// One webhook.
+    Webhook(Box<WebhookBody>),
+    /// A webhook with a secret that was made just now.
+    WebhookSecret(Box<WebhookSecretBody>),
+    /// A message to a webhook.
+    Delivery(Box<DeliveryBody>),
+    /// The settings in force.
+    Settings(SettingsBody),
+    /// A page of messages to a webhook.
+    Deliveries(DeliveriesPage),
 }
 
 /// Why not.
@@ -345,6 +366,24 @@ pub struct PartnerBody {
     /// Why its models are not offered; absent if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
+}
+
+/// The settings of a running server.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SettingsBody {
+    /// In the order in which they were read.
+    pub settings: Vec<SettingBody>,
+}
+
+/// A setting in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingBody {
+    /// Its name, as in a file.
+    pub name: String,
+    /// Its value, as in a file; secrets are masked. Null if it is not set.
+    pub value: Option<String>,
+    /// Where the value comes from.
+    pub origin: String,
 }
 
 /// The error of a refused request, as every API of version 2 spells it.

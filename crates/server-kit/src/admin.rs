@@ -19,13 +19,17 @@ mod service;
 mod show;
 mod socket;
 mod token;
+mod webhooks;
 mod workers;
 
 use std::fmt;
 use std::sync::Arc;
 
+use ::webhooks::Webhooks;
 use accounts::{AccountAdmin, Accounts};
 use asset_store::{AssetRecords, SweepStates};
+use hyper_kit::Host;
+use installation::SigningKeys;
 
 use crate::program::Failure;
 
@@ -33,7 +37,7 @@ pub use admin_http::AdminApi;
 pub use admin_http::wire::{
     CatalogBody, DefinitionBody, DeploymentBody, DeploymentRequest, DeploymentWorkerBody,
     EventBody, JobExplanation, ModelBody, PartnerBody, Problem, ProblemKind, RevisionBody,
-    SecretSource, VariableBody, WorkerBody, WorkerChange, WorkerLogBody, WorkerNote,
+    SecretSource, SettingBody, VariableBody, WorkerBody, WorkerChange, WorkerLogBody, WorkerNote,
 };
 pub use catalog::commands as catalog_commands;
 pub use commands::{commands, is_command, run};
@@ -62,6 +66,21 @@ pub struct AdminPorts {
     pub deployments: Option<Arc<dyn DeploymentAdmin>>,
     /// Lists and reloads the catalog, if the server has one.
     pub catalog: Option<Arc<dyn CatalogControl>>,
+    /// Webhooks and their secrets.
+    pub webhooks: WebhookAdmin,
+    /// The settings in force of a running server.
+    pub settings: Option<Arc<[SettingBody]>>,
+}
+
+/// What the commands on webhooks work on.
+#[derive(Clone)]
+pub struct WebhookAdmin {
+    /// The webhooks.
+    pub webhooks: Arc<dyn Webhooks>,
+    /// What their secrets follow from.
+    pub keys: Arc<dyn SigningKeys>,
+    /// Hosts that may be private and plain `http`; `None` where the sender's are not known, so that it alone decides.
+    pub private_hosts: Option<Vec<Host>>,
 }
 
 /// Why a command could not open the installation by itself.
@@ -80,4 +99,4 @@ impl fmt::Debug for AdminPorts {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

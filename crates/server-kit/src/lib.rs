@@ -25,6 +25,7 @@ pub mod threads;
 #[cfg(any(feature = "router", feature = "workflow"))]
 pub mod timer;
 pub mod turns;
+pub mod webhooks;
 
 mod front;
 mod listening;

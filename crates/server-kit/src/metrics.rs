@@ -12,6 +12,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 pub use http::HttpMetrics;
+pub(crate) use process::most_descriptors;
 
 /// The media type of [`Metrics::write`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

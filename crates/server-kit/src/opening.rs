@@ -9,7 +9,7 @@ use installation::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{AdminPorts, Unopened};
+use crate::admin::{AdminPorts, Unopened, WebhookAdmin};
 use crate::program::Failure;
 
 /// How often, and how long apart, an installation is tried that another process has.
@@ -103,5 +103,11 @@ pub fn admin_ports(installation: &Installation, keeps: Keeps) -> AdminPorts {
         },
         sweeps: installation.assets.sweeps.clone(),
         catalog: None,
+        webhooks: WebhookAdmin {
+            webhooks: installation.webhooks.clone(),
+            keys: installation.keys.clone(),
+            private_hosts: None,
+        },
+        settings: None,
     }
 }

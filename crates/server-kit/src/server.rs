@@ -9,6 +9,7 @@ use installation::Installation;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminPorts, AdminSocket};
+use crate::webhooks::WebhookSender;
 use crate::{Front, ListenAddress, Listening, MetricsListening};
 
 /// Everything that is served, bound and mounted.
@@ -28,6 +29,8 @@ pub struct Server<A> {
     pub identity: Identity,
     /// What is looked through for damage while it serves, and written back at the end.
     pub installation: Installation,
+    /// Sends what is written down for webhooks.
+    pub webhooks: WebhookSender,
 }
 
 impl<A: Application> Server<A> {
@@ -54,6 +57,7 @@ impl<A: Application> Server<A> {
         let drain = self.listening.leave().drain;
         let keys = crate::keys::keep_fresh(self.identity, drain.clone());
         let checks = crate::opening::keep_checking(self.installation.health.clone(), drain.clone());
+        let webhooks = self.webhooks.run(&self.installation, drain.clone());
         let background = background(drain);
         let ended = CancellationToken::new();
         let metrics = self.metrics.map(|metrics| {
@@ -69,7 +73,8 @@ impl<A: Application> Server<A> {
         let serving = self.listening.serve(self.front, shutdown);
         let commands = self.admin.serve(self.ports, ended.clone());
         let leaving = async {
-            let (drained, (), (), ()) = tokio::join!(serving, background, keys, checks);
+            let (drained, (), (), (), ()) =
+                tokio::join!(serving, background, keys, checks, webhooks);
             ended.cancel();
             drained
         };

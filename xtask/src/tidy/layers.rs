@@ -159,6 +159,7 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "identity",
             "installation",
+            "webhooks",
             // Their ports for the clock and the threads of the system, behind features.
             "router-core",
             "workflow-core",

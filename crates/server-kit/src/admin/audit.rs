@@ -2,7 +2,8 @@
 
 use super::deployments;
 use admin_http::Actor;
-use admin_http::wire::{Problem, ProblemKind, Request, WorkerChange};
+use admin_http::wire::{Problem, ProblemKind, Request, WebhookRequest, WorkerChange};
+use webhooks::WebhookUrl;
 
 /// A request that changes something, as the log names it.
 pub(super) struct Change {
@@ -23,7 +24,8 @@ impl Change {
             | Request::Keys { .. }
             | Request::Catalog
             | Request::Workers { .. }
-            | Request::ExplainJob { .. } => return None,
+            | Request::ExplainJob { .. }
+            | Request::Settings => return None,
             Request::AddAccount { id, changes } => ("account.add", id.clone(), listed(changes)),
             Request::ChangeAccount { id, changes } => {
                 ("account.change", id.clone(), listed(changes))
@@ -57,11 +59,50 @@ impl Change {
             Request::ConfirmSweeps => ("sweeps.confirm", String::new(), String::new()),
             Request::ChangeWorker(change) => of_worker(change),
             Request::Deployment(request) => deployments::audited(request)?,
+            Request::Webhook(request) => return Self::of_webhook(request),
             Request::ReloadCatalog => ("catalog.reload", String::new(), String::new()),
         };
         Some(Self {
             action,
             subject,
+            detail,
+        })
+    }
+
+    fn of_webhook(request: &WebhookRequest) -> Option<Self> {
+        let (action, subject, detail) = match request {
+            WebhookRequest::List { .. }
+            | WebhookRequest::Get { .. }
+            | WebhookRequest::Deliveries { .. } => return None,
+            WebhookRequest::Add {
+                account,
+                url,
+                events,
+            } => (
+                "webhook.add",
+                account,
+                format!("at {} for {events}", host_of(url)),
+            ),
+            WebhookRequest::Change {
+                id,
+                url,
+                events,
+                enabled,
+            } => {
+                let url = url.as_deref().map(|url| format!("at {}", host_of(url)));
+                let events = events.as_ref().map(|events| format!("for {events}"));
+                let enabled = enabled.map(|enabled| format!("enabled = {enabled}"));
+                let parts = [url, events, enabled].into_iter().flatten();
+                let detail = parts.collect::<Vec<_>>().join(", ");
+                ("webhook.change", id, detail)
+            }
+            WebhookRequest::Remove { id } => ("webhook.remove", id, String::new()),
+            WebhookRequest::Rotate { id, .. } => ("webhook.rotate", id, String::new()),
+            WebhookRequest::Test { id } => ("webhook.test", id, String::new()),
+        };
+        Some(Self {
+            action,
+            subject: subject.clone(),
             detail,
         })
     }
@@ -105,6 +146,12 @@ fn of_worker(change: &WorkerChange) -> (&'static str, String, String) {
         } => ("worker.resume", name.clone(), String::new()),
         WorkerChange::Remove { name } => ("worker.remove", name.clone(), String::new()),
     }
+}
+
+/// The host of an address, whose path and query may hold a secret; nothing of what is no address.
+fn host_of(url: &str) -> String {
+    let url = url.parse::<WebhookUrl>();
+    url.map_or_else(|_| String::new(), |url| url.host().to_owned())
 }
 
 fn listed(changes: &[(String, String)]) -> String {

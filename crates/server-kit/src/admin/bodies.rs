@@ -67,6 +67,6 @@ pub(super) fn key_body(key: &ApiKey, now: Timestamp) -> KeyBody {
 }
 
 /// To the second: that is what people compare.
-fn time(time: Timestamp) -> String {
+pub(super) fn time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

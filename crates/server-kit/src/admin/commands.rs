@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::remote::{self, Remote};
-use super::{Unopened, catalog, deployments, flags, jobs, show, token, workers};
+use super::{Unopened, catalog, deployments, flags, jobs, show, token, webhooks, workers};
 use crate::config::{ConfigError, InstallationPlace, PlaceError, Settings};
 use crate::listing;
 use crate::opening::{self, Keeps};
@@ -33,6 +33,7 @@ pub fn commands(assets: bool) -> Vec<Command> {
         flags::key(),
         token::command(),
         flags::sweep(),
+        webhooks::command(),
     ];
     if assets {
         commands.push(workers::command());
@@ -177,6 +178,7 @@ async fn perform(
             }
         }
         ["catalog", word] => catalog::run(word, arguments, client).await?,
+        ["webhook", word] => webhooks::run(word, arguments, client).await?,
         ["worker", word] => workers::run(word, arguments, client).await?,
         ["deployment", word] => deployments::run(word, arguments, client).await?,
         ["job", "explain"] => jobs::explain(arguments, client).await?,

@@ -1,5 +1,7 @@
 //! Commands over HTTP: each request as the call of the admin API that it is.
 
+mod webhooks;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -277,6 +279,8 @@ impl Call {
             }
             Request::ChangeWorker(change) => of_worker(change),
             Request::Deployment(request) => deployments::call(request, id, page),
+            Request::Settings => (Method::GET, "/settings".to_owned(), None),
+            Request::Webhook(request) => webhooks::call(request, id, page),
         };
         Self { method, path, body }
     }
@@ -320,6 +324,8 @@ fn read(request: &Request, bytes: &[u8]) -> Result<Answer, serde_json::Error> {
         Request::Workers { .. } => of(bytes).map(Answer::Workers),
         Request::Deployment(request) => deployments::answer(request, bytes).map(Answer::Deployment),
         Request::ExplainJob { .. } => of(bytes).map(Answer::Job),
+        Request::Webhook(request) => webhooks::read(request, bytes),
+        Request::Settings => of(bytes).map(Answer::Settings),
     }
 }
 

@@ -1,13 +1,15 @@
 //! What a request of an operator does: a function of the ports, the request and the time. HTTP, the admin socket and commands
 //! without a server all come here.
 
+mod webhooks;
+
 use accounts::{
     Account, AccountChange, AccountId, AccountQuery, AdminError, ApiKey, DisplayName, KeyHash,
     KeyId, LedgerRef, Scopes,
 };
 use admin_http::wire::{
     AccountBody, AccountsPage, Answer, CatalogBody, CreditsBody, EntriesPage, JobExplanation,
-    KeysPage, Problem, ProblemKind, Reply, Request, WorkerBody, WorkersPage,
+    KeysPage, Problem, ProblemKind, Reply, Request, SettingsBody, WorkerBody, WorkersPage,
 };
 use admin_http::{Actor, AdminService};
 use asset_store::{AssetId, Hold};
@@ -188,6 +190,15 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
                 Err(absent(&message))
             }
         }
+        Request::Settings => {
+            let settings = ports.settings.as_deref().ok_or_else(|| {
+                absent("no server runs here; `config show` prints the settings of its next start")
+            })?;
+            Ok(Answer::Settings(SettingsBody {
+                settings: settings.to_vec(),
+            }))
+        }
+        Request::Webhook(request) => webhooks::perform(&ports.webhooks, request, now).await,
         Request::Catalog => {
             let catalog = catalog(ports)?;
             Ok(Answer::Catalog(catalog.list().await))

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use accounts::{AccountId, KeyHash, MemoryAccounts};
 use admin_http::wire::{Answer, Problem, ProblemKind, Reply, Request};
-use asset_store::MemoryRecords;
+use asset_store::{LinkKeys, MemoryRecords};
 use futures_util::FutureExt;
+use installation::InstallationError;
 use jiff::Timestamp;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,6 +30,34 @@ fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
         jobs: None,
         deployments: None,
         catalog: None,
+        webhooks: webhook_admin(),
+        settings: None,
+    }
+}
+
+/// Webhooks in memory, with secrets that follow from nothing secret.
+pub(crate) fn webhook_admin() -> WebhookAdmin {
+    WebhookAdmin {
+        webhooks: Arc::new(::webhooks::MemoryWebhooks::default()),
+        keys: Arc::new(NoKeys),
+        private_hosts: None,
+    }
+}
+
+struct NoKeys;
+
+#[async_trait::async_trait]
+impl SigningKeys for NoKeys {
+    async fn link_keys(&self) -> Result<LinkKeys, InstallationError> {
+        Ok(LinkKeys::new(vec![(1, [1; 32])]))
+    }
+
+    async fn rotate_link_keys(&self) -> Result<(), InstallationError> {
+        Ok(())
+    }
+
+    async fn installation_secret(&self) -> Result<[u8; 32], InstallationError> {
+        Ok([1; 32])
     }
 }
 

@@ -1,8 +1,10 @@
 //! What every server is told: where it listens, whom it lets in, how it is reached, how it logs and how it ends.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time;
 
+use admin_http::wire::SettingBody;
 use hyper_kit::{BaseUrl, Host, HostNames, Origin, PeerSet};
 
 use super::access::{self, Access};
@@ -45,6 +47,8 @@ pub struct ServerConfig {
     pub max_connections: Option<u32>,
     /// Whether the web console is served.
     pub console: bool,
+    /// Hosts of webhooks that may be private and plain `http`.
+    pub webhook_private_hosts: Vec<Host>,
     /// Most bytes of a JSON body.
     pub json_limit_bytes: u64,
     /// How long it goes on accepting after a signal, so that a load balancer sees it leave.
@@ -53,6 +57,8 @@ pub struct ServerConfig {
     pub drain_grace: time::Duration,
     /// How it logs.
     pub log: LogConfig,
+    /// Every setting of the program in force, for operators; secrets are masked.
+    pub in_force: Arc<[SettingBody]>,
 }
 
 /// The path of [`ServerConfig::mount_path`].
@@ -142,6 +148,11 @@ pub const SERVER_KEYS: &[Key] = &[
         kind: Kind::Switch,
         ..value("console", "", "true", "Serves the web console at /console")
     },
+    list(
+        "webhook_private_hosts",
+        "HOST",
+        "Hosts of webhooks that may be plain http and private, each with its port unless it is 443 or 80, separated by commas",
+    ),
     value("json_limit", "SIZE", "16MiB", "Largest JSON body"),
     value(
         "drain_delay",
@@ -238,6 +249,7 @@ impl ServerConfig {
                 .read_optional::<Count>("max_connections")?
                 .map(|count| count.0),
             console: settings.read("console")?,
+            webhook_private_hosts: settings.read("webhook_private_hosts")?,
             json_limit_bytes: settings.read::<Size>("json_limit")?.0,
             drain_delay: settings.read::<Duration<0>>("drain_delay")?.0,
             drain_grace: settings.read::<Duration<0>>("drain_grace")?.0,
@@ -245,6 +257,8 @@ impl ServerConfig {
                 format: settings.read::<LogFormat>("log_format")?,
                 levels: settings.read::<LogLevels>("log_level")?,
             },
+            // The program knows them once it has read its own.
+            in_force: Arc::default(),
         })
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use admin_http::wire::SettingBody;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
@@ -41,7 +43,7 @@ pub struct Settings {
     keys: Vec<Key>,
     texts: BTreeMap<&'static str, (String, Origin)>,
     unknown_variables: Vec<String>,
-    shown: Vec<String>,
+    shown: Vec<SettingBody>,
 }
 
 impl Settings {
@@ -210,7 +212,11 @@ impl Settings {
         name: &'static str,
     ) -> Result<Option<T>, ConfigError> {
         let Some((text, origin)) = self.texts.get(name) else {
-            self.shown.push(format!("# {name} is not set"));
+            self.shown.push(SettingBody {
+                name: name.to_owned(),
+                value: None,
+                origin: Origin::Default.to_string(),
+            });
             return Ok(None);
         };
         let value = T::read(text).ok_or_else(|| {
@@ -218,8 +224,11 @@ impl Settings {
             let key = key.expect("only known keys are read");
             ConfigError::value(key, text, origin.clone(), T::ALLOWED)
         })?;
-        self.shown
-            .push(format!("{name} = {}  # {origin}", value.show()));
+        self.shown.push(SettingBody {
+            name: name.to_owned(),
+            value: Some(value.show()),
+            origin: origin.to_string(),
+        });
         Ok(Some(value))
     }
 
@@ -236,8 +245,24 @@ impl Settings {
             .unknown_variables
             .iter()
             .map(|text| format!("# {text}\n"));
-        let lines = self.shown.iter().map(|line| format!("{line}\n"));
+        let lines = self.shown.iter().map(|setting| {
+            let SettingBody {
+                name,
+                value,
+                origin,
+            } = setting;
+            match value {
+                Some(value) => format!("{name} = {value}  # {origin}\n"),
+                None => format!("# {name} is not set\n"),
+            }
+        });
         warnings.chain(lines).collect()
+    }
+
+    /// Everything that was read, with the origin of each value; secrets are masked.
+    #[must_use]
+    pub fn in_force(&self) -> Arc<[SettingBody]> {
+        self.shown.clone().into()
     }
 }
 

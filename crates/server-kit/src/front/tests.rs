@@ -45,6 +45,8 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
         records: None,
         sweeps: Arc::new(asset_store::MemoryRecords::new()),
         catalog: None,
+        webhooks: crate::admin::tests::webhook_admin(),
+        settings: None,
         workers: None,
         jobs: None,
         deployments: None,

@@ -73,7 +73,7 @@ fn open_descriptors() -> Option<i64> {
     i64::try_from(count).ok().map(|count| count - 1)
 }
 
-fn most_descriptors() -> Option<i64> {
+pub(crate) fn most_descriptors() -> Option<i64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits
         .lines()
