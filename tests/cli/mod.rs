@@ -3,6 +3,7 @@
 mod jobs;
 mod login;
 mod models;
+mod operate;
 mod recorded;
 mod reference;
 mod refusals;

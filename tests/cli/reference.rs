@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Every command that prints JSON, by the name of its schema.
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 36] = [
+    "account",
+    "accounts",
     "assets delete",
     "assets get",
     "assets show",
@@ -17,6 +19,9 @@ const COMMANDS: [&str; 20] = [
     "estimate",
     "job",
     "jobs",
+    "keys add",
+    "keys list",
+    "keys revoke",
     "login",
     "logout",
     "logs",
@@ -25,7 +30,18 @@ const COMMANDS: [&str; 20] = [
     "outputs",
     "run",
     "submit",
+    "usage",
     "watch",
+    "webhooks add",
+    "webhooks change",
+    "webhooks deliveries",
+    "webhooks disable",
+    "webhooks enable",
+    "webhooks list",
+    "webhooks remove",
+    "webhooks rotate",
+    "webhooks show",
+    "webhooks test",
 ];
 
 #[tokio::test]

@@ -1,11 +1,15 @@
 //! The command line as it is typed.
 
+mod operate;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use client::BaseUrl;
+
+pub(crate) use operate::{Accounts, Keys, Usage, Webhooks};
 
 /// The heading of what every command understands.
 const GLOBAL: &str = "Options of every command";
@@ -140,6 +144,16 @@ pub(crate) enum Online {
         #[command(flatten)]
         input: ModelInput,
     },
+    /// Sums up what calls of models cost
+    Usage(Usage),
+    /// Lists accounts, or shows one
+    Accounts(Accounts),
+    /// Lists, makes and revokes API keys
+    #[command(subcommand)]
+    Keys(Keys),
+    /// Lists, adds and changes webhooks, and shows what was sent
+    #[command(subcommand)]
+    Webhooks(Webhooks),
 }
 
 #[derive(Debug, Args)]

@@ -5,5 +5,6 @@ pub(crate) mod doctor;
 pub(crate) mod jobs;
 pub(crate) mod login;
 pub(crate) mod models;
+pub(crate) mod operate;
 pub(crate) mod reference;
 pub(crate) mod run;

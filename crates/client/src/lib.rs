@@ -1,4 +1,4 @@
-//! A client of the public contract: the v2 workflow API and the model router, over HTTP with TLS.
+//! A client of the public contract, the v2 workflow API and the model router, and of the admin API, over HTTP with TLS.
 //!
 //! It knows the wire and nothing of how a server works inside, so it talks to every server of the contract: it ignores
 //! fields that it does not know and keeps them, and it treats optional routes as optional. It prints nothing, reads no
@@ -7,6 +7,7 @@
 #![doc = include_str!("../README.md")]
 
 mod address;
+mod admin;
 mod assets;
 mod document;
 mod error;
@@ -20,11 +21,13 @@ mod transport;
 mod wire;
 
 pub use address::{BaseUrl, BaseUrlError};
+pub use admin::UsageFilter;
 pub use assets::{Fetched, FileToUpload};
 pub use document::InputSchema;
 pub use error::ClientError;
 pub use events::{Event, EventReader};
 pub use follow::{FollowOptions, Follower, Update};
+pub use http::Method;
 pub use jobs::{JobFilter, Submission};
 pub use models::CallAnswer;
 pub use refusal::Refusal;
