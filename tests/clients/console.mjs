@@ -1,13 +1,14 @@
 // Drives the console in headless Chromium by the keyboard alone: signs in, follows jobs live, opens one, runs it again, cancels,
 // looks at assets, calls a model. Looks over every view with axe, light and dark, and takes a screenshot of it.
 //
-// Arguments: the server's address, a key, a folder for screenshots. Prints one JSON object. `EASEL_PLAYWRIGHT` and `EASEL_AXE`
+// Arguments: the server's address, a key, a folder for screenshots, the key of an operator, and the address of a receiver of webhooks.
+// Prints one JSON object. `EASEL_PLAYWRIGHT` and `EASEL_AXE`
 // are folders with node_modules/playwright-core and node_modules/axe-core, `EASEL_CHROMIUM` the browser.
 import { createRequire } from "node:module";
 import fs from "node:fs/promises";
 import path from "node:path";
 
-const [address, key, folder] = process.argv.slice(2);
+const [address, key, folder, operatorKey, receiver] = process.argv.slice(2);
 const modules = (folder) => createRequire(path.join(folder, "package.json"));
 const { chromium } = modules(process.env.EASEL_PLAYWRIGHT)("playwright-core");
 const { source: axe } = modules(process.env.EASEL_AXE)("axe-core");
@@ -242,6 +243,57 @@ await press("?");
 await page.getByRole("dialog", { name: "Keys" }).waitFor();
 await look("keys");
 await press("Escape");
+await tabTo(page.getByRole("button", { name: "Sign out" }));
+await press("Enter");
+await page.getByRole("heading", { name: "Sign in" }).waitFor();
+
+// What an operator does: another key, and the views that it may see.
+await page.evaluate(() => document.activeElement.blur());
+await press("g", "t");
+await title("Accounts");
+await tabTo(page.getByLabel("API key"));
+await page.keyboard.type(operatorKey);
+await press("Enter");
+await page.getByRole("row").filter({ hasText: "acme" }).waitFor();
+await page.evaluate(() => document.activeElement.blur());
+await look("accounts");
+await press("j", "Enter");
+await title("acme");
+await tabTo(page.getByLabel("Address of a new webhook"));
+await page.keyboard.insertText(receiver);
+await tabTo(page.getByLabel("call.ended"));
+await press(" ");
+await tabTo(page.getByRole("button", { name: "Add webhook" }));
+await press("Enter");
+const secret = page.getByRole("dialog", { name: "The secret" });
+told.secret = (await secret.locator("code").innerText()).slice(0, 6);
+await press("Escape");
+await page.getByRole("row").filter({ hasText: receiver }).waitFor();
+await look("account");
+await page.evaluate(() => document.activeElement.blur());
+await press("g", "h");
+await title("Webhooks");
+await page.getByRole("row").filter({ hasText: "job.ended, call.ended" }).waitFor();
+await look("webhooks");
+await press("j", "Enter");
+await title(receiver);
+await tabTo(page.getByRole("button", { name: "Test" }));
+await press("Enter");
+await page.getByRole("row").filter({ hasText: "webhook.test" }).getByText("delivered").waitFor();
+told.leaked = (await page.content()).includes("whsec_");
+await look("webhook");
+await page.evaluate(() => document.activeElement.blur());
+await press("g", "w");
+await title("Workers");
+await page.getByText("No workers").waitFor();
+await look("workers");
+await press("g", "s");
+await title("Settings");
+await tabTo(page.getByLabel("Find a setting"));
+await page.keyboard.type("token");
+await page.getByRole("row").filter({ hasText: "token" }).first().waitFor();
+told.settings = await page.getByRole("table").innerText();
+await look("settings");
 await tabTo(page.getByRole("button", { name: "Sign out" }));
 await press("Enter");
 await page.getByRole("heading", { name: "Sign in" }).waitFor();

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use it::{Server, root, skipped};
+use it::{Receivers, Server, operate, root, skipped};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -10,9 +10,10 @@ use tokio::process::Command;
 const NEEDED: [&str; 3] = ["EASEL_PLAYWRIGHT", "EASEL_CHROMIUM", "EASEL_AXE"];
 
 /// The views that are looked at.
-const VIEWS: [&str; 15] = [
+const VIEWS: [&str; 21] = [
     "signin", "jobs", "job", "graph", "again", "failed", "running", "overview", "assets", "asset",
-    "models", "model", "calls", "usage", "keys",
+    "models", "model", "calls", "usage", "keys", "accounts", "account", "webhooks", "webhook",
+    "workers", "settings",
 ];
 
 #[tokio::test]
@@ -34,8 +35,22 @@ async fn every_view_works_by_keyboard_and_live() {
     }
     let data = tempfile::tempdir().unwrap();
     let key = "a-key-of-the-console-test";
-    let arguments = ["--token", key, "--job-slots", "1"];
+    let receivers = Receivers::start().await.unwrap();
+    let host = receivers.host();
+    let arguments = [
+        "--token",
+        key,
+        "--job-slots",
+        "1",
+        "--webhook-private-hosts",
+        &host,
+    ];
     let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let budgets = ["account", "add", "acme", "--budgets", "500/hour,2000/day"];
+    assert_eq!(operate(data.path(), budgets).await.code, 0);
+    let made = operate(data.path(), ["key", "add", "acme"]).await;
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let operator = operate(data.path(), ["key", "add", "local", "--scopes", "admin"]).await;
     // Kept for people to look at.
     let screenshots = root().join("target/ci/console");
     std::fs::create_dir_all(&screenshots).unwrap();
@@ -44,6 +59,8 @@ async fn every_view_works_by_keyboard_and_live() {
         .arg(server.address.to_string())
         .arg(key)
         .arg(&screenshots)
+        .arg(operator.stdout.trim())
+        .arg(receivers.url("/takes/console"))
         .output()
         .await
         .unwrap();
@@ -77,6 +94,14 @@ async fn every_view_works_by_keyboard_and_live() {
     assert_eq!(told["askedWhileHidden"], 0, "{told}");
     assert_eq!(told["focusReturns"], "output", "{told}");
     assert_eq!(told["needed"], "field-image", "{told}");
+    assert_eq!(told["secret"], "whsec_", "{told}");
+    assert_eq!(told["leaked"], false, "a secret is shown once: {told}");
+    let settings = told["settings"].as_str().unwrap();
+    assert!(
+        settings.contains("token") && !settings.contains(key),
+        "{settings}"
+    );
+    assert_eq!(receivers.taken("/takes/console").len(), 1);
     assert_eq!(told["code"], json!([true, true, true]), "{told}");
     assert!(
         told["answer"].as_str().unwrap().starts_with("Answer 200"),

@@ -9,6 +9,7 @@ import { Job } from "./job.js";
 import { Assets } from "./assets.js";
 import { Model, Models } from "./models.js";
 import { Calls, Usage } from "./usage.js";
+import { Account, Accounts, Settings, Webhook, Webhooks, Workers } from "./operate.js";
 
 const VIEWS = [
   { id: "", icon: "overview", name: "Overview", letter: "o", shown: true },
@@ -17,9 +18,13 @@ const VIEWS = [
   { id: "models", icon: "models", name: "Models", letter: "m", shown: has("models") },
   { id: "calls", icon: "calls", name: "Calls", letter: "c", shown: has("models") },
   { id: "usage", icon: "usage", name: "Usage", letter: "u", shown: has("models") },
+  { id: "accounts", icon: "accounts", name: "Accounts", letter: "t", shown: true, first: true },
+  { id: "webhooks", icon: "webhooks", name: "Webhooks", letter: "h", shown: true },
+  { id: "workers", icon: "workers", name: "Workers", letter: "w", shown: has("workflows") },
+  { id: "settings", icon: "settings", name: "Settings", letter: "s", shown: true },
 ].filter((view) => view.shown);
 
-const KEYS = [["g then o, j, a, m, c, u", "Go to a view"], ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["/", "Filter jobs"], ["Escape", "Close a dialog"], ["?", "This list"]];
+const KEYS = [["g then o, j, a, m, c, u, t, h, w, s", "Go to a view"], ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["/", "Filter jobs"], ["Escape", "Close a dialog"], ["?", "This list"]];
 
 function View() {
   const { path } = route.value;
@@ -30,6 +35,10 @@ function View() {
   if (view === "models") return rest.length === 2 ? html`<${Model} key=${rest.join("/")} provider=${rest[0]} model=${rest[1]} />` : html`<${Models} />`;
   if (view === "calls") return html`<${Calls} />`;
   if (view === "usage") return html`<${Usage} />`;
+  if (view === "accounts") return rest[0] ? html`<${Account} key=${rest[0]} id=${rest[0]} />` : html`<${Accounts} />`;
+  if (view === "webhooks") return rest[0] ? html`<${Webhook} key=${rest[0]} id=${rest[0]} />` : html`<${Webhooks} />`;
+  if (view === "workers") return html`<${Workers} />`;
+  if (view === "settings") return html`<${Settings} />`;
   return html`<${Overview} />`;
 }
 
@@ -59,7 +68,7 @@ function App() {
   return html`<div class="app">
     <nav aria-label="Views"><a class="skip" href=${location.hash} onClick=${(event) => { event.preventDefault(); const main = document.querySelector("main"); main.tabIndex = -1; main.focus(); }}>To the content</a>
       <a class="brand" href=${href([])}><img src="icon.svg" alt="" width="20" height="20" />Easel</a>
-      <ul>${VIEWS.map((view) => html`<li><a href=${href([view.id].filter(Boolean))} aria-current=${here === view.id ? "page" : undefined}><${Icon} name=${view.icon} />${view.name}</a></li>`)}</ul>
+      <ul>${VIEWS.map((view) => html`<li class=${view.first ? "first" : undefined}><a href=${href([view.id].filter(Boolean))} aria-current=${here === view.id ? "page" : undefined}><${Icon} name=${view.icon} />${view.name}</a></li>`)}</ul>
       <div class="foot">${key.value && html`<button class="quiet" onClick=${() => signIn("")}>Sign out</button>`}<button class="quiet" onClick=${() => setHelp(true)}>Keys <kbd aria-hidden="true">?</kbd></button></div></nav>
     <${View} />
     ${help && html`<${Dialog} title="Keys" close=${() => setHelp(false)}><dl class="keys">${KEYS.map(([keys, what]) => html`<div><dt>${keys}</dt><dd>${what}</dd></div>`)}</dl><//>`}
