@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use bench::{counts, engine, fair, router, v2};
+use bench::{counts, engine, fair, router, v2, webhooks};
 use crash::{fleet, power};
 
 use crate::{ci, repository_root, tidy};
@@ -53,6 +53,8 @@ pub enum Bench {
     Router(router::Options),
     /// What one account feels while another attacks.
     Fair(fair::Options),
+    /// Messages to receivers that hang, fail, redirect and answer slowly.
+    Webhooks(webhooks::Options),
     /// Instructions of calls and jobs, held against those that are committed.
     Counts(counts::Options),
 }
@@ -70,6 +72,9 @@ impl Command {
             Self::Bench(Bench::Engine(options)) => engine::run(repository_root(), &options, out),
             Self::Bench(Bench::Router(options)) => router::run(repository_root(), &options, out),
             Self::Bench(Bench::Fair(options)) => fair::run(repository_root(), &options, out),
+            Self::Bench(Bench::Webhooks(options)) => {
+                webhooks::run(repository_root(), &options, out)
+            }
             Self::Bench(Bench::Counts(options)) => counts::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
             Self::Fleet(options) => fleet::run(repository_root(), options, out),

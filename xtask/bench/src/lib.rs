@@ -17,6 +17,7 @@ pub mod report;
 pub mod router;
 pub mod samples;
 pub mod v2;
+pub mod webhooks;
 
 use std::future::Future;
 use std::io::{self, Write};
