@@ -18,6 +18,7 @@ const STATEMENTS: &[&str] = &[
     "SELECT setval('job_numbers', greatest(1, (SELECT max(number) FROM jobs), (SELECT max(number) FROM jobs_over),
         (SELECT max(last_claim) FROM job_turns)))",
     "SELECT setval(pg_get_serial_sequence('assets', 'seq'), greatest(1, (SELECT max(seq) FROM assets)))",
+    "SELECT setval(pg_get_serial_sequence('webhook_deliveries', 'place'), greatest(1, (SELECT max(place) FROM webhook_deliveries)))",
     "SELECT setval('queued_calls_changes', greatest(1, (SELECT max(changed) FROM queued_calls)))",
     // Those whose bytes did not come were not kept.
     "UPDATE generations AS g SET replay_bytes = (SELECT sum(length(bytes)) FROM call_replays AS r WHERE r.generation = g.id)

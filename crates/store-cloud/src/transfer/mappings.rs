@@ -156,6 +156,21 @@ impl Mapping {
                 ..plain
             },
             "queued_calls" => queued_calls(plain),
+            "call_servings" => Self {
+                writes: vec![
+                    "INSERT INTO call_servings (generation, received_at, serving)
+                     SELECT n.generation, coalesce(g.received_at, r.received_at, 0), n.serving FROM n
+                     LEFT JOIN generations AS g ON g.id = n.generation
+                     LEFT JOIN generations_running AS r ON r.id = n.generation"
+                        .to_owned(),
+                ],
+                ..plain
+            },
+            "webhook_deliveries" => Self {
+                select: plain.select.replace("\"status\"", "status::bigint"),
+                writes: vec![plain.writes[0].replace(") SELECT", ") OVERRIDING SYSTEM VALUE SELECT")],
+                ..plain
+            },
             "blobs" => Self {
                 select: "SELECT hash, max(size_bytes) FROM assets".to_owned(),
                 count: "SELECT count(DISTINCT hash) FROM assets".to_owned(),

@@ -59,6 +59,11 @@ const LEFT: &[(&str, &str, &str)] = &[
     ("queued_calls", "body_bytes", "made again from the pieces"),
     ("queued_calls", "taken_by", "of processes that ended"),
     ("queued_calls", "taken_until", "of processes that ended"),
+    (
+        "call_servings",
+        "received_at",
+        "made again from the generation",
+    ),
     ("call_quotas", "", "locks alone"),
     ("call_permits", "", "of processes that ended"),
     (

@@ -135,10 +135,7 @@ fn begin(
                 }
                 pause_unless(&mut stop, Duration::from_secs(3)).await;
                 for member in &victims.members {
-                    // One whose network is gone gets it back with the rest.
-                    if !member.is_taken() {
-                        member.set_bucket(Network::Whole);
-                    }
+                    member.restore_bucket();
                 }
             }
             (_, None) => {}

@@ -42,6 +42,8 @@ pub(super) struct Member {
     launch: Launch,
     database: Proxy,
     bucket: Proxy,
+    /// What its own network does, whatever the bucket does to all.
+    network: Mutex<Network>,
     server: tokio::sync::Mutex<Option<Server>>,
     address: Mutex<Option<SocketAddr>>,
     is_taken: AtomicBool,
@@ -92,6 +94,7 @@ impl Member {
             launch,
             database,
             bucket,
+            network: Mutex::new(Network::Whole),
             server: tokio::sync::Mutex::new(None),
             address: Mutex::new(None),
             is_taken: AtomicBool::new(false),
@@ -150,12 +153,20 @@ impl Member {
 
     /// Changes the network between the process and the database, and between it and the bucket.
     pub(super) fn set_network(&self, network: Network) {
+        *self.network.lock().unwrap_or_else(PoisonError::into_inner) = network;
         self.database.set(network);
         self.bucket.set(network);
     }
 
     /// Changes the network between the process and the bucket alone.
     pub(super) fn set_bucket(&self, network: Network) {
+        self.bucket.set(network);
+    }
+
+    /// Gives the bucket back what the process' own network does.
+    pub(super) fn restore_bucket(&self) {
+        let network = self.network.lock();
+        let network = *network.unwrap_or_else(PoisonError::into_inner);
         self.bucket.set(network);
     }
 

@@ -350,6 +350,58 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
             }
             vec![request(2, 2), request(8, 0), over]
         }
+        "call_servings" => vec![row(&[
+            ("generation", generation(2)),
+            ("serving", text(r#"{"attempts":[]}"#)),
+        ])],
+        "webhooks" => vec![row(&[
+            ("id", id(0x50)),
+            ("account", text("acme")),
+            ("url", text("https://example.com/hook")),
+            ("kinds", int(3)),
+            ("secret_version", int(2)),
+            ("previous_until", time(5)),
+            ("failures", int(1)),
+            ("failing_since", time(2)),
+            ("created_at", time(0)),
+        ])],
+        "webhook_deliveries" => [(3, Value::Null), (7, time(4))]
+            .map(|(place, delivered_at)| {
+                row(&[
+                    ("place", int(place)),
+                    ("webhook", id(0x50)),
+                    ("message", id(0x51)),
+                    ("kind", text("job.ended")),
+                    ("object", text("job")),
+                    ("at", time(1)),
+                    ("data", text(r#"{"message":"\u0000"}"#)),
+                    ("next_at", time(2)),
+                    ("delivered_at", delivered_at),
+                    ("attempts", int(1)),
+                    ("attempted_at", time(2)),
+                    ("status", int(503)),
+                    ("error", text("it answered 503")),
+                ])
+            })
+            .to_vec(),
+        "budgets_reached" => vec![row(&[
+            ("account", text("acme")),
+            ("window", text("hour")),
+            ("ends_at", time(9)),
+        ])],
+        "deployments" => vec![row(&[
+            ("name", text("a")),
+            ("version", int(2)),
+            ("text", text(r#"{"name":"a"}"#)),
+            ("definitions", text("{}")),
+        ])],
+        "deployment_events" => vec![row(&[
+            ("deployment", text("a")),
+            ("number", int(1)),
+            ("at", time(0)),
+            ("kind", text("applied")),
+            ("text", text("revision 1")),
+        ])],
         other => panic!("there is no sample of {other}"),
     }
 }
