@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use ::accounts::{Account, AccountAdmin, AccountId, CreditLedger, Fingerprint};
 use jiff::SignedDuration;
 use router_core::contract::{self, Stores};
-use router_core::{Answer, Bucket, ModelId, Outcome, Usage};
+use router_core::{Answer, Bucket, CallRetention, ModelId, Outcome, Usage};
 use tempfile::TempDir;
 use uuid::Uuid;
 
