@@ -101,7 +101,7 @@ function NewHook({ account, done }) {
     if (added) { show(added.secret); setUrl(""); }
   };
   return html`<form class="adds" onSubmit=${submit}><label for="hook-url">Address of a new webhook</label>
-    <input id="hook-url" type="url" required placeholder="https://example.com/hooks" value=${url} onInput=${(event) => setUrl(event.target.value)} />
+    <input id="hook-url" type="url" required value=${url} onInput=${(event) => setUrl(event.target.value)} />
     <fieldset class="chips"><legend class="hidden">Events</legend>${EVENTS.map((name) => html`<label class="choice"><input type="checkbox" checked=${events.includes(name)} onChange=${() => setEvents(events.includes(name) ? events.filter((it) => it !== name) : [...events, name])} />${name}</label>`)}</fieldset>
     <div><button type="submit" disabled=${busy || !events.length}>Add webhook</button></div>${problem}</form>
     ${secret && html`<${Secret} text=${secret} close=${() => show(null)} />`}`;
