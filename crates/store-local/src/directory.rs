@@ -273,10 +273,6 @@ pub(crate) fn create_durably(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a directory unless it is there; its entry is not synced.
-#[cfg_attr(
-    not(feature = "router"),
-    expect(dead_code, reason = "the router's alone")
-)]
 pub(crate) fn create(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(MODE).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -121,10 +121,10 @@ impl Store {
         let reserve = Reserve::open(directory, options.reserve);
         let journal = Journal::new(Arc::clone(directory), health.clone());
         // In the order in which they write: the bytes of blobs first, then what else rows name.
-        #[cfg_attr(not(feature = "router"), expect(unused_mut))]
-        let mut participants: Vec<Arc<dyn Participant>> = vec![Arc::new(journal.clone())];
         let hooks = Hooks::default();
-        participants.push(Arc::new(hooks.clone()));
+        #[cfg_attr(not(feature = "router"), expect(unused_mut))]
+        let mut participants: Vec<Arc<dyn Participant>> =
+            vec![Arc::new(journal.clone()), Arc::new(hooks.clone())];
         #[cfg(feature = "router")]
         let opening = {
             let shared = (&health, &reserve, &hooks);
