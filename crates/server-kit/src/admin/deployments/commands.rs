@@ -279,9 +279,9 @@ fn fresh<'a>(before: &str, now: &'a str) -> &'a str {
     }
     let last = &before[from..];
     match now.rfind(last) {
-        Some(place) => &now[place + last.len()..],
+        Some(place) if !last.is_empty() => &now[place + last.len()..],
         // All of it is new.
-        None => now,
+        Some(_) | None => now,
     }
 }
 
