@@ -38,10 +38,22 @@ await page.evaluate(() => {
 const save = page.getByRole("button", { name: "Save" }).first();
 await save.waitFor();
 await page.waitForFunction(() => [...document.querySelectorAll("canvas")].some((canvas) => canvas.width === 192 && canvas.height === 144 && canvas.offsetParent));
-await page.mouse.move(800, 500);
-await page.mouse.down();
-await page.mouse.move(900, 560, { steps: 12 });
-await page.mouse.up();
+// The editor draws strokes from a moment on that nothing in the page tells.
+await page.evaluate(() => {
+  window.drawn = () => [...document.querySelectorAll("canvas")]
+    .filter((canvas) => canvas.width === 192 && canvas.height === 144)
+    .map((canvas) => canvas.getContext("2d")?.getImageData(0, 0, 192, 144).data.reduce((sum, byte) => sum + byte, 0))
+    .join();
+});
+const before = await page.evaluate(() => window.drawn());
+for (let isDrawn = false, strokes = 0; !isDrawn && strokes < 20; strokes += 1) {
+  await page.mouse.move(800, 500);
+  await page.mouse.down();
+  await page.mouse.move(900, 560, { steps: 12 });
+  await page.mouse.up();
+  const drawing = page.waitForFunction((before) => window.drawn() !== before, before, { timeout: 3_000 });
+  isDrawn = await drawing.then(() => true, () => false);
+}
 await save.click();
 await page.waitForFunction(() => window.load.widgets.find((widget) => widget.name === "image").value.includes("clipspace-painted-masked"));
 told.masked = await page.evaluate(() => window.load.widgets.find((widget) => widget.name === "image").value);

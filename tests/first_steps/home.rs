@@ -31,6 +31,17 @@ async fn root(server: &Server, accept: &str) -> Answer {
     answer
 }
 
+/// What a browser shows that opens the address of a server for the first time.
+pub(super) async fn first_visit(server: &Server) -> Answer {
+    let visit = |target: &str| Request::get(target).header("Accept", BROWSER);
+    let first = server.send(&visit("/")).await.unwrap();
+    assert_eq!(first.status, 302, "{}", first.text());
+    let target = first.header("Location").unwrap();
+    let answer = server.send(&visit(target)).await.unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer
+}
+
 /// The document that every program has.
 const ADMIN: &str = "/api/v2/admin/openapi.json";
 
@@ -91,6 +102,6 @@ async fn a_web_page_keeps_the_root() {
     std::fs::write(web.join("index.html"), "<p>the page</p>").unwrap();
     let flags = ["--web-root", web.to_str().unwrap()];
     let server = Server::start_with(&data.path().join("data"), flags).await;
-    let answer = root(&server.unwrap(), BROWSER).await;
+    let answer = first_visit(&server.unwrap()).await;
     assert_eq!(answer.text(), "<p>the page</p>");
 }

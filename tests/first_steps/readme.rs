@@ -16,6 +16,7 @@ use serde_json::{Deserializer, Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use super::home::first_visit;
 use crate::router::write_catalog;
 
 /// Where the README says that the server is.
@@ -348,8 +349,7 @@ async fn the_web_page() {
     let page = web_root.ancestors().nth(5).unwrap();
     symlink(page, shell.path("page")).unwrap();
     let server = shell.serve(&format!("\n{serve}")).await;
-    let request = Request::get("/").header("Accept", "text/html");
-    let answer = server.send(&request).await.unwrap();
+    let answer = first_visit(&server).await;
     assert!(answer.text().contains("ComfyUI"), "{}", answer.text());
 }
 
