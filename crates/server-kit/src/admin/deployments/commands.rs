@@ -280,8 +280,12 @@ fn fresh<'a>(before: &str, now: &'a str) -> &'a str {
     let last = &before[from..];
     match now.rfind(last) {
         Some(place) if !last.is_empty() => &now[place + last.len()..],
-        // All of it is new.
-        Some(_) | None => now,
+        // The log has dropped its beginning since: what is left of those lines is at its start.
+        Some(_) | None => {
+            let mut ends = last.char_indices().map(|(at, _)| &last[at..]);
+            let left = ends.find(|end| now.starts_with(end)).unwrap_or_default();
+            &now[left.len()..]
+        }
     }
 }
 
