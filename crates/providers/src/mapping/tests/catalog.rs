@@ -104,17 +104,9 @@ fn runner() -> TestRunner {
 }
 
 #[test]
-fn there_are_a_dozen_and_each_names_its_source_and_day() {
+fn there_are_a_dozen() {
     let pairs = pairs();
     assert!(pairs.len() >= 12, "{}", pairs.len());
-    for Pair {
-        name, alternate, ..
-    } in pairs
-    {
-        assert!(alternate.read_on.is_some(), "{name}");
-        let source = alternate.source.unwrap_or_default();
-        assert!(source.starts_with("https://"), "{name}: {source}");
-    }
 }
 
 #[test]
