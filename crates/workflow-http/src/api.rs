@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use accounts::AccountId;
 use bytes::Bytes;
+use futures_util::future::Either;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use hyper_kit::{
     Api, ApiMount, Application, Asked, Body, BoxError, ConnectionInfo, Fault, Incoming, Mountable,
@@ -105,12 +106,12 @@ impl WorkflowApi {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let deployment = self.inner.of(request.uri().path());
-        async move {
-            match &deployment {
-                Some(deployment) => api::handle(deployment, request, connection).await,
-                None => api::handle(&*self.inner, request, connection).await,
-            }
+        match self.inner.of(request.uri().path()) {
+            // As it is, because a request is large and every copy of it is seen in what a look at a job costs.
+            None => Either::Left(api::handle(&*self.inner, request, connection)),
+            Some(below) => Either::Right(Box::pin(async move {
+                api::handle(&below, request, connection).await
+            })),
         }
     }
 

@@ -134,7 +134,8 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let view = jobs.get(account, id, call.now).await?;
     // Which workers there are is for operators alone.
     let workers = match call.principal.scopes.allow(Scope::Admin) {
-        true => jobs.workers(&view.job, call.now).await?,
+        // On the heap, for it is much larger than what everybody else waits for.
+        true => Box::pin(jobs.workers(&view.job, call.now)).await?,
         false => Vec::new(),
     };
     let outputs = view.job.outputs.len();
