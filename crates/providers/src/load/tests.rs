@@ -1,5 +1,8 @@
 //! What loads, what is refused and how it is told, and what a reload notices.
 
+mod alternates;
+mod kinds;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -227,95 +230,6 @@ fn a_folder_adds_and_replaces() {
 }
 
 #[test]
-fn an_alternate_that_cannot_be_right_is_refused() {
-    let other = MODEL.replace("cat.json", "dog.json");
-    let faults = |alternate: &str| {
-        let model = format!("{MODEL}\n{alternate}");
-        let folder = acme(&[
-            ("acme/cat.toml", &model),
-            ("zoo/partner.toml", PARTNER),
-            ("zoo/dog.toml", &other),
-            (
-                "zoo/dog.json",
-                r#"{"type": "object", "properties": {"b": {"type": "string"}}}"#,
-            ),
-        ]);
-        match check(&folder.source(), &settings(&[], &[])) {
-            Ok(_) => Vec::new(),
-            Err(faults) => faults.into_iter().map(|fault| fault.reason).collect(),
-        }
-    };
-    let mapped = |body: &str, answer: &str| {
-        let of = "[[alternate]]\nprovider = \"zoo\"\nmodel = \"dog\"";
-        faults(&format!(
-            "{of}\nmapping = {{ body = [{body}], answer = [{answer}] }}"
-        ))
-    };
-    let moved = r#"{ from = "/a", to = "/b" }"#;
-    let url = r#"{ from = "/url" }"#;
-    assert!(mapped(moved, url).is_empty());
-    for (body, answer, reason) in [
-        (
-            "",
-            url,
-            "no rule says what becomes of `/a`: move it, or `drop` or `refuse` it with the reason",
-        ),
-        (
-            r#"{ from = "/a" }"#,
-            url,
-            "the schema of the other model has no `/a`",
-        ),
-        (
-            r#"{ from = "/a", to = "/b" }, { from = "/c", drop = "x" }"#,
-            url,
-            "the schema of this model has no `/c`",
-        ),
-        (
-            r#"{ from = "/a/*", to = "/b" }"#,
-            url,
-            "`/a/*` of a body names one member or item, without `*`",
-        ),
-        (
-            moved,
-            r#"{ from = "/x/*", to = "/y" }"#,
-            "`/x/*` and `/y` have one `*` each, or none",
-        ),
-        (
-            moved,
-            r#"{ from = "/x", drop = "y" }"#,
-            "what an answer has besides needs no rule",
-        ),
-    ] {
-        assert_eq!(mapped(body, answer), [format!("at `zoo/dog`: {reason}")]);
-    }
-    let mapping = format!("mapping = {{ body = [{moved}], answer = [{url}] }}");
-    let named = |provider: &str, model: &str| {
-        format!("[[alternate]]\nprovider = \"{provider}\"\nmodel = \"{model}\"\n{mapping}\n")
-    };
-    let sourced = named("zoo", "dog").replace("model =", "source = \"https://a.test\"\nmodel =");
-    assert_eq!(
-        faults(&sourced),
-        ["`source` and `read_on` go together: where, and on which day"]
-    );
-    assert_eq!(
-        faults(&named("zoo", "cow")),
-        ["there is no model `zoo/cow`"]
-    );
-    assert_eq!(
-        faults(&[named("zoo", "dog"), named("zoo", "dog")].concat()),
-        ["`zoo` serves this model twice; callers tell alternates apart by it"]
-    );
-    assert_eq!(
-        faults(&named("acme", "cat"))[0],
-        "`acme` serves this model twice; callers tell alternates apart by it"
-    );
-    assert!(
-        faults(&named("Zoo", "dog"))[0].contains("provider"),
-        "no id has capitals"
-    );
-}
-
-#[test]
 fn a_fault_names_file_line_and_reason() {
     for (path, text, expected) in [
         (
@@ -472,90 +386,6 @@ fn a_change_of_the_folder_is_noticed_once() {
     fs::remove_dir_all(&folder.0).expect("it is there");
     assert!(watch.has_changed());
     assert!(!Path::new(&folder.0).exists());
-}
-
-/// A kind whose partners have a model for every file, as long as the file is empty.
-struct Empty;
-
-impl super::Kind for Empty {
-    fn name(&self) -> &'static str {
-        "empty"
-    }
-
-    fn builtin(&self) -> super::Builtin {
-        &[("own/partner.toml", "kind = \"empty\""), ("own/a.toml", "")]
-    }
-
-    fn read(&self, folder: super::KindFolder<'_>) -> Result<super::KindPartner, Vec<Fault>> {
-        let mut models = Vec::new();
-        for (name, file) in folder.models() {
-            if !file.text.is_empty() {
-                return Err(vec![Fault::mentioning(
-                    &file.path,
-                    &file.text,
-                    "x",
-                    "not empty",
-                )]);
-            }
-            let id = router_core::ModelId::new(folder.id, name).expect("the names are plain");
-            let acme = load(&acme(&[]).source(), &settings(&[], &[]), &|_| {
-                Some("secret".to_owned())
-            });
-            let definition = router_core::ModelDefinition {
-                id,
-                charges_on_policy_rejection: router_core::ChargesOnPolicyRejection::No,
-                form: router_core::ModelForm::default(),
-                input_schema: None,
-                polling: None,
-                alternates: Vec::new(),
-                provider: Arc::clone(acme.expect("it is right").models[0].model.provider()),
-            };
-            models.push(Arc::new(
-                router_core::Model::new(definition).expect("an open object"),
-            ));
-        }
-        Ok(super::KindPartner {
-            name: folder.id.to_owned(),
-            models,
-        })
-    }
-}
-
-#[test]
-fn a_partner_of_another_kind_brings_its_own_models() {
-    let kinds = || settings(&[], &[]).with_kind(Arc::new(Empty));
-    let folder = acme(&[
-        ("mine/partner.toml", "kind = \"empty\""),
-        ("mine/b.toml", ""),
-    ]);
-    let source = Source {
-        builtin: true,
-        ..folder.source()
-    };
-    let loaded = load(&source, &kinds(), &|_| None).expect("it is right");
-    assert_eq!(ids(&loaded), ["mine/b", "own/a"], "without any credential");
-    let loaded = load(&folder.source(), &kinds(), &|_| None).expect("it is right");
-    assert_eq!(ids(&loaded), ["mine/b"], "nothing that is compiled in");
-}
-
-#[test]
-fn a_partner_of_another_kind_is_judged_with_the_rest() {
-    let folder = acme(&[
-        ("mine/partner.toml", "kind = \"empty\""),
-        ("mine/b.toml", "\nx"),
-        ("acme/cat.json", "{"),
-    ]);
-    let kinds = settings(&[], &[]).with_kind(Arc::new(Empty));
-    let faults = check(&folder.source(), &kinds).expect_err("two files are wrong");
-    let lines: Vec<_> = faults.iter().map(|fault| fault.line).collect();
-    assert_eq!((faults.len(), lines), (2, vec![1, 2]));
-    assert!(faults[1].file.ends_with("mine/b.toml"), "{}", faults[1]);
-
-    let unknown = Folder::new(&[("mine/partner.toml", "name = \"x\"\nkind = \"empty\"")]);
-    assert_eq!(
-        unknown.faults(),
-        ["mine/partner.toml:2: this program runs no partners of the kind `empty`"]
-    );
 }
 
 #[test]
