@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use workflow_core::deployment::{Deployment, DeploymentName, WorkerSource};
 use workflow_core::{
     Availability, Engine, EngineName, EngineWorkers, JobId, ModelFile, NodeCatalog, Refusal,
@@ -16,6 +17,9 @@ use workflow_core::{
 };
 
 use crate::pool::{COMFYUI, ComfyPool};
+
+/// How long the row of a submission that was taken may be on its way. A count that begins within this time may miss it.
+const ROW_TIME: Duration = Duration::from_secs(1);
 
 /// The pool of a deployment as an engine.
 pub(super) struct DeploymentEngine {
@@ -37,6 +41,8 @@ struct Facts {
     start_time: Option<Duration>,
     /// Jobs that waited when they were counted last, and those that were taken since.
     waiting: u64,
+    /// When the last of them was taken.
+    taken: Option<Instant>,
     /// Whether somebody must know what workers have.
     is_woken: bool,
 }
@@ -58,6 +64,7 @@ impl DeploymentEngine {
                 waking_queue: 0,
                 start_time: None,
                 waiting: 0,
+                taken: None,
                 is_woken: false,
             }),
         }
@@ -80,9 +87,9 @@ impl DeploymentEngine {
         self.facts().is_stopped = true;
     }
 
-    /// So many jobs wait.
-    pub(super) fn counted(&self, waiting: u64) {
-        self.facts().waiting = waiting;
+    /// So many jobs waited when a count of the rows began.
+    pub(super) fn counted(&self, waiting: u64, began: Instant) {
+        self.facts().counted(waiting, began);
     }
 
     /// Whether a worker was asked for since the last look, although nothing waits.
@@ -93,6 +100,22 @@ impl DeploymentEngine {
     fn facts(&self) -> MutexGuard<'_, Facts> {
         // Every change is an assignment.
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Facts {
+    fn taken(&mut self, now: Instant) {
+        self.waiting += 1;
+        self.taken = Some(now);
+    }
+
+    fn counted(&mut self, waiting: u64, began: Instant) {
+        let is_whole = self.taken.is_none_or(|taken| taken + ROW_TIME <= began);
+        self.waiting = match is_whole {
+            true => waiting,
+            // Else every submission would make room for the next one: it rings the bell for a count that misses its row.
+            false => waiting.max(self.waiting),
+        };
     }
 }
 
@@ -144,7 +167,7 @@ impl EngineWorkers for DeploymentEngine {
     async fn judge(&self, ticket: &Ticket) -> Result<(), Refusal> {
         self.pool.judge(ticket).await?;
         // It is about to wait.
-        self.facts().waiting += 1;
+        self.facts().taken(Instant::now());
         self.bell.notify_one();
         Ok(())
     }
@@ -175,5 +198,34 @@ impl fmt::Debug for DeploymentEngine {
         f.debug_struct("DeploymentEngine")
             .field("name", &self.name)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_forgets_no_submission_whose_row_is_on_its_way() {
+        let begin = Instant::now();
+        let mut facts = Facts {
+            is_stopped: false,
+            is_managed: true,
+            waking_queue: 2,
+            start_time: None,
+            waiting: 0,
+            taken: None,
+            is_woken: false,
+        };
+        facts.counted(1, begin);
+        assert_eq!(facts.waiting, 1, "of before");
+        facts.taken(begin);
+        facts.counted(0, begin);
+        facts.counted(1, begin + ROW_TIME / 2);
+        assert_eq!(facts.waiting, 2, "a row may be missing");
+        facts.counted(5, begin + ROW_TIME / 2);
+        assert_eq!(facts.waiting, 5, "others took some");
+        facts.counted(1, begin + ROW_TIME);
+        assert_eq!(facts.waiting, 1, "every row is there");
     }
 }

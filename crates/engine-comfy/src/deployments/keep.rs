@@ -186,6 +186,7 @@ impl Inner {
             return;
         }
         let owns = self.owns();
+        let began = Instant::now();
         let loads = match owns {
             true => self.loads(&all, sets, now).await,
             false => Ok(HashMap::new()),
@@ -195,11 +196,11 @@ impl Inner {
             HashMap::new()
         });
         for running in all {
-            let load = loads.get(&running.name).copied().unwrap_or_default();
-            if owns {
-                running.engine.counted(load.waiting);
+            let load = loads.get(&running.name).copied();
+            if let Some(load) = load {
+                running.engine.counted(load.waiting, began);
             }
-            let told = running.look(owns, load, now);
+            let told = running.look(owns, load.unwrap_or_default(), now);
             if let Err(error) = self.write(&running, told, now).await {
                 tracing::warn!(deployment = running.name.as_str(), %error, "what happened to a deployment could not be written down");
             }
