@@ -8,7 +8,7 @@ use asset_store::{LinkKeys, MemoryBlobs, MemoryRecords};
 use async_trait::async_trait;
 use jiff::Timestamp;
 #[cfg(feature = "router")]
-use router_core::{MemoryCalls, MemoryQuota, Usage};
+use router_core::{MemoryCalls, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::{MemoryUserFiles, UserFilesBounds};
 use webhooks::MemoryWebhooks;
@@ -84,7 +84,7 @@ impl MemoryStore {
             #[cfg(feature = "router")]
             calls: CallRows {
                 calls: calls.clone(),
-                quota: Arc::new(MemoryQuota::new()),
+                quota: Arc::new(calls.quota()),
                 retention: calls.clone(),
                 queue: calls.clone(),
                 usage: calls,

@@ -94,6 +94,12 @@ impl Ownerships {
         self.0.remove(&id);
     }
 
+    /// Whether a generation runs, whoever owns it.
+    #[must_use]
+    pub fn has(&self, id: GenerationId) -> bool {
+        self.0.contains_key(&id)
+    }
+
     /// Whether this process owns a generation.
     #[must_use]
     pub fn is_of(&self, id: GenerationId, owner: OwnerId) -> bool {
@@ -192,10 +198,10 @@ mod tests {
     fn what_an_owner_left_that_is_gone_may_be_taken_at_any_time() {
         let mut owned = Ownerships::default();
         owned.orphan(id(1));
-        assert!(!owned.is_of(id(1), A));
+        assert!(owned.has(id(1)) && !owned.is_of(id(1), A));
         assert!(owned.take(id(1), lease(A), Timestamp::MIN));
         owned.end(id(1));
-        assert!(!owned.take(id(1), lease(A), Timestamp::MAX));
+        assert!(!owned.has(id(1)) && !owned.take(id(1), lease(A), Timestamp::MAX));
     }
 
     #[test]

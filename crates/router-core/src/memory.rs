@@ -14,7 +14,8 @@ use jiff::Timestamp;
 use crate::{
     Acceptance, Bucket, CallRecord, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending,
     Generation, GenerationId, Handle, KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey, Lease,
-    Outcome, OwnerId, Ownerships, REPLAY_CAP_BYTES, RequestId, Serving, Settled, Unfinished,
+    MemoryQuota, Outcome, OwnerId, Ownerships, REPLAY_CAP_BYTES, RequestId, Serving, Settled,
+    Unfinished,
 };
 
 /// Forgets everything with the process.
@@ -63,6 +64,13 @@ impl MemoryCalls {
             ledger,
             rows: Mutex::default(),
         }
+    }
+
+    /// What accounts have in flight beside these calls. Each one is a store of its own.
+    #[must_use]
+    pub fn quota(self: &Arc<Self>) -> MemoryQuota {
+        let calls = Arc::clone(self);
+        MemoryQuota::new(move |id| calls.rows().owned.has(id))
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -349,7 +357,6 @@ mod tests {
     use accounts::MemoryAccounts;
 
     use super::*;
-    use crate::MemoryQuota;
     use crate::contract::{self, Stores};
 
     fn fresh() -> Stores {
@@ -357,7 +364,7 @@ mod tests {
         let calls = Arc::new(MemoryCalls::new(accounts.clone()));
         Stores {
             calls: calls.clone(),
-            quota: Arc::new(MemoryQuota::new()),
+            quota: Arc::new(calls.quota()),
             retention: calls.clone(),
             usage: calls.clone(),
             queue: calls,

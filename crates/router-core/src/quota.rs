@@ -1,7 +1,8 @@
 //! The port to what accounts may have in flight and ask for, and the rules that every store of it calls.
 //!
 //! A call in flight has a permit, which takes one of the account's places and commits its cents. A permit is held under a lease:
-//! the process that carries the call out renews it, and what a dead process held is free again once the lease lapses.
+//! the process that carries the call out renews it. What a dead process held is free again once the lease lapses and its call does
+//! not run any more: a partner goes on with a call whose process died, so its room is taken until another process has ended it.
 
 mod memory;
 mod permits;
@@ -66,8 +67,9 @@ pub struct QuotaError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 /// decides by [`Load::admit`] and [`accounts::WindowCounts`]; [`Permits`] is the whole for a store that keeps an account's
 /// permits together. Nothing here needs to be durable: after a restart of everything, a store may have forgotten all.
 ///
-/// A permit is its owner's until it is released or its lease lapses; one that lapsed counts nowhere, whether it was noticed or
-/// not. `admit` and `resume` of a call that has a permit make it the asking owner's and change nothing else.
+/// A permit is its owner's until it is released or its lease lapses. One that lapsed counts for as long as its generation runs, by
+/// the rows of [`Calls`](crate::Calls) in the same store, and nowhere after that, whether it was noticed or not. `admit` and
+/// `resume` of a call that has a permit make it the asking owner's and change nothing else.
 #[async_trait]
 pub trait Quota: Send + Sync + 'static {
     /// Counts a request in all of these windows, if all of them have room. Otherwise it counts in none, and the answer is the

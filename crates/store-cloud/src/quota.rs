@@ -1,6 +1,7 @@
 //! What accounts may have in flight and ask for, exact over all processes of an installation.
 //!
-//! The row of an account is locked in the transaction that admits; what arrives together is one transaction. No commit here waits
+//! The row of an account is locked in the transaction that admits; what arrives together is one transaction. A permit that lapsed
+//! counts while the row of its generation is among those that run, whichever process this is. No commit here waits
 //! for the disk: the one that dispatches a call does, and what was written before it is on the disk with it. So no call runs at a
 //! partner whose permit a crash of the database forgot.
 

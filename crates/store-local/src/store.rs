@@ -175,18 +175,20 @@ impl Store {
             .map_err(|source| DirectoryError::Io { path, source })?;
         // Last, so that a first start that was cut off leaves no directory that seems to have lost its rows.
         installation_id::record(directory, recovered.id)?;
+        #[cfg(feature = "router")]
+        let calls = opening.ports(
+            database.clone(),
+            recovered.accounts.clone(),
+            recovered.under_way,
+        );
         Ok(Self {
             blobs,
             #[cfg(feature = "workflow")]
             jobs: SqliteJobs::new(database.clone(), recovered.live_jobs),
             #[cfg(feature = "router")]
-            calls: opening.ports(
-                database.clone(),
-                recovered.accounts.clone(),
-                recovered.under_way,
-            ),
+            quota: calls.quota(),
             #[cfg(feature = "router")]
-            quota: MemoryQuota::new(),
+            calls,
             webhooks: SqliteWebhooks::new(
                 database.clone(),
                 recovered.accounts.clone(),

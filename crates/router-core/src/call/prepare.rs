@@ -250,7 +250,8 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
     })
 }
 
-/// Makes a generation durable that is about to be dispatched.
+/// Makes a generation durable that is about to be dispatched. From then on its room is its own until it has ended; so it is not
+/// sent if its permit may have lapsed before, which takes a process that was stopped, or a store that was away, for a whole lease.
 pub(super) async fn write_down(
     router: &Inner,
     generation: &Generation,
@@ -259,12 +260,28 @@ pub(super) async fn write_down(
     let calls = &router.ports.calls;
     let dispatched = calls.dispatch(generation.clone(), key, router.lease());
     match dispatched.await.map_err(unavailable)? {
-        Dispatched::Begun => Ok(()),
+        Dispatched::Begun if is_in_time(router, generation) => Ok(()),
+        Dispatched::Begun => {
+            let ending = Ending::Released(Bucket::ServiceUnavailable);
+            // A failure is logged there, and another process ends what lapsed.
+            let _ = settle(router, generation.id, &generation.account, ending, None).await;
+            Err(RouterError::Unavailable(Box::new(RoomLapsed)))
+        }
         // Preparing took so long that a retry has the key now.
         Dispatched::ClaimLost => Err(RouterError::InFlight {
             retry_after: IN_FLIGHT_RETRY,
         }),
     }
+}
+
+/// Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+#[error("the call was held up for longer than its room was kept, and was not sent")]
+struct RoomLapsed;
+
+/// Whether the permit of a generation, which is as old as its dispatch, has not lapsed.
+fn is_in_time(router: &Inner, generation: &Generation) -> bool {
+    router.ports.timer.now() < router.lease().until(generation.dispatched_at)
 }
 
 /// Judges a body where it holds nobody up.

@@ -1,14 +1,15 @@
 //! Who may say how a generation goes on.
 
+use accounts::RouterLimits;
 use futures_util::future::join_all;
 
 use super::{
     Bucket, Claimed, Dispatched, Ending, FIRST, Handle, LASTS, Lease, Rule, SECOND, Settled,
-    Stores, Unfinished, answered, at, claim, generation, id, lease,
+    Stores, Unfinished, account, answered, at, claim, generation, id, lease,
 };
-use crate::Calls;
+use crate::{Admission, Calls, Load, OwnerId, Permit};
 
-pub(super) const RULES: [Rule; 8] = [
+pub(super) const RULES: [Rule; 9] = [
     |stores| {
         Box::pin(a_generation_is_taken_over_by_one_and_after_its_lease(
             stores,
@@ -21,6 +22,7 @@ pub(super) const RULES: [Rule; 8] = [
     |stores| Box::pin(the_oldest_are_taken_over_first(stores)),
     |stores| Box::pin(a_claim_that_is_not_dispatched_in_its_time_is_void(stores)),
     |stores| Box::pin(a_result_of_another_owner_answers_its_key(stores)),
+    |stores| Box::pin(what_runs_keeps_its_room_past_its_lease(stores)),
 ];
 
 /// When the lease of the generation `n` lapses, which is dispatched at `n`.
@@ -201,4 +203,58 @@ async fn a_result_of_another_owner_answers_its_key(stores: Stores) {
     };
     let lost = stores.calls.renew(&[id(1)], lost, at(61)).await;
     assert_eq!(lost.expect("the store answers"), [id(1)]);
+}
+
+/// The partner goes on with what a dead process had it do, so nothing else may take its room before that has ended.
+async fn what_runs_keeps_its_room_past_its_lease(stores: Stores) {
+    stores.open_account().await;
+    let acme = account("acme");
+    let permit = |n: u128| Permit {
+        account: &acme,
+        generation: id(n),
+        hold_cents: 7,
+    };
+    let limits = RouterLimits {
+        concurrent_calls: 2,
+        ..RouterLimits::standard()
+    };
+    let admit = async |owner: OwnerId, n: u128, now: i64| {
+        let admitted = stores
+            .quota
+            .admit(permit(n), &limits, lease(owner), at(now));
+        admitted.await.expect("the store answers")
+    };
+    let load = async |now: i64| {
+        let load = stores.quota.load(&acme, at(now)).await;
+        let Load {
+            calls,
+            committed_cents,
+        } = load.expect("the store answers");
+        (calls, committed_cents)
+    };
+    for n in [1, 2] {
+        assert_eq!(admit(FIRST, n, 0).await, Admission::Admitted);
+    }
+    // The second is never dispatched, and neither permit is renewed.
+    stores.dispatch(1, 7).await;
+    let later = lapsed(1);
+    // Retention forgets the one and not the other.
+    let swept = stores.retention.expire(at(later), at(0), 100).await;
+    swept.expect("the store answers");
+    assert_eq!(load(later).await, (1, 7));
+    assert_eq!(admit(SECOND, 3, later).await, Admission::Admitted);
+    let refused = Admission::TooManyCalls { limit: 2 };
+    assert_eq!(admit(SECOND, 4, later).await, refused);
+    // Who takes it over takes its room, and no second one.
+    assert_eq!(ids(&stores.take_over(SECOND, 10, later).await), [1]);
+    let resumed = stores.quota.resume(permit(1), lease(SECOND), at(later));
+    resumed.await.expect("the store answers");
+    assert_eq!(load(later).await, (2, 14));
+    // Its end is the end of its room once that lapsed, also if nobody gave it back.
+    let settled = stores.settle_by(SECOND, "acme", 1, answered(b"{}", 5));
+    assert_eq!(settled.await, Settled::Now);
+    assert_eq!(load(later).await, (2, 14));
+    let last = later + lapsed(0);
+    assert_eq!(load(last).await, (0, 0));
+    assert_eq!(admit(SECOND, 4, last).await, Admission::Admitted);
 }

@@ -8,27 +8,33 @@ use foldhash::HashMap;
 use jiff::Timestamp;
 
 use super::{Admission, Load, Permit, Permits, Quota, QuotaError};
-use crate::{Lease, OwnerId};
+use crate::{GenerationId, Lease, OwnerId};
 
 /// How many accounts keep their empty permits, so that the next call of one allocates nothing.
 pub(super) const KEPT: usize = 1024;
 
 /// Forgets everything with the process. Clones are the same one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct MemoryQuota(Arc<Inner>);
 
-#[derive(Debug, Default)]
 struct Inner {
     /// One lock around each decision makes it atomic.
     permits: Mutex<HashMap<AccountId, Permits>>,
     windows: Windows,
+    /// Whether a generation runs.
+    runs: Box<dyn Fn(GenerationId) -> bool + Send + Sync>,
 }
 
 impl MemoryQuota {
-    /// Nothing in flight and nothing counted.
+    /// Nothing in flight and nothing counted. `runs` tells whether a generation was dispatched and has not ended; it is asked about
+    /// permits that lapsed, with the permits locked.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(runs: impl Fn(GenerationId) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner {
+            permits: Mutex::default(),
+            windows: Windows::default(),
+            runs: Box::new(runs),
+        }))
     }
 
     pub(super) fn permits(&self) -> MutexGuard<'_, HashMap<AccountId, Permits>> {
@@ -60,10 +66,10 @@ impl Quota for MemoryQuota {
     ) -> Result<Admission, QuotaError> {
         let mut permits = self.permits();
         if let Some(known) = permits.get_mut(permit.account) {
-            return Ok(known.admit(permit, limits, lease, now));
+            return Ok(known.admit(permit, limits, lease, now, &self.0.runs));
         }
         let mut first = Permits::default();
-        let admission = first.admit(permit, limits, lease, now);
+        let admission = first.admit(permit, limits, lease, now, &self.0.runs);
         if admission == Admission::Admitted {
             permits.insert(permit.account.clone(), first);
         }
@@ -111,6 +117,12 @@ impl Quota for MemoryQuota {
     async fn load(&self, account: &AccountId, now: Timestamp) -> Result<Load, QuotaError> {
         let mut permits = self.permits();
         let of_account = permits.get_mut(account);
-        Ok(of_account.map_or_else(Load::default, |held| held.load(now)))
+        Ok(of_account.map_or_else(Load::default, |held| held.load(now, &self.0.runs)))
+    }
+}
+
+impl std::fmt::Debug for MemoryQuota {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MemoryQuota")
     }
 }

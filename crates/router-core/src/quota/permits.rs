@@ -1,4 +1,6 @@
 //! The permits of one account as a machine: it decides, a store remembers.
+//!
+//! A store tells it by `runs` whether a generation runs. It is asked only about permits that lapsed.
 
 use accounts::RouterLimits;
 use foldhash::HashMap;
@@ -35,11 +37,12 @@ impl Permits {
         limits: &RouterLimits,
         lease: Lease,
         now: Timestamp,
+        runs: impl Fn(GenerationId) -> bool,
     ) -> Admission {
         let held = self.held.get(&permit.generation);
-        if held.is_none_or(|held| held.until <= now) {
+        if held.is_none_or(|held| held.until <= now && !runs(permit.generation)) {
             let mut admission = self.load.admit(permit.hold_cents, limits);
-            if admission != Admission::Admitted && self.drop_lapsed(now) {
+            if admission != Admission::Admitted && self.drop_lapsed(now, runs) {
                 admission = self.load.admit(permit.hold_cents, limits);
             }
             if admission != Admission::Admitted {
@@ -92,8 +95,8 @@ impl Permits {
     }
 
     /// What is in flight.
-    pub fn load(&mut self, now: Timestamp) -> Load {
-        self.drop_lapsed(now);
+    pub fn load(&mut self, now: Timestamp, runs: impl Fn(GenerationId) -> bool) -> Load {
+        self.drop_lapsed(now, runs);
         self.load
     }
 
@@ -115,13 +118,14 @@ impl Permits {
         }
     }
 
-    /// Forgets what lapsed; whether there may have been any.
-    fn drop_lapsed(&mut self, now: Timestamp) -> bool {
-        // Renewed ones lapse later than this tells. So they are looked through once for each lease, not for each call.
+    /// Forgets what lapsed and does not run; whether there may have been any.
+    fn drop_lapsed(&mut self, now: Timestamp, runs: impl Fn(GenerationId) -> bool) -> bool {
+        // Renewed ones lapse later than this tells. So they are looked through once for each lease, not for each call; while one
+        // that lapsed runs on, each time.
         if self.first_lapse.is_none_or(|first| first > now) {
             return false;
         }
-        self.held.retain(|_, held| held.until > now);
+        self.held.retain(|id, held| held.until > now || runs(*id));
         self.first_lapse = self.held.values().map(|held| held.until).min();
         self.load = Load::default();
         for held in self.held.values() {

@@ -79,7 +79,7 @@ fn router(models: usize) -> Router {
     let ports = RouterPorts {
         calls: calls.clone(),
         queue: calls,
-        quota: Arc::new(MemoryQuota::new()),
+        quota: Arc::new(MemoryQuota::new(|_| false)),
         accounts,
         timer: Arc::new(Idle),
         threads: Arc::new(Idle),

@@ -55,11 +55,13 @@ pub(super) async fn expire(
         &[&keep_from, &limit],
     )
     .await?;
-    // What a dead process held counts nowhere, and is no row of this port.
+    // What a dead process held counts nowhere once its call does not run any more, and is no row of this port.
     execute(
         &rows,
         "DELETE FROM call_permits WHERE (account, generation) IN (
-            SELECT account, generation FROM call_permits WHERE until <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)",
+            SELECT p.account, p.generation FROM call_permits p
+            WHERE p.until <= $1 AND NOT EXISTS (SELECT FROM generations_running r WHERE r.id = p.generation)
+            LIMIT $2 FOR UPDATE OF p SKIP LOCKED)",
         &[&now, &limit],
     )
     .await?;

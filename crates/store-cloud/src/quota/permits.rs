@@ -160,13 +160,16 @@ async fn look<'a>(
     let lock = rows.prepare_cached(
         "SELECT FROM call_quotas WHERE account = ANY($1) ORDER BY account FOR UPDATE",
     );
+    // What lapsed counts while its generation runs: whoever took that over, or will, asks the partner for it.
     let load = rows.prepare_cached(
-        "SELECT account, count(*), least(sum(hold_cents), 9223372036854775807)::bigint FROM call_permits
-         WHERE account = ANY($1) AND until > $2 GROUP BY account",
+        "SELECT p.account, count(*), least(sum(p.hold_cents), 9223372036854775807)::bigint FROM call_permits p
+         WHERE p.account = ANY($1) AND (p.until > $2
+            OR EXISTS (SELECT FROM generations_running r WHERE r.id = p.generation)) GROUP BY p.account",
     );
     let find = rows.prepare_cached(
         "SELECT place FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS asked (account, generation, place)
-         JOIN call_permits USING (account, generation) WHERE until > $3",
+         JOIN call_permits p USING (account, generation)
+         WHERE p.until > $3 OR EXISTS (SELECT FROM generations_running r WHERE r.id = p.generation)",
     );
     let (add, lock, load, find) = try_join4(add, lock, load, find).await?;
     let of: Vec<&str> = asked.iter().map(|one| one.account.as_str()).collect();
@@ -303,8 +306,9 @@ pub(super) async fn load(
 ) -> Result<Load, DatabaseError> {
     let connection = database.connection().await?;
     let statement = connection.prepare_cached(
-        "SELECT count(*), least(coalesce(sum(hold_cents), 0), 9223372036854775807)::bigint FROM call_permits
-         WHERE account = $1 AND until > $2",
+        "SELECT count(*), least(coalesce(sum(p.hold_cents), 0), 9223372036854775807)::bigint FROM call_permits p
+         WHERE p.account = $1 AND (p.until > $2
+            OR EXISTS (SELECT FROM generations_running r WHERE r.id = p.generation))",
     );
     let row = connection
         .query_one(

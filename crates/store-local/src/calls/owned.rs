@@ -6,7 +6,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use router_core::{GenerationId, Ownerships};
+use router_core::{GenerationId, MemoryQuota, Ownerships};
+
+use super::SqliteCalls;
 
 /// The owners of a data directory's generations. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -24,5 +26,13 @@ impl Owned {
     pub(super) fn lock(&self) -> MutexGuard<'_, Ownerships> {
         // Every change is one insert or remove.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SqliteCalls {
+    /// What accounts have in flight beside these calls. Each one is a store of its own.
+    pub(crate) fn quota(&self) -> MemoryQuota {
+        let owned = self.under_way.owned.clone();
+        MemoryQuota::new(move |id| owned.lock().has(id))
     }
 }

@@ -268,47 +268,67 @@ fn calls(facts: &Facts, found: &mut Vec<Violation>) {
 
 /// Calls of an account that the partner works on, and claims of an account, stay within their bounds.
 fn in_flight(facts: &Facts, found: &mut Vec<Violation>) {
-    let mut moments: Vec<(Instant, bool, &str)> = Vec::new();
+    let mut moments: Vec<(Instant, bool, &Dispatched)> = Vec::new();
     for dispatch in &facts.dispatched {
-        let account = dispatch.key.split('-').next().unwrap_or_default();
         if let Some(ended) = dispatch.ended {
             // An end at the instant of a beginning comes first.
-            moments.push((dispatch.began, true, account));
-            moments.push((ended, false, account));
+            moments.push((dispatch.began, true, dispatch));
+            moments.push((ended, false, dispatch));
         }
     }
-    moments.sort_unstable();
-    let calls = moments
-        .iter()
-        .map(|(_, begins, account)| (*account, *begins));
+    moments.sort_unstable_by_key(|(at, begins, _)| (*at, *begins));
+    let calls = moments.iter().map(|(_, begins, dispatch)| Moment {
+        account: dispatch.key.split('-').next().unwrap_or_default(),
+        name: &dispatch.generation,
+        begins: *begins,
+    });
     peaks(calls, facts.calls_in_flight, "calls", found);
     let claims = facts.changes.iter().filter_map(|change| match change {
-        Change::Claimed { account, .. } => Some((account.as_str(), true)),
-        Change::Left { account, .. } => Some((account.as_str(), false)),
+        Change::Claimed { account, job, .. } => Some((account, job, true)),
+        Change::Left { account, job } => Some((account, job, false)),
         Change::Saved { .. } => None,
+    });
+    let claims = claims.map(|(account, name, begins)| Moment {
+        account,
+        name,
+        begins,
     });
     peaks(claims, facts.running_jobs, "jobs", found);
 }
 
+/// The beginning or the end of something that takes room of an account.
+struct Moment<'a> {
+    account: &'a str,
+    name: &'a str,
+    begins: bool,
+}
+
 fn peaks<'a>(
-    moments: impl Iterator<Item = (&'a str, bool)>,
+    moments: impl Iterator<Item = Moment<'a>>,
     bound: usize,
     what: &str,
     found: &mut Vec<Violation>,
 ) {
-    let mut now: HashMap<&str, usize> = HashMap::new();
-    let mut peak: BTreeMap<&str, usize> = BTreeMap::new();
-    for (account, begins) in moments {
-        let count = now.entry(account).or_default();
-        *count = match begins {
-            true => *count + 1,
-            false => count.saturating_sub(1),
-        };
-        let peak = peak.entry(account).or_default();
-        *peak = (*peak).max(*count);
+    // One claim of a job may begin before the one before has left.
+    let mut now: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut peak: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for moment in moments {
+        let names = now.entry(moment.account).or_default();
+        if moment.begins {
+            names.push(moment.name);
+        } else if let Some(place) = names.iter().position(|name| *name == moment.name) {
+            names.remove(place);
+        }
+        let peak = peak.entry(moment.account).or_default();
+        if names.len() > peak.len() {
+            peak.clone_from(names);
+        }
     }
-    for (account, peak) in peak.into_iter().filter(|(_, peak)| *peak > bound) {
-        let what = format!("{account} had {peak} {what} at a time; {bound} are allowed");
+    for (account, names) in peak.into_iter().filter(|(_, names)| names.len() > bound) {
+        let what = format!(
+            "{account} had {} {what} at a time, {names:?}; {bound} are allowed",
+            names.len()
+        );
         report(found, Kind::Overshoot, what);
     }
 }

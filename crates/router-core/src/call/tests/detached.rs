@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 use super::harness::*;
 use crate::{
     Bucket, CallRecord, Calls, CallsError, Claimed, Collected, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, MemoryCalls, OwnerId, RouterError, Serving,
-    Settled, Submitted, Unfinished, Usage,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, MemoryCalls, OwnerId, RouterConfig,
+    RouterError, Serving, Settled, Submitted, Unfinished, Usage,
 };
 
 fn deadline(result: Result<crate::Answer, RouterError>) -> Option<Duration> {
@@ -425,6 +425,35 @@ async fn a_call_that_is_left_while_its_row_is_written_is_not_dispatched() {
     let record = house.record().await;
     assert_eq!(record[0].call.bucket, Some(Bucket::ClientDisconnected));
     assert_eq!(house.calls.unfinished().await.expect("memory"), []);
+    let again = house.begin(keyed("{}")).await;
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    again.answer().await.expect("the key runs afresh");
+}
+
+#[tokio::test]
+async fn a_call_whose_room_lapsed_while_its_row_was_written_is_not_dispatched() {
+    let (house, reluctant) = reluctant(0, 0).await;
+    for call in [keyed("{}"), call("{}")] {
+        let late = house.begin(call).await;
+        while house.calls.unfinished().await.expect("memory").is_empty() {
+            tokio::task::yield_now().await;
+        }
+        // The process was stopped for as long as that, and other ones may have given its room away.
+        house.clock.advance(RouterConfig::LEASE);
+        reluctant.dispatches.add_permits(1);
+        let refused = late.answer().await.expect_err("it is too late");
+        assert!(
+            matches!(refused, RouterError::Unavailable(_)),
+            "{refused:?}"
+        );
+        assert_eq!((house.submits(), house.balance().await), (0, (1_000, 0)));
+        assert_eq!(house.calls.unfinished().await.expect("memory"), []);
+        assert_eq!(house.load().await, crate::Load::default());
+    }
+    reluctant.dispatches.add_permits(1);
     let again = house.begin(keyed("{}")).await;
     let (_, answer) = house.submitted().await;
     answer

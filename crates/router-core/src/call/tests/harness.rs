@@ -258,7 +258,8 @@ impl House {
         calls: Arc<MemoryCalls>,
         accounts: Arc<MemoryAccounts>,
     ) -> Self {
-        Self::at(Arc::default(), port, calls, accounts, MemoryQuota::new())
+        let quota = calls.quota();
+        Self::at(Arc::default(), port, calls, accounts, quota)
     }
 
     fn at(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::AccountChange;
 use tokio::task::yield_now;
 
 use super::harness::*;
@@ -192,4 +193,45 @@ async fn a_router_that_was_late_and_lost_nothing_goes_on() {
         .expect("awaited");
     call.answer().await.expect("a result");
     assert_eq!(first.balance().await, (990, 0));
+}
+
+#[tokio::test]
+async fn a_call_whose_router_sleeps_past_its_lease_keeps_its_room_until_another_one_ends_it() {
+    let (first, second) = replicas().await;
+    first.change(AccountChange::ConcurrentCalls(Some(1))).await;
+    let call = first.begin(keyed("{}")).await;
+    let (_, answer) = first.submitted().await;
+    answer.send(Ok(accepted(100))).expect("awaited");
+    accepted_one(&first).await;
+    let other = Call {
+        key: Some("other"),
+        ..keyed("{}")
+    };
+    let too_many = RouterError::TooManyCalls { limit: 1 }.to_string();
+    // The partner works on, whether or not anybody has noticed yet that the lease is over.
+    first.clock.advance(RouterConfig::LEASE);
+    assert_eq!(second.refused(other).await.to_string(), too_many);
+    let taken = second.router.recover().await.expect("memory answers");
+    let taken: Vec<_> = taken.into_iter().map(tokio::spawn).collect();
+    assert_eq!(second.refused(other).await.to_string(), too_many);
+    collects(&second, "{}").await;
+    for one in taken {
+        one.await.expect("no panic");
+    }
+    let next = second.begin(other).await;
+    let (_, answer) = second.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("awaited");
+    next.answer().await.expect("there is room again");
+    // The sleeper wakes, and what it gives back is nobody's.
+    first.router.renew().await.expect("memory answers");
+    let (lost, execution) = call.early().await;
+    assert!(
+        matches!(lost, Err(RouterError::TakenOver { .. })),
+        "{lost:?}"
+    );
+    execution.await.expect("no panic");
+    assert_eq!(first.load().await, crate::Load::default());
+    assert_eq!((first.submits(), second.submits()), (1, 1));
 }

@@ -115,12 +115,13 @@ impl World {
         let grant = accounts::LedgerRef::Grant(Uuid::from_u128(1));
         let granted = accounts.grant(&acme(), grant, 1_000, start()).await;
         granted.expect("the account is there");
+        let calls = Arc::new(MemoryCalls::new(accounts.clone()));
         Self {
             state,
             models,
-            calls: Arc::new(MemoryCalls::new(accounts.clone())),
+            quota: calls.quota(),
+            calls,
             accounts,
-            quota: MemoryQuota::new(),
         }
     }
 
