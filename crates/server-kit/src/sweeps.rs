@@ -91,11 +91,12 @@ impl Sweeps {
                     "the clock is more than a day from where the last sweep of {} left it; nothing is deleted until the server has run for {hours} h, or until `sweep confirm` says that the clock is right",
                     sweep.as_str()
                 );
+                self.held(sweep).set(left.as_secs());
+                // Before the log: whoever reads it there looks at `/ready` next.
+                self.notes.set(sweep.as_str(), text.clone());
                 if !std::mem::replace(&mut passes.is_held, true) {
                     tracing::warn!(%now, "{text}");
                 }
-                self.held(sweep).set(left.as_secs());
-                self.notes.set(sweep.as_str(), text);
                 None
             }
             Err(error) => {
@@ -120,8 +121,8 @@ impl Sweeps {
         let text = format!(
             "{blobs} blobs, more than half of all, are named by no row, as if rows were lost; they stay until `sweep confirm`, or until the right main.db is restored"
         );
+        self.notes.set("unnamed blobs", text.clone());
         tracing::warn!(blobs, "{text}");
-        self.notes.set("unnamed blobs", text);
     }
 
     fn held(&self, sweep: SweepName) -> impl std::ops::Deref<Target = Gauge> + use<'_> {
