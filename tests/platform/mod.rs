@@ -1,5 +1,7 @@
-//! What platforms expect of a server: Unix sockets, sockets that systemd passes on, and word of how far the server is.
+//! What platforms expect of a server: Unix sockets, sockets that systemd passes on, word of how far the server is, and an end that
+//! costs no client its request.
 
+mod leaving;
 mod sockets;
 mod systemd;
 
@@ -51,8 +53,13 @@ impl Started {
     }
 
     /// Asks it to end, and waits until it has.
-    async fn terminate(mut self) {
+    async fn terminate(self) {
         signal(&self.child, "TERM").await;
+        self.ended().await;
+    }
+
+    /// Waits until it has ended well.
+    async fn ended(mut self) {
         assert!(self.child.wait().await.unwrap().success());
     }
 }

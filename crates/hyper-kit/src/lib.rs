@@ -68,7 +68,7 @@ pub use {
     semaphore::{KeyedLimits, KeyedPermit, KeyedSemaphore, NoUnits},
     serve::{
         Application, ConnectionInfo, Drained, Incoming, Listener, Refusal, ServerLimits,
-        ServerStats, serve,
+        ServerStats, serve, serve_and_leave,
     },
     websocket::{Conversation, NotWebSocket, Outgoing, SocketLimits, Sockets},
 };

@@ -12,6 +12,7 @@ mod connection;
 mod frames;
 mod front;
 mod io;
+mod leave;
 mod limits;
 mod progress;
 mod socket;
@@ -19,7 +20,8 @@ mod stats;
 mod streams;
 mod wire;
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ pub use stats::{Counter, ServerStats};
 
 use accept::{AcceptRetry, Backoff};
 use admission::{Admission, Refused};
+use leave::Leaving;
 use socket::Stream;
 use streams::Streams;
 
@@ -54,6 +57,7 @@ struct Shared<A> {
     limits: ServerLimits,
     stats: Arc<ServerStats>,
     streams: Arc<Streams>,
+    leaving: Leaving,
     /// Cancelled when nothing shall go on.
     cut: CancellationToken,
     /// Cancelled when no new request shall begin, and by a cut.
@@ -71,12 +75,27 @@ pub async fn serve<A: Application>(
     stats: Arc<ServerStats>,
     shutdown: impl Future<Output = ()>,
 ) -> Drained {
+    serve_and_leave(listener, application, limits, stats, pending(), shutdown).await
+}
+
+/// Serves as [`serve`] does, and tells clients to go elsewhere from `leaving` on: answers of HTTP/1 end their connections
+/// (`Connection: close`), and connections of HTTP/2 that had a request get GOAWAY. Until `shutdown`, new connections are accepted
+/// all the same.
+pub async fn serve_and_leave<A: Application>(
+    listener: impl Into<Listener>,
+    application: A,
+    limits: ServerLimits,
+    stats: Arc<ServerStats>,
+    leaving: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
+) -> Drained {
     let listener = listener.into();
     let admission = Admission::new(&limits, Arc::clone(&stats));
     let cut = CancellationToken::new();
     let shared = Arc::new(Shared {
         application,
         streams: Arc::new(Streams::new(&limits)),
+        leaving: Leaving::default(),
         limits,
         stats,
         drain: cut.child_token(),
@@ -85,9 +104,23 @@ pub async fn serve<A: Application>(
     });
     let _cut_when_dropped = shared.cut.clone().drop_guard();
 
-    accept_until(&listener, &admission, &shared, shutdown).await;
+    let leave = async {
+        leaving.await;
+        shared.leaving.begin();
+        pending::<Infallible>().await
+    };
+    tokio::select! {
+        () = accept_until(&listener, &admission, &shared, shutdown) => {}
+        never = leave => match never {},
+    }
     // New connections go elsewhere from here on, while those at work still finish.
-    drop(listener);
+    shared.leaving.begin();
+    let closed = leave::close(listener, |stream, peer| {
+        admit(stream, peer, &admission, &shared)
+    });
+    if let Err(error) = closed {
+        tracing::warn!(%error, "connections that waited to be accepted were cut");
+    }
     shared.drain.cancel();
     shared.tasks.close();
 

@@ -275,8 +275,8 @@ impl Listening {
         self.leave.clone()
     }
 
-    /// Serves until `shutdown`, then ends well: not ready at once, accepting for the configured delay, then requests have
-    /// the configured grace.
+    /// Serves until `shutdown`, then ends well: not ready at once, accepting for the configured delay while each answer asks its
+    /// client to connect anew elsewhere, then requests have the configured grace.
     pub async fn serve<A: Application>(
         self,
         application: A,
@@ -290,7 +290,10 @@ impl Listening {
             tokio::time::sleep(self.delay).await;
             self.leave.drain.cancel();
         };
-        let served = hyper_kit::serve(self.listener, application, self.limits, self.stats, stop);
+        let leaving = self.leave.leaving.cancelled();
+        let (limits, stats) = (self.limits, self.stats);
+        let served =
+            hyper_kit::serve_and_leave(self.listener, application, limits, stats, leaving, stop);
         let drained = served.await;
         drop(self.file);
         drained

@@ -42,11 +42,27 @@ pub(super) struct Activity {
     pub(super) total: AtomicU64,
     /// Whether a client of HTTP/2 took too little of a response that nothing but the end of the connection ends.
     abandoned: AtomicBool,
-    /// Woken when it is.
+    /// Woken when it is, and by the first request.
     waker: AtomicWaker,
 }
 
 impl Activity {
+    /// Counts a request.
+    fn count(&self) {
+        if self.total.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.waker.wake();
+        }
+    }
+
+    /// Waits for the first request.
+    pub(super) fn poll_asked(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.waker.register(cx.waker());
+        match self.total.load(Ordering::Relaxed) {
+            0 => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
+
     /// Ends the connection.
     pub(super) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
@@ -100,7 +116,7 @@ pub(super) fn answer<'a, A: Application>(
         }))
     });
     async move {
-        let response = match called {
+        let mut response = match called {
             Err(refusal) => {
                 shared.stats.refused_requests.add(1);
                 let mut response = shared.application.refuse(refusal, &path);
@@ -125,6 +141,9 @@ pub(super) fn answer<'a, A: Application>(
         };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             served.signals.upgraded.store(true, Ordering::Relaxed);
+        } else if version < Version::HTTP_2 && shared.leaving.has_begun() {
+            let headers = response.headers_mut();
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response.map(|body| ServedBody::new(body, open)))
     }
@@ -142,7 +161,7 @@ impl OpenRequest {
     /// Counts a request; the number is that of the others on its connection.
     fn new(served: &Arc<Served>, stats: &Arc<ServerStats>) -> (Self, usize) {
         let others = served.activity.open.fetch_add(1, Ordering::Relaxed);
-        served.activity.total.fetch_add(1, Ordering::Relaxed);
+        served.activity.count();
         stats.requests.add(1);
         stats.in_flight.add(1);
         let open = Self {

@@ -24,6 +24,7 @@ use super::admission::Ticket;
 use super::answer::{Activity, Served, answer};
 use super::frames::FrameWatch;
 use super::io::{ConnectionIo, Watch};
+use super::leave::Leaving;
 use super::limits::WritePace;
 use super::progress::{Ended, watched};
 use super::socket::Stream;
@@ -80,7 +81,7 @@ enum Protocol {
 }
 
 /// Reads until the first bytes can no longer be, or are, the preface of HTTP/2. `None` when the client left or was too
-/// slow, or the server drains before a byte came.
+/// slow: once the server drains, [`ServerLimits::first_request`] is all that it has.
 async fn learn_protocol<A>(stream: &mut Stream, shared: &Shared<A>) -> Option<(Protocol, Bytes)> {
     let mut prefix = BytesMut::with_capacity(H2_PREFACE.len());
     let reading = async {
@@ -97,10 +98,18 @@ async fn learn_protocol<A>(stream: &mut Stream, shared: &Shared<A>) -> Option<(P
             }
         }
     };
+    // A client that connected a moment before the end has a request on its way.
+    let closing = async {
+        shared.drain.cancelled().await;
+        tokio::select! {
+            () = sleep(shared.limits.first_request) => {}
+            () = shared.cut.cancelled() => {}
+        }
+    };
     let protocol = tokio::select! {
         biased;
         read = timeout(shared.limits.header_read_timeout, reading) => read.ok()?.ok()?,
-        () = shared.drain.cancelled() => return None,
+        () = closing => return None,
     };
     (!prefix.is_empty()).then(|| (protocol, prefix.freeze()))
 }
@@ -168,7 +177,7 @@ struct Idle<'a> {
     limits: &'a ServerLimits,
 }
 
-/// Polls a connection to its end. It is told to end when the server drains or when it idles, and dropped when it is cut
+/// Polls a connection to its end. It is told to end when the server leaves or drains or when it idles, and dropped when it is cut
 /// or idles on after it was told: a client that does not say goodbye is not waited for.
 ///
 /// The connection is polled first, so a request whose bytes have arrived is served even when the drain has begun.
@@ -189,6 +198,7 @@ where
             // One at a time, since a cut drains first and each is looked at whenever a connection moves.
             () = shared.drain.cancelled(), if !told => {}
             () = shared.cut.cancelled(), if told => return Ok(()),
+            () = leaves(idle.as_ref(), &shared.leaving), if !told => {}
             () = abandoned(idle.as_ref()) => return Ok(()),
             () = ceases(idle.as_ref(), told) => {
                 if told {
@@ -199,6 +209,16 @@ where
         tell(connection.as_mut());
         told = true;
     }
+}
+
+/// Ends when the server leaves and the connection had a request: one that has had none could not be used otherwise. Never without
+/// an idle time, since HTTP/1 says it in its answers.
+async fn leaves(idle: Option<&Idle<'_>>, leaving: &Leaving) {
+    let Some(Idle { activity, .. }) = idle else {
+        return std::future::pending().await;
+    };
+    leaving.begun().await;
+    poll_fn(|cx| activity.poll_asked(cx)).await;
 }
 
 /// Ends when a response was abandoned to its client; never without an idle time.

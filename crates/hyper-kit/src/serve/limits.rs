@@ -56,6 +56,9 @@ pub struct ServerLimits {
     /// How long the rest of an unread request body is thrown away before the connection closes (2 s): closing at once
     /// would reset the connection, and the client might lose the very answer that refuses its body.
     pub linger: Duration,
+    /// How long a connection on which nothing came yet is kept open after the shutdown (1 s): a client that connected just before has
+    /// its request on the way, and does not expect to send it again.
+    pub first_request: Duration,
     /// How long requests may go on after the shutdown (30 s).
     pub grace: Duration,
 }
@@ -113,6 +116,7 @@ impl Default for ServerLimits {
             h2_idle: Duration::from_secs(60),
             user_timeout: Duration::from_secs(30),
             linger: Duration::from_secs(2),
+            first_request: Duration::from_secs(1),
             grace: Duration::from_secs(30),
         }
     }

@@ -28,7 +28,8 @@ pub(super) enum Stream {
 
 /// The client of a Unix socket has no address. It counts as this machine, so it is one of `trusted_proxies` where `127.0.0.1`
 /// is, and its connections are not counted.
-const UNIX_PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(super) const UNIX_PEER: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl Listener {
     /// Accepts a connection, and tells whose it is.

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_kit::{
     Application, Body, BodyError, BoxError, ConnectionInfo, Drained, ReadPace, Refusal,
-    ServerLimits, ServerStats, read_limited, serve,
+    ServerLimits, ServerStats, read_limited, serve_and_leave,
 };
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// Far longer than any limit of these tests: reached only when the server hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,6 +40,7 @@ pub(crate) struct Server {
     pub(crate) gate: Arc<Notify>,
     /// Told when the handler of `/forever` is dropped.
     pub(crate) dropped: Arc<Notify>,
+    leave: CancellationToken,
     stop: oneshot::Sender<()>,
     served: JoinHandle<Drained>,
 }
@@ -70,6 +72,11 @@ pub(crate) fn impatient() -> ServerLimits {
 impl Server {
     pub(crate) async fn start(limits: ServerLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        Self::over(listener, limits)
+    }
+
+    /// A server over a socket to which clients may have connected already.
+    pub(crate) fn over(listener: TcpListener, limits: ServerLimits) -> Self {
         let address = listener.local_addr().expect("a bound socket");
         let stats = Arc::new(ServerStats::default());
         let (reached, gate, dropped) = (Arc::default(), Arc::default(), Arc::default());
@@ -83,13 +90,17 @@ impl Server {
             let _ = stopped.await;
         };
         let counted = Arc::clone(&stats);
-        let served = tokio::spawn(serve(listener, situations, limits, counted, shutdown));
+        let leave = CancellationToken::new();
+        let leaving = leave.clone().cancelled_owned();
+        let served = serve_and_leave(listener, situations, limits, counted, leaving, shutdown);
+        let served = tokio::spawn(served);
         Self {
             address,
             stats,
             reached,
             gate,
             dropped,
+            leave,
             stop,
             served,
         }
@@ -104,6 +115,11 @@ impl Server {
         let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.expect("sent");
         read_to_close(&mut stream).await
+    }
+
+    /// Has clients go elsewhere from now on.
+    pub(crate) fn leave(&self) {
+        self.leave.cancel();
     }
 
     /// Begins the shutdown; the answer is how it ends.
