@@ -1,4 +1,5 @@
-//! Restarts that nobody notices: two replicas behind nginx, as `deploy/replicas` has it, while they restart in turn.
+//! Restarts that nobody notices: two replicas behind nginx, as `deploy/replicas` has it, while they restart in turn, and plain clients,
+//! the official one and the web page are at work.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -211,18 +212,28 @@ impl Clients<'_> {
     }
 }
 
-/// The official client at work until its input is closed; answers how many jobs it ran.
-async fn official_client(
-    python: &Path,
-    base_url: &str,
-    key: &str,
-    stop: &watch::Receiver<bool>,
-) -> String {
+/// The official client, which says at its end how many jobs it ran.
+fn official_client(python: &Path, nginx: SocketAddr, key: &str) -> Command {
     let mut command = Command::new(python);
     command
         .arg(root().join("tests/clients/rolling_scenario.py"))
-        .arg(base_url)
-        .env("COMFY_API_KEY", key)
+        .arg(format!("http://{nginx}"))
+        .env("COMFY_API_KEY", key);
+    command
+}
+
+/// The web page in a browser, which says at its end what became of every request.
+fn web_page(nginx: SocketAddr, key: &str) -> Command {
+    let mut command = Command::new("node");
+    command
+        .arg(root().join("tests/clients/web_rolling.mjs"))
+        .args([&nginx.to_string(), key]);
+    command
+}
+
+/// A client at work until its input is closed; answers what it says at its end.
+async fn at_work(mut command: Command, stop: &watch::Receiver<bool>) -> String {
+    command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -247,24 +258,60 @@ async fn official_client(
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_notice_nothing_while_replicas_restart_in_turn() {
     let test = "clients_notice_nothing_while_replicas_restart_in_turn";
-    let in_ci = std::env::var("CI").as_deref() == Ok("true");
-    let python = std::env::var_os(CLIENT).map(PathBuf::from);
-    if !Nginx::is_installed() || python.is_none() {
-        assert!(
-            !in_ci,
-            "nginx and {CLIENT} are there where nothing may be skipped"
-        );
-        let missing = format!("nginx, or {CLIENT}, is missing; `.ci/run` installs both");
-        return skipped(test, &missing);
+    let Some(python) = std::env::var_os(CLIENT).map(PathBuf::from) else {
+        return missing(test, CLIENT);
+    };
+    let client = |nginx, key: &str| official_client(&python, nginx, key);
+    if let Some(said) = restart_in_turn(test, &[], client).await {
+        let ran: usize = said.trim().parse().unwrap();
+        assert!(ran > 0, "{said}");
     }
-    let python = python.unwrap();
-    let Some(fleet) = Fleet::start(test).await else {
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_web_page_notices_nothing_while_replicas_restart_in_turn() {
+    let test = "the_web_page_notices_nothing_while_replicas_restart_in_turn";
+    let Some(page) = crate::v1::page::web_root(test) else {
         return;
     };
+    let flags = ["--web-root", &page];
+    let Some(said) = restart_in_turn(test, &flags, web_page).await else {
+        return;
+    };
+    let told: Value = serde_json::from_str(said.trim()).unwrap();
+    assert_eq!(told["failed"], json!([]), "{told:#}");
+    assert_eq!(told["errors"], json!([]), "{told:#}");
+    let count = |name: &str| told[name].as_u64().unwrap();
+    // Replicas that end take its socket along.
+    assert!(
+        count("runs") > 0 && count("sockets") > count("visits"),
+        "{told:#}"
+    );
+}
+
+/// Says that something is not here; a failure where nothing may be skipped.
+fn missing(test: &str, what: &str) {
+    let in_ci = std::env::var("CI").as_deref() == Ok("true");
+    assert!(!in_ci, "{what} is there where nothing may be skipped");
+    skipped(test, &format!("{what} is missing; `.ci/run` installs it"));
+}
+
+/// Restarts two replicas with these further flags in turn, while plain clients and another one are at work behind nginx: no request
+/// may fail. Answers what the other one says at its end; `None` after saying that something is not here.
+async fn restart_in_turn(
+    test: &str,
+    more: &[&str],
+    client: impl FnOnce(SocketAddr, &str) -> Command,
+) -> Option<String> {
+    if !Nginx::is_installed() {
+        missing(test, "nginx");
+        return None;
+    }
+    let fleet = Fleet::start(test).await?;
     let addresses = [free_address(), free_address()];
     let listen = addresses.map(|address| address.to_string());
     let start = async |n: usize| {
-        let flags = [
+        let own = [
             "--listen",
             &listen[n],
             "--drain-delay",
@@ -272,6 +319,7 @@ async fn clients_notice_nothing_while_replicas_restart_in_turn() {
             "--trusted-proxies",
             "127.0.0.1",
         ];
+        let flags = [&own, more].concat();
         fleet.replica_with(["a", "b"][n], &flags).await
     };
     let (a, b) = tokio::join!(start(0), start(1));
@@ -309,14 +357,14 @@ async fn clients_notice_nothing_while_replicas_restart_in_turn() {
         stop.send_replace(true);
         replicas
     };
-    let base_url = format!("http://{}", nginx.address);
-    let (replicas, one, other, (), called, official) = tokio::join!(
+    let other_client = client(nginx.address, &fleet.key);
+    let (replicas, one, other, (), called, said) = tokio::join!(
         restarts,
         clients.run_jobs(1),
         clients.run_jobs(2),
         clients.upload(),
         clients.call_models(),
-        official_client(&python, &base_url, &fleet.key, &stopped)
+        at_work(other_client, &stopped)
     );
     let failed = clients.failed.into_inner().unwrap();
     let served = *clients.served.borrow();
@@ -326,8 +374,6 @@ async fn clients_notice_nothing_while_replicas_restart_in_turn() {
         failed.len()
     );
     assert!(one > 0 && other > 0 && called > 0);
-    let ran: usize = official.trim().parse().unwrap();
-    assert!(ran > 0, "{official}");
     // Every call was made once.
     assert_eq!(fleet.submits(Partner::FalSync), called);
     let shown = fleet.operate("a", &["account", "show", "acme", "--json"]);
@@ -338,4 +384,5 @@ async fn clients_notice_nothing_while_replicas_restart_in_turn() {
     for replica in replicas.into_iter().flatten() {
         assert!(replica.terminate().await.unwrap().success());
     }
+    Some(said)
 }
