@@ -2,7 +2,7 @@
 //!
 //! The log of calls first, then the rows, as one moment of them, into which it is brought; then the files that they name, which
 //! are there by then, never change (or only grow), and go a while after their last row at the earliest. A copy of rows and files
-//! is a data directory: a server can start over it.
+//! is a data directory: a server can start over it, unless the installation was moved elsewhere, which goes with the copy.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -23,6 +23,7 @@ use crate::columns::Hash;
 use crate::database::{keep_log_on_close, number_copy};
 use crate::directory::{Directory, DirectoryError, sync_directory};
 use crate::log_files::{self, Contents as Logged};
+use crate::transfer;
 #[cfg(feature = "router")]
 use crate::webhooks::Hooks;
 
@@ -110,11 +111,21 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Contents, BackupError> {
     for folder in &folders {
         sync_directory(folder).map_err(at(folder))?;
     }
+    // Read last, so that a move which began meanwhile is in it. It is there before the rows: over no copy of an installation that
+    // was moved may a server start.
+    let note = transfer::read_note(from).map_err(at(from))?;
+    if let Some(note) = &note {
+        transfer::write_note(to, note).map_err(at(to))?;
+    }
     File::open(&new)
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(&new, &rows))
         .and_then(|()| sync_directory(to))
         .map_err(at(&rows))?;
+    if note.is_none() {
+        // That of an earlier backup, whose move was given up since.
+        transfer::remove_note(to).map_err(at(to))?;
+    }
     Ok(contents)
 }
 

@@ -261,14 +261,15 @@ impl TransferTarget for LocalPlace {
     }
 }
 
-fn read_note(path: &Path) -> io::Result<Option<Note>> {
+/// What is noted of a move of the installation in a directory.
+pub(crate) fn read_note(path: &Path) -> io::Result<Option<Note>> {
     let text = if_there(fs::read_to_string(path.join(FILE)))?;
     let note = text.map(|text| text.parse().map_err(io::Error::other));
     note.transpose()
 }
 
 /// Writes the note, durable under its name when this returns.
-fn write_note(path: &Path, note: &Note) -> io::Result<()> {
+pub(crate) fn write_note(path: &Path, note: &Note) -> io::Result<()> {
     let new = path.join(format!("{FILE}.new"));
     if_there(fs::remove_file(&new))?;
     let mut file = create_private(&new)?;
@@ -276,6 +277,14 @@ fn write_note(path: &Path, note: &Note) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, path.join(FILE))?;
     sync_directory(path)
+}
+
+/// Takes the note away, durably, where there is one.
+pub(crate) fn remove_note(path: &Path) -> io::Result<()> {
+    match if_there(fs::remove_file(path.join(FILE)))? {
+        Some(()) => sync_directory(path),
+        None => Ok(()),
+    }
 }
 
 fn unusable(path: &Path, source: io::Error) -> LocalOpenError {

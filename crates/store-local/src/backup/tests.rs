@@ -4,6 +4,7 @@ use asset_store::{
     Asset, AssetId, AssetRecords, BlobStore, InsertAsset, InsertRule, SpaceClass, read_all,
 };
 use bytes::Bytes;
+use installation::transfer::{Direction, Note, arriving};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -82,6 +83,39 @@ async fn a_backup_of_a_store_in_use_is_a_store() {
     );
     assert_eq!(reads(&restored, &third).await, None);
     add(&restored, 4, "and life goes on").await;
+}
+
+/// Over a copy of an installation that was moved, a server would serve it a second time.
+#[tokio::test]
+async fn a_backup_of_a_directory_that_was_moved_away_is_refused_as_the_directory_is() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let (data, copy) = (root.path().join("data"), root.path().join("copy"));
+    let store = Store::open(&data).expect("a fresh store");
+    let asset = add(&store, 1, "first").await;
+    back_up(&data, &copy).expect("a backup");
+    drop(store);
+    let note = Note {
+        direction: Direction::Out,
+        ..arriving(Uuid::from_u128(1), "postgres://db")
+    };
+    transfer::write_note(&data, &note).expect("a note");
+    back_up(&data, &copy).expect("what was moved can be backed up");
+    for path in [&data, &copy] {
+        let refused = Store::open(path).expect_err("it is elsewhere");
+        let text = refused.to_string();
+        assert!(text.contains("postgres://db"), "{text}");
+        assert!(text.contains("delete the file `transfer`"), "{text}");
+    }
+    // The move was given up, and the next backup says nothing of it.
+    transfer::remove_note(&data).expect("it was there");
+    let store = Store::open(&data).expect("it is here again");
+    back_up(&data, &copy).expect("a backup in use");
+    let restored = Store::open(&copy).expect("a backup is a data directory");
+    assert_eq!(
+        reads(&restored, &asset).await.as_deref(),
+        Some(&b"first"[..])
+    );
+    drop(store);
 }
 
 /// What others append to shares nothing with its copy, and is copied again when it has grown.
