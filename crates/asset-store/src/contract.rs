@@ -5,6 +5,7 @@
 
 mod blobs;
 mod damage;
+mod direct;
 mod records;
 mod replicas;
 mod sweeps;
@@ -15,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use blobs::blob_store;
 pub use damage::{Damage, damaged_blobs, scrub_states};
+pub use direct::{DirectReader, DirectStore, direct_reads};
 pub use records::{asset_records, file_names};
 pub use replicas::{Replica, replicas};
 pub use sweeps::sweeps;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
 use crate::{Blob, BlobError};
 
@@ -13,6 +14,17 @@ pub struct Presented<'a> {
     pub content_type: &'a str,
     /// `Content-Disposition`.
     pub disposition: &'a str,
+}
+
+/// What a reader got at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectAnswer {
+    /// `Content-Type`.
+    pub content_type: String,
+    /// `Content-Disposition`.
+    pub disposition: String,
+    /// All bytes, or those of the range.
+    pub bytes: Bytes,
 }
 
 /// Makes addresses at which a store gives blobs out.

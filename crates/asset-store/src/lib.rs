@@ -29,7 +29,7 @@ pub use blobs::{
     Blob, BlobError, BlobReader, BlobStore, BlobWriter, MOST_DAMAGED, SpaceClass, VERIFIED_FOR,
     read_all,
 };
-pub use direct::{DirectReads, Presented};
+pub use direct::{DirectAnswer, DirectReads, Presented};
 pub use error::{AssetsError, BoxError};
 pub use hash::{BlobHash, InvalidHash};
 pub use hold::Hold;

@@ -3,6 +3,7 @@
 //! What they answer is what `contract` asks of any store. They forget everything with the process.
 
 mod blobs;
+mod direct;
 mod records;
 
 pub use blobs::MemoryBlobs;
@@ -12,10 +13,16 @@ pub use records::{MemoryRecords, RecordRows};
 mod tests {
     use std::sync::Arc;
 
+    use std::ops::Range;
+    use std::time::Duration;
+
+    use async_trait::async_trait;
     use bytes::Bytes;
+    use jiff::{SignedDuration, Timestamp};
 
     use super::*;
-    use crate::{BlobHash, contract};
+    use crate::contract::{DirectReader, DirectStore, TestClock};
+    use crate::{BlobHash, DirectAnswer, contract};
 
     #[tokio::test]
     async fn memory_blobs_keep_the_contract() {
@@ -27,6 +34,40 @@ mod tests {
                 damaged.damage(hash, Bytes::copy_from_slice(bytes));
             };
             (Arc::new(blobs), Box::new(damage))
+        })
+        .await;
+    }
+
+    /// Who reads from a map, by its clock.
+    struct Reader(MemoryBlobs, TestClock);
+
+    #[async_trait]
+    impl DirectReader for Reader {
+        async fn read(&self, address: &str, range: Option<Range<u64>>) -> Option<DirectAnswer> {
+            self.0.read_at(address, range)
+        }
+
+        async fn pass(&self, time: Duration) {
+            self.1
+                .advance(SignedDuration::try_from(time).expect("moments"));
+        }
+    }
+
+    #[tokio::test]
+    async fn memory_keeps_the_contract_of_direct_reads() {
+        contract::direct_reads(|| {
+            let clock = TestClock::at(Timestamp::UNIX_EPOCH);
+            let time = clock.clone();
+            let blobs = MemoryBlobs::new(move || time.now());
+            let damaged = blobs.clone();
+            DirectStore {
+                blobs: Arc::new(blobs.clone()),
+                direct: Arc::new(blobs.clone()),
+                damage: Box::new(move |hash, bytes| {
+                    damaged.damage(hash, Bytes::copy_from_slice(bytes));
+                }),
+                reader: Arc::new(Reader(blobs, clock)),
+            }
         })
         .await;
     }

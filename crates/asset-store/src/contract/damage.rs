@@ -43,7 +43,7 @@ pub async fn damaged_blobs(fresh: impl Fn(TestClock) -> (Arc<dyn BlobStore>, Dam
 }
 
 /// The same number of bytes, one bit of which is another.
-fn flipped(bytes: &[u8]) -> Vec<u8> {
+pub(super) fn flipped(bytes: &[u8]) -> Vec<u8> {
     let mut flipped = bytes.to_vec();
     flipped[bytes.len() / 2] ^= 1;
     flipped
@@ -75,12 +75,12 @@ async fn read(
     }
 }
 
-async fn verify(blobs: &dyn BlobStore, hash: &BlobHash) -> Result<u64, BlobError> {
+pub(super) async fn verify(blobs: &dyn BlobStore, hash: &BlobHash) -> Result<u64, BlobError> {
     let pieces = blobs.verify(hash).await?;
     pieces.try_fold(0, async |sum, bytes| Ok(sum + bytes)).await
 }
 
-fn is_damaged<T>(found: &Result<T, BlobError>, hash: BlobHash) -> bool {
+pub(super) fn is_damaged<T>(found: &Result<T, BlobError>, hash: BlobHash) -> bool {
     matches!(found, Err(BlobError::Damaged(damaged)) if *damaged == hash)
 }
 

@@ -10,6 +10,7 @@ use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 
+use super::direct::AddressKey;
 use crate::{
     Blob, BlobError, BlobHash, BlobIntegrity, BlobReader, BlobStore, BlobWriter, SpaceClass,
 };
@@ -17,19 +18,20 @@ use crate::{
 /// A blob store that forgets everything with the process. Clones share their blobs.
 #[derive(Clone)]
 pub struct MemoryBlobs {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(super) struct Inner {
     /// When a blob was last put or touched is told by this clock, as a store of files reads it from its disk.
-    clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(super) clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     blobs: Mutex<BTreeMap<BlobHash, Held>>,
     /// Taken after the blobs where both are needed.
     integrity: Mutex<BlobIntegrity>,
+    pub(super) address_key: AddressKey,
 }
 
-struct Held {
-    bytes: Bytes,
+pub(super) struct Held {
+    pub(super) bytes: Bytes,
     touched_at: Timestamp,
 }
 
@@ -47,6 +49,7 @@ impl MemoryBlobs {
                 clock: Box::new(clock),
                 blobs: Mutex::default(),
                 integrity: Mutex::default(),
+                address_key: AddressKey::random(),
             }),
         }
     }
@@ -60,7 +63,7 @@ impl MemoryBlobs {
 }
 
 impl Inner {
-    fn blobs(&self) -> MutexGuard<'_, BTreeMap<BlobHash, Held>> {
+    pub(super) fn blobs(&self) -> MutexGuard<'_, BTreeMap<BlobHash, Held>> {
         // A panic while the map is held leaves it whole: every change is one insert or remove.
         self.blobs.lock().unwrap_or_else(PoisonError::into_inner)
     }

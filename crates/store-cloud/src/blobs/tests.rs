@@ -1,5 +1,6 @@
 //! The contract on a real object store, and what a store in trouble may not break.
 
+mod direct;
 mod proxy;
 
 use std::sync::Arc;
