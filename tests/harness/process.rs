@@ -329,6 +329,20 @@ impl Server {
         self.child.kill().await
     }
 
+    /// Asks the process to read its configuration again (`SIGHUP`).
+    ///
+    /// # Errors
+    /// If the signal cannot be sent.
+    ///
+    /// # Panics
+    /// If the process does not take it.
+    pub async fn hang_up(&self) -> io::Result<()> {
+        let id = self.pid().to_string();
+        let sent = Command::new("kill").args(["-s", "HUP", &id]).status();
+        assert!(sent.await?.success(), "the process takes signals");
+        Ok(())
+    }
+
     /// Asks the process to end (`SIGTERM`) and waits until it has.
     ///
     /// # Errors

@@ -32,7 +32,8 @@ impl Terminal {
     /// # Errors
     /// If there is no pseudo-terminal, or the program does not start.
     pub fn start(mut command: Command) -> io::Result<Self> {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+        // Held by this process alone: a terminal is closed once nobody has its other side.
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&master)?;
         unlockpt(&master)?;
         let size = Winsize {
@@ -43,7 +44,8 @@ impl Terminal {
         };
         tcsetwinsize(&master, size)?;
         let name = ptsname(&master, Vec::new())?;
-        let slave: OwnedFd = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty())?;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave: OwnedFd = rustix::fs::open(&name, flags, Mode::empty())?;
         let child = command
             .stdin(Stdio::from(slave.try_clone()?))
             .stdout(Stdio::from(slave.try_clone()?))
@@ -107,6 +109,29 @@ impl Terminal {
             .unwrap_or_else(|_| panic!("no end of {:?}", self.shown))
         {}
         self.child.wait().await
+    }
+
+    /// Closes the terminal, tells the program so as the system tells the first program of a terminal (`SIGHUP`), and waits until
+    /// it has ended.
+    ///
+    /// # Errors
+    /// If the program cannot be waited for.
+    ///
+    /// # Panics
+    /// If the program does not take the signal, or does not end.
+    pub async fn close(self) -> io::Result<ExitStatus> {
+        let id = self.pid().to_string();
+        let Self {
+            mut child,
+            reader,
+            writer,
+            ..
+        } = self;
+        drop((reader, writer));
+        let told = Command::new("kill").args(["-s", "HUP", &id]).status();
+        assert!(told.await?.success(), "the program takes signals");
+        let ended = timeout(PATIENCE, child.wait()).await;
+        ended.expect("the program ends when its terminal closes")
     }
 
     /// Reads what is there; whether there was something.

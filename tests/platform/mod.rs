@@ -1,7 +1,8 @@
-//! What platforms expect of a server: Unix sockets, sockets that systemd passes on, word of how far the server is, and an end that
-//! costs no client its request.
+//! What platforms expect of a server: Unix sockets, sockets that systemd passes on, word of how far the server is, a configuration that
+//! is read again, and an end that costs no client its request.
 
 mod leaving;
+mod reload;
 mod sockets;
 mod systemd;
 

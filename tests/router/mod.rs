@@ -15,6 +15,7 @@ mod reload;
 mod requests;
 mod secrets;
 mod serving;
+mod sighup;
 mod together;
 mod tokens;
 mod webhooks;

@@ -13,6 +13,7 @@ use secrecy::SecretString;
 use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
 use server_kit::config::{Access, PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
+use server_kit::reload::{Adjustable, ReloadStatus, SettingsInForce};
 use server_kit::webhooks::WebhookSender;
 use server_kit::{
     Endpoints, Front, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
@@ -123,7 +124,8 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         ..stack.admin()
     };
     ports.webhooks.private_hosts = Some(server.webhook_private_hosts.clone());
-    ports.settings = Some(server.in_force.clone());
+    ports.settings = Some(SettingsInForce::new(server.in_force.clone()));
+    let reloads = ReloadStatus::register(&mut metrics, stack.sweeps().notes());
     let webhooks = WebhookSender::new(server, &mut metrics);
     let front = Front {
         refuses: config.workflows.role.refuses(),
@@ -170,6 +172,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
             identity,
             installation,
             webhooks,
+            reloads,
         },
         stack,
         development_token,
@@ -206,6 +209,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         self.server.address()
+    }
+
+    /// What it changes of itself while it serves.
+    #[must_use]
+    pub fn adjustable(&self) -> Adjustable {
+        self.server.adjustable()
     }
 
     /// Where metrics are served besides.

@@ -9,6 +9,7 @@ use server_kit::config::Settings;
 use server_kit::migrate;
 use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
+use server_kit::reload::{ConfigSource, Reloader, Reread};
 use workflow_server::copies;
 
 use crate::app::{App, assemble};
@@ -71,14 +72,31 @@ fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 
 fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
-    program::start_log(&settings, &config.workflows.server.log);
+    let log = program::start_log(&settings, &config.workflows.server.log);
     program::serve(
         &program::runtime()?,
         assemble(&config),
         |app| welcome(&config, app),
+        |app| Reloader::new(app.adjustable(), log, source(matches), settings),
         async |app: App, asked| app.run(asked.cancelled_owned()).await,
         "jobs and calls that ran are taken up again at the next start",
     )
+}
+
+/// Where the configuration comes from when it is read again.
+fn source(matches: &ArgMatches) -> ConfigSource {
+    let matches = matches.clone();
+    ConfigSource {
+        gather: Box::new(move || program::settings(&matches, KEYS)),
+        read: |settings| {
+            let config = Config::read(settings)?;
+            Ok(Reread {
+                tier: config.tier(),
+                server: config.workflows.server,
+            })
+        },
+        limits: &[workflow_server::LIMITS, router_server::LIMITS],
+    }
 }
 
 fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {

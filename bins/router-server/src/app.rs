@@ -15,6 +15,7 @@ use server_kit::admin::{AdminApi, AdminPorts, AdminSocket, AdminSocketError};
 use server_kit::config::{PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening::{self, Keeps};
+use server_kit::reload::{Adjustable, ReloadStatus, SettingsInForce};
 use server_kit::store_metrics;
 use server_kit::sweeps::Sweeps;
 use server_kit::webhooks::WebhookSender;
@@ -113,7 +114,8 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         ..opening::admin_ports(&installation, Keeps::NoAssets)
     };
     ports.webhooks.private_hosts = Some(config.server.webhook_private_hosts.clone());
-    ports.settings = Some(config.server.in_force.clone());
+    ports.settings = Some(SettingsInForce::new(config.server.in_force.clone()));
+    let reloads = ReloadStatus::register(&mut metrics, sweeps.notes());
     let webhooks = WebhookSender::new(&config.server, &mut metrics);
     let mount_path = &config.server.mount_path;
     let front = Front {
@@ -152,6 +154,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         identity,
         installation: installation.clone(),
         webhooks,
+        reloads,
     };
     Ok(App {
         welcome: stack.welcome(),
@@ -167,6 +170,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         self.server.address()
+    }
+
+    /// What it changes of itself while it serves.
+    #[must_use]
+    pub fn adjustable(&self) -> Adjustable {
+        self.server.adjustable()
     }
 
     /// Where metrics are served besides.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +21,9 @@ use crate::control::CatalogKeeper;
 
 /// How often the folder is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Most bytes of a credential: one that is longer is none, and is cut.
+const MOST_CREDENTIAL_BYTES: u64 = 64 * 1024;
 
 /// The files are wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +94,7 @@ impl CatalogSource {
         self
     }
 
-    /// Loads the catalog with the credentials in the environment.
+    /// Loads the catalog with the credentials in the environment, and in the files that it names.
     pub(crate) fn load(&self) -> Result<Offer, CatalogFaults> {
         offer(&self.source, &self.settings)
     }
@@ -157,19 +160,40 @@ pub(crate) async fn keep_fresh(
     }
 }
 
-/// Loads a catalog with the credentials in the environment.
+/// The variable of this name, or what the file holds that the variable with `_FILE` behind its name has: a file can be replaced
+/// while a server runs.
+fn credential(name: &str) -> Option<String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    variable(name).or_else(|| {
+        let path = variable(&format!("{name}_FILE"))?;
+        let read = read_credential(Path::new(&path));
+        let read = read.inspect_err(|error| {
+            tracing::warn!(%error, path, "the file that {name}_FILE names cannot be read; the credential counts as not set");
+        });
+        read.ok()
+    })
+}
+
+fn read_credential(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?
+        .take(MOST_CREDENTIAL_BYTES)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Loads a catalog with the credentials in the environment, and in the files that it names.
 ///
 /// # Errors
 /// With everything that is wrong with its files.
 pub fn offer(source: &Source, settings: &Settings) -> Result<Offer, CatalogFaults> {
-    let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Loaded {
         models,
         switched_off,
         without_credentials,
         switches,
         partners,
-    } = providers::load(source, settings, &environment).map_err(CatalogFaults)?;
+    } = providers::load(source, settings, &credential).map_err(CatalogFaults)?;
     let of_catalog = models.iter().map(|loaded| Arc::clone(&loaded.model));
     let catalog = Catalog::new(of_catalog.collect());
     let catalog = catalog.expect("files of one folder have names of their own");

@@ -80,6 +80,9 @@ pub const KEYS: &[&[Key]] = &[
     ROUTER_KEYS,
 ];
 
+/// The keys that settle what an account gets that is given nothing else, and nothing besides.
+pub const LIMITS: &[&str] = &["concurrent_calls", "committed_spend_cents", "rate_windows"];
+
 /// The keys of [`RouterSettings`].
 pub const ROUTER_KEYS: &[Key] = &[
     unset(

@@ -22,5 +22,5 @@ pub use app::{App, AssembleError, PLACES, assemble};
 pub use caller::{Caller, InnerCall};
 pub use catalog::{CatalogFaults, offer};
 pub use commands::{commands, run};
-pub use config::{Config, KEYS, PartnerConfig, ROUTER_KEYS, RouterSettings};
+pub use config::{Config, KEYS, LIMITS, PartnerConfig, ROUTER_KEYS, RouterSettings};
 pub use stack::{Background, RouterStack, RouterStackError};

@@ -8,10 +8,11 @@ use server_kit::config::Settings;
 use server_kit::migrate;
 use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
+use server_kit::reload::{ConfigSource, Reloader, Reread};
 
 use crate::app::{App, assemble};
 use crate::commands;
-use crate::config::{Config, KEYS, RouterSettings};
+use crate::config::{Config, KEYS, LIMITS, RouterSettings};
 use crate::store::{movable_at, store_at};
 
 const ABOUT: &str =
@@ -55,14 +56,31 @@ fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 
 fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
-    program::start_log(&settings, &config.server.log);
+    let log = program::start_log(&settings, &config.server.log);
     program::serve(
         &program::runtime_beside_store()?,
         assemble(&config),
         |app| welcome(&config, app),
+        |app| Reloader::new(app.adjustable(), log, source(matches), settings),
         async |app: App, asked| app.run(asked.cancelled_owned()).await,
         "calls that run at partners are recovered at the next start",
     )
+}
+
+/// Where the configuration comes from when it is read again.
+fn source(matches: &ArgMatches) -> ConfigSource {
+    let matches = matches.clone();
+    ConfigSource {
+        gather: Box::new(move || program::settings(&matches, KEYS)),
+        read: |settings| {
+            let config = Config::read(settings)?;
+            Ok(Reread {
+                tier: config.router.tier(),
+                server: config.server,
+            })
+        },
+        limits: &[LIMITS],
+    }
 }
 
 fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {

@@ -14,6 +14,7 @@ use server_kit::admin::{AdminApi, AdminSocket, AdminSocketError};
 use server_kit::config::{PlaceError, ServerConfig};
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::opening;
+use server_kit::reload::{Adjustable, ReloadStatus, SettingsInForce};
 use server_kit::webhooks::WebhookSender;
 use server_kit::{
     Endpoints, Front, Home, ListenAddress, ListenError, Listening, MetricsListening, Place, Server,
@@ -99,7 +100,8 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let identity = config.server.access.identity(stack.accounts.clone())?;
     let mut ports = stack.admin();
     ports.webhooks.private_hosts = Some(server.webhook_private_hosts.clone());
-    ports.settings = Some(server.in_force.clone());
+    ports.settings = Some(SettingsInForce::new(server.in_force.clone()));
+    let reloads = ReloadStatus::register(&mut metrics, stack.sweeps().notes());
     let webhooks = WebhookSender::new(server, &mut metrics);
     let admin_api = AdminApi::new(
         &config.server.mount_path,
@@ -134,6 +136,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         identity,
         installation,
         webhooks,
+        reloads,
     };
     Ok(App {
         stack,
@@ -148,6 +151,12 @@ impl App {
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
         self.server.address()
+    }
+
+    /// What it changes of itself while it serves.
+    #[must_use]
+    pub fn adjustable(&self) -> Adjustable {
+        self.server.adjustable()
     }
 
     /// Where metrics are served besides.

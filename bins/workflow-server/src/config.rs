@@ -94,6 +94,15 @@ pub enum Content {
 /// All keys of a server of workflows.
 pub const KEYS: &[&[Key]] = &[&[LISTEN, DATA_DIR], SERVER_KEYS, WORKFLOW_KEYS];
 
+/// The keys that settle what an account gets that is given nothing else, and nothing besides.
+pub const LIMITS: &[&str] = &[
+    "queue_per_account",
+    "stored_bytes_per_account",
+    "submissions_per_account",
+    "streams_per_account",
+    "job_retention",
+];
+
 const WORKFLOW_KEYS: &[Key] = &[
     Key {
         preset: Preset::Unset,

@@ -25,7 +25,7 @@ mod workers;
 
 pub use app::{App, AssembleError, PLACES, api, assemble, home, probe};
 pub use background::Background;
-pub use config::{Config, KEYS, WorkflowLimits};
+pub use config::{Config, KEYS, LIMITS, WorkflowLimits};
 pub use role::Role;
 pub use stack::{Stack, StackError};
 pub use store::{movable_at, store_at};

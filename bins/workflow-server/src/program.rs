@@ -9,9 +9,10 @@ use server_kit::config::Settings;
 use server_kit::migrate;
 use server_kit::opening::Keeps;
 use server_kit::program::{self, Failure};
+use server_kit::reload::{ConfigSource, Reloader, Reread};
 
 use crate::app::{App, assemble};
-use crate::config::{Config, KEYS, WorkflowLimits};
+use crate::config::{Config, KEYS, LIMITS, WorkflowLimits};
 use crate::store::{movable_at, store_at};
 use crate::{copies, nodes};
 
@@ -60,14 +61,31 @@ fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 /// Serves until the first signal, then ends well; a second one ends it at once.
 fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
-    program::start_log(&settings, &config.server.log);
+    let log = program::start_log(&settings, &config.server.log);
     program::serve(
         &program::runtime()?,
         assemble(&config),
         |app| welcome(&config, app),
+        |app| Reloader::new(app.adjustable(), log, source(matches), settings),
         async |app, asked| app.run(asked.cancelled_owned()).await,
         "jobs that ran are taken up again at the next start",
     )
+}
+
+/// Where the configuration comes from when it is read again.
+fn source(matches: &ArgMatches) -> ConfigSource {
+    let matches = matches.clone();
+    ConfigSource {
+        gather: Box::new(move || program::settings(&matches, KEYS)),
+        read: |settings| {
+            let config = Config::read(settings)?;
+            Ok(Reread {
+                tier: config.workflows.tier(),
+                server: config.server,
+            })
+        },
+        limits: &[LIMITS],
+    }
 }
 
 fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {

@@ -40,6 +40,7 @@ pub async fn accounts(fresh: impl Fn(Tier) -> Ports) {
     a_change_counts_from_the_next_look_on(&fresh()).await;
     changes_of_what_is_not_there_are_refused(&fresh()).await;
     accounts_are_paged_in_the_order_of_their_ids(&fresh()).await;
+    other_defaults_count_where_an_account_has_no_limit_of_its_own(&fresh()).await;
     keys::rules(&fresh).await;
     credits::rules(&fresh).await;
     budgets::rules(&fresh).await;
@@ -97,6 +98,29 @@ async fn an_id_is_taken_once(store: &Ports) {
     assert!(matches!(refused, Err(AdminError::Taken)));
     let kept = principal(store, &acme).await.expect("it is there");
     assert_eq!(kept.tier.streams, 7);
+}
+
+async fn other_defaults_count_where_an_account_has_no_limit_of_its_own(store: &Ports) {
+    let (acme, fixed) = (account(store, "acme").await, account(store, "fixed").await);
+    change(store, &fixed, &[AccountChange::Streams(Some(7))]).await;
+    let mut defaults = Tier::standard();
+    (defaults.streams, defaults.queued_jobs) = (2, 3);
+    defaults.router.concurrent_calls = 4;
+    store.admin.set_defaults(defaults.clone());
+    // An account that comes later has them, too.
+    let later = account(store, "later").await;
+    for (id, streams) in [(&acme, 2), (&fixed, 7), (&later, 2)] {
+        let seen = principal(store, id).await.expect("it is there").tier;
+        let expected = Tier {
+            streams,
+            ..defaults.clone()
+        };
+        assert_eq!(seen, expected, "{id}");
+        let views = store.admin.accounts(&AccountQuery::One(id.clone())).await;
+        assert_eq!(views.expect("the store answers")[0].tier, expected, "{id}");
+    }
+    let kept = change(store, &fixed, &[]).await;
+    assert_eq!(kept.limits.queued_jobs, None, "no row says it");
 }
 
 /// Every field that a request can see.

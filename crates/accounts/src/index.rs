@@ -43,6 +43,14 @@ impl AccountIndex {
         }
     }
 
+    /// Gives the tier `defaults` to every account where its limits say nothing else.
+    pub fn set_defaults(&mut self, defaults: Tier) {
+        for row in self.accounts.values_mut() {
+            row.tier = defaults.with(&row.account.limits);
+        }
+        self.defaults = defaults;
+    }
+
     /// Adds an account that has these credits, in place of one with its id.
     pub fn insert(&mut self, account: Account, credits: Credits) {
         let row = Row {

@@ -278,6 +278,10 @@ impl AccountAdmin for MemoryAccounts {
         Ok(key)
     }
 
+    fn set_defaults(&self, defaults: Tier) {
+        self.rows().index.set_defaults(defaults);
+    }
+
     async fn grant(
         &self,
         account: &AccountId,

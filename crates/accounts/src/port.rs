@@ -169,6 +169,10 @@ pub trait AccountAdmin: Send + Sync + 'static {
     /// Revokes a key; one that was revoked before stays as it is.
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError>;
 
+    /// Gives the tier `defaults` from now on to every account where its limits say nothing else. No row says it: it holds for the
+    /// requests that this process answers, until it ends.
+    fn set_defaults(&self, defaults: Tier);
+
     /// Adds credits, or takes some away where `amount_cents` is below 0. Repeated for its cause, it changes nothing, whatever
     /// the amount: the answer has the entry that stands, and what the account has then.
     async fn grant(

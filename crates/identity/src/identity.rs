@@ -3,7 +3,7 @@
 //! The principal is looked up anew for every request, so that a change of the account, a revoked key or a suspension counts
 //! at once. What a token says is all that is remembered between requests.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use accounts::{
     AccountId, Accounts, AccountsError, ApiKey, KeyHash, Principal, Scopes, Session, SessionSource,
@@ -14,10 +14,16 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::{Credential, Jwt, Presented, presented};
 
-/// Turns the credentials of requests into callers. Cheap to clone.
+/// Turns the credentials of requests into callers. Cheap to clone; clones stay the same when the credentials are replaced.
 #[derive(Clone)]
 pub struct Identity {
     accounts: Arc<dyn Accounts>,
+    accepted: Arc<RwLock<Arc<Accepted>>>,
+}
+
+/// What counts besides the keys of the account store.
+#[derive(Debug)]
+struct Accepted {
     /// Whose requests without a credential are, where those are taken.
     anonymous: Option<AccountId>,
     /// The token of the installation, by its hash, and whose requests bear it.
@@ -51,15 +57,21 @@ impl Identity {
     /// Takes the keys in `accounts`, and `credentials`.
     #[must_use]
     pub fn new(accounts: Arc<dyn Accounts>, credentials: Credentials) -> Self {
-        let hashed = |(token, account): (SecretString, AccountId)| {
-            (KeyHash::of(token.expose_secret()), account)
-        };
+        let accepted = Arc::new(Accepted::of(credentials));
         Self {
             accounts,
-            anonymous: credentials.anonymous,
-            token: credentials.token.map(hashed),
-            jwt: credentials.jwt,
+            accepted: Arc::new(RwLock::new(accepted)),
         }
+    }
+
+    /// Takes `credentials` in place of those before, from the next request on. Sessions of a token or a JSON Web Token that no
+    /// longer counts end with it; keys of the account store are not concerned.
+    pub fn replace(&self, credentials: Credentials) {
+        let accepted = Arc::new(Accepted::of(credentials));
+        *self
+            .accepted
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = accepted;
     }
 
     /// Takes every request that claims to be nobody's in particular for one of `account`.
@@ -95,7 +107,7 @@ impl Identity {
         let credential = match presented(headers) {
             Presented::Nothing => None,
             Presented::Credential(credential) => Some(credential),
-            Presented::Unreadable if self.anonymous.is_some() => None,
+            Presented::Unreadable if self.is_open() => None,
             Presented::Unreadable => return Err(IdentityError::Unauthorized),
         };
         self.verify_presented(credential, now).await
@@ -110,10 +122,19 @@ impl Identity {
         headers: &HeaderMap,
         now: Timestamp,
     ) -> Result<Principal, IdentityError> {
+        self.verify_named_by(&self.accepted(), headers, now).await
+    }
+
+    async fn verify_named_by(
+        &self,
+        accepted: &Accepted,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Principal, IdentityError> {
         let Presented::Credential(credential) = presented(headers) else {
             return Err(IdentityError::Unauthorized);
         };
-        let principal = self.named(credential, now).await?;
+        let principal = self.named(accepted, credential, now).await?;
         principal.ok_or(IdentityError::Unauthorized)
     }
 
@@ -127,8 +148,10 @@ impl Identity {
         headers: &HeaderMap,
         now: Timestamp,
     ) -> Result<Principal, IdentityError> {
-        let principal = self.verify_named(headers, now).await?;
-        let is_token = match (presented(headers), &self.token) {
+        // One look for both questions: a token that is replaced between them must not pass as no token.
+        let accepted = self.accepted();
+        let principal = self.verify_named_by(&accepted, headers, now).await?;
+        let is_token = match (presented(headers), &accepted.token) {
             (Presented::Credential(credential), Some((token, _))) => {
                 KeyHash::of(credential.expose()) == *token
             }
@@ -153,17 +176,22 @@ impl Identity {
         credential: Option<Credential<'_>>,
         now: Timestamp,
     ) -> Result<Principal, IdentityError> {
+        // The same for the whole of a request, whatever is replaced meanwhile.
+        let accepted = self.accepted();
         if let Some(credential) = credential {
-            if let Some(principal) = self.named(credential, now).await? {
+            if let Some(principal) = self.named(&accepted, credential, now).await? {
                 return Ok(principal);
             }
             // Clients of an open installation send whatever they were given; but a key or a token that counts no more must
             // not quietly turn into the anonymous account.
-            if self.claims_to_be_named(credential) {
+            if accepted.claims_to_be_named(credential) {
                 return Err(IdentityError::Unauthorized);
             }
         }
-        let anonymous = self.anonymous.as_ref().ok_or(IdentityError::Unauthorized)?;
+        let anonymous = accepted
+            .anonymous
+            .as_ref()
+            .ok_or(IdentityError::Unauthorized)?;
         let principal = self.accounts.by_id(anonymous).await?;
         principal.ok_or(IdentityError::Unauthorized)
     }
@@ -179,7 +207,8 @@ impl Identity {
         lifetime: SignedDuration,
         now: Timestamp,
     ) -> Result<Option<Session>, IdentityError> {
-        let Some(principal) = self.named(credential, now).await? else {
+        let accepted = self.accepted();
+        let Some(principal) = self.named(&accepted, credential, now).await? else {
             self.verify_presented(Some(credential), now).await?;
             return Ok(None);
         };
@@ -187,11 +216,11 @@ impl Identity {
         let hash = KeyHash::of(text);
         let latest = now.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
         let is_hashed = ApiKey::is_spelled(text)
-            || self.token.as_ref().is_some_and(|(token, _)| *token == hash);
+            || (accepted.token.as_ref()).is_some_and(|(token, _)| *token == hash);
         let (source, ends_at) = if is_hashed {
             (SessionSource::Credential(hash), latest)
         } else {
-            let verified = self
+            let verified = accepted
                 .jwt
                 .as_ref()
                 .and_then(|jwt| jwt.verify_with_key(text, now));
@@ -222,14 +251,15 @@ impl Identity {
         if !session.counts(now) {
             return Err(IdentityError::Unauthorized);
         }
+        let accepted = self.accepted();
         let principal = match &session.source {
-            SessionSource::Credential(hash) => match &self.token {
+            SessionSource::Credential(hash) => match &accepted.token {
                 Some((token, account)) if token == hash => self.accounts.by_id(account).await?,
                 Some(_) | None => self.accounts.by_key(hash, now).await?,
             },
             SessionSource::Jwt { scopes, key } => {
                 let accepts = |jwt: &Arc<Jwt>| jwt.accepts_key(key);
-                if !self.jwt.as_ref().is_some_and(accepts) {
+                if !accepted.jwt.as_ref().is_some_and(accepts) {
                     return Err(IdentityError::Unauthorized);
                 }
                 let principal = self.accounts.by_id(&session.account).await?;
@@ -247,24 +277,31 @@ impl Identity {
     /// Whether requests need no credential, so that the address a server listens on is all that guards it.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.anonymous.is_some()
+        self.accepted().anonymous.is_some()
     }
 
     /// Reads the keys of tokens again if their file changed. It touches the disk.
     pub fn refresh_keys(&self) {
-        if let Some(jwt) = &self.jwt {
+        if let Some(jwt) = &self.accepted().jwt {
             jwt.refresh();
         }
     }
 
+    fn accepted(&self) -> Arc<Accepted> {
+        // Every change is one assignment.
+        let accepted = self.accepted.read();
+        Arc::clone(&accepted.unwrap_or_else(PoisonError::into_inner))
+    }
+
     async fn named(
         &self,
+        accepted: &Accepted,
         credential: Credential<'_>,
         now: Timestamp,
     ) -> Result<Option<Principal>, AccountsError> {
         let text = credential.expose();
         // Comparing hashes takes the same time wherever they differ.
-        if let Some((hash, account)) = &self.token
+        if let Some((hash, account)) = &accepted.token
             && KeyHash::of(text) == *hash
         {
             return self.accounts.by_id(account).await;
@@ -272,7 +309,7 @@ impl Identity {
         if ApiKey::is_spelled(text) {
             return self.accounts.by_key(&KeyHash::of(text), now).await;
         }
-        let Some(claimed) = self.jwt.as_ref().and_then(|jwt| jwt.verify(text, now)) else {
+        let Some(claimed) = accepted.jwt.as_ref().and_then(|jwt| jwt.verify(text, now)) else {
             return Ok(None);
         };
         let principal = self.accounts.by_id(&claimed.account).await?;
@@ -280,6 +317,19 @@ impl Identity {
             scopes: principal.scopes.and(claimed.scopes),
             ..principal
         }))
+    }
+}
+
+impl Accepted {
+    fn of(credentials: Credentials) -> Self {
+        let hashed = |(token, account): (SecretString, AccountId)| {
+            (KeyHash::of(token.expose_secret()), account)
+        };
+        Self {
+            anonymous: credentials.anonymous,
+            token: credentials.token.map(hashed),
+            jwt: credentials.jwt,
+        }
     }
 
     fn claims_to_be_named(&self, credential: Credential<'_>) -> bool {
@@ -292,9 +342,7 @@ impl Identity {
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Identity")
-            .field("anonymous", &self.anonymous)
-            .field("token", &self.token)
-            .field("jwt", &self.jwt)
+            .field("accepted", &self.accepted())
             .finish_non_exhaustive()
     }
 }

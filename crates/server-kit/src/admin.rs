@@ -32,6 +32,7 @@ use hyper_kit::Host;
 use installation::SigningKeys;
 
 use crate::program::Failure;
+use crate::reload::SettingsInForce;
 
 pub use admin_http::AdminApi;
 pub use admin_http::wire::{
@@ -69,7 +70,7 @@ pub struct AdminPorts {
     /// Webhooks and their secrets.
     pub webhooks: WebhookAdmin,
     /// The settings in force of a running server.
-    pub settings: Option<Arc<[SettingBody]>>,
+    pub settings: Option<SettingsInForce>,
 }
 
 /// What the commands on webhooks work on.

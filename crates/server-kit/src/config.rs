@@ -14,6 +14,7 @@ mod server;
 mod settings;
 mod value;
 
+pub(crate) use access::ACCESS_KEYS;
 pub use access::Access;
 pub use error::ConfigError;
 pub use key::{Key, Kind, Preset};

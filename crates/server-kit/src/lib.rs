@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod migrate;
 pub mod opening;
 pub mod program;
+pub mod reload;
 pub mod scrub;
 pub mod signals;
 pub mod store_metrics;

@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
@@ -34,8 +35,21 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogLevels(Targets, String);
 
+/// Changes what is logged while a process logs.
+#[derive(Clone, Debug)]
+pub struct LogControl(reload::Handle<Targets, Registry>);
+
+impl LogControl {
+    /// Logs by these levels from now on. The log of an embedder stays as it is.
+    pub fn set(&self, levels: &LogLevels) {
+        if self.0.reload(levels.0.clone()).is_err() {
+            tracing::debug!("the log was set up elsewhere; keeping it");
+        }
+    }
+}
+
 /// Starts to log. Only the first call of a process counts; an embedder that set up its own log keeps it.
-pub fn start(config: &LogConfig) {
+pub fn start(config: &LogConfig) -> LogControl {
     let layer = match config.format {
         LogFormat::Text => fmt::layer()
             .with_writer(std::io::stderr)
@@ -48,10 +62,12 @@ pub fn start(config: &LogConfig) {
             .boxed(),
     };
     let layer: Box<dyn Layer<Registry> + Send + Sync> = layer;
-    let subscriber = Registry::default().with(layer.with_filter(config.levels.0.clone()));
+    let (levels, control) = reload::Layer::new(config.levels.0.clone());
+    let subscriber = Registry::default().with(layer.with_filter(levels));
     if subscriber.try_init().is_err() {
         tracing::debug!("the log was set up before; keeping it");
     }
+    LogControl(control)
 }
 
 impl Value for LogFormat {

@@ -18,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Access, ConfigError, Key, PlaceError, ServerConfig, Settings};
 use crate::listening::ListenAddress;
-use crate::logging::LogConfig;
-use crate::signals::{Ended, Signals};
+use crate::logging::{LogConfig, LogControl};
+use crate::reload::Reloader;
+use crate::signals::{Ended, Hangups, Signals};
 use crate::systemd;
 
 /// Why a program ends without success.
@@ -64,11 +65,12 @@ pub fn settings(matches: &ArgMatches, keys: &[&[Key]]) -> Result<Settings, Failu
 }
 
 /// Begins to log, first of all about variables that mean nothing.
-pub fn start_log(settings: &Settings, log: &LogConfig) {
-    crate::logging::start(log);
+pub fn start_log(settings: &Settings, log: &LogConfig) -> LogControl {
+    let control = crate::logging::start(log);
     for warning in settings.unknown_variables() {
         tracing::warn!("{warning}");
     }
+    control
 }
 
 /// The threads that requests and loops run on: one for each processor.
@@ -96,7 +98,7 @@ fn built(builder: &mut Builder) -> Result<Runtime, Failure> {
 }
 
 /// Serves on these threads until the first signal, then ends well; a second one ends it at once. `assembled` is the server,
-/// ready to run, with what to print for the person who started it by hand.
+/// ready to run, with what to print for the person who started it by hand, and what reads its configuration again at SIGHUP.
 ///
 /// # Errors
 /// If the server cannot start, or is ended at once.
@@ -104,6 +106,7 @@ pub fn serve<A, E>(
     runtime: &Runtime,
     assemble: impl Future<Output = Result<A, E>>,
     welcome: impl FnOnce(&A) -> String,
+    reloader: impl FnOnce(&A) -> Reloader,
     run: impl AsyncFnOnce(A, CancellationToken),
     cut: &str,
 ) -> Result<(), Failure>
@@ -111,8 +114,11 @@ where
     E: Error,
 {
     runtime.block_on(async {
-        let mut signals = Signals::listen().map_err(|error| Failure::fault(&error))?;
+        let mut signals = Signals::of_server().map_err(|error| Failure::fault(&error))?;
+        // One that arrives while the server starts counts once it serves.
+        let hangups = Hangups::listen().map_err(|error| Failure::fault(&error))?;
         let app = assemble.await.map_err(|error| Failure::fault(&error))?;
+        let reloader = reloader(&app);
         print(&welcome(&app));
         systemd::notify("READY=1");
         let served = signals.over(|asked| {
@@ -121,7 +127,10 @@ where
                 stopping.cancelled().await;
                 systemd::notify("STOPPING=1");
             });
-            run(app, asked)
+            let reloading = reloader.keep(hangups, asked.clone());
+            async {
+                tokio::join!(run(app, asked), reloading);
+            }
         });
         match served.await {
             Ended::Finished(()) => Ok(()),

@@ -9,6 +9,7 @@ use installation::Installation;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{AdminPorts, AdminSocket};
+use crate::reload::{Adjustable, ReloadStatus};
 use crate::webhooks::WebhookSender;
 use crate::{Front, ListenAddress, Listening, MetricsListening};
 
@@ -31,6 +32,8 @@ pub struct Server<A> {
     pub installation: Installation,
     /// Sends what is written down for webhooks.
     pub webhooks: WebhookSender,
+    /// What became of attempts to read the configuration again.
+    pub reloads: ReloadStatus,
 }
 
 impl<A: Application> Server<A> {
@@ -44,6 +47,18 @@ impl<A: Application> Server<A> {
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(MetricsListening::address)
+    }
+
+    /// What it changes of itself while it serves.
+    #[must_use]
+    pub fn adjustable(&self) -> Adjustable {
+        Adjustable {
+            identity: self.identity.clone(),
+            accounts: self.ports.admin.clone(),
+            catalog: self.ports.catalog.clone(),
+            settings: self.ports.settings.clone(),
+            status: self.reloads.clone(),
+        }
     }
 
     /// Serves until `shutdown`, then ends well: not ready at once, accepting for the configured delay, then requests have

@@ -1,7 +1,8 @@
-//! Signals: the first one asks a server to end well, the second one ends it at once.
+//! Signals: the first one asks a server to end well, the second one ends it at once. A hang-up of a server asks it to read its
+//! configuration again, or to end where its terminal closed.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IsTerminal};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,15 @@ use tokio_util::sync::CancellationToken;
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// Where a hang-up does not end the program by itself.
+    hangup: Option<Hangups>,
+}
+
+/// The signal SIGHUP, which does not end the process any more.
+#[derive(Debug)]
+pub(crate) struct Hangups {
+    signal: Signal,
+    has_terminal: bool,
 }
 
 /// How work under signals ended.
@@ -31,14 +41,33 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: None,
+        })
+    }
+
+    /// The same for a server: SIGHUP ends it only if the terminal closed that it was started from.
+    ///
+    /// # Errors
+    /// If the system does not let it.
+    pub(crate) fn of_server() -> io::Result<Self> {
+        Ok(Self {
+            hangup: Some(Hangups::listen()?),
+            ..Self::listen()?
         })
     }
 
     /// Completes when the next one arrives. Cancel-safe.
     pub async fn next(&mut self) {
+        let closed = async {
+            match &mut self.hangup {
+                Some(hangups) => hangups.terminal_closed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            () = closed => {}
         }
     }
 
@@ -59,6 +88,48 @@ impl Signals {
         }
         Ended::Cut
     }
+}
+
+impl Hangups {
+    /// Takes the signal over from the system, which would end the process at once.
+    ///
+    /// # Errors
+    /// If the system does not let it.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            signal: signal(SignalKind::hangup())?,
+            has_terminal: has_terminal(),
+        })
+    }
+
+    /// Completes when the next one arrives that asks for the configuration to be read again. Cancel-safe.
+    pub(crate) async fn next(&mut self) {
+        loop {
+            self.signal.recv().await;
+            if !self.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// Completes when one arrives because the terminal closed. Cancel-safe.
+    async fn terminal_closed(&mut self) {
+        loop {
+            self.signal.recv().await;
+            if self.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// Whether there was a terminal and is none: one that closed is no terminal any more.
+    fn is_closed(&self) -> bool {
+        self.has_terminal && !has_terminal()
+    }
+}
+
+fn has_terminal() -> bool {
+    io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal()
 }
 
 #[cfg(test)]

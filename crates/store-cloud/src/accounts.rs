@@ -8,7 +8,7 @@ pub(crate) mod ledger;
 mod rows;
 mod sessions;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use accounts::{
     Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountState,
@@ -33,10 +33,29 @@ const TOGETHER: usize = 256;
 #[derive(Clone)]
 pub struct PgAccounts {
     database: Database,
-    defaults: Arc<Tier>,
+    defaults: Defaults,
     lookups: Batches<Lookup, Option<Principal>>,
     reserving: Batches<Reserve, Reservation>,
     posting: Batches<Posting, Option<LedgerEntry>>,
+}
+
+/// What accounts get whose limits say nothing else, in this process. Clones are the same.
+#[derive(Clone, Debug)]
+struct Defaults(Arc<RwLock<Arc<Tier>>>);
+
+impl Defaults {
+    fn of(tier: Tier) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(tier))))
+    }
+
+    fn tier(&self) -> Arc<Tier> {
+        // Every change is one assignment.
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&self, tier: Tier) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tier);
+    }
 }
 
 /// Who is asked for.
@@ -53,13 +72,14 @@ impl PgAccounts {
     /// Outside of a Tokio runtime.
     #[must_use]
     pub fn new(database: Database, defaults: Tier) -> Self {
-        let defaults = Arc::new(defaults);
-        let (store, tier) = (database.clone(), Arc::clone(&defaults));
+        let defaults = Defaults::of(defaults);
+        let (store, current) = (database.clone(), defaults.clone());
         let lookups = Batches::start(TOGETHER, move |asked| {
-            look_up(store.clone(), Arc::clone(&tier), asked).boxed()
+            look_up(store.clone(), current.tier(), asked).boxed()
         });
-        let (store, budgets) = (database.clone(), defaults.router.budgets);
+        let (store, current) = (database.clone(), defaults.clone());
         let reserving = Batches::start(TOGETHER, move |wishes| {
+            let budgets = current.tier().router.budgets;
             credits::reserve_all(store.clone(), budgets, wishes).boxed()
         });
         let store = database.clone();
@@ -121,7 +141,7 @@ impl PgAccounts {
 
     fn view(&self, (account, credits): (Account, Credits)) -> AccountView {
         AccountView {
-            tier: self.defaults.with(&account.limits),
+            tier: self.defaults.tier().with(&account.limits),
             account,
             credits,
         }
@@ -248,6 +268,10 @@ impl AccountAdmin for PgAccounts {
     async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<ApiKey, AdminError> {
         let revoked = self.revoke_row(id, now).await.map_err(unavailable)?;
         revoked.ok_or(AdminError::NoKey)
+    }
+
+    fn set_defaults(&self, defaults: Tier) {
+        self.defaults.set(defaults);
     }
 
     async fn grant(

@@ -308,6 +308,10 @@ impl AccountAdmin for SqliteAccounts {
         revoked.await?.ok_or(AdminError::NoKey)
     }
 
+    fn set_defaults(&self, defaults: Tier) {
+        self.accounts.write().set_defaults(defaults);
+    }
+
     async fn grant(
         &self,
         account: &AccountId,

@@ -145,6 +145,46 @@ async fn only_the_very_token_is_let_in() {
 }
 
 #[tokio::test]
+async fn replaced_credentials_count_for_every_clone_and_end_sessions() {
+    let identity = Identity::new(local_and(&["acme"]), with_token());
+    let clone = identity.clone();
+    let right = Credential::new("right").expect("a credential");
+    let session = |identity: &Identity, credential| {
+        let identity = identity.clone();
+        async move {
+            let lasts = SignedDuration::from_hours(1);
+            let begun = identity.session_for(credential, lasts, now()).await;
+            begun.expect("it counts").expect("it names somebody")
+        }
+    };
+    let of_token = session(&identity, right).await;
+
+    clone.replace(Credentials {
+        token: Some(("fresh".into(), AccountId::local())),
+        ..with_jwt()
+    });
+    assert_eq!(account_of(&identity, &bearing("Bearer right")).await, None);
+    let fresh = account_of(&identity, &bearing("Bearer fresh")).await;
+    assert_eq!(fresh.as_deref(), Some("local"));
+    let over = identity.verify_session(&of_token, now()).await;
+    assert!(matches!(over, Err(IdentityError::Unauthorized)));
+
+    // The same for JSON Web Tokens, of which one was verified and remembered.
+    let token = token_of("acme", Scopes::all());
+    let bearer = bearing(&format!("Bearer {token}"));
+    let found = account_of(&identity, &bearer).await;
+    assert_eq!(found.as_deref(), Some("acme"));
+    let credential = Credential::new(&token).expect("a credential");
+    let of_jwt = session(&identity, credential).await;
+    let kept = identity.verify_session(&of_jwt, now()).await;
+    assert_eq!(kept.expect("it counts").account.as_str(), "acme");
+    identity.replace(with_token());
+    assert_eq!(account_of(&clone, &bearer).await, None);
+    let over = clone.verify_session(&of_jwt, now()).await;
+    assert!(matches!(over, Err(IdentityError::Unauthorized)));
+}
+
+#[tokio::test]
 async fn a_key_is_taken_from_either_header_and_x_api_key_wins() {
     let accounts = local_and(&["acme", "other"]);
     accounts.put_key(KeyHash::of("easel_a"), principal("acme"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use accounts::{
     Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
     AccountsError, AdminError, ApiKey, CreditLedger, Credits, Granted, KeyHash, KeyId, LedgerEntry,
-    LedgerRef, Principal, Reservation,
+    LedgerRef, Principal, Reservation, Tier,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -192,6 +192,10 @@ impl AccountAdmin for OddAccounts {
         let revoked = self.admin.revoke_key(id, now).await;
         self.changed();
         revoked
+    }
+
+    fn set_defaults(&self, defaults: Tier) {
+        self.admin.set_defaults(defaults);
     }
 
     async fn grant(

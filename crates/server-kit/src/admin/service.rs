@@ -191,11 +191,11 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             }
         }
         Request::Settings => {
-            let settings = ports.settings.as_deref().ok_or_else(|| {
+            let settings = ports.settings.as_ref().ok_or_else(|| {
                 absent("no server runs here; `config show` prints the settings of its next start")
             })?;
             Ok(Answer::Settings(SettingsBody {
-                settings: settings.to_vec(),
+                settings: settings.list().to_vec(),
             }))
         }
         Request::Webhook(request) => webhooks::perform(&ports.webhooks, request, now).await,

@@ -83,6 +83,16 @@ pub(super) const JWT_AUDIENCE: Key = unset(
     "The audience (`aud`) that JSON Web Tokens must name",
 );
 
+/// The keys that settle [`Access::credentials`]; those that settle whether any is needed are among them.
+pub(crate) const ACCESS_KEYS: &[&str] = &[
+    TOKEN.name,
+    JWT_SECRET.name,
+    JWT_KEYS.name,
+    JWT_ALGORITHM.name,
+    JWT_ISSUER.name,
+    JWT_AUDIENCE.name,
+];
+
 impl Access {
     /// Reads the keys about credentials.
     pub(crate) fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
@@ -116,13 +126,20 @@ impl Access {
     /// # Errors
     /// If there is nothing to verify JSON Web Tokens with.
     pub fn identity(&self, accounts: Arc<dyn Accounts>) -> Result<Identity, JwtSetupError> {
+        Ok(Identity::new(accounts, self.credentials()?))
+    }
+
+    /// The credentials that count. It reads the file of keys.
+    ///
+    /// # Errors
+    /// If there is nothing to verify JSON Web Tokens with.
+    pub(crate) fn credentials(&self) -> Result<Credentials, JwtSetupError> {
         let jwt = self.jwt.clone().map(Jwt::new).transpose()?;
-        let credentials = Credentials {
+        Ok(Credentials {
             anonymous: self.anonymous.then(AccountId::local),
             token: self.token.clone().map(|token| (token, AccountId::local())),
             jwt: jwt.map(Arc::new),
-        };
-        Ok(Identity::new(accounts, credentials))
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What was configured, as text, before it is read as values: one text per key, and where it came from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -39,6 +39,7 @@ pub enum Origin {
 }
 
 /// The configured texts of a set of keys. Reading a key as a [`Value`] also notes it for [`Settings::show`].
+#[derive(Clone)]
 pub struct Settings {
     keys: Vec<Key>,
     texts: BTreeMap<&'static str, (String, Origin)>,
@@ -183,6 +184,34 @@ impl Settings {
         if self.origin(name) == &Origin::Default {
             self.texts
                 .insert(name, (text.to_owned(), Origin::Command(reason)));
+        }
+    }
+
+    /// The keys that have other texts in `other`, in the order of their names, wherever the texts came from.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let names: BTreeSet<_> = self.texts.keys().chain(other.texts.keys()).collect();
+        let text = |of: &Self, name: &str| of.texts.get(name).map(|(text, _)| text.clone());
+        let names = names.into_iter().copied();
+        names
+            .filter(|name| text(self, name) != text(other, name))
+            .collect()
+    }
+
+    /// These settings with the named ones as they are in `other`. They are yet to be read.
+    #[must_use]
+    pub fn with(&self, names: &[&'static str], other: &Self) -> Self {
+        let mut texts = self.texts.clone();
+        for name in names {
+            match other.texts.get(name) {
+                Some(given) => texts.insert(name, given.clone()),
+                None => texts.remove(name),
+            };
+        }
+        Self {
+            texts,
+            shown: Vec::new(),
+            ..self.clone()
         }
     }
 
