@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new("static");
     let out = std::env::var("OUT_DIR")?;
     let mut names = Vec::new();
-    for folder in ["", "vendor"] {
+    for folder in ["", "reference", "vendor"] {
         for entry in fs::read_dir(root.join(folder))? {
             let path = entry?.path();
             let is_served = path.extension().is_some_and(|ending| {

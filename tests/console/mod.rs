@@ -1,5 +1,6 @@
-//! The console: its files on every server, and every view in headless Chromium.
+//! The console and the pages of the documents: their files on every server, and every view in headless Chromium.
 
 mod files;
 mod record;
+mod reference;
 mod views;

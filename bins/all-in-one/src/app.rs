@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::{Beside, Console};
+use console::{Beside, Console, Reference};
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use installation::OpenError;
@@ -137,6 +137,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         )?,
         api: Beside {
             console: console(server),
+            reference: Reference::new(&server.mount_path, families(server)),
             api: Families {
                 router: router.api(server, identity.clone())?,
                 workflows: workflow_server::api(
@@ -183,14 +184,17 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
 
 /// The console of both families, unless it is switched off.
 fn console(server: &ServerConfig) -> Option<Console> {
-    let families = console::Families {
+    server
+        .console
+        .then(|| Console::new(&server.mount_path, families(server)))
+}
+
+fn families(server: &ServerConfig) -> console::Families {
+    console::Families {
         workflows: true,
         open: server.access.anonymous,
         models: true,
-    };
-    server
-        .console
-        .then(|| Console::new(&server.mount_path, families))
+    }
 }
 
 fn places() -> Vec<Place> {

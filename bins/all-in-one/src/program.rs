@@ -112,10 +112,7 @@ fn welcome(config: &Config, app: &App) -> String {
     let mut lines = vec![
         ("API", format!("{base}/api/v2")),
         ("Router", format!("{base}/v1/models")),
-        (
-            "Reference",
-            format!("{base}/api/v2/openapi.json and {base}/v1/openapi.json"),
-        ),
+        ("Reference", format!("{base}/docs/")),
         ("Console", program::console(server, &base)),
         ("Ready?", format!("{base}/ready")),
         ("Metrics", program::metrics(&base, app.metrics_address())),

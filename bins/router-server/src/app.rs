@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use accounts::AdminError;
-use console::{Beside, Console, Families};
+use console::{Beside, Console, Families, Reference};
 use hyper_kit::RouteError;
 use identity::JwtSetupError;
 use installation::{Health, Installation, MinFree, OpenError, OpenOptions, ReserveOptions};
@@ -128,6 +128,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         )?,
         api: Beside {
             console: console(&config.server),
+            reference: Reference::new(&config.server.mount_path, families()),
             api: stack.api(&config.server, identity.clone())?,
         },
         endpoints: Endpoints {
@@ -210,14 +211,17 @@ impl App {
 
 /// The console of a server of models alone, unless it is switched off.
 fn console(server: &ServerConfig) -> Option<Console> {
-    let families = Families {
+    server
+        .console
+        .then(|| Console::new(&server.mount_path, families()))
+}
+
+fn families() -> Families {
+    Families {
         workflows: false,
         open: false,
         models: true,
-    };
-    server
-        .console
-        .then(|| Console::new(&server.mount_path, families))
+    }
 }
 
 fn probe(health: &Arc<dyn Health>, leaving: &CancellationToken) -> server_kit::Probe {

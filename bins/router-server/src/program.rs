@@ -96,7 +96,7 @@ fn welcome(config: &Config, app: &App) -> String {
     let base = program::base(server, address);
     let mut lines = vec![
         ("API", format!("{base}/v1/models")),
-        ("Reference", format!("{base}/v1/openapi.json")),
+        ("Reference", format!("{base}/docs/")),
         ("Console", program::console(server, &base)),
         ("Ready?", format!("{base}/ready")),
         ("Metrics", program::metrics(&base, app.metrics_address())),

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::{Beside, Console, Families};
+use console::{Beside, Console, Families, Reference};
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::{Identity, JwtSetupError};
 use installation::OpenOptions;
@@ -114,6 +114,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         admin: admin_api?,
         api: Beside {
             console: console(&config.server),
+            reference: Reference::new(&config.server.mount_path, families(&config.server)),
             api: api(config, &stack, &identity, &requests, &leave.drain)?,
         },
         endpoints: Endpoints {
@@ -244,14 +245,17 @@ fn web_page(config: &Config) -> Option<WebPage> {
 
 /// The console of a server of workflows alone, unless it is switched off.
 fn console(server: &ServerConfig) -> Option<Console> {
-    let families = Families {
+    server
+        .console
+        .then(|| Console::new(&server.mount_path, families(server)))
+}
+
+fn families(server: &ServerConfig) -> Families {
+    Families {
         workflows: true,
         open: server.access.anonymous,
         models: false,
-    };
-    server
-        .console
-        .then(|| Console::new(&server.mount_path, families))
+    }
 }
 
 /// What is at the root; nothing where the web page is.

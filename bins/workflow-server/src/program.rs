@@ -101,7 +101,7 @@ fn welcome(config: &Config, app: &App) -> String {
     let base = program::base(server, address);
     let lines = [
         ("API", format!("{base}/api/v2")),
-        ("Reference", format!("{base}/api/v2/openapi.json")),
+        ("Reference", format!("{base}/docs/")),
         ("Console", program::console(server, &base)),
         ("Ready?", format!("{base}/ready")),
         ("Metrics", program::metrics(&base, app.metrics_address())),

@@ -1,4 +1,4 @@
-//! An application with the console in front of it.
+//! An application with the console and the reference in front of it.
 
 use std::future::ready;
 
@@ -6,13 +6,16 @@ use futures_util::future::Either;
 use http::{Request, Response};
 use hyper_kit::{Application, Body, ConnectionInfo, Incoming, Refusal};
 
-use crate::Console;
+use crate::{Console, Reference};
 
-/// An application and the console: what is below the console's path is the console's, everything else the application's.
+/// An application, the console and the reference: what is below the console's path is the console's, the paths of the reference
+/// are the reference's, everything else is the application's.
 #[derive(Clone, Debug)]
 pub struct Beside<A> {
     /// The console; `None` where it is switched off.
     pub console: Option<Console>,
+    /// The documents of the APIs as pages.
+    pub reference: Reference,
     /// The application.
     pub api: A,
 }
@@ -23,10 +26,10 @@ impl<A: Application> Application for Beside<A> {
         request: Request<Incoming>,
         connection: ConnectionInfo,
     ) -> impl Future<Output = Response<Body>> + Send {
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
         let console = self.console.as_ref();
-        match console
-            .and_then(|console| console.answer(request.method(), request.uri(), request.headers()))
-        {
+        let answer = console.and_then(|console| console.answer(method, uri, headers));
+        match answer.or_else(|| self.reference.answer(method, uri, headers)) {
             Some(response) => Either::Left(ready(response)),
             None => Either::Right(self.api.call(request, connection)),
         }

@@ -1,4 +1,4 @@
-//! Answers requests for the files of the console.
+//! Answers requests for the files of the console, and has what the other page is answered with.
 
 use std::sync::Arc;
 
@@ -89,47 +89,70 @@ impl Console {
         headers: &HeaderMap,
     ) -> Option<Response<Body>> {
         let below = uri.path().strip_prefix(self.inner.root.as_str())?;
-        let mut response = match below {
-            "" => self.moved(),
-            _ if method != Method::GET && method != Method::HEAD => not_allowed(),
+        let response = match below {
+            "" => moved(&self.inner.root),
+            _ if method != Method::GET && method != Method::HEAD => {
+                not_allowed("the console is read with GET")
+            }
             _ => self.file(below.strip_prefix('/')?, headers),
         };
-        let fields = response.headers_mut();
-        fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-        if method == Method::HEAD {
-            drop_body(&mut response);
-        }
-        Some(response)
-    }
-
-    /// The address of the page ends with a slash, so that the files beside it are found below any mount path.
-    fn moved(&self) -> Response<Body> {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
-        let page = HeaderValue::from_str(&format!("{}/", self.inner.root));
-        let page = page.expect("mount paths are letters, digits and -._~/");
-        response.headers_mut().insert(LOCATION, page);
-        response
+        Some(guarded(response, method))
     }
 
     fn file(&self, name: &str, headers: &HeaderMap) -> Response<Body> {
-        let is_page = name.is_empty() || name == PAGE;
-        let Some(file) = File::find(if is_page { PAGE } else { name }) else {
-            return text(StatusCode::NOT_FOUND, "the console has no such file");
+        if name.is_empty() || name == PAGE {
+            return Found::page(self.inner.page.clone(), &self.inner.page_tag).reply(headers);
+        }
+        match File::find(name).filter(|file| file.is_of_console()) {
+            Some(file) => Found::file(file, headers).reply(headers),
+            None => text(StatusCode::NOT_FOUND, "the console has no such file"),
+        }
+    }
+}
+
+/// What a request gets: bytes of a page or of a file.
+#[derive(Debug)]
+pub(crate) struct Found {
+    bytes: Bytes,
+    tag: String,
+    media_type: HeaderValue,
+    compressed: bool,
+}
+
+impl Found {
+    /// A page, in which the server wrote something.
+    pub(crate) fn page(bytes: Bytes, tag: &str) -> Self {
+        Self {
+            bytes,
+            tag: tag.to_owned(),
+            media_type: HeaderValue::from_static("text/html; charset=utf-8"),
+            compressed: false,
+        }
+    }
+
+    /// A file of the build, in the coding that the client takes.
+    pub(crate) fn file(file: &'static File, headers: &HeaderMap) -> Self {
+        let compressed = takes_gzip(headers);
+        let (bytes, tag) = match compressed {
+            true => (file.gzip, format!("{}-gzip", file.tag)),
+            false => (file.plain, file.tag.to_owned()),
         };
-        let compressed = !is_page && takes_gzip(headers);
-        let (bytes, tag) = match (is_page, compressed) {
-            (true, _) => (self.inner.page.clone(), self.inner.page_tag.clone()),
-            (false, true) => (Bytes::from_static(file.gzip), format!("{}-gzip", file.tag)),
-            (false, false) => (Bytes::from_static(file.plain), file.tag.to_owned()),
-        };
-        let tag = ETag::strong(&tag).expect("tags are hexadecimal digits and names");
+        Self {
+            bytes: Bytes::from_static(bytes),
+            tag,
+            media_type: file.media_type(),
+            compressed,
+        }
+    }
+
+    /// The answer; 304 where the client has it.
+    pub(crate) fn reply(self, headers: &HeaderMap) -> Response<Body> {
+        let tag = ETag::strong(&self.tag).expect("tags are hexadecimal digits and names");
         let is_known = etag::not_modified(headers, &tag);
-        let length = HeaderValue::from(bytes.len());
+        let length = HeaderValue::from(self.bytes.len());
         let mut response = Response::new(match is_known {
             true => Body::empty(),
-            false => Body::full(bytes),
+            false => Body::full(self.bytes),
         });
         let mut set = |name: HeaderName, value| response.headers_mut().insert(name, value);
         set(ETAG, tag.to_value());
@@ -142,13 +165,34 @@ impl Console {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return response;
         }
-        set(CONTENT_TYPE, file.media_type());
+        set(CONTENT_TYPE, self.media_type);
         set(CONTENT_LENGTH, length);
-        if compressed {
+        if self.compressed {
             set(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         response
     }
+}
+
+/// The address of a page ends with a slash, so that the files beside it are found below any mount path.
+pub(crate) fn moved(root: &str) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+    let page = HeaderValue::from_str(&format!("{root}/"));
+    let page = page.expect("mount paths are letters, digits and -._~/");
+    response.headers_mut().insert(LOCATION, page);
+    response
+}
+
+/// An answer with what every one of them says.
+pub(crate) fn guarded(mut response: Response<Body>, method: &Method) -> Response<Body> {
+    let fields = response.headers_mut();
+    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    if method == Method::HEAD {
+        drop_body(&mut response);
+    }
+    response
 }
 
 /// Whether a client takes gzip: it names gzip, or everything, with a weight that is not zero.
@@ -174,11 +218,8 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
     any
 }
 
-fn not_allowed() -> Response<Body> {
-    let mut response = text(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "the console is read with GET",
-    );
+pub(crate) fn not_allowed(why: &'static str) -> Response<Body> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, why);
     response
         .headers_mut()
         .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));

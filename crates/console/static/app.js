@@ -69,7 +69,7 @@ function App() {
     <nav aria-label="Views"><a class="skip" href=${location.hash} onClick=${(event) => { event.preventDefault(); const main = document.querySelector("main"); main.tabIndex = -1; main.focus(); }}>To the content</a>
       <a class="brand" href=${href([])}><img src="icon.svg" alt="" width="20" height="20" />Easel</a>
       <ul>${VIEWS.map((view) => html`<li class=${view.first ? "first" : undefined}><a href=${href([view.id].filter(Boolean))} aria-current=${here === view.id ? "page" : undefined}><${Icon} name=${view.icon} />${view.name}</a></li>`)}</ul>
-      <div class="foot">${key.value && html`<button class="quiet" onClick=${() => signIn("")}>Sign out</button>`}<button class="quiet" onClick=${() => setHelp(true)}>Keys <kbd aria-hidden="true">?</kbd></button></div></nav>
+      <div class="foot">${key.value && html`<button class="quiet" onClick=${() => signIn("")}>Sign out</button>`}<a class="button quiet" href="../docs/">API reference</a><button class="quiet" onClick=${() => setHelp(true)}>Keys <kbd aria-hidden="true">?</kbd></button></div></nav>
     <${View} />
     ${help && html`<${Dialog} title="Keys" close=${() => setHelp(false)}><dl class="keys">${KEYS.map(([keys, what]) => html`<div><dt>${keys}</dt><dd>${what}</dd></div>`)}</dl><//>`}
   </div>`;

@@ -36,7 +36,7 @@ use crate::sweeps::Notes;
 /// Looks at the server: brings up to date what metrics only show, and answers why it cannot serve; nothing when it can.
 pub type Probe = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Vec<String>> + Send>> + Send + Sync>;
 
-pub(crate) use home::CONSOLE;
+pub(crate) use home::{CONSOLE, REFERENCE};
 pub use home::{Home, Place};
 
 use home::Form;

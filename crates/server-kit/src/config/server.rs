@@ -13,7 +13,7 @@ use super::{
     ConfigError, Count, Duration, Key, Kind, Listen, Peers, Preset, Settings, Size, SocketMode,
     Value,
 };
-use crate::front::{CONSOLE, Place};
+use crate::front::{CONSOLE, Place, REFERENCE};
 use crate::logging::{LogConfig, LogFormat, LogLevels};
 
 /// The resolved configuration of a server, whatever it serves.
@@ -264,11 +264,13 @@ impl ServerConfig {
 }
 
 impl ServerConfig {
-    /// What is at the root of a server whose APIs are `apis`: they, and the console where it is served.
+    /// What is at the root of a server whose APIs are `apis`: they, the pages of their documents, and the console where it is
+    /// served.
     #[must_use]
     pub fn places(&self, apis: &[Place]) -> Vec<Place> {
         let console = self.console.then_some(CONSOLE);
-        apis.iter().copied().chain(console).collect()
+        let pages = [REFERENCE].into_iter().chain(console);
+        apis.iter().copied().chain(pages).collect()
     }
 
     /// The host names that requests may be for: those that the operator named anywhere.

@@ -34,6 +34,13 @@ pub(crate) const CONSOLE: Place = Place {
     document: None,
 };
 
+/// The pages of the documents.
+pub(crate) const REFERENCE: Place = Place {
+    path: "/docs/",
+    what: "The documents of these APIs as pages, for browsers",
+    document: None,
+};
+
 /// What an answer is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
