@@ -299,6 +299,54 @@ async fn what_was_sent_to_a_subfolder_is_loaded_from_it() {
     assert_eq!(refused.status, 422, "{}", refused.text());
 }
 
+/// What the page does when a graph with `RecordAudio` is run: the recording is sent to the subfolder `audio` of what is
+/// temporary, and the node then loads `audio/<name> [temp]`.
+#[tokio::test]
+async fn a_recording_of_the_page_is_a_sound() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let told = get(&server, "/api/object_info/RecordAudio").await;
+    let audio = &told["RecordAudio"]["input"]["required"]["audio"];
+    assert_eq!(audio, &json!(["AUDIO_RECORD"]), "a widget and no choices");
+    let form = Form::new()
+        .file("image", "recording-7.wav", &wave())
+        .field("type", "temp")
+        .field("subfolder", "audio");
+    let sent = send_form(&server, "/api/upload/image", form).await;
+    assert_eq!(sent.status, 200, "{}", sent.text());
+    let graph = |name: &str| {
+        json!({
+            "1": {"class_type": "RecordAudio", "inputs": {"audio": name}},
+            "2": {"class_type": "SaveAudio", "inputs": {"audio": ["1", 0], "filename_prefix": "voice"}},
+        })
+    };
+    let id = run(&server, &graph("audio/recording-7.wav [temp]")).await;
+    let status = get(&server, &format!("/api/job/{id}/status")).await;
+    assert_eq!(status["status"], "success", "{status:#}");
+    let saved = bytes(&server, "/view?filename=voice_00001_.flac&type=output").await;
+    assert!(saved.starts_with(b"fLaC"));
+    // The page sends an empty name if nothing was recorded.
+    let refused = post(&server, "/prompt", &json!({"prompt": graph("")})).await;
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    let errors = &refused.json()["node_errors"]["1"]["errors"];
+    assert_eq!(errors[0]["extra_info"]["input_name"], "audio", "{errors:#}");
+}
+
+/// A tenth of a second at 8000 samples a second, as 16-bit samples of one channel.
+fn wave() -> Vec<u8> {
+    let samples = (0..800_i16).flat_map(|at| (at % 50 * 400).to_le_bytes());
+    let samples: Vec<u8> = samples.collect();
+    let mut wave = b"RIFF".to_vec();
+    wave.extend((36 + samples.len() as u32).to_le_bytes());
+    wave.extend(b"WAVEfmt \x10\0\0\0\x01\0\x01\0");
+    wave.extend(8000_u32.to_le_bytes());
+    wave.extend(16000_u32.to_le_bytes());
+    wave.extend(b"\x02\0\x10\0data");
+    wave.extend((samples.len() as u32).to_le_bytes());
+    wave.extend(samples);
+    wave
+}
+
 #[tokio::test]
 async fn a_form_that_is_none_is_refused() {
     let data = tempfile::tempdir().unwrap();

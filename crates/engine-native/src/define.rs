@@ -276,7 +276,8 @@ fn combo(choices: &[&str], listed: bool) -> Socket {
     }
 }
 
-fn options(options: Json) -> Map<String, Json> {
+/// An object of options, from the JSON that clients see.
+pub(crate) fn options(options: Json) -> Map<String, Json> {
     match options {
         Json::Object(options) => options,
         Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {

@@ -10,6 +10,7 @@ pub mod nodes;
 pub mod value;
 
 mod engine;
+mod latent;
 mod node;
 mod program;
 mod python_json;
@@ -20,6 +21,7 @@ mod tools;
 pub use images;
 
 pub use engine::{Downloads, EngineConfig, NativeEngine, Overdue};
+pub use latent::{Latent, Tensor};
 pub use node::{
     Changed, ExpandedInput, ExpandedNode, Expansion, FileInput, Inputs, Node, NodeContext,
     NodeError, NodeOutput, OutputFile, Slot, Wait,

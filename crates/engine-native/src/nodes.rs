@@ -16,6 +16,7 @@ mod curve;
 mod filter;
 mod group;
 mod json_strings;
+mod latent;
 mod load;
 mod logic;
 mod mask;
@@ -49,7 +50,7 @@ pub use adjust::{AdjustBrightness, AdjustContrast, NormalizeImages};
 pub use analysis::{Canny, ImageRGBToYUV, ImageYUVToRGB, Morphology};
 pub use animation::{SaveAnimatedPNG, SaveAnimatedWEBP};
 pub use audio::{
-    AudioAdjustVolume, AudioEqualizer3Band, EmptyAudio, LoadAudio, SplitAudioChannels,
+    AudioAdjustVolume, AudioEqualizer3Band, EmptyAudio, LoadAudio, RecordAudio, SplitAudioChannels,
     TrimAudioDuration,
 };
 pub use audio_join::{AudioConcat, AudioMerge, JoinAudioChannels};
@@ -64,6 +65,7 @@ pub use curve::{CurveEditor, ImageHistogram};
 pub use filter::{ImageBlend, ImageBlur, ImageInvert, ImageSharpen};
 pub use group::{BatchImagesNode, BatchMasksNode};
 pub use json_strings::{ConvertArrayToString, ConvertDictionaryToString, JsonExtractString};
+pub use latent::{LoadLatent, SaveLatent};
 pub use load::{LoadImage, LoadImageMask, LoadImageOutput};
 pub use logic::{
     ComfyAndNode, ComfyNotNode, ComfyOrNode, ComfySwitchNode, CreateList, CustomCombo,
@@ -92,7 +94,7 @@ pub use strings::{
     CaseConverter, StringCompare, StringConcatenate, StringContains, StringLength, StringReplace,
     StringSubstring, StringTrim,
 };
-pub use tiles::{ImageCropV2, SplitImageToTileList};
+pub use tiles::{ImageCropV2, ImageMergeTileList, SplitImageToTileList};
 pub use transform::{ImageCrop, ImageFlip, ImageRotate};
 pub use vector::{SaveSVGNode, Svg};
 pub use video::{CreateVideo, GetVideoComponents, LoadVideo, SaveVideo, SaveWEBM, VideoSlice};
@@ -100,7 +102,7 @@ pub use video::{CreateVideo, GetVideoComponents, LoadVideo, SaveVideo, SaveWEBM,
 /// Every class, in the order in which clients see them.
 #[must_use]
 pub fn all() -> Vec<Arc<dyn Node>> {
-    vec![
+    let mut all: Vec<Arc<dyn Node>> = vec![
         Arc::new(LoadImage),
         Arc::new(LoadImageMask),
         Arc::new(LoadImageOutput),
@@ -191,6 +193,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(SaveImageAdvanced),
         Arc::new(ImageCropV2),
         Arc::new(SplitImageToTileList),
+        Arc::new(ImageMergeTileList),
         Arc::new(JsonExtractString),
         Arc::new(ConvertDictionaryToString),
         Arc::new(ConvertArrayToString),
@@ -198,6 +201,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(AdjustContrast),
         Arc::new(NormalizeImages),
         Arc::new(LoadAudio),
+        Arc::new(RecordAudio),
         Arc::new(EmptyAudio),
         Arc::new(TrimAudioDuration),
         Arc::new(SplitAudioChannels),
@@ -217,5 +221,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(VideoSlice),
         Arc::new(SaveVideo),
         Arc::new(SaveWEBM),
-    ]
+    ];
+    all.extend(latent::classes());
+    all
 }

@@ -164,6 +164,10 @@ pub(crate) fn input_config(
             Some(with("options", choices.iter().map(choice).collect()))
         }
         Socket::Combo { choices, listed } => combo(choices.clone(), *listed),
+        Socket::File {
+            source: FileSource::Recording,
+            ..
+        } => Some(plain(input.socket.io_type())),
         Socket::File { source, listed } => combo(
             files.map(|files| files(*source)).unwrap_or_default(),
             *listed,

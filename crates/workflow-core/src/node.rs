@@ -119,6 +119,8 @@ pub enum FileSource {
     Input,
     /// Outputs of earlier jobs.
     Output,
+    /// A sound that the page records and uploads when it sends the graph: there is nothing to choose from.
+    Recording,
 }
 
 /// An input that the server fills in.
@@ -201,6 +203,10 @@ impl Socket {
             Self::Float => "FLOAT",
             Self::String => "STRING",
             Self::Boolean => "BOOLEAN",
+            Self::File {
+                source: FileSource::Recording,
+                ..
+            } => "AUDIO_RECORD",
             Self::Combo { .. } | Self::File { .. } => "COMBO",
             Self::Autogrow(_) => "COMFY_AUTOGROW_V3",
             Self::DynamicCombo(_) => "COMFY_DYNAMICCOMBO_V3",

@@ -35,15 +35,51 @@ impl Node for LoadAudio {
     }
 
     fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let file = inputs.file("audio")?;
-        context.reserve(file.size_bytes())?;
-        let sound = sound::decoded(file.read()?, context)?;
-        Ok(Value::from(sound).into())
+        load(&inputs, context)
     }
 
     fn is_changed(&self, constants: &Inputs) -> Result<Changed, NodeError> {
-        Ok(Changed::Key(constants.file("audio")?.sha256()?.into()))
+        changed_with_file(constants)
     }
+}
+
+/// A sound that the page records.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordAudio;
+
+impl Node for RecordAudio {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            display_name: named("Record Audio"),
+            inputs: vec![file_input("audio", FileSource::Recording, false, json!({}))],
+            outputs: vec![output("AUDIO")],
+            ..latest(
+                "RecordAudio",
+                "comfy_extras.nodes_audio",
+                "audio",
+                json!({}),
+            )
+        }
+    }
+
+    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        load(&inputs, context)
+    }
+
+    fn is_changed(&self, constants: &Inputs) -> Result<Changed, NodeError> {
+        changed_with_file(constants)
+    }
+}
+
+fn load(inputs: &Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    let file = inputs.file("audio")?;
+    context.reserve(file.size_bytes())?;
+    let sound = sound::decoded(file.read()?, context)?;
+    Ok(Value::from(sound).into())
+}
+
+fn changed_with_file(constants: &Inputs) -> Result<Changed, NodeError> {
+    Ok(Changed::Key(constants.file("audio")?.sha256()?.into()))
 }
 
 /// Silence.

@@ -106,6 +106,7 @@ impl Node for RebatchImages {
                 int_input("batch_size", json!({"default": 1, "min": 1, "max": 4096})),
             ],
             outputs: vec![list_output("IMAGE")],
+            takes_lists: true,
             ..modern("RebatchImages", "comfy_extras.nodes_rebatch", "image/batch")
         }
     }
@@ -117,25 +118,30 @@ impl Node for RebatchImages {
         };
         let size = usize::try_from(size)
             .map_err(|_| NodeError::value("the batch size must be at least 1"))?;
-        let images = inputs.list("images")?.into_iter().map(|value| match value {
-            Value::Image(image) => Ok(image),
-            Value::Mask(_)
-            | Value::Int(_)
-            | Value::Float(_)
-            | Value::String(_)
-            | Value::Boolean(_)
-            | Value::Json(_)
-            | Value::File(_)
-            | Value::Opaque(_)
-            | Value::Blocker(_) => Err(NodeError::value(
-                "the list holds something that is no picture",
-            )),
-        });
-        let images: Vec<Image> = images.collect::<Result<_, _>>()?;
+        let images = images(inputs.list("images")?)?;
         let batches = batch::rebatch(&images, size)?.into_iter().map(Value::Image);
         Ok(NodeOutput {
             slots: vec![Slot::List(batches.collect())],
             ..NodeOutput::none()
         })
     }
+}
+
+/// The pictures of a list.
+pub(super) fn images(values: Vec<Value>) -> Result<Vec<Image>, NodeError> {
+    let image = |value| match value {
+        Value::Image(image) => Ok(image),
+        Value::Mask(_)
+        | Value::Int(_)
+        | Value::Float(_)
+        | Value::String(_)
+        | Value::Boolean(_)
+        | Value::Json(_)
+        | Value::File(_)
+        | Value::Opaque(_)
+        | Value::Blocker(_) => Err(NodeError::value(
+            "the list holds something that is no picture",
+        )),
+    };
+    values.into_iter().map(image).collect()
 }

@@ -126,3 +126,55 @@ impl Node for SplitImageToTileList {
         })
     }
 }
+
+/// A list of tiles that overlap as a picture.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageMergeTileList;
+
+impl Node for ImageMergeTileList {
+    fn definition(&self) -> NodeDefinition {
+        NodeDefinition {
+            display_name: named("Merge List of Tiles to Image"),
+            inputs: vec![
+                link("image_list", "IMAGE"),
+                int_input(
+                    "final_width",
+                    json!({"default": 1024, "min": 64, "max": 32768}),
+                ),
+                int_input(
+                    "final_height",
+                    json!({"default": 1024, "min": 64, "max": 32768}),
+                ),
+                int_input("overlap", json!({"default": 128, "min": 0, "max": 4096})),
+            ],
+            outputs: vec![output("IMAGE")],
+            takes_lists: true,
+            ..latest(
+                "ImageMergeTileList",
+                "comfy_extras.nodes_images",
+                "image/batch",
+                json!({"search_aliases": ["split image", "tile image", "slice image"]}),
+            )
+        }
+    }
+
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let mut first = |name: &str| match inputs.list(name)?.first() {
+            Some(Value::Int(number)) => usize::try_from(*number)
+                .map_err(|_| NodeError::value(format!("{name} must not be negative"))),
+            _ => Err(NodeError::value(format!("{name} must be a whole number"))),
+        };
+        let (width, height) = (first("final_width")?, first("final_height")?);
+        let overlap = first("overlap")?;
+        let tiles = super::batch::images(inputs.list("image_list")?)?;
+        let Some(tile) = tiles.first() else {
+            return Err(NodeError::value(
+                "the list holds no tile; link at least one picture",
+            ));
+        };
+        // The sums, and the weights as one more channel.
+        let (frames, channels) = (tile.frames().len(), tile.first().channels());
+        context.reserve(output_bytes(frames, height, width, channels + 1))?;
+        Ok(tile::merged(&tiles, width, height, overlap)?.into())
+    }
+}

@@ -13,6 +13,7 @@ mod events;
 mod failures;
 mod files;
 mod goldens;
+mod latents;
 mod latest;
 mod mapping;
 mod overdue;

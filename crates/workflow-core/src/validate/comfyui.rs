@@ -73,8 +73,8 @@ mod tests {
             "CheckpointLoaderSimple",
             "CLIPTextEncode",
             "VAEDecode",
-            "EmptyLatentImage",
             "ImageUpscaleWithModel",
+            "VAEEncode",
             "ConditioningAverage ",
         ] {
             assert!(needs_comfyui_worker(class), "{class}");

@@ -294,10 +294,10 @@ mod tests {
         let template = json!({"name": "a", "description": "A picture."});
         let told = marked(
             template.clone(),
-            &["LoadImage", "KSampler", "EmptySD3LatentImage"],
+            &["LoadImage", "KSampler", "CLIPTextEncode"],
         );
         assert_eq!(told["tags"], json!(["Needs a model"]));
-        let expected = "Needs a ComfyUI worker for EmptySD3LatentImage, KSampler. A picture.";
+        let expected = "Needs a ComfyUI worker for CLIPTextEncode, KSampler. A picture.";
         assert_eq!(told["description"], expected);
         assert_eq!(told["usage"], Value::Null);
 

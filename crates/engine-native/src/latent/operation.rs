@@ -1,0 +1,170 @@
+//! What can be done to a latent later: the value of a `LATENT_OPERATION` socket.
+
+use super::Tensor;
+use super::tensor::room;
+use crate::value::Opaque;
+use crate::{NodeContext, NodeError, Value};
+
+/// Something to do to a latent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LatentOperation {
+    /// Compresses the lengths of the channels' vectors towards what is usual in the latent.
+    Tonemap {
+        /// How far from the usual length the curve ends.
+        multiplier: f64,
+    },
+    /// Sharpens the directions of the channels' vectors and leaves their lengths.
+    Sharpen {
+        /// Samples on each side of one that count for it.
+        radius: usize,
+        /// The width of the bell, relative to the radius.
+        sigma: f64,
+        /// How strongly.
+        alpha: f64,
+    },
+}
+
+impl LatentOperation {
+    /// Does it.
+    ///
+    /// # Errors
+    /// If the latent is none of pictures, is smaller than the radius, or there is no room.
+    pub(crate) fn apply(
+        self,
+        samples: &Tensor,
+        context: &NodeContext,
+    ) -> Result<Tensor, NodeError> {
+        if samples.sides() != 4 {
+            return Err(NodeError::value(
+                "operations work on latents of pictures: [batch, channels, height, width]",
+            ));
+        }
+        match self {
+            Self::Tonemap { multiplier } => tonemap(samples, multiplier, context),
+            Self::Sharpen {
+                radius,
+                sigma,
+                alpha,
+            } => sharpen(samples, &weights(radius, sigma, alpha), radius, context),
+        }
+    }
+}
+
+impl From<LatentOperation> for Value {
+    fn from(operation: LatentOperation) -> Self {
+        let size = size_of::<LatentOperation>() as u64;
+        Opaque::new("LATENT_OPERATION", operation, size).into()
+    }
+}
+
+/// The lengths of the vectors as a channel of their own, a little longer than they are so that nothing is divided by 0.
+fn lengths(samples: &Tensor, more: f32, context: &NodeContext) -> Result<Tensor, NodeError> {
+    let norm = samples
+        .norm(context)?
+        .map(context, |length| length + more)?;
+    let mut shape = norm.shape().to_vec();
+    shape.insert(1, 1);
+    Ok(norm.reshaped(shape))
+}
+
+fn tonemap(samples: &Tensor, multiplier: f64, context: &NodeContext) -> Result<Tensor, NodeError> {
+    let lengths = lengths(samples, 1e-10, context)?;
+    let directions = samples.zip(&lengths, context, |sample, length| sample / length)?;
+    let (batch, count, _) = {
+        let (batch, _, inner) = lengths.around(1);
+        (batch, inner, ())
+    };
+    let mut data = room(lengths.shape(), context)?;
+    for item in lengths.data().chunks_exact(count).take(batch) {
+        let mean = item.iter().map(|length| f64::from(*length)).sum::<f64>() / count as f64;
+        let squares = item
+            .iter()
+            .map(|length| (f64::from(*length) - mean).powi(2));
+        let deviation = (squares.sum::<f64>() / (count as f64 - 1.0)).sqrt() as f32;
+        let top = (deviation * 5.0 + mean as f32) * multiplier as f32;
+        let inverse = 1.0 / top;
+        data.extend(item.iter().map(|length| {
+            let length = length * inverse;
+            length / (length + 1.0) * top
+        }));
+    }
+    let lengths = Tensor::new(lengths.shape().to_vec(), data);
+    directions.zip(&lengths, context, |direction, length| direction * length)
+}
+
+/// The kernel, row by row: a bell turned upside down, with what is missing to 1 in its middle.
+fn weights(radius: usize, sigma: f64, alpha: f64) -> Vec<f32> {
+    let side = radius * 2 + 1;
+    let step = 2.0 / (side as f64 - 1.0);
+    let coordinate = |at: usize| (at as f64 * step - 1.0) as f32;
+    let variance = (2.0 * sigma * sigma) as f32;
+    let mut weights: Vec<f32> = (0..side * side)
+        .map(|at| {
+            let (x, y) = (coordinate(at % side), coordinate(at / side));
+            (-(x * x + y * y) / variance).exp()
+        })
+        .collect();
+    let sum = weights.iter().map(|weight| f64::from(*weight)).sum::<f64>() as f32;
+    let factor = (alpha * -10.0) as f32;
+    weights
+        .iter_mut()
+        .for_each(|weight| *weight = *weight / sum * factor);
+    let sum = weights.iter().map(|weight| f64::from(*weight)).sum::<f64>() as f32;
+    let middle = weights.len() / 2;
+    weights[middle] = weights[middle] - sum + 1.0;
+    weights
+}
+
+fn sharpen(
+    samples: &Tensor,
+    weights: &[f32],
+    radius: usize,
+    context: &NodeContext,
+) -> Result<Tensor, NodeError> {
+    let (height, width) = (samples.side(2), samples.side(3));
+    if radius >= height || radius >= width {
+        return Err(NodeError::value(format!(
+            "the radius {radius} must be smaller than the latent, which is {width} x {height} samples; choose a smaller radius"
+        )));
+    }
+    let lengths = lengths(samples, 1e-6, context)?;
+    let directions = samples.zip(&lengths, context, |sample, length| sample / length)?;
+    let side = radius * 2 + 1;
+    // Beyond the border the picture goes on as in a mirror that stands on the last sample.
+    let mirrored = |at: usize, length: usize| match at.checked_sub(radius) {
+        None => radius - at,
+        Some(at) if at < length => at,
+        Some(at) => 2 * (length - 1) - at,
+    };
+    let columns: Vec<usize> = (0..width + 2 * radius)
+        .map(|x| mirrored(x, width))
+        .collect();
+    let mut data = room(samples.shape(), context)?;
+    let mut padded = vec![0.0_f32; side * columns.len()];
+    let mut sums = vec![0.0_f32; width];
+    for plane in directions.data().chunks_exact(height * width) {
+        for y in 0..height {
+            context.check()?;
+            for (row, padded) in padded.chunks_exact_mut(columns.len()).enumerate() {
+                let source = &plane[mirrored(y + row, height) * width..][..width];
+                for (sample, column) in padded.iter_mut().zip(&columns) {
+                    *sample = source[*column];
+                }
+            }
+            sums.fill(0.0);
+            for (weights, padded) in weights
+                .chunks_exact(side)
+                .zip(padded.chunks_exact(columns.len()))
+            {
+                for (shift, weight) in weights.iter().enumerate() {
+                    for (sum, sample) in sums.iter_mut().zip(&padded[shift..]) {
+                        *sum += sample * weight;
+                    }
+                }
+            }
+            data.extend_from_slice(&sums);
+        }
+    }
+    let sharpened = Tensor::new(samples.shape().to_vec(), data);
+    sharpened.zip(&lengths, context, |direction, length| direction * length)
+}
