@@ -1,7 +1,9 @@
 // Paints a mask over the picture of the first visit in the page's mask editor, runs a graph with it, and listens to a sound in
-// the node that previews it. Then loads the picture that was made from the outputs.
+// the node that previews it. Then loads the picture that was made from the outputs, and plays a video with a sound in the node
+// that saves it.
 //
-// Arguments: the server's address, a picture (not used), a file for the screenshot. Prints one JSON object.
+// Arguments: the server's address, a picture (not used), a file for the screenshot; that of the video is named after it. Prints
+// one JSON object.
 import { createRequire } from "node:module";
 import path from "node:path";
 
@@ -114,6 +116,50 @@ told.from_outputs = await page.evaluate(() => ({
   width: window.outputs.imgs[0].naturalWidth,
 }));
 await page.screenshot({ path: screenshot });
+
+// A video of the picture that has a sound.
+const filmed = page.evaluate(() => new Promise((resolve) => {
+  const { api } = window.app;
+  api.addEventListener("execution_success", ({ detail }) => resolve(detail.prompt_id));
+  api.addEventListener("execution_error", ({ detail }) => resolve(detail.exception_message));
+}));
+await page.evaluate(() => {
+  const { app, LiteGraph } = window;
+  const add = (type, x, y, values = {}) => {
+    const node = LiteGraph.createNode(type);
+    app.graph.add(node);
+    node.pos = [x, y];
+    for (const [name, value] of Object.entries(values)) node.widgets.find((widget) => widget.name === name).value = value;
+    return node;
+  };
+  for (const node of app.graph.nodes.filter((node) => node !== window.load)) app.graph.remove(node);
+  const frames = add("RepeatImageBatch", 400, 200, { amount: 12 });
+  const silence = add("EmptyAudio", 400, 400, { duration: 2 });
+  const video = add("CreateVideo", 700, 200, { fps: 6 });
+  window.film = add("SaveVideo", 1000, 200);
+  window.load.connect(0, frames, 0);
+  frames.connect(0, video, 0);
+  silence.connect(0, video, 1);
+  video.connect(0, window.film, 0);
+});
+await page.getByRole("button", { name: "Run", exact: true }).click();
+told.film = await filmed;
+// The player of the node, once it shows a picture of its own and knows how long it plays.
+await page.waitForFunction(() => {
+  window.player = [...document.querySelectorAll("video")].find((video) => video.videoWidth > 0 && video.readyState >= 2);
+  return window.player;
+});
+told.video = await page.evaluate(async () => {
+  const { player } = window;
+  player.muted = true;
+  await player.play();
+  if (player.currentTime === 0) await new Promise((resolve) => player.addEventListener("timeupdate", resolve, { once: true }));
+  // How many bytes of sound it decoded is told by Chromium alone.
+  const { videoWidth: width, videoHeight: height, duration, webkitAudioDecodedByteCount: sound } = player;
+  player.pause();
+  return { width, height, seconds: Math.round(duration), sound };
+});
+await page.screenshot({ path: screenshot.replace(/\.png$/, "-video.png") });
 // While the page waits for the list of outputs it asks for a picture of that word.
 for (const list of ["errors", "refused"]) told[list] = told[list].filter((line) => !line.includes("filename=Loading..."));
 console.log(JSON.stringify(told));

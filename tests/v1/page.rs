@@ -202,8 +202,8 @@ async fn graphs_run_as_the_page_draws_them_today() {
 }
 
 #[tokio::test]
-async fn a_mask_is_painted_and_a_sound_is_heard() {
-    let test = "a_mask_is_painted_and_a_sound_is_heard";
+async fn a_mask_is_painted_and_a_sound_and_a_video_are_played() {
+    let test = "a_mask_is_painted_and_a_sound_and_a_video_are_played";
     let Some(told) = drive(test, "web_media.mjs", &[], None).await else {
         return;
     };
@@ -227,6 +227,13 @@ async fn a_mask_is_painted_and_a_sound_is_heard() {
         json!({"value": saved, "width": 192}),
         "{told:#}"
     );
+    let video = &told["video"];
+    assert_eq!(
+        (&video["width"], &video["height"], &video["seconds"]),
+        (&json!(192), &json!(144), &json!(2)),
+        "{told:#}"
+    );
+    assert!(video["sound"].as_u64().unwrap() > 0, "{told:#}");
 }
 
 #[tokio::test]
