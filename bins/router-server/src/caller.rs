@@ -45,6 +45,7 @@ impl Caller {
             query: "",
             content_type: None,
             keys: &[key.as_bytes()],
+            labels: &[],
         };
         let opened = self.router.open(caller, head, self.clock.now()).await?;
         if body.len() > self.body_bytes {

@@ -15,6 +15,7 @@ mod id;
 mod idempotency;
 mod index;
 mod key;
+mod label;
 mod memory;
 mod port;
 mod principal;
@@ -36,6 +37,7 @@ pub use id::{AccountId, InvalidAccountId};
 pub use idempotency::{Fingerprint, IdempotencyKey, InvalidIdempotencyKey};
 pub use index::AccountIndex;
 pub use key::KeyHash;
+pub use label::{InvalidLabels, Label, Labels};
 pub use memory::MemoryAccounts;
 pub use port::{
     AccountAdmin, AccountQuery, AccountView, Accounts, AccountsError, AdminError, CreditLedger,

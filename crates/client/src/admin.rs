@@ -24,6 +24,8 @@ const MOST_ROWS: usize = 100_000;
 pub struct UsageFilter {
     /// By what: `model` or `day`; the server's choice if nothing is said.
     pub by: Option<String>,
+    /// A row for each value of this label of calls too.
+    pub label: Option<String>,
     /// From this time on: RFC 3339.
     pub from: Option<String>,
     /// Up to this time, exclusive.
@@ -121,6 +123,7 @@ impl Client {
     pub async fn usage(&self, filter: &UsageFilter) -> Result<Value, ClientError> {
         let parameters = [
             ("by", &filter.by),
+            ("label", &filter.label),
             ("from", &filter.from),
             ("until", &filter.until),
             ("workspace", &filter.workspace),

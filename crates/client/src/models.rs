@@ -115,7 +115,7 @@ impl Client {
         )))
     }
 
-    /// Calls a model once under `key` and waits for its answer. While the call runs at the partner and the server stops
+    /// Calls a model once under `key`, with labels for the record of the call, and waits for its answer. While the call runs at the partner and the server stops
     /// holding the connection, the same key picks it up again, until `patience` is over.
     ///
     /// # Errors
@@ -125,13 +125,16 @@ impl Client {
         id: &str,
         body: &Bytes,
         key: &str,
+        labels: &[(String, String)],
         patience: Duration,
         waiting: &mut (dyn FnMut(Duration) + Send),
     ) -> Result<CallAnswer, ClientError> {
         let url = self.server().join(&model_path(id, "")?);
         let until = Instant::now() + patience;
         loop {
-            let mut asked = Asked::post_json(url.clone(), body.clone()).once(key)?;
+            let mut asked = Asked::post_json(url.clone(), body.clone())
+                .once(key)?
+                .labelled(labels)?;
             asked.time = until.saturating_duration_since(Instant::now());
             asked.repeatable = false;
             let called = match self.ask(asked).await {

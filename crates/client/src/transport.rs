@@ -50,6 +50,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 
 /// The key under which an operation happens once.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const LABEL: HeaderName = HeaderName::from_static("x-service-label");
 
 /// Reads of a body that may come slowly, as long as it comes.
 pub(crate) const PACE: ReadPace = ReadPace {
@@ -343,6 +344,20 @@ impl Asked<'_> {
             ClientError::Setting(message.to_owned())
         })?;
         self.headers.insert(IDEMPOTENCY_KEY, value);
+        Ok(self)
+    }
+
+    /// Hangs labels on a call.
+    pub(crate) fn labelled(mut self, labels: &[(String, String)]) -> Result<Self, ClientError> {
+        for (key, value) in labels {
+            let value = HeaderValue::from_str(&format!("{key}={value}"));
+            let value = value.map_err(|_| {
+                ClientError::Setting(format!(
+                    "the label {key:?} has control characters; leave them out"
+                ))
+            })?;
+            self.headers.append(LABEL, value);
+        }
         Ok(self)
     }
 }

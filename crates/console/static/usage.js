@@ -92,7 +92,8 @@ function CallDialog({ call, close }) {
   const facts = [["Request", call.request_id], ["Account", call.workspace], ["Model", call.model], ["Ended", call.status], ["Received", clock(call.received_at)],
     ["Answered", call.answered_at && clock(call.answered_at)], ["Delivered", call.delivered ? "yes" : "no"], ["Replayed", call.replayed ? "yes" : "no"],
     ["Generation", it && `${it.id}${it.began ? "" : " (began by another call)"}`], ["State", it?.status], ["Partner's id", it?.task_id], ["Dispatched", it && clock(it.dispatched_at)],
-    ["Accepted", it?.accepted_at && clock(it.accepted_at)], ["Settled", it?.settled_at && clock(it.settled_at)], ["Held", it && money(it.hold_cents)], ["Billed", it && it.charge_cents !== null && money(it.charge_cents)]];
+    ["Accepted", it?.accepted_at && clock(it.accepted_at)], ["Settled", it?.settled_at && clock(it.settled_at)], ["Held", it && money(it.hold_cents)], ["Billed", it && it.charge_cents !== null && money(it.charge_cents)],
+    ...Object.entries(call.labels ?? {}).map(([key, value]) => [`Label ${key}`, value || "(empty)"])];
   return html`<${Dialog} title=${call.model ?? "A call"} close=${close}><dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd class="cut">${value}</dd></div>`)}</dl>
     <div class="actions"><${Copy} text=${call.request_id} label="Copy the request's id" /></div><//>`;
 }

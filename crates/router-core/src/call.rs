@@ -18,13 +18,14 @@ mod waiter;
 
 use std::sync::Arc;
 
-use accounts::{IdempotencyKey, Principal};
+use accounts::{IdempotencyKey, Labels, Principal};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::labels;
 use crate::router::{Inner, Purpose};
 use crate::{CallRecord, GenerationId, KeyDigest, Model, ModelId, RequestId, Router, RouterError};
 use prepare::Order;
@@ -54,6 +55,8 @@ pub struct CallHead<'a> {
     pub content_type: Option<&'a str>,
     /// The values of `Idempotency-Key`.
     pub keys: &'a [&'a [u8]],
+    /// The values of `X-Service-Label`.
+    pub labels: &'a [&'a [u8]],
 }
 
 /// A call whose head is right: its body may be read.
@@ -69,7 +72,7 @@ pub struct OpenCall {
 
 impl Router {
     /// Makes the checks that come before the body, in the contract's order: rate window, switch, scope, model, entitlement,
-    /// media type, syntax of the key, providers.
+    /// media type, syntax of the key and of the labels, providers.
     ///
     /// # Errors
     /// With the first check that fails; the call is on record then.
@@ -86,6 +89,7 @@ impl Router {
             model: ModelId::new(head.provider, head.model).ok(),
             key: None,
             generation: None,
+            labels: Labels::NONE,
             bucket: None,
             replayed: false,
             received_at: now,
@@ -100,12 +104,14 @@ impl Router {
                 return Err(RouterError::MediaType);
             }
             let key = key_of(head.keys)?;
+            let labels = labels::of_headers(head.labels)?;
             let route = self.0.route(caller, &model, head.query, now)?;
-            Ok((model, route, key))
+            Ok((model, route, key, labels))
         });
         match checked {
-            Ok((model, route, key)) => {
+            Ok((model, route, key, labels)) => {
                 record.key = key;
+                record.labels = labels;
                 Ok(OpenCall {
                     router: Arc::clone(&self.0),
                     caller: caller.clone(),
@@ -151,6 +157,7 @@ impl OpenCall {
             route: self.route,
             query: self.query,
             key: self.record.key,
+            labels: self.record.labels.clone(),
             body,
             received_at: self.record.received_at,
         };

@@ -2,6 +2,7 @@
 
 mod generations;
 mod keys;
+mod labels;
 mod ownership;
 mod queue;
 mod quota;
@@ -54,8 +55,9 @@ type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Panics
 /// If the store breaks a rule.
 pub async fn calls(fresh: impl Fn() -> Stores) {
-    let rules: [&[Rule]; 6] = [
+    let rules: [&[Rule]; 7] = [
         &keys::RULES,
+        &labels::RULES,
         &queue::RULES,
         &generations::RULES,
         &ownership::RULES,
@@ -121,6 +123,7 @@ fn generation(n: u128, hold_cents: u64) -> Generation {
         hold_cents,
         received_at: at(0),
         dispatched_at: at(i64::try_from(n).unwrap_or(0)),
+        labels: accounts::Labels::NONE,
         serving: None,
     }
 }
@@ -154,6 +157,7 @@ fn record(n: u128, second: i64) -> CallRecord {
         model: Some(model()),
         key: None,
         generation: Some(id(n)),
+        labels: accounts::Labels::NONE,
         bucket: None,
         replayed: false,
         received_at: at(second),

@@ -5,7 +5,7 @@
 
 mod turns;
 
-use accounts::{AccountId, Fingerprint};
+use accounts::{AccountId, Fingerprint, Labels};
 use async_trait::async_trait;
 use bytes::Bytes;
 use foldhash::HashSet;
@@ -26,6 +26,8 @@ pub struct QueuedCall {
     pub model: ModelId,
     /// The query of the submission, as it was sent.
     pub query: String,
+    /// Its labels.
+    pub labels: Labels,
     /// Its idempotency key. A request that was submitted without one has [`KeyDigest::of_request`].
     pub key: KeyDigest,
     /// When it came.

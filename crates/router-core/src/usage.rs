@@ -1,6 +1,6 @@
 //! What was called and what it cost: the record of a call and the port that reads it.
 
-use accounts::AccountId;
+use accounts::{AccountId, Labels};
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use jiff::Timestamp;
@@ -20,6 +20,8 @@ pub struct CallRecord {
     pub key: Option<KeyDigest>,
     /// The generation that it began, picked up or replayed.
     pub generation: Option<GenerationId>,
+    /// Its labels: those of this request, whatever the generation was begun with.
+    pub labels: Labels,
     /// The bucket of its error; `None` for a result.
     pub bucket: Option<Bucket>,
     /// Whether its answer was a stored one.
@@ -78,7 +80,7 @@ impl UsageRow {
         id: GenerationId,
         account: AccountId,
         model: ModelId,
-        received_at: Timestamp,
+        (received_at, labels): (Timestamp, Labels),
         generation: GenerationUsage,
     ) -> Self {
         let call = CallRecord {
@@ -87,6 +89,7 @@ impl UsageRow {
             model: Some(model),
             key: None,
             generation: Some(id),
+            labels,
             bucket: generation.bucket,
             replayed: false,
             received_at,
@@ -121,13 +124,15 @@ pub struct UsageQuery {
     pub until: Option<Timestamp>,
 }
 
-/// What one account used of one model.
+/// What one account used of one model, of one value of a label where it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelTotal {
     /// Whose.
     pub account: AccountId,
     /// The model.
     pub model: ModelId,
+    /// The value of the label that is asked for; `None` without one.
+    pub label: Option<String>,
     /// HTTP requests.
     pub calls: u64,
     /// Those among them that ended with a result.
@@ -154,8 +159,13 @@ pub trait Usage: Send + Sync + 'static {
     ) -> Result<Vec<UsageRow>, CallsError>;
 
     /// One line for each account and model, by account, then model. A generation counts, with its bill, for the call that
-    /// began it; replays and pick-ups add nothing.
-    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError>;
+    /// began it; replays and pick-ups add nothing. With the key of a label there is one line for each value of it, in their
+    /// order, behind that of calls which do not have it.
+    async fn totals(
+        &self,
+        query: &UsageQuery,
+        label: Option<&str>,
+    ) -> Result<Vec<ModelTotal>, CallsError>;
 
     /// Every call, oldest first, then what stands for calls that are not on record, by generation; read in bounded pieces while
     /// the stream is polled.

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::Asked;
 use crate::dialect::Dialect;
 use crate::errors::{ApiError, no_room};
-use crate::headers::{self, CREDITS_USED, IDEMPOTENCY_KEY, REPLAYED, UPSTREAM_STATUS, YES};
+use crate::headers::{self, CREDITS_USED, IDEMPOTENCY_KEY, LABEL, REPLAYED, UPSTREAM_STATUS, YES};
 use crate::{RouterService, delivery, reply};
 
 /// A call whose body is to be read. Dropping it means that the client left.
@@ -55,6 +55,8 @@ pub(crate) async fn open<'a>(
 ) -> Result<Opened<'a>, RouterError> {
     let values = head.headers.get_all(IDEMPOTENCY_KEY).iter();
     let keys: Vec<&[u8]> = values.map(|value| value.as_bytes()).collect();
+    let values = head.headers.get_all(LABEL).iter();
+    let labels: Vec<&[u8]> = values.map(|value| value.as_bytes()).collect();
     let types = head.headers.get_all(CONTENT_TYPE);
     let call = CallHead {
         request,
@@ -63,6 +65,7 @@ pub(crate) async fn open<'a>(
         query: head.uri.query().unwrap_or_default(),
         content_type: content_type(&types),
         keys: &keys,
+        labels: &labels,
     };
     let call = service.router.open(&asked.caller, call, now).await?;
     Ok(Opened {

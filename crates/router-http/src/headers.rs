@@ -39,6 +39,9 @@ pub(crate) const YES: HeaderValue = HeaderValue::from_static("true");
 /// The key under which a call runs once.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+/// A label of the call, `KEY=VALUE`; repeatable. It is on record and is not forwarded.
+pub(crate) const LABEL: HeaderName = HeaderName::from_static("x-service-label");
+
 /// Headers of ours and their mirrors.
 const MIRRORS: [(HeaderName, HeaderName); 6] = [
     (REQUEST_ID, HeaderName::from_static("x-comfy-request-id")),

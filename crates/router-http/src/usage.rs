@@ -2,7 +2,9 @@
 //!
 //! A caller reads its own account. A key with the scope `admin` may name another account, or `*` for all of them.
 
-use accounts::{AccountId, Scope};
+use std::collections::BTreeMap;
+
+use accounts::{AccountId, Label, Scope};
 use http::{Response, StatusCode};
 use hyper_kit::Body;
 use jiff::{SignedDuration, Timestamp};
@@ -48,6 +50,9 @@ struct CallBody {
     request_id: String,
     workspace: String,
     model: Option<String>,
+    /// Told where it has some.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
     status: &'static str,
     replayed: bool,
     delivered: bool,
@@ -96,13 +101,16 @@ struct UsageReport {
     data: Vec<TotalBody>,
 }
 
-/// What one account used of one model, in the whole span or on one day of it.
+/// What one account used of one model, in the whole span or on one day of it, under one value of a label where it is asked for.
 #[derive(Debug, Serialize)]
 struct TotalBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     day: Option<String>,
     workspace: String,
     model: String,
+    /// Null for calls without the label; left out where none is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<Option<String>>,
     calls: u64,
     succeeded: u64,
     generations: u64,
@@ -165,6 +173,11 @@ pub(crate) async fn totals(
         Some("day") => days(from, until)?,
         Some(_) => return Err(malformed("`by` is model or day")),
     };
+    let label = parameter(query, "label")?;
+    if let Some(Err(must)) = label.as_deref().map(Label::check_key) {
+        return Err(malformed(&format!("`label` is the key of a label: {must}")));
+    }
+    let label = label.as_deref();
     let mut data = Vec::new();
     for (day, from, until) in spans {
         let wanted = UsageQuery {
@@ -172,8 +185,9 @@ pub(crate) async fn totals(
             from: Some(from),
             until: Some(until),
         };
-        let totals = service.usage.totals(&wanted).await.map_err(unavailable)?;
-        data.extend(totals.iter().map(|total| TotalBody::of(total, day.clone())));
+        let totals = service.usage.totals(&wanted, label).await;
+        let totals = totals.map_err(unavailable)?.into_iter();
+        data.extend(totals.map(|total| TotalBody::of(total, day.clone(), label.is_some())));
     }
     let report = UsageReport {
         from: from.to_string(),
@@ -268,6 +282,11 @@ impl CallBody {
             request_id: call.request.to_string(),
             workspace: call.account.as_str().to_owned(),
             model: call.model.as_ref().map(|model| model.as_str().to_owned()),
+            labels: call
+                .labels
+                .iter()
+                .map(|label| (label.key().to_owned(), label.value().to_owned()))
+                .collect(),
             status: status(call.bucket),
             replayed: call.replayed,
             delivered: call.delivered,
@@ -313,11 +332,12 @@ impl AttemptBody {
 }
 
 impl TotalBody {
-    fn of(total: &ModelTotal, day: Option<String>) -> Self {
+    fn of(total: ModelTotal, day: Option<String>, is_by_label: bool) -> Self {
         Self {
             day,
             workspace: total.account.as_str().to_owned(),
             model: total.model.as_str().to_owned(),
+            label: is_by_label.then_some(total.label),
             calls: total.calls,
             succeeded: total.succeeded,
             generations: total.generations,

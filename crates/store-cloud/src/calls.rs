@@ -6,6 +6,7 @@
 mod expiry;
 mod facts;
 mod keys;
+mod labels;
 mod outcome;
 mod pieces;
 mod queue;

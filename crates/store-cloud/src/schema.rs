@@ -24,7 +24,13 @@ pub(crate) const SCHEMA: Schema = &[
         "deployments",
         &[include_str!("../migrations/deployments/0001.sql")],
     ),
-    ("calls", &[include_str!("../migrations/calls/0001.sql")]),
+    (
+        "calls",
+        &[
+            include_str!("../migrations/calls/0001.sql"),
+            include_str!("../migrations/calls/0002.sql"),
+        ],
+    ),
     (
         "user_files",
         &[include_str!("../migrations/user_files/0001.sql")],

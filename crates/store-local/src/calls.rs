@@ -9,6 +9,7 @@ mod event;
 mod expiry;
 mod facts;
 mod keyed;
+mod labels;
 mod log;
 mod opening;
 mod owned;
@@ -203,8 +204,7 @@ impl Calls for SqliteCalls {
         let (id, now) = (generation.id, generation.dispatched_at);
         // The log knows no providers: what names them has its row at once.
         if key.is_none() && generation.serving.is_none() {
-            let begun = Event::Dispatched(event::Dispatched::of(&generation));
-            let begun = self.log.begin(id, &generation.account, &begun);
+            let begun = self.log.begin(&generation);
             begun.map_err(unavailable)?;
             owned.lock().begin(id, lease, now);
             self.log_durably().await?;
@@ -221,6 +221,7 @@ impl Calls for SqliteCalls {
             }
             rows::begin(rows, &event::Dispatched::of(&generation))?;
             servings::begin(rows, id, generation.serving.as_deref())?;
+            labels::begin(rows, &generation)?;
             crate::faults::fault_point!("call-dispatch");
             rows.after_commit(move || owned.lock().begin(id, lease, now));
             Ok(Dispatched::Begun)

@@ -52,6 +52,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/calls/0007.sql"),
             include_str!("../migrations/calls/0008.sql"),
             include_str!("../migrations/calls/0009.sql"),
+            include_str!("../migrations/calls/0010.sql"),
         ],
     ),
     (

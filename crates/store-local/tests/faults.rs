@@ -236,6 +236,7 @@ async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
         hold_cents: 5,
         received_at: now,
         dispatched_at: now,
+        labels: accounts::Labels::NONE,
         serving: None,
     };
     let key = Some(claim.key);
@@ -373,6 +374,7 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
         hold_cents: 5,
         received_at: now,
         dispatched_at: now,
+        labels: accounts::Labels::NONE,
         serving: None,
     };
     fault("call-log-write", "return(full)");
@@ -400,6 +402,7 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
         model: None,
         key: None,
         generation: Some(generation.id),
+        labels: accounts::Labels::NONE,
         bucket: Some(Bucket::ServiceUnavailable),
         replayed: false,
         received_at: now,
@@ -432,6 +435,7 @@ async fn nothing_begins_that_did_not_reach_the_disk() {
             hold_cents: 5,
             received_at: claim.expires_at,
             dispatched_at: claim.expires_at,
+            labels: accounts::Labels::NONE,
             serving: None,
         };
         calls
@@ -482,6 +486,7 @@ async fn a_sync_that_failed_is_made_again_for_whoever_waits_for_the_same_bytes()
         hold_cents: 5,
         received_at: claim.expires_at,
         dispatched_at: claim.expires_at,
+        labels: accounts::Labels::NONE,
         serving: None,
     };
     fault("call-log-sync", "return(full)");

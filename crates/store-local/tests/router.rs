@@ -165,6 +165,7 @@ impl Process {
                 query: "",
                 content_type: None,
                 keys: &[b"key"],
+                labels: &[],
             };
             let caller = caller.expect("the account is there");
             let open = router

@@ -115,6 +115,9 @@ pub(crate) struct Usage {
     /// Sums up by model or by day
     #[arg(long, value_name = "WHAT", default_value = "model", value_parser = ["model", "day"])]
     pub(crate) by: String,
+    /// Sums up by the value of this label of calls too
+    #[arg(long, value_name = "KEY")]
+    pub(crate) label: Option<String>,
     /// The last so many days
     #[arg(long, value_name = "COUNT", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3_650))]
     pub(crate) days: u32,

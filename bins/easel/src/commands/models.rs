@@ -124,7 +124,12 @@ pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result
         }
     };
     let patience = Duration::from_secs(call.wait.0);
-    let answered = client.call(&call.input.model, &body, &key, patience, &mut waiting);
+    let labels = call.labels.iter();
+    let labels: Vec<_> = labels
+        .map(|label| (label.0.clone(), label.1.clone()))
+        .collect();
+    let model = &call.input.model;
+    let answered = client.call(model, &body, &key, &labels, patience, &mut waiting);
     let answer = tokio::select! {
         answer = answered => answer.map_err(|error| unknown_outcome(error.into(), &key))?,
         _ = tokio::signal::ctrl_c() => {

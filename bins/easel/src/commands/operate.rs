@@ -288,6 +288,7 @@ pub(crate) async fn usage(shared: &Shared, client: &Client, asked: Usage) -> Res
     };
     let filter = UsageFilter {
         by: Some(asked.by.clone()),
+        label: asked.label.clone(),
         from,
         until: asked.until,
         workspace: asked.account,
@@ -296,35 +297,27 @@ pub(crate) async fn usage(shared: &Shared, client: &Client, asked: Usage) -> Res
     if shared.json {
         return terminal::print(&text::json(&usage));
     }
+    // A report by model has the model in a column already.
+    let columns: [(&str, &str, bool); 7] = [
+        ("DAY", "day", asked.by == "day"),
+        ("ACCOUNT", "workspace", true),
+        ("MODEL", "model", true),
+        ("LABEL", "label", asked.label.is_some()),
+        ("CALLS", "calls", true),
+        ("RESULTS", "succeeded", true),
+        ("SPEND", "charge_cents", true),
+    ];
+    let columns = columns.iter().filter(|(_, _, is_shown)| *is_shown);
     let rows = items(&usage["data"]).map(|row| {
-        vec![
-            plain(&row[asked.by.as_str()]),
-            plain(&row["workspace"]),
-            plain(&row["model"]),
-            plain(&row["calls"]),
-            plain(&row["succeeded"]),
-            money(&row["charge_cents"]),
-        ]
-    });
-    // A report by model has the model in its first column already.
-    let is_by_day = asked.by == "day";
-    let rows = rows.map(|row| match is_by_day {
-        true => row,
-        false => row
-            .into_iter()
-            .enumerate()
-            .filter(|(place, _)| *place != 0)
-            .map(|(_, cell)| cell)
-            .collect(),
+        let cells = columns.clone().map(|(_, name, _)| match *name {
+            "charge_cents" => money(&row[*name]),
+            name => plain(&row[name]),
+        });
+        cells.collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let heading = ["DAY", "ACCOUNT", "MODEL", "CALLS", "RESULTS", "SPEND"];
-    let heading = if is_by_day {
-        &heading[..]
-    } else {
-        &heading[1..]
-    };
-    terminal::print(&text::table(heading, &rows))
+    let heading: Vec<&str> = columns.map(|(heading, _, _)| *heading).collect();
+    terminal::print(&text::table(&heading, &rows))
 }
 
 /// Prints what the server tells this once, alone on standard output.

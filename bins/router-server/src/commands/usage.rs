@@ -4,7 +4,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use accounts::AccountId;
+use accounts::{AccountId, Label, Labels};
 use clap::{Arg, ArgMatches, Command, ValueEnum, builder::PossibleValue, value_parser};
 use futures_util::StreamExt;
 use installation::InstallationStore;
@@ -21,7 +21,7 @@ enum Format {
 }
 
 /// The columns of an export, in their order.
-const COLUMNS: [&str; 22] = [
+const COLUMNS: [&str; 23] = [
     "request_id",
     "workspace",
     "model",
@@ -44,6 +44,7 @@ const COLUMNS: [&str; 22] = [
     "recorded",
     "served_by",
     "failed_attempts",
+    "labels",
 ];
 
 /// The commands.
@@ -74,7 +75,13 @@ pub(super) fn command() -> Command {
         .arg(format);
     let totals = Command::new("totals")
         .about("Prints calls and cents of every account and model, as CSV")
-        .args(query());
+        .args(query())
+        .arg(
+            Arg::new("label")
+                .long("label")
+                .value_name("KEY")
+                .help("A line for each value of this label too"),
+        );
     Command::new("usage")
         .about("Tells what was called and what it cost")
         .subcommand_required(true)
@@ -94,10 +101,16 @@ pub(super) fn run(arguments: &ArgMatches, store: &dyn InstallationStore) -> Resu
             let format = *arguments.get_one("format").expect("it has a default");
             export(&*usage, query, format).await
         } else {
-            let totals = usage.totals(&query).await;
-            program::print(&totals_text(
-                &totals.map_err(|error| Failure::fault(&error))?,
-            ));
+            let label = arguments.get_one::<String>("label").map(String::as_str);
+            if let Some(Err(must)) = label.map(Label::check_key) {
+                return Err(Failure {
+                    exit_code: 2,
+                    message: format!("--label is the key of a label: {must}"),
+                });
+            }
+            let totals = usage.totals(&query, label).await;
+            let totals = totals.map_err(|error| Failure::fault(&error))?;
+            program::print(&totals_text(&totals, label));
             Ok(())
         }
     })
@@ -184,7 +197,18 @@ fn object(row: &UsageRow) -> Value {
             let failed = serving.failed.iter().map(attempt);
             failed.collect::<Value>()
         }),
+        "labels": labels(&call.labels),
     })
+}
+
+/// The labels of a call; null if it has none.
+fn labels(labels: &Labels) -> Value {
+    let pairs = labels.iter();
+    let pairs = pairs.map(|label| (label.key().to_owned(), Value::from(label.value())));
+    match labels.is_empty() {
+        true => Value::Null,
+        false => Value::Object(pairs.collect()),
+    }
 }
 
 /// An attempt that failed before the one that ended the generation.
@@ -218,11 +242,15 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn totals_text(totals: &[ModelTotal]) -> String {
-    let mut text = "workspace,model,calls,succeeded,generations,charge_cents\n".to_owned();
+/// The totals as CSV; by label, the value stands behind the model, under the key of the label.
+fn totals_text(totals: &[ModelTotal], label: Option<&str>) -> String {
+    let column = label.map_or_else(String::new, |key| format!("label:{key},"));
+    let mut text = format!("workspace,model,{column}calls,succeeded,generations,charge_cents\n");
     for total in totals {
+        let value = quoted(total.label.as_deref().unwrap_or_default());
+        let value = label.map_or_else(String::new, |_| format!("{value},"));
         text.push_str(&format!(
-            "{},{},{},{},{},{}\n",
+            "{},{},{value}{},{},{},{}\n",
             total.account.as_str(),
             total.model.as_str(),
             total.calls,

@@ -300,9 +300,14 @@ impl Usage for OddCalls {
         self.jitter.around(page).await
     }
 
-    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
+    async fn totals(
+        &self,
+        query: &UsageQuery,
+        label: Option<&str>,
+    ) -> Result<Vec<ModelTotal>, CallsError> {
         self.write_records();
-        self.jitter.around(self.inner.usage.totals(query)).await
+        let totals = self.inner.usage.totals(query, label);
+        self.jitter.around(totals).await
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Fingerprint, Principal, Reservation};
+use accounts::{Fingerprint, Labels, Principal, Reservation};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -52,6 +52,7 @@ pub(super) struct Order {
     /// The query, as it was sent.
     pub(super) query: String,
     pub(super) key: Option<KeyDigest>,
+    pub(super) labels: Labels,
     pub(super) body: Bytes,
     pub(super) received_at: Timestamp,
 }
@@ -232,6 +233,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
         hold_cents,
         received_at: order.received_at,
         dispatched_at: now,
+        labels: order.labels.clone(),
         serving: legs
             .as_ref()
             .and_then(|legs| legs.first())

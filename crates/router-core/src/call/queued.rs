@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Principal, Reservation};
+use accounts::{Labels, Principal, Reservation};
 use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -77,6 +77,7 @@ impl OpenCall {
         let router = Arc::clone(&self.router);
         let id = GenerationId::from(self.record.request);
         let (key, received_at) = (self.record.key, self.record.received_at);
+        let labels = self.record.labels.clone();
         let mut delivery = Delivery::open(self.router, self.record);
         let submitting = Submission {
             id,
@@ -84,6 +85,7 @@ impl OpenCall {
             model: &self.model,
             route: self.route.as_deref(),
             query: self.query,
+            labels,
             key,
             received_at,
         };
@@ -109,6 +111,7 @@ struct Submission<'a> {
     model: &'a Arc<Model>,
     route: Option<&'a Route>,
     query: String,
+    labels: Labels,
     key: Option<KeyDigest>,
     received_at: Timestamp,
 }
@@ -134,6 +137,7 @@ impl Submission<'_> {
             account: account.clone(),
             model: self.model.id().clone(),
             query: self.query.clone(),
+            labels: self.labels.clone(),
             key: self.key.unwrap_or_else(|| KeyDigest::of_request(self.id)),
             received_at: self.received_at,
             expires_at: self.received_at + KEY_LIFETIME,

@@ -165,6 +165,7 @@ impl Inner {
             caller: caller.clone(),
             query: call.query.clone(),
             key: Some(call.key),
+            labels: call.labels.clone(),
             body: call.body.clone(),
             received_at: call.received_at,
         })

@@ -45,12 +45,13 @@ const BOUNDS: QueueBounds = QueueBounds {
     of_all: 12,
 };
 
-fn call(name: &str, n: u128) -> QueuedCall {
+pub(super) fn call(name: &str, n: u128) -> QueuedCall {
     QueuedCall {
         id: id(n),
         account: account(name),
         model: model(),
         query: "a=1".to_owned(),
+        labels: accounts::Labels::NONE,
         key: KeyDigest::of_request(id(n)),
         received_at: at(i64::try_from(n).unwrap_or(0)),
         expires_at: at(24 * 3600),
@@ -59,7 +60,7 @@ fn call(name: &str, n: u128) -> QueuedCall {
 }
 
 impl Stores {
-    async fn enqueue(&self, call: QueuedCall) -> Enqueued {
+    pub(super) async fn enqueue(&self, call: QueuedCall) -> Enqueued {
         self.enqueue_as(call, 1).await
     }
 

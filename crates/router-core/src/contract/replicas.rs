@@ -197,6 +197,7 @@ impl History {
     async fn begin(&mut self, handle: usize, n: u128, key: Option<u8>) -> Dispatched {
         let generation = crate::Generation {
             dispatched_at: at(self.now),
+            labels: accounts::Labels::NONE,
             serving: None,
             ..generation(n, CENTS)
         };

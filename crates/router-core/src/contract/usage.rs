@@ -18,12 +18,12 @@ pub(super) const RULES: [Rule; 7] = [
     |stores| Box::pin(what_is_over_is_forgotten_in_bounded_steps(stores)),
 ];
 
-async fn page(stores: &Stores, query: &UsageQuery) -> Vec<UsageRow> {
+pub(super) async fn page(stores: &Stores, query: &UsageQuery) -> Vec<UsageRow> {
     let page = stores.usage.page(query, None, 100).await;
     page.expect("the store answers")
 }
 
-async fn export(stores: &Stores, query: &UsageQuery) -> Vec<UsageRow> {
+pub(super) async fn export(stores: &Stores, query: &UsageQuery) -> Vec<UsageRow> {
     let rows: Vec<_> = stores.usage.export(query.clone()).collect().await;
     rows.into_iter()
         .map(|row| row.expect("the store answers"))
@@ -132,7 +132,7 @@ async fn a_query_narrows_by_account_and_time(stores: Stores) {
     assert_eq!(requests(export(&stores, &query).await), only);
     let totals = stores
         .usage
-        .totals(&query)
+        .totals(&query, None)
         .await
         .expect("the store answers");
     assert_eq!(totals.iter().map(|total| total.calls).sum::<u64>(), 1);
@@ -157,10 +157,11 @@ async fn a_generation_counts_for_the_call_that_began_it(stores: Stores) {
         ..record(4, 2)
     };
     stores.record(refused);
-    let totals = stores.usage.totals(&UsageQuery::default()).await;
+    let totals = stores.usage.totals(&UsageQuery::default(), None).await;
     let expected = ModelTotal {
         account: account("acme"),
         model: model(),
+        label: None,
         calls: 4,
         succeeded: 3,
         generations: 1,
@@ -184,10 +185,11 @@ async fn a_generation_without_its_call_counts_once(stores: Stores) {
     };
     stores.record(picked_up);
     stores.record(record(3, 0));
-    let totals = stores.usage.totals(&UsageQuery::default()).await;
+    let totals = stores.usage.totals(&UsageQuery::default(), None).await;
     let expected = ModelTotal {
         account: account("acme"),
         model: model(),
+        label: None,
         calls: 2,
         succeeded: 2,
         generations: 3,

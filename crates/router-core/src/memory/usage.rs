@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use accounts::AccountId;
+use accounts::{AccountId, Labels};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -32,12 +32,17 @@ impl Usage for MemoryCalls {
         Ok(newest.map(|call| rows.with_generation(call)).collect())
     }
 
-    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
+    async fn totals(
+        &self,
+        query: &UsageQuery,
+        label: Option<&str>,
+    ) -> Result<Vec<ModelTotal>, CallsError> {
         let rows = self.rows();
         let mut totals = BTreeMap::new();
         for call in rows.matching(query) {
             let Some(model) = &call.model else { continue };
-            let total = total_of(&mut totals, &call.account, model);
+            let value = value_of(&call.labels, label);
+            let total = total_of(&mut totals, &call.account, model, value);
             total.calls += 1;
             total.succeeded += u64::from(call.bucket.is_none());
             if let Some(row) = rows.generations.get(&GenerationId::from(call.request)) {
@@ -47,7 +52,8 @@ impl Usage for MemoryCalls {
         }
         for row in rows.unrecorded(query) {
             let Generation { account, model, .. } = &row.generation;
-            let total = total_of(&mut totals, account, model);
+            let value = value_of(&row.generation.labels, label);
+            let total = total_of(&mut totals, account, model, value);
             total.generations += 1;
             total.charge_cents += row.end.as_ref().map_or(0, |end| end.charge_cents);
         }
@@ -64,9 +70,10 @@ impl Usage for MemoryCalls {
                 account,
                 model,
                 received_at,
+                labels,
                 ..
             } = row.generation.clone();
-            UsageRow::of_generation(id, account, model, received_at, row.usage())
+            UsageRow::of_generation(id, account, model, (received_at, labels), row.usage())
         });
         let all: Vec<_> = calls.chain(others).map(Ok).collect();
         stream::iter(all).boxed()
@@ -77,17 +84,25 @@ impl Usage for MemoryCalls {
     }
 }
 
-type Totals = BTreeMap<(AccountId, ModelId), ModelTotal>;
+type Totals = BTreeMap<(AccountId, ModelId, Option<String>), ModelTotal>;
+
+/// The value of the label that is asked for.
+fn value_of(labels: &Labels, key: Option<&str>) -> Option<String> {
+    let value = key.and_then(|key| labels.get(key));
+    value.map(str::to_owned)
+}
 
 fn total_of<'a>(
     totals: &'a mut Totals,
     account: &AccountId,
     model: &ModelId,
+    label: Option<String>,
 ) -> &'a mut ModelTotal {
-    let entry = totals.entry((account.clone(), model.clone()));
+    let entry = totals.entry((account.clone(), model.clone(), label.clone()));
     entry.or_insert_with(|| ModelTotal {
         account: account.clone(),
         model: model.clone(),
+        label,
         calls: 0,
         succeeded: 0,
         generations: 0,

@@ -55,6 +55,17 @@ pub(super) async fn expire(
         &[&keep_from, &limit],
     )
     .await?;
+    execute(
+        &rows,
+        "DELETE FROM call_labels WHERE (received_at, request) IN (
+            SELECT l.received_at, l.request FROM call_labels l
+            WHERE l.received_at < $1 AND NOT EXISTS (SELECT FROM generations g WHERE g.id = l.request)
+                AND NOT EXISTS (SELECT FROM generations_running r WHERE r.id = l.request)
+                AND NOT EXISTS (SELECT FROM queued_calls q WHERE q.id = l.request)
+            ORDER BY l.received_at, l.request LIMIT $2 FOR UPDATE SKIP LOCKED)",
+        &[&keep_from, &limit],
+    )
+    .await?;
     // What a dead process held counts nowhere once its call does not run any more, and is no row of this port.
     execute(
         &rows,

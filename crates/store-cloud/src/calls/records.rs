@@ -6,6 +6,7 @@ use router_core::{Bucket, CallRecord};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use super::labels;
 use crate::statements::execute;
 use crate::{Database, DatabaseError};
 
@@ -102,6 +103,12 @@ async fn insert(database: &Database, calls: &[CallRecord]) -> Result<(), Databas
         return Ok(());
     }
     let connection = database.connection().await?;
+    let labelled = calls.iter().filter(|one| {
+        // Those of a call that began its generation are there since then.
+        one.generation.is_none_or(|id| id.0 != one.request.0)
+    });
+    let labelled = labelled.map(|one| (one.received_at, one.request.0, &one.labels));
+    labels::insert(&connection, labelled).await?;
     let received: Vec<i64> = calls
         .iter()
         .map(|one| one.received_at.as_microsecond())

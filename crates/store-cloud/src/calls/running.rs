@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use accounts::Labels;
 use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use router_core::{
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::servings;
+use super::{labels, servings};
 use crate::columns::{from_micros, parse, unsigned};
 use crate::statements::{execute, query, whole};
 use crate::{Database, DatabaseError};
@@ -38,8 +39,12 @@ pub(super) async fn dispatch(
     database: &Database,
     dispatches: &[Dispatch],
 ) -> Result<Vec<Dispatched>, DatabaseError> {
-    servings::begin(database, dispatches.iter().map(|one| &one.generation)).await?;
+    let all = dispatches.iter().map(|one| &one.generation);
+    servings::begin(database, all.clone()).await?;
     let connection = database.connection().await?;
+    // As with who serves them: what is not dispatched after all is forgotten with the rest.
+    let labelled = all.map(|one| (one.received_at, one.id.0, &one.labels));
+    labels::insert(&connection, labelled).await?;
 
     let all = dispatches.iter().map(|one| &one.generation);
     let ids: Vec<Uuid> = all.clone().map(|one| one.id.0).collect();
@@ -198,11 +203,12 @@ pub(super) async fn take_over(
     let taken: Result<Vec<_>, _> = taken.iter().map(unfinished).collect();
     let mut taken = taken?;
     taken.sort_by_key(|one| (one.generation.dispatched_at, one.generation.id));
+    let taken = labels::add(&connection, taken).await?;
     drop(connection);
     servings::add(database, taken).await
 }
 
-/// A row of `generations_running`, without who serves it.
+/// A row of `generations_running`, without its labels and who serves it.
 pub(super) fn unfinished(row: &Row) -> Result<Unfinished, DatabaseError> {
     let dispatched_at = from_micros(row.get("dispatched_at"))?;
     let handle: Option<Vec<u8>> = row.get("handle");
@@ -222,6 +228,7 @@ pub(super) fn unfinished(row: &Row) -> Result<Unfinished, DatabaseError> {
             hold_cents: unsigned(row.get("hold_cents"))?,
             received_at: from_micros(row.get("received_at"))?,
             dispatched_at,
+            labels: Labels::NONE,
             serving: None,
         },
         accepted,

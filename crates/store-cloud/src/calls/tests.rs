@@ -67,8 +67,12 @@ impl Usage for AfterBoth {
         self.0.page(query, after, limit).await
     }
 
-    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
-        self.0.totals(query).await
+    async fn totals(
+        &self,
+        query: &UsageQuery,
+        label: Option<&str>,
+    ) -> Result<Vec<ModelTotal>, CallsError> {
+        self.0.totals(query, label).await
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
@@ -125,6 +129,7 @@ fn generation(n: u128) -> Generation {
         hold_cents: 7,
         received_at: at(i64::try_from(n).expect("few")),
         dispatched_at: at(0),
+        labels: accounts::Labels::NONE,
         serving: None,
     }
 }
@@ -161,6 +166,7 @@ fn queued(n: u128) -> QueuedCall {
         },
         model: generation(0).model,
         query: String::new(),
+        labels: accounts::Labels::NONE,
         key: KeyDigest::of_request(id(n)),
         received_at: at(0),
         expires_at: at(86_400),
@@ -370,6 +376,7 @@ async fn an_export_reads_page_by_page() {
             model: None,
             key: None,
             generation: None,
+            labels: accounts::Labels::NONE,
             bucket: None,
             replayed: false,
             received_at: at((n / 7).into()),

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::outcome::bucket;
 use super::records::Records;
-use super::{running, servings, unavailable};
+use super::{labels, running, servings, unavailable};
 use crate::columns::{from_micros, parse, unreadable, unsigned};
 use crate::statements::{query, whole};
 use crate::{Database, DatabaseError};
@@ -107,10 +107,11 @@ impl PgUsage {
             "SELECT c.*, coalesce(g.id, r.id) AS g_id, coalesce(g.task_id, r.task_id) AS task_id,
                 coalesce(g.dispatched_at, r.dispatched_at) AS dispatched_at,
                 coalesce(g.accepted_at, r.accepted_at) AS accepted_at, g.settled_at, g.bucket AS g_bucket,
-                coalesce(g.hold_cents, r.hold_cents) AS hold_cents, g.charge_cents, s.serving
+                coalesce(g.hold_cents, r.hold_cents) AS hold_cents, g.charge_cents, s.serving, l.labels
              FROM calls c LEFT JOIN generations g ON g.id = c.generation
                 LEFT JOIN generations_running r ON r.id = c.generation
                 LEFT JOIN call_servings s ON s.generation = c.generation
+                LEFT JOIN call_labels l ON l.received_at = c.received_at AND l.request = c.request
              WHERE {} AND (c.received_at, c.request) {sign} ($4, $5)
              ORDER BY c.received_at {direction}, c.request {direction} LIMIT $6",
             asked.fits("c")
@@ -142,8 +143,10 @@ impl PgUsage {
         let asked = Asked::of(asked);
         let sql = format!(
             "SELECT g.id, g.account, g.model, g.received_at, g.task_id, g.dispatched_at, g.accepted_at, g.settled_at,
-                g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving
-             FROM generations g LEFT JOIN call_servings s ON s.generation = g.id WHERE {} AND {UNRECORDED} AND g.id > $4 ORDER BY g.id LIMIT $5",
+                g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
+             FROM generations g LEFT JOIN call_servings s ON s.generation = g.id
+                LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id
+             WHERE {} AND {UNRECORDED} AND g.id > $4 ORDER BY g.id LIMIT $5",
             asked.fits("g")
         );
         let connection = self.database.connection().await?;
@@ -165,28 +168,42 @@ impl PgUsage {
                 GenerationId(row.get("id")),
                 parse(row.get("account"))?,
                 parse(row.get("model"))?,
-                from_micros(row.get("received_at"))?,
+                (from_micros(row.get("received_at"))?, labels::read(row)?),
                 generation_usage(row)?,
             ))
         });
         rows.collect()
     }
 
-    async fn read_totals(&self, asked: &UsageQuery) -> Result<Vec<ModelTotal>, DatabaseError> {
+    async fn read_totals(
+        &self,
+        asked: &UsageQuery,
+        label: Option<&str>,
+    ) -> Result<Vec<ModelTotal>, DatabaseError> {
         let asked = Asked::of(asked);
+        // Who asks for no label reads none.
+        let (value, of_calls, of_generations) = match label {
+            None => ("$4::text", "", ""),
+            Some(_) => (
+                "l.labels::json ->> $4::text",
+                "LEFT JOIN call_labels l ON l.received_at = c.received_at AND l.request = c.request",
+                "LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id",
+            ),
+        };
         let sql = format!(
-            "SELECT account, model, sum(calls)::bigint AS calls, sum(succeeded)::bigint AS succeeded,
+            "SELECT account, model, label, sum(calls)::bigint AS calls, sum(succeeded)::bigint AS succeeded,
                 sum(generations)::bigint AS generations, least(sum(cents), 9223372036854775807)::bigint AS charge_cents
              FROM (
-                SELECT c.account, c.model, count(*) AS calls, count(*) FILTER (WHERE c.bucket IS NULL) AS succeeded,
+                SELECT c.account, c.model, {value} AS label, count(*) AS calls, count(*) FILTER (WHERE c.bucket IS NULL) AS succeeded,
                     count(g.id) + count(r.id) AS generations, coalesce(sum(g.charge_cents), 0) AS cents
                 FROM calls c LEFT JOIN generations g ON g.id = c.request
-                    LEFT JOIN generations_running r ON r.id = c.request
-                WHERE c.model IS NOT NULL AND {} GROUP BY c.account, c.model
+                    LEFT JOIN generations_running r ON r.id = c.request {of_calls}
+                WHERE c.model IS NOT NULL AND {} GROUP BY c.account, c.model, 3
                 UNION ALL
-                SELECT g.account, g.model, 0, 0, count(*), sum(g.charge_cents)
-                FROM generations g WHERE {} AND {UNRECORDED} GROUP BY g.account, g.model) AS parts
-             GROUP BY account, model ORDER BY account COLLATE \"C\", model COLLATE \"C\"",
+                SELECT g.account, g.model, {value}, 0, 0, count(*), sum(g.charge_cents)
+                FROM generations g {of_generations} WHERE {} AND {UNRECORDED} GROUP BY g.account, g.model, 3) AS parts
+             GROUP BY account, model, label
+             ORDER BY account COLLATE \"C\", model COLLATE \"C\", label COLLATE \"C\" NULLS FIRST",
             asked.fits("c"),
             asked.fits("g")
         );
@@ -194,7 +211,7 @@ impl PgUsage {
         let found = query(
             &connection,
             &sql,
-            &[&asked.account, &asked.from, &asked.until],
+            &[&asked.account, &asked.from, &asked.until, &label],
         )
         .await?;
         let rows = found;
@@ -202,6 +219,7 @@ impl PgUsage {
             Ok(ModelTotal {
                 account: parse(row.get("account"))?,
                 model: parse(row.get("model"))?,
+                label: row.get("label"),
                 calls: unsigned(row.get("calls"))?,
                 succeeded: unsigned(row.get("succeeded"))?,
                 generations: unsigned(row.get("generations"))?,
@@ -220,8 +238,9 @@ impl PgUsage {
         )
         .await?;
         let unfinished: Result<Vec<_>, _> = found.iter().map(running::unfinished).collect();
+        let unfinished = labels::add(&connection, unfinished?).await?;
         drop(connection);
-        servings::add(&self.database, unfinished?).await
+        servings::add(&self.database, unfinished).await
     }
 }
 
@@ -238,9 +257,13 @@ impl Usage for PgUsage {
         page.await.map_err(unavailable)
     }
 
-    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
+    async fn totals(
+        &self,
+        query: &UsageQuery,
+        label: Option<&str>,
+    ) -> Result<Vec<ModelTotal>, CallsError> {
         self.catch_up().await;
-        self.read_totals(query).await.map_err(unavailable)
+        self.read_totals(query, label).await.map_err(unavailable)
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
@@ -352,6 +375,7 @@ fn usage_row(row: &Row) -> Result<UsageRow, DatabaseError> {
         model: model.map(parse).transpose()?,
         key: key.map_err(unreadable)?.map(KeyDigest),
         generation: generation.map(GenerationId),
+        labels: labels::read(row)?,
         bucket: bucket(row.get("bucket"))?,
         replayed: row.get("replayed"),
         received_at: from_micros(row.get("received_at"))?,

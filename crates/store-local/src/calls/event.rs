@@ -27,6 +27,9 @@ pub(super) enum Event<'a> {
     /// As `Begun`, of which only older programs write one, with when its call came.
     #[serde(borrow)]
     Dispatched(Dispatched<'a>),
+    /// Before the entry of what has the labels.
+    #[serde(borrow)]
+    Labelled(Labelled<'a>),
 }
 
 /// A generation is dispatched for a call.
@@ -87,6 +90,15 @@ pub(super) struct Recorded<'a> {
     pub(super) delivered: bool,
 }
 
+/// A call has labels.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Labelled<'a> {
+    pub(super) request: Uuid,
+    pub(super) received_at: i64,
+    /// As [`router_core::write_labels`] writes them.
+    pub(super) labels: &'a str,
+}
+
 /// A generation whose row is not there yet, with what has happened to it since.
 #[derive(Debug)]
 pub(super) struct Life<'a> {
@@ -138,6 +150,7 @@ impl Event<'_> {
             Self::Ended(ended) => ended.at,
             Self::Recorded(recorded) => recorded.answered_at,
             Self::Dispatched(dispatched) => dispatched.begun.at,
+            Self::Labelled(labelled) => labelled.received_at,
         }
     }
 }
@@ -170,6 +183,21 @@ impl<'a> Dispatched<'a> {
             begun,
             received_at: generation.received_at.as_microsecond(),
         }
+    }
+}
+
+impl<'a> Labelled<'a> {
+    pub(super) fn of(request: Uuid, received_at: Timestamp, labels: &'a str) -> Self {
+        Self {
+            request,
+            received_at: received_at.as_microsecond(),
+            labels,
+        }
+    }
+
+    /// The labels of the call that begins a generation.
+    pub(super) fn of_generation(generation: &Generation, labels: &'a str) -> Self {
+        Self::of(generation.id.0, generation.received_at, labels)
     }
 }
 

@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 
 use ::accounts::AccountId;
 use foldhash::HashMap;
-use router_core::{CallRecord, GenerationId, Settled};
+use router_core::{CallRecord, Generation, GenerationId, Settled};
 use rusqlite::{Connection, ffi};
 
-use super::event::{Event, Recorded};
+use super::event::{Dispatched, Event, Labelled, Recorded};
 use super::replays::as_of_rows;
 use crate::call_log_rows::{self, LOG};
 use crate::database::{DatabaseError, Durability, Occasion, Participant};
@@ -199,6 +199,12 @@ impl CallLog {
             tracing::error!(request.id = %record.request, "a call was not written down");
             return;
         }
+        // Those of a call that began its generation are there since then.
+        let has_begun = record.generation.is_some_and(|id| id.0 == record.request.0);
+        if !has_begun && let Some(labels) = router_core::write_labels(&record.labels) {
+            let labelled = Labelled::of(record.request.0, record.received_at, &labels);
+            self.note_in(&mut state, &Event::Labelled(labelled));
+        }
         self.note_in(&mut state, &Event::Recorded(Recorded::of(record)));
         let is_write_near = std::mem::replace(&mut state.is_write_near, true);
         drop(state);
@@ -211,21 +217,21 @@ impl CallLog {
     ///
     /// # Errors
     /// If there is no room.
-    pub(super) fn begin(
-        &self,
-        id: GenerationId,
-        account: &AccountId,
-        event: &Event<'_>,
-    ) -> Result<(), DatabaseError> {
+    pub(super) fn begin(&self, generation: &Generation) -> Result<(), DatabaseError> {
         self.0.reserve.for_growth()?;
         self.0.health.check()?;
         let mut state = self.state();
         if state.is_full() {
             return Err(DatabaseError::Busy);
         }
-        if let Entry::Vacant(place) = state.running.entry(id) {
-            place.insert(account.clone());
-            self.note_in(&mut state, event);
+        if let Entry::Vacant(place) = state.running.entry(generation.id) {
+            place.insert(generation.account.clone());
+            if let Some(labels) = router_core::write_labels(&generation.labels) {
+                let labelled = Labelled::of_generation(generation, &labels);
+                self.note_in(&mut state, &Event::Labelled(labelled));
+            }
+            let begun = Event::Dispatched(Dispatched::of(generation));
+            self.note_in(&mut state, &begun);
         }
         Ok(())
     }

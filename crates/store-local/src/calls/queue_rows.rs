@@ -11,7 +11,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::columns::bucket;
+use super::event::Labelled;
 use super::facts;
+use super::labels;
 use super::rows::id;
 use crate::columns::{Id, Micros, parse};
 use crate::webhooks::Hooks;
@@ -109,7 +111,12 @@ pub(super) fn insert(
         body_file.map(|file| Id(file.0)),
         body,
     ])?;
-    Ok(rows.last_insert_rowid().unsigned_abs())
+    let seq = rows.last_insert_rowid().unsigned_abs();
+    if let Some(labels) = router_core::write_labels(&call.labels) {
+        let labelled = Labelled::of(call.id.0, call.received_at, &labels);
+        labels::insert(rows, &labelled)?;
+    }
+    Ok(seq)
 }
 
 /// A request by its id.
@@ -195,7 +202,8 @@ pub(super) fn call(
     wanted: GenerationId,
 ) -> rusqlite::Result<Option<(QueuedCall, StoredBody)>> {
     rows.prepare_cached(
-        "SELECT id, account, model, \"query\", key, received_at, expires_at, body_file, body FROM queued_calls
+        "SELECT id, account, model, \"query\", key, q.received_at, expires_at, body_file, body, labels
+         FROM queued_calls q LEFT JOIN call_labels l ON l.received_at = q.received_at AND l.request = q.id
          WHERE id = ?1 AND dispatched = 0 AND ended_at IS NULL",
     )?
     .query_row([Id(wanted.0)], |row| {
@@ -213,6 +221,7 @@ pub(super) fn call(
             account: parse(&row.get::<_, String>("account")?)?,
             model: parse(&row.get::<_, String>("model")?)?,
             query: row.get("query")?,
+            labels: labels::read(row)?,
             key: KeyDigest(row.get("key")?),
             received_at,
             expires_at,

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::columns::{Replay, StoredOutcome};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
 use super::replays::Kept;
-use super::{queue_rows, servings};
+use super::{labels, queue_rows, servings};
 use crate::accounts::{self, SharedAccounts};
 use crate::columns::{Id, Micros, parse};
 use crate::database::{Insert, Transaction, Values};
@@ -355,9 +355,10 @@ pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Res
 /// What was dispatched and has not ended, oldest first.
 pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut statement = rows.prepare_cached(
-        "SELECT id, account, model, hold_cents, coalesce(received_at, dispatched_at) AS received_at,
-            dispatched_at, handle, poll_after_ms, accepted_at, serving
+        "SELECT id, account, model, hold_cents, coalesce(generations.received_at, dispatched_at) AS received_at,
+            dispatched_at, handle, poll_after_ms, accepted_at, serving, labels
          FROM generations LEFT JOIN call_servings ON generation = id
+            LEFT JOIN call_labels l ON l.received_at = generations.received_at AND l.request = id
          WHERE settled_at IS NULL ORDER BY dispatched_at, id",
     )?;
     let found = statement.query_map([], |row| {
@@ -379,6 +380,7 @@ pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>>
                 hold_cents: row.get::<_, i64>("hold_cents")?.unsigned_abs(),
                 received_at,
                 dispatched_at,
+                labels: labels::read(row)?,
                 serving: servings::read(row)?,
             },
             accepted,
@@ -435,6 +437,7 @@ pub(super) fn expire(
         .execute(params![Micros(keep_from), limit])?;
     servings::expire(rows, limit)?;
     let old_queued = queue_rows::expire(rows, keep_from, limit)?;
+    labels::expire(rows, Micros(keep_from), limit)?;
     let old_calls = rows
         .prepare_cached(
             "DELETE FROM calls WHERE (received_at, request) IN (

@@ -66,6 +66,7 @@ fn generation(n: u128) -> Generation {
         hold_cents: 7,
         received_at: at(0),
         dispatched_at: at(0),
+        labels: accounts::Labels::NONE,
         serving: None,
     }
 }
@@ -424,6 +425,7 @@ async fn an_export_reads_page_by_page() {
             model: None,
             key: None,
             generation: None,
+            labels: accounts::Labels::NONE,
             bucket: None,
             replayed: false,
             received_at: at((n / 7).into()),
@@ -451,6 +453,7 @@ async fn the_record_is_read_beside_whoever_has_the_directory() {
         model: None,
         key: None,
         generation: Some(id(1)),
+        labels: accounts::Labels::NONE,
         bucket: None,
         replayed: false,
         received_at: at(0),

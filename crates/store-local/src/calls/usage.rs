@@ -17,7 +17,7 @@ use rusqlite::{Connection, Row, named_params};
 use uuid::Uuid;
 
 use super::columns::bucket;
-use super::{SqliteCalls, rows, servings, unavailable};
+use super::{SqliteCalls, labels, rows, servings, unavailable};
 use crate::columns::{Id, Micros, parse};
 use crate::database::Readers;
 use crate::directory::Directory;
@@ -30,9 +30,10 @@ const EXPORT_PAGE: usize = 500;
 /// A call and its generation.
 const COLUMNS: &str =
     "SELECT c.*, g.id AS g_id, g.task_id, g.dispatched_at, g.accepted_at, g.settled_at,
-    g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving
+    g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
     FROM calls c LEFT JOIN generations g ON g.id = c.generation
-    LEFT JOIN call_servings s ON s.generation = g.id";
+    LEFT JOIN call_servings s ON s.generation = g.id
+    LEFT JOIN call_labels l ON l.received_at = c.received_at AND l.request = c.request";
 
 /// Which calls fit a query.
 const FITS: &str = "(:account IS NULL OR c.account = :account) AND c.received_at >= :from AND c.received_at < :until";
@@ -96,9 +97,13 @@ impl Usage for SqliteCalls {
         self.usage().page(query, after, limit).await
     }
 
-    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
+    async fn totals(
+        &self,
+        query: &UsageQuery,
+        label: Option<&str>,
+    ) -> Result<Vec<ModelTotal>, CallsError> {
         self.database.catch_up().await;
-        self.usage().totals(query).await
+        self.usage().totals(query, label).await
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
@@ -129,9 +134,14 @@ impl Usage for SqliteUsage {
             .await
     }
 
-    async fn totals(&self, query: &UsageQuery) -> Result<Vec<ModelTotal>, CallsError> {
-        let query = query.clone();
-        self.read(move |rows| totals(rows, &query)).await
+    async fn totals(
+        &self,
+        query: &UsageQuery,
+        label: Option<&str>,
+    ) -> Result<Vec<ModelTotal>, CallsError> {
+        let (query, label) = (query.clone(), label.map(str::to_owned));
+        self.read(move |rows| totals(rows, &query, label.as_deref()))
+            .await
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
@@ -217,8 +227,10 @@ fn unrecorded(
 ) -> rusqlite::Result<Vec<UsageRow>> {
     let mut statement = rows.prepare_cached(&format!(
         "SELECT g.id AS g_id, g.account, g.model, coalesce(g.received_at, g.dispatched_at) AS received_at, g.task_id,
-            g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving
-         FROM generations g LEFT JOIN call_servings s ON s.generation = g.id WHERE {UNRECORDED} AND g.id > :after ORDER BY g.id LIMIT :limit"
+            g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
+         FROM generations g LEFT JOIN call_servings s ON s.generation = g.id
+            LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id
+         WHERE {UNRECORDED} AND g.id > :after ORDER BY g.id LIMIT :limit"
     ))?;
     let found = statement.query_map(
         named_params! {
@@ -235,7 +247,7 @@ fn unrecorded(
                 GenerationId(id),
                 parse(&row.get::<_, String>("account")?)?,
                 parse(&row.get::<_, String>("model")?)?,
-                received_at,
+                (received_at, labels::read(row)?),
                 generation_usage(row)?,
             ))
         },
@@ -273,31 +285,48 @@ fn page(
     found.collect()
 }
 
-fn totals(rows: &Connection, query: &UsageQuery) -> rusqlite::Result<Vec<ModelTotal>> {
+fn totals(
+    rows: &Connection,
+    query: &UsageQuery,
+    label: Option<&str>,
+) -> rusqlite::Result<Vec<ModelTotal>> {
+    // Who asks for no label reads none.
+    let (value, of_calls, of_generations) = match label {
+        None => (":label", "", ""),
+        Some(_) => (
+            "json_extract(l.labels, :label)",
+            "LEFT JOIN call_labels l ON l.received_at = c.received_at AND l.request = c.request",
+            "LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id",
+        ),
+    };
+    // A key has no character that a path would read otherwise.
+    let label = label.map(|key| format!("$.\"{key}\""));
     let mut statement = rows.prepare_cached(&format!(
-        "SELECT account, model, sum(calls) AS calls, sum(succeeded) AS succeeded, sum(generations) AS generations,
+        "SELECT account, model, label, sum(calls) AS calls, sum(succeeded) AS succeeded, sum(generations) AS generations,
             sum(charge_cents) AS charge_cents
          FROM (
-            SELECT c.account, c.model, count(*) AS calls, sum(c.bucket IS NULL) AS succeeded,
+            SELECT c.account, c.model, {value} AS label, count(*) AS calls, sum(c.bucket IS NULL) AS succeeded,
                 count(g.id) AS generations, coalesce(sum(g.charge_cents), 0) AS charge_cents
-            FROM calls c LEFT JOIN generations g ON g.id = c.request
-            WHERE c.model IS NOT NULL AND {FITS} GROUP BY c.account, c.model
+            FROM calls c LEFT JOIN generations g ON g.id = c.request {of_calls}
+            WHERE c.model IS NOT NULL AND {FITS} GROUP BY c.account, c.model, 3
             UNION ALL
-            SELECT g.account, g.model, 0, 0, count(*), coalesce(sum(g.charge_cents), 0)
-            FROM generations g WHERE {UNRECORDED} GROUP BY g.account, g.model)
-         GROUP BY account, model ORDER BY account, model"
+            SELECT g.account, g.model, {value}, 0, 0, count(*), coalesce(sum(g.charge_cents), 0)
+            FROM generations g {of_generations} WHERE {UNRECORDED} GROUP BY g.account, g.model, 3)
+         GROUP BY account, model, label ORDER BY account, model, label"
     ))?;
     let found = statement.query_map(
         named_params! {
             ":account": query.account.as_ref().map(accounts::AccountId::as_str),
             ":from": Micros(query.from.unwrap_or(Timestamp::MIN)),
             ":until": Micros(query.until.unwrap_or(Timestamp::MAX)),
+            ":label": label,
         },
         |row| {
             let count = |column: &str| row.get::<_, i64>(column).map(i64::unsigned_abs);
             Ok(ModelTotal {
                 account: parse(&row.get::<_, String>("account")?)?,
                 model: parse(&row.get::<_, String>("model")?)?,
+                label: row.get("label")?,
                 calls: count("calls")?,
                 succeeded: count("succeeded")?,
                 generations: count("generations")?,
@@ -341,6 +370,7 @@ fn usage_row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
         model: model.map(|model| parse(&model)).transpose()?,
         key: row.get::<_, Option<[u8; 32]>>("key")?.map(KeyDigest),
         generation: generation.map(|Id(id)| GenerationId(id)),
+        labels: labels::read(row)?,
         bucket: bucket(row.get("bucket")?)?,
         replayed: row.get("replayed")?,
         received_at,

@@ -1,18 +1,10 @@
 //! Labels: the few short texts that a caller hangs on a job to find it again.
 
+use accounts::{Label, Labels};
 use serde_json::value::RawValue;
 use workflow_core::Metadata;
 
 use super::errors::ApiError;
-
-/// Most labels of a job.
-const MOST_LABELS: usize = 16;
-
-/// Most characters of a key.
-const MOST_KEY_CHARACTERS: usize = 40;
-
-/// Most characters of a value.
-const MOST_VALUE_CHARACTERS: usize = 500;
 
 /// Reads the labels of a submission.
 ///
@@ -24,50 +16,18 @@ pub(crate) fn read(raw: &RawValue) -> Result<Metadata, ApiError> {
         return refused("`metadata` must be an object whose values are texts".to_owned());
     };
     let labels = labels.unwrap_or_default();
-    if labels.len() > MOST_LABELS {
+    if labels.len() > Labels::MOST {
         return refused(format!(
-            "a job has at most {MOST_LABELS} labels; send fewer"
+            "a job has at most {} labels; send fewer",
+            Labels::MOST
         ));
     }
     for (key, value) in &labels {
-        if let Err(must) = check_key(key).and_then(|()| check_value(value)) {
+        if let Err(must) = Label::check_key(key).and_then(|()| Label::check_value(value)) {
             return refused(format!("the label {key:?} breaks a rule: {must}"));
         }
     }
     Ok(labels)
-}
-
-/// Whether a text may be a key.
-///
-/// # Errors
-/// What a key must be.
-pub(crate) fn check_key(key: &str) -> Result<(), &'static str> {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    if (1..=MOST_KEY_CHARACTERS).contains(&key.len()) && key.bytes().all(known) {
-        Ok(())
-    } else {
-        Err("a key has 1 to 40 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`")
-    }
-}
-
-/// Whether a text may be a value.
-///
-/// # Errors
-/// What a value must be.
-pub(crate) fn check_value(value: &str) -> Result<(), &'static str> {
-    let unseen = |c: char| c.is_control() || is_bidirectional_formatting(c);
-    if value.chars().any(unseen) {
-        return Err("a value has no control characters and none that change the writing direction");
-    }
-    if value.chars().count() > MOST_VALUE_CHARACTERS {
-        return Err("a value has at most 500 characters");
-    }
-    Ok(())
-}
-
-/// Characters that make a text read as another one.
-fn is_bidirectional_formatting(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use percent_encoding::percent_decode;
 use workflow_core::JobStatus;
 
 use super::errors::ApiError;
-use super::labels;
 
 /// How many items a page has unless the query says otherwise.
 const DEFAULT_LIMIT: usize = 50;
@@ -115,9 +114,9 @@ fn filter(name: &str, value: Option<String>) -> Result<(String, String), ApiErro
         .and_then(|rest| rest.strip_suffix(']'));
     let key = key.ok_or("a filter is written `metadata[key]=value`");
     let checked = key.and_then(|key| {
-        labels::check_key(key)?;
+        accounts::Label::check_key(key)?;
         let value = value.ok_or("a value is UTF-8")?;
-        labels::check_value(&value)?;
+        accounts::Label::check_value(&value)?;
         Ok((key.to_owned(), value))
     });
     checked.map_err(|must| ApiError::Filter(format!("the filter {name:?} breaks a rule: {must}")))

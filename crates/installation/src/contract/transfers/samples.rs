@@ -354,6 +354,11 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
             ("generation", generation(2)),
             ("serving", text(r#"{"attempts":[]}"#)),
         ])],
+        "call_labels" => vec![row(&[
+            ("received_at", time(1)),
+            ("request", generation(2)),
+            ("labels", text(r#"{"team":"blue"}"#)),
+        ])],
         "webhooks" => vec![row(&[
             ("id", id(0x50)),
             ("account", text("acme")),

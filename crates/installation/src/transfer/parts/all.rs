@@ -339,6 +339,12 @@ pub const PARTS: &[Part] = &[
         &[id("generation"), text("serving")],
     ),
     of(
+        "call_labels",
+        2,
+        ROWS,
+        &[int("received_at"), id("request"), text("labels")],
+    ),
+    of(
         "replays",
         2,
         PIECES,

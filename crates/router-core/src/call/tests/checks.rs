@@ -220,6 +220,7 @@ async fn a_key_has_1_to_255_printable_characters_and_comes_once() {
             query: "",
             content_type: None,
             keys,
+            labels: &[],
         };
         let opened = house.router.open(&caller, head, start()).await;
         assert_eq!(opened.is_ok(), good, "{keys:?}");

@@ -379,6 +379,7 @@ impl House {
             query: call.query,
             content_type: call.content_type,
             keys: &keys,
+            labels: &[],
         };
         self.router.open(caller, head, self.clock.now()).await
     }

@@ -224,6 +224,7 @@ impl World {
                 query: ask.query,
                 content_type: None,
                 keys: &keys,
+                labels: &[],
             };
             let open = match router.open(&caller, head, self.now()).await {
                 Ok(open) => open,

@@ -11,6 +11,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::calls::facts;
+use crate::calls::labels;
 use crate::calls::outcome::bucket;
 use crate::columns::{from_micros, parse, unreadable, unsigned};
 use crate::statements::{execute, query, query_opt, whole};
@@ -48,8 +49,9 @@ pub(super) enum Change {
     Over(i64, AccountId, u64),
 }
 
-const COLUMNS: &str = "SELECT q.*, r.id AS running, g.outcome, g.bucket
-     FROM queued_calls q LEFT JOIN generations_running r ON r.id = q.id LEFT JOIN generations g ON g.id = q.id";
+const COLUMNS: &str = "SELECT q.*, r.id AS running, g.outcome, g.bucket, l.labels
+     FROM queued_calls q LEFT JOIN call_labels l ON l.received_at = q.received_at AND l.request = q.id
+     LEFT JOIN generations_running r ON r.id = q.id LEFT JOIN generations g ON g.id = q.id";
 
 /// Waits until no other transaction changes the queue.
 pub(super) async fn lock(rows: &Transaction<'_>) -> Result<(), DatabaseError> {
@@ -196,6 +198,9 @@ pub(super) async fn insert(
             &ids, &accounts, &models, &queries, &keys, &received, &expiries, &bodies,
         ],
     ).await?;
+    let labelled = calls.iter();
+    let labelled = labelled.map(|call| (call.received_at, call.id.0, &call.labels));
+    labels::insert(rows, labelled).await?;
     let mut places = Vec::with_capacity(calls.len());
     for row in inserted {
         places.push(unsigned(row.get(0))?);
@@ -239,6 +244,7 @@ pub(super) async fn find_to_take(
         account: found.account.clone(),
         model: found.request.model.clone(),
         query: row.get("query"),
+        labels: labels::read(&row)?,
         key: KeyDigest(key.map_err(unreadable)?),
         received_at: found.request.received_at,
         expires_at: found.request.expires_at,

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::super::event::{self, Dispatched, Ended, Event, Life};
 use super::super::facts;
+use super::super::labels;
 use super::super::replays::Kept;
 use super::super::rows;
 use super::CARRIED_FOR_US;
@@ -77,6 +78,7 @@ pub(super) fn flush(
                 None => {}
             },
             Event::Recorded(recorded) => records.push(recorded),
+            Event::Labelled(labelled) => labels::insert(rows, &labelled)?,
         }
     }
     let mut carried = Flushed::default();

@@ -20,6 +20,7 @@ fn record(n: u128) -> CallRecord {
         model: None,
         key: None,
         generation: Some(id(n)),
+        labels: accounts::Labels::NONE,
         bucket: None,
         replayed: false,
         received_at: at(0),
@@ -152,7 +153,7 @@ async fn calls_that_begin_at_once_are_all_on_the_disk() {
             true => open(root, 0),
             false => store.clone(),
         };
-        let totals = store.calls().totals(&UsageQuery::default()).await;
+        let totals = store.calls().totals(&UsageQuery::default(), None).await;
         totals.expect("the rows are read");
         let unfinished = store.calls().unfinished().await.expect("an answer");
         assert_eq!(unfinished, []);
@@ -230,12 +231,7 @@ pub(super) fn log_of(root: &Path, rows: &Connection) -> CallLog {
 }
 
 pub(super) fn begin(log: &CallLog, n: u128) {
-    let generation = generation(n);
-    let begun = log.begin(
-        id(n),
-        &acme(),
-        &Event::Dispatched(event::Dispatched::of(&generation)),
-    );
+    let begun = log.begin(&generation(n));
     begun.expect("there is room");
 }
 
@@ -473,12 +469,7 @@ fn so_much_waits_for_rows_that_cannot_be_written_and_no_more() {
     (0..more).for_each(|n| {
         log.record(&record(n));
     });
-    let generation = generation(2);
-    let refused = log.begin(
-        id(2),
-        &acme(),
-        &Event::Dispatched(event::Dispatched::of(&generation)),
-    );
+    let refused = log.begin(&generation(2));
     assert!(matches!(refused, Err(DatabaseError::Busy)), "{refused:?}");
     assert_eq!(end(&log, 1), Some(Settled::Now), "an end finds room");
     flush(&log, &rows, Flush::All);

@@ -109,6 +109,7 @@ async fn take(
         Step::Dispatch(n) => {
             let generation = Generation {
                 dispatched_at: now,
+                labels: accounts::Labels::NONE,
                 serving: None,
                 ..generation(n.into())
             };
@@ -188,6 +189,7 @@ async fn take(
                 model: Some(generation(0).model),
                 key: None,
                 generation: Some(id(n.into())),
+                labels: accounts::Labels::NONE,
                 bucket: (n % 2 == 0).then_some(Bucket::DeadlineExceeded),
                 replayed: false,
                 received_at: at(n.into()),
@@ -218,7 +220,7 @@ async fn seen(calls: &(impl Calls + Usage), accounts: &dyn CreditLedger) -> Stri
         "{:?}\n{:?}\n{:?}\n{:?}",
         calls.unfinished().await.expect("an answer"),
         calls.page(&query, None, 100).await.expect("an answer"),
-        calls.totals(&query).await.expect("an answer"),
+        calls.totals(&query, None).await.expect("an answer"),
         credits.balance_cents,
     )
 }
