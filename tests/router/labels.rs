@@ -142,3 +142,82 @@ async fn a_label_that_breaks_a_rule_is_refused_before_its_key_is_taken() {
     let free = rig.keyed("k", AT_ONCE, &prompt("b")).await;
     assert_eq!(free.status, 200, "{}", free.text());
 }
+
+#[tokio::test]
+async fn budgets_of_a_key_and_of_a_label_hold_beside_those_of_the_workspace() {
+    let mut rig = Rig::with(&[], &[("acme2", Vec::new())]).await;
+    let key = key_named("acme").id.to_string();
+    let of_key = format!("key:{key}");
+    for (account, scope, budgets) in [
+        ("acme", "label:team=dark blue", "9/day"),
+        ("acme", "label:team=red", "2/month"),
+        ("acme2", "label:team=dark blue", "100/day"),
+    ] {
+        operate(&rig, &["account", "budget", account, scope, budgets]).await;
+    }
+    let call =
+        |account: &str, labels: &[&str]| labelled(call_of(account, POLLED, &prompt("a")), labels);
+    let blue: &[&str] = &["team=dark blue"];
+    // Each costs 4 cents, and as many are held.
+    let mut answered = 0;
+    let refused = loop {
+        let answer = rig.send(call("acme", blue)).await;
+        if answer.status != 200 {
+            break answer;
+        }
+        answered += 1;
+        assert!(answered <= 2, "three calls of 4 cents in a budget of 9");
+    };
+    assert_eq!((refused.status, answered), (429, 2), "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    let names = "the budget of 9 cents for the label team=dark blue for this day has 1 cents left";
+    assert!(detail.contains(names), "{detail}");
+    for (account, labels, status) in [
+        ("acme", &[][..], 200),
+        ("acme", &["team=light blue"], 200),
+        ("acme2", blue, 200),
+    ] {
+        let answer = rig.send(call(account, labels)).await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+    }
+    let month = rig.send(call("acme", &["team=red"])).await;
+    assert_eq!(
+        (month.status, month.header("retry-after")),
+        (402, None),
+        "{}",
+        month.text()
+    );
+    let queued = Request::post_json(&format!("{}/requests", path_of(POLLED)), &prompt("a"));
+    let queued = rig.send(labelled(of("acme", queued), blue)).await;
+    assert_eq!(queued.status, 429, "{}", queued.text());
+    let shown = operate(&rig, &["account", "show", "acme"]).await;
+    let told = "budget of day of label:team=dark blue: $0.01 of $0.09 is left until ";
+    assert!(shown.contains(told), "{shown}");
+
+    // What was charged stays charged when the server is killed.
+    rig.kill().await;
+    rig.begin().await;
+    assert_eq!(rig.send(call("acme", blue)).await.status, 429);
+    operate(
+        &rig,
+        &["account", "budget", "acme", "label:team=dark blue", "none"],
+    )
+    .await;
+    assert_eq!(rig.send(call("acme", blue)).await.status, 200);
+
+    // A queued request counts against the budget of the key that submitted it, too.
+    operate(&rig, &["account", "budget", "acme", &of_key, "4/day"]).await;
+    let queued = Request::post_json(&format!("{}/requests", path_of(POLLED)), &prompt("a"));
+    let queued = rig.send(of("acme", queued)).await;
+    assert_eq!(queued.status, 201, "{}", queued.text());
+    let url = queued.json()["response_url"].as_str().unwrap().to_owned();
+    let path = url.split_once("/v1/").unwrap().1;
+    while rig.get(&format!("/v1/{path}")).await.status == 202 {}
+    let refused = rig.send(call("acme", &[])).await;
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    let names =
+        format!("the budget of 4 cents for the API key {key} for this day has 0 cents left");
+    assert!(detail.contains(&names), "{detail}");
+    assert_eq!(rig.send(call("acme2", &[])).await.status, 200);
+}

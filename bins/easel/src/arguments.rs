@@ -313,7 +313,7 @@ pub(crate) struct Call {
     /// The key of the call: the same key gives the same answer and is paid once
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// Labels the call, for reports: KEY=VALUE
+    /// Labels the call, for reports and budgets: KEY=VALUE
     #[arg(long = "label", short, value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<Pair>,
     /// How long to wait for the answer: 90s, 30m or 1h

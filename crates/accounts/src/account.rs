@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{AccountId, Budgets, Entitlements, Limits, RateWindow};
+use crate::{AccountId, BudgetScope, Budgets, Entitlements, Limits, RateWindow};
 
 /// Most characters of a display name.
 const MAX_NAME: usize = 100;
@@ -76,6 +76,8 @@ pub enum AccountChange {
     CommittedSpendCents(Option<u64>),
     /// US cents that calls may be charged in windows of the calendar.
     Budgets(Option<Budgets>),
+    /// The same for the calls of single keys and those with single labels; no budgets take them away.
+    ScopedBudgets(Vec<(BudgetScope, Budgets)>),
     /// Requests to the router in spans of time.
     RateWindows(Option<Arc<[RateWindow]>>),
     /// Models that may be called.
@@ -127,6 +129,11 @@ impl Account {
             AccountChange::ConcurrentCalls(limit) => limits.concurrent_calls = limit,
             AccountChange::CommittedSpendCents(limit) => limits.committed_spend_cents = limit,
             AccountChange::Budgets(budgets) => limits.budgets = budgets,
+            AccountChange::ScopedBudgets(changes) => {
+                for (scope, budgets) in changes {
+                    limits.scoped_budgets = limits.scoped_budgets.with(scope, budgets);
+                }
+            }
             AccountChange::RateWindows(windows) => limits.windows = windows,
             AccountChange::Entitlements(entitlements) => limits.entitlements = entitlements,
         }

@@ -3,6 +3,8 @@
 //! What is held counts like what was charged, in whatever window it is settled. So no window is charged more than its budget as
 //! long as no charge is higher than its hold.
 
+mod scope;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,6 +14,10 @@ use jiff::tz::Offset;
 use jiff::{Timestamp, ToSpan};
 
 use crate::{Credits, LedgerRef};
+
+pub use scope::{
+    BudgetScope, InvalidBudgetScope, InvalidScopedBudgets, Payer, ScopedBudgetView, ScopedBudgets,
+};
 
 /// A window of the calendar in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +70,16 @@ pub struct BudgetLeft {
 }
 
 /// A call may cost more than is left of a budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the call may cost {cents} US cents, and the budget of {} cents for this {} has {} cents left; the {} ends at {}",
-    .left.limit_cents, .left.window, .left.left_cents, .left.window, .left.ends_at
+    "the call may cost {cents} US cents, and the budget of {} cents{} for this {} has {} cents left; the {} ends at {}",
+    .left.limit_cents, self.whose(), .left.window, .left.left_cents, .left.window, .left.ends_at
 )]
 pub struct OverBudget {
     /// What the call may cost.
     pub cents: u64,
+    /// Which part of what the account spends it is of; `None` for the account's own.
+    pub of: Option<BudgetScope>,
     /// The budget: of several that are too small, the one whose window ends last.
     pub left: BudgetLeft,
     /// Until the window ends: whole seconds, at least one.
@@ -165,6 +173,7 @@ impl Budgets {
         let seconds = u64::try_from(wait).unwrap_or(0).div_ceil(1000).max(1);
         Err(OverBudget {
             cents,
+            of: None,
             left,
             retry_after: Duration::from_secs(seconds),
         })
@@ -252,6 +261,25 @@ impl fmt::Display for Budgets {
 impl fmt::Display for BudgetWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl OverBudget {
+    /// As that of a budget of a scope.
+    pub(crate) fn of_scope(self, scope: &BudgetScope) -> Self {
+        Self {
+            of: Some(scope.clone()),
+            ..self
+        }
+    }
+
+    /// What the budget is of, as a message names it.
+    fn whose(&self) -> String {
+        match &self.of {
+            None => String::new(),
+            Some(BudgetScope::Key(id)) => format!(" for the API key {}", id.as_str()),
+            Some(BudgetScope::Label(label)) => format!(" for the label {label}"),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod credits;
 mod interleaving;
 mod keys;
 mod replicas;
+mod scoped_budgets;
 mod sessions;
 
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub async fn accounts(fresh: impl Fn(Tier) -> Ports) {
     keys::rules(&fresh).await;
     credits::rules(&fresh).await;
     budgets::rules(&fresh).await;
+    scoped_budgets::rules(&fresh).await;
 }
 
 /// A time of the suites: seconds after their start.

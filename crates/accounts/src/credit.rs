@@ -4,14 +4,16 @@
 //! Holds are no entries: they keep calls in flight from spending the same credits twice, and end with them, or when the process
 //! that made them does not renew them.
 
+use std::cmp::Reverse;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
-use crate::{AccountId, Budgets, OverBudget, Spend};
+use crate::{AccountId, BudgetScope, Budgets, OverBudget, Spend};
 
 /// Why credits are set aside or change. Equal causes are the same event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +51,7 @@ pub struct LedgerEntry {
 }
 
 /// The answer to a wish to set credits aside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reservation {
     /// They are.
     Held,
@@ -62,13 +64,15 @@ pub enum Reservation {
     OverBudget(OverBudget),
 }
 
-/// What bounds the holds of an account.
+/// What bounds a hold of an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpendRules {
+pub struct SpendRules<'a> {
     /// Whether no more may be set aside than there is.
     pub billed: bool,
     /// What may be held and charged in windows of the calendar.
     pub budgets: Budgets,
+    /// The budgets of single keys and labels that the hold counts against.
+    pub scoped: &'a [(BudgetScope, Budgets)],
 }
 
 /// The credits of one account as a machine: it decides, a store remembers.
@@ -77,6 +81,10 @@ pub struct CreditBalance {
     /// Holds that lapsed and were not noticed yet included.
     credits: Credits,
     holds: HashMap<LedgerRef, Held>,
+    /// What counts against budgets of scopes: what is held, and what was charged.
+    scopes: HashMap<BudgetScope, Credits>,
+    /// Against which budgets of scopes a cause counts, until it is billed or released: the end of its hold changes nothing.
+    within: HashMap<LedgerRef, Arc<[BudgetScope]>>,
     /// None of the holds lapses before; `None` if there are none.
     first_lapse: Option<Timestamp>,
 }
@@ -111,6 +119,8 @@ impl CreditBalance {
         Self {
             credits,
             holds: HashMap::default(),
+            scopes: HashMap::default(),
+            within: HashMap::default(),
             first_lapse: None,
         }
     }
@@ -138,7 +148,7 @@ impl CreditBalance {
         &mut self,
         cause: LedgerRef,
         hold_cents: u32,
-        rules: SpendRules,
+        rules: SpendRules<'_>,
         (now, until): (Timestamp, Timestamp),
     ) -> Reservation {
         if self.renew(cause, (now, until)) {
@@ -151,22 +161,43 @@ impl CreditBalance {
             }
         }
         // One of this cause that lapsed and was not noticed.
-        self.release(cause);
+        self.end_hold(cause);
+        if !rules.scoped.is_empty() {
+            let scopes = rules.scoped.iter().map(|(scope, _)| scope.clone());
+            let within = self.within.entry(cause);
+            within.or_insert_with(|| scopes.collect());
+        }
         let cents = hold_cents;
         self.holds.insert(cause, Held { cents, until });
         self.credits.held_cents += u64::from(hold_cents);
+        for scope in self.within.get(&cause).into_iter().flat_map(|all| &**all) {
+            self.scopes.entry(scope.clone()).or_default().held_cents += u64::from(hold_cents);
+        }
         self.first_lapse = Some(self.first_lapse.map_or(until, |first| first.min(until)));
         Reservation::Held
     }
 
     /// Why so much cannot be set aside, if it cannot.
-    fn refusal(&self, hold_cents: u32, rules: SpendRules, now: Timestamp) -> Option<Reservation> {
+    fn refusal(
+        &self,
+        hold_cents: u32,
+        rules: SpendRules<'_>,
+        now: Timestamp,
+    ) -> Option<Reservation> {
         let available_cents = self.credits.available_cents();
         if rules.billed && i64::from(hold_cents) > available_cents {
             return Some(Reservation::Insufficient { available_cents });
         }
-        let admitted = rules.budgets.admit(hold_cents.into(), self.credits, now);
-        admitted.err().map(Reservation::OverBudget)
+        let over = rules.budgets.admit(hold_cents.into(), self.credits, now);
+        let of_scopes = rules.scoped.iter().filter_map(|(scope, budgets)| {
+            let credits = self.scopes.get(scope).copied().unwrap_or_default();
+            let over = budgets.admit(hold_cents.into(), credits, now).err()?;
+            Some(over.of_scope(scope))
+        });
+        // Of several the one that is over last, so that whoever waits for it need not wait for another one.
+        let all = over.err().into_iter().chain(of_scopes);
+        let last = all.min_by_key(|over| Reverse(over.left.ends_at));
+        last.map(Reservation::OverBudget)
     }
 
     /// Keeps what is set aside for a cause until then; whether anything is.
@@ -181,11 +212,54 @@ impl CreditBalance {
         }
     }
 
-    /// Gives back what was set aside for a cause, if anything was.
+    /// Gives back what was set aside for a cause, if anything was: it counts against no budget any more.
     pub fn release(&mut self, cause: LedgerRef) {
+        self.end_hold(cause);
+        self.within.remove(&cause);
+    }
+
+    fn end_hold(&mut self, cause: LedgerRef) {
         if let Some(held) = self.holds.remove(&cause) {
-            self.credits.held_cents -= u64::from(held.cents);
+            self.give_back(cause, held);
         }
+    }
+
+    /// Takes a hold that has ended off the sums.
+    fn give_back(&mut self, cause: LedgerRef, held: Held) {
+        let cents = u64::from(held.cents);
+        self.credits.held_cents -= cents;
+        for scope in self.within.get(&cause).into_iter().flat_map(|all| &**all) {
+            if let Some(credits) = self.scopes.get_mut(scope) {
+                credits.held_cents = credits.held_cents.saturating_sub(cents);
+            }
+        }
+    }
+
+    /// Against which budgets of keys and labels a cause counts, if against any.
+    #[must_use]
+    pub fn scopes_of(&self, cause: LedgerRef) -> Option<&Arc<[BudgetScope]>> {
+        self.within.get(&cause)
+    }
+
+    /// What is held and was charged in a scope. What lapsed since a hold was last made or ended is still in it.
+    #[must_use]
+    pub fn last_scope_credits(&self, scope: &BudgetScope) -> Credits {
+        self.scopes.get(scope).copied().unwrap_or_default()
+    }
+
+    /// Takes over what a store knows of a scope. What is held in it belongs to no cause, and does not lapse.
+    pub fn put_scope(&mut self, scope: BudgetScope, credits: Credits) {
+        self.scopes.insert(scope, credits);
+    }
+
+    /// Takes over against which budgets of scopes a cause counts that a store remembers.
+    pub fn put_scopes_of(&mut self, cause: LedgerRef, scopes: Arc<[BudgetScope]>) {
+        self.within.insert(cause, scopes);
+    }
+
+    /// Forgets what was charged in scopes that have no budgets any more.
+    pub fn keep_scopes(&mut self, has_budgets: impl Fn(&BudgetScope) -> bool) {
+        self.scopes.retain(|scope, _| has_budgets(scope));
     }
 
     fn may_have_lapsed(&self, now: Timestamp) -> bool {
@@ -197,16 +271,22 @@ impl CreditBalance {
         // Renewed ones lapse later than this tells. So holds are looked through once for each lease and not for each call.
         if self.may_have_lapsed(now) {
             let lapsed = self.holds.extract_if(|_, held| held.until <= now);
-            self.credits.held_cents -= lapsed.map(|(_, held)| u64::from(held.cents)).sum::<u64>();
+            for (cause, held) in lapsed.collect::<Vec<_>>() {
+                self.give_back(cause, held);
+            }
             self.first_lapse = self.holds.values().map(|held| held.until).min();
         }
     }
 
     /// Adds a new entry of the ledger; what was set aside for its cause is set free by it.
     pub fn post(&mut self, cause: LedgerRef, amount_cents: i64, at: Timestamp) {
-        self.release(cause);
+        self.end_hold(cause);
         self.credits.balance_cents += amount_cents;
         self.credits.spend.post(cause, amount_cents, at);
+        for scope in self.within.remove(&cause).iter().flat_map(|all| &**all) {
+            let credits = self.scopes.entry(scope.clone()).or_default();
+            credits.spend.post(cause, amount_cents, at);
+        }
     }
 }
 

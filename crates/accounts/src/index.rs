@@ -2,14 +2,16 @@
 //!
 //! Pure and synchronous. It answers and remembers; that a change is durable before it is made here is up to the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
 use jiff::Timestamp;
 
 use crate::{
-    Account, AccountId, AccountQuery, AccountState, AccountView, ApiKey, CreditBalance, Credits,
-    KeyHash, KeyId, LedgerRef, Principal, Reservation, Scopes, Tier, lapses_at,
+    Account, AccountId, AccountQuery, AccountState, AccountView, ApiKey, BudgetScope,
+    CreditBalance, Credits, KeyHash, KeyId, LedgerRef, Payer, Principal, Reservation, Scopes, Tier,
+    lapses_at,
 };
 
 /// Accounts by id, keys by hash.
@@ -73,6 +75,9 @@ impl AccountIndex {
     pub fn update(&mut self, account: Account) {
         let tier = self.defaults.with(&account.limits);
         if let Some(row) = self.accounts.get_mut(&account.id) {
+            let budgets = &account.limits.scoped_budgets;
+            row.balance
+                .keep_scopes(|scope| budgets.get(scope).is_some());
             (row.account, row.tier) = (account, tier);
         }
     }
@@ -130,24 +135,31 @@ impl AccountIndex {
         keys
     }
 
+    /// Against which budgets of keys and labels a cause of an account counts, if against any.
+    #[must_use]
+    pub fn scopes_of(&self, id: &AccountId, cause: LedgerRef) -> Option<&Arc<[BudgetScope]>> {
+        self.accounts.get(id)?.balance.scopes_of(cause)
+    }
+
     /// The credits of an account, to look at and to change.
     pub fn balance(&mut self, id: &AccountId) -> Option<&mut CreditBalance> {
         self.accounts.get_mut(id).map(|row| &mut row.balance)
     }
 
-    /// Sets credits of an account aside for so long; nothing where there is no such account.
+    /// Sets credits of a payer aside for so long; nothing where there is no such account.
     pub fn reserve(
         &mut self,
-        id: &AccountId,
+        payer: Payer<'_>,
         cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
         now: Timestamp,
     ) -> Reservation {
         let span = (now, lapses_at(now, lasts));
-        match self.accounts.get_mut(id) {
+        match self.accounts.get_mut(payer.account) {
             Some(row) => {
-                let rules = row.tier.spend_rules(row.account.billed);
+                let scoped = row.tier.router.scoped_budgets.of_scopes(payer.scopes);
+                let rules = row.tier.spend_rules(row.account.billed, &scoped);
                 row.balance.reserve(cause, hold_cents, rules, span)
             }
             None => Reservation::Insufficient { available_cents: 0 },
@@ -230,6 +242,7 @@ impl Row {
             account: self.account.clone(),
             tier: self.tier.clone(),
             credits: self.balance.last_credits(),
+            scoped: self.account.limits.scoped_budgets.views(&self.balance),
         }
     }
 }

@@ -28,7 +28,10 @@ pub mod contract;
 
 pub use account::{Account, AccountChange, AccountState, DisplayName, InvalidDisplayName};
 pub use api_key::{ApiKey, InvalidKeyId, KeyId, MintedKey};
-pub use budget::{BudgetLeft, BudgetWindow, Budgets, InvalidBudgets, OverBudget, Spend};
+pub use budget::{
+    BudgetLeft, BudgetScope, BudgetWindow, Budgets, InvalidBudgetScope, InvalidBudgets,
+    InvalidScopedBudgets, OverBudget, Payer, ScopedBudgetView, ScopedBudgets, Spend,
+};
 pub use credit::{
     CreditBalance, Credits, LedgerEntry, LedgerRef, Reservation, SpendRules, lapses_at,
 };

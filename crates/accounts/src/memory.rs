@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use crate::{
     Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountState,
     AccountView, Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, Granted,
-    KeyHash, KeyId, LedgerEntry, LedgerRef, Limits, MintedKey, Principal, Reservation, Session,
-    SessionSource, Sessions, Tier,
+    KeyHash, KeyId, LedgerEntry, LedgerRef, Limits, MintedKey, Payer, Principal, Reservation,
+    Session, SessionSource, Sessions, Tier,
 };
 
 /// An account store that forgets everything with the process.
@@ -161,14 +161,14 @@ impl CreditLedger for MemoryAccounts {
 
     async fn reserve(
         &self,
-        account: &AccountId,
+        payer: Payer<'_>,
         cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Reservation, AccountsError> {
         let index = &mut self.rows().index;
-        Ok(index.reserve(account, cause, hold_cents, lasts, now))
+        Ok(index.reserve(payer, cause, hold_cents, lasts, now))
     }
 
     async fn renew(

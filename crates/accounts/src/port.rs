@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::{
     Account, AccountChange, AccountId, ApiKey, Credits, KeyHash, KeyId, LedgerEntry, LedgerRef,
-    Principal, Reservation, Tier,
+    Payer, Principal, Reservation, ScopedBudgetView, Tier,
 };
 
 /// The account store cannot answer now.
@@ -24,17 +24,19 @@ pub struct AccountsError(#[source] pub Box<dyn std::error::Error + Send + Sync>)
 ///
 /// A hold lasts until it is settled or released, or until its lease lapses: then its cents are free, whether anybody noticed or
 /// not. It need not be durable: a store that knows the process to be gone that made it may forget it. Who goes on after a
-/// restart, or after a hold lapsed, reserves again. Suspended accounts have credits like others; an account that does not exist
+/// restart, or after a hold lapsed, reserves again. Against which budgets of keys and labels a cause counts is settled by its
+/// first hold and durable: it is charged in them, whoever goes on with it, until it is settled or released. Suspended accounts have credits like others; an account that does not exist
 /// has none, holds nothing, and settling for it fails.
 #[async_trait]
 pub trait CreditLedger: Send + Sync + 'static {
     /// What the account has now.
     async fn credits(&self, account: &AccountId, now: Timestamp) -> Result<Credits, AccountsError>;
 
-    /// Sets credits aside for so long. Of a cause that has a hold, the amount stays as it is, and the time begins anew.
+    /// Sets credits aside for so long. Of a cause that has a hold, the amount stays as it is, and the time begins anew. The hold
+    /// counts against those budgets that the payer's scopes have now.
     async fn reserve(
         &self,
-        account: &AccountId,
+        payer: Payer<'_>,
         cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
@@ -112,6 +114,8 @@ pub struct AccountView {
     pub tier: Tier,
     /// What it has. Holds that lapsed a moment ago may still be in it.
     pub credits: Credits,
+    /// The budgets of its keys and labels, keys first.
+    pub scoped: Vec<ScopedBudgetView>,
 }
 
 /// A grant as it stands.

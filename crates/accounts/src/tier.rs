@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 
-use crate::{Budgets, Entitlements, SpendRules};
+use crate::{BudgetScope, Budgets, Entitlements, ScopedBudgets, SpendRules};
 
 /// Most rate windows of an account.
 const MAX_WINDOWS: usize = 8;
@@ -43,6 +43,8 @@ pub struct RouterLimits {
     pub committed_spend_cents: u64,
     /// What calls may be charged in windows of the calendar.
     pub budgets: Budgets,
+    /// What calls of single keys, and calls with single labels, may be charged beside.
+    pub scoped_budgets: ScopedBudgets,
     /// Requests, reads included, that count in spans of time; every one of the windows holds.
     pub windows: Arc<[RateWindow]>,
     /// Models that may be listed and called.
@@ -83,6 +85,8 @@ pub struct Limits {
     pub committed_spend_cents: Option<u64>,
     /// As [`RouterLimits::budgets`].
     pub budgets: Option<Budgets>,
+    /// As [`RouterLimits::scoped_budgets`], of which an installation has none.
+    pub scoped_budgets: ScopedBudgets,
     /// As [`RouterLimits::windows`].
     pub windows: Option<Arc<[RateWindow]>>,
     /// As [`RouterLimits::entitlements`].
@@ -106,12 +110,17 @@ impl Tier {
         Some(self.stored_bytes).filter(|bytes| *bytes < Self::UNBOUNDED_BYTES)
     }
 
-    /// What bounds the holds of an account of this tier.
+    /// What bounds a hold of an account of this tier that counts against these budgets of keys and labels.
     #[must_use]
-    pub fn spend_rules(&self, billed: bool) -> SpendRules {
+    pub fn spend_rules<'a>(
+        &self,
+        billed: bool,
+        scoped: &'a [(BudgetScope, Budgets)],
+    ) -> SpendRules<'a> {
         SpendRules {
             billed,
             budgets: self.router.budgets,
+            scoped,
         }
     }
 
@@ -150,6 +159,7 @@ impl Tier {
                     .committed_spend_cents
                     .unwrap_or(router.committed_spend_cents),
                 budgets: own.budgets.unwrap_or(router.budgets),
+                scoped_budgets: own.scoped_budgets,
                 windows: own.windows.unwrap_or_else(|| router.windows.clone()),
                 entitlements: own
                     .entitlements
@@ -167,6 +177,7 @@ impl RouterLimits {
             concurrent_calls: 5,
             committed_spend_cents: 10_000,
             budgets: Budgets::default(),
+            scoped_budgets: ScopedBudgets::NONE,
             windows: Arc::new([]),
             entitlements: Entitlements::All,
         }
@@ -190,6 +201,7 @@ impl Limits {
             concurrent_calls: Some(router.concurrent_calls),
             committed_spend_cents: Some(router.committed_spend_cents),
             budgets: Some(router.budgets),
+            scoped_budgets: router.scoped_budgets.clone(),
             windows: Some(router.windows.clone()),
             entitlements: Some(router.entitlements.clone()),
         }

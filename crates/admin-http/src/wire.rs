@@ -244,10 +244,22 @@ pub struct AccountBody {
     /// What is left of each of its budgets.
     #[serde(default)]
     pub budgets: Vec<BudgetBody>,
+    /// What is left of the budgets of its keys and labels.
+    #[serde(default)]
+    pub scoped_budgets: Vec<ScopedBudgetBody>,
     /// RFC 3339, to the second.
     pub created_at: String,
     /// Every limit.
     pub limits: Vec<LimitBody>,
+}
+
+/// What is left of the budgets of a key or a label.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ScopedBudgetBody {
+    /// What they are of: `key:ID` or `label:KEY=VALUE`.
+    pub scope: String,
+    /// What is left of each of them.
+    pub budgets: Vec<BudgetBody>,
 }
 
 /// What is left of a budget.

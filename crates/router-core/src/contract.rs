@@ -252,7 +252,9 @@ impl Stores {
     async fn hold(&self, n: u128, cents: u32) {
         let cause = LedgerRef::Generation(id(n).0);
         let acme = account("acme");
-        let held = self.accounts.reserve(&acme, cause, cents, LASTS, at(0));
+        let held = self
+            .accounts
+            .reserve((&acme).into(), cause, cents, LASTS, at(0));
         held.await.expect("the store answers");
     }
 }

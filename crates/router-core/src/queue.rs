@@ -5,7 +5,7 @@
 
 mod turns;
 
-use accounts::{AccountId, Fingerprint, Labels};
+use accounts::{AccountId, Fingerprint, KeyId, Labels};
 use async_trait::async_trait;
 use bytes::Bytes;
 use foldhash::HashSet;
@@ -28,6 +28,8 @@ pub struct QueuedCall {
     pub query: String,
     /// Its labels.
     pub labels: Labels,
+    /// The API key that submitted it, whose budgets it counts against.
+    pub api_key: Option<KeyId>,
     /// Its idempotency key. A request that was submitted without one has [`KeyDigest::of_request`].
     pub key: KeyDigest,
     /// When it came.

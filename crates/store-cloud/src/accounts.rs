@@ -6,6 +6,7 @@ mod credits;
 pub(crate) mod holds;
 pub(crate) mod ledger;
 mod rows;
+mod scopes;
 mod sessions;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use accounts::{
     Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountState,
     AccountView, Accounts, AccountsError, AdminError, ApiKey, Credits, Granted, KeyHash, KeyId,
-    LedgerEntry, LedgerRef, Principal, Reservation, Tier,
+    LedgerEntry, LedgerRef, Principal, Reservation, ScopedBudgetView, Tier,
 };
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -139,11 +140,16 @@ impl PgAccounts {
         Ok(revoked)
     }
 
-    fn view(&self, (account, credits): (Account, Credits)) -> AccountView {
+    fn view(
+        &self,
+        (account, credits): (Account, Credits),
+        scoped: Vec<ScopedBudgetView>,
+    ) -> AccountView {
         AccountView {
             tier: self.defaults.tier().with(&account.limits),
             account,
             credits,
+            scoped,
         }
     }
 }
@@ -231,7 +237,13 @@ impl AccountAdmin for PgAccounts {
         let views = async {
             let connection = self.database.connection().await?;
             let page = rows::page(&connection, range, limit).await?;
-            Ok(page.into_iter().map(|row| self.view(row)).collect())
+            let accounts: Vec<&Account> = page.iter().map(|(account, _)| account).collect();
+            let mut scoped = scopes::views(&connection, &accounts).await?;
+            let views = page.into_iter().map(|row| {
+                let scoped = scoped.remove(&row.0.id).unwrap_or_default();
+                self.view(row, scoped)
+            });
+            Ok(views.collect())
         };
         let views: Result<_, DatabaseError> = views.await;
         Ok(views.map_err(unavailable)?)

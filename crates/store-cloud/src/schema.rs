@@ -15,7 +15,10 @@ pub(crate) const SCHEMA: Schema = &[
     ),
     (
         "accounts",
-        &[include_str!("../migrations/accounts/0001.sql")],
+        &[
+            include_str!("../migrations/accounts/0001.sql"),
+            include_str!("../migrations/accounts/0002.sql"),
+        ],
     ),
     ("assets", &[include_str!("../migrations/assets/0001.sql")]),
     ("blobs", &[include_str!("../migrations/blobs/0001.sql")]),
@@ -29,6 +32,7 @@ pub(crate) const SCHEMA: Schema = &[
         &[
             include_str!("../migrations/calls/0001.sql"),
             include_str!("../migrations/calls/0002.sql"),
+            include_str!("../migrations/calls/0003.sql"),
         ],
     ),
     (

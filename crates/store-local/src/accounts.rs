@@ -8,6 +8,7 @@
 mod bills;
 mod ledger;
 mod rows;
+mod scopes;
 mod sessions;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,8 +16,9 @@ use std::time::Duration;
 
 use accounts::{
     Account, AccountAdmin, AccountChange, AccountId, AccountIndex, AccountQuery, AccountState,
-    AccountView, Accounts, AccountsError, AdminError, ApiKey, CreditLedger, Credits, Granted,
-    KeyHash, KeyId, LedgerEntry, LedgerRef, OverBudget, Principal, Reservation, Tier,
+    AccountView, Accounts, AccountsError, AdminError, ApiKey, BudgetScope, CreditLedger, Credits,
+    Granted, KeyHash, KeyId, LedgerEntry, LedgerRef, OverBudget, Payer, Principal, Reservation,
+    Tier,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -48,6 +50,7 @@ pub(crate) fn load(connection: &Connection, defaults: Tier) -> rusqlite::Result<
         index.insert(account, credits)
     })?;
     rows::each_key(connection, |key, hash| index.insert_key(key, hash))?;
+    scopes::load(connection, &mut index)?;
     Ok(SharedAccounts(Arc::new(RwLock::new(index))))
 }
 
@@ -64,6 +67,31 @@ impl SharedAccounts {
     /// Whether there is such an account.
     pub(crate) fn knows(&self, account: &AccountId) -> bool {
         self.read().account(account).is_some()
+    }
+
+    /// Against which budgets of keys and labels a cause counts, if against any.
+    fn scopes_of(&self, account: &AccountId, cause: LedgerRef) -> Option<Arc<[BudgetScope]>> {
+        self.read().scopes_of(account, cause).cloned()
+    }
+
+    /// Whether a cause counts against budgets of keys or labels.
+    pub(crate) fn has_scopes(&self, account: &AccountId, cause: LedgerRef) -> bool {
+        self.read().scopes_of(account, cause).is_some()
+    }
+
+    /// Forgets in the rows against which budgets of keys and labels a cause counts; the index follows with its bill or its
+    /// release.
+    fn forget_scopes(
+        &self,
+        rows: &Connection,
+        account: &AccountId,
+        cause: LedgerRef,
+    ) -> rusqlite::Result<Vec<BudgetScope>> {
+        // Nearly every cause counts against none, which costs no statement.
+        match self.has_scopes(account, cause) {
+            true => scopes::forget(rows, account, cause),
+            false => Ok(Vec::new()),
+        }
     }
 
     /// Lets the index take a change over once it is committed.
@@ -100,6 +128,29 @@ impl SqliteAccounts {
                 "that a budget was reached could not be written down; the next refusal tries again"
             );
         }
+    }
+
+    /// Writes down against which budgets of keys and labels a cause counts, if against any: its charge counts there whatever
+    /// becomes of this process.
+    async fn remember_scopes(
+        &self,
+        account: &AccountId,
+        cause: LedgerRef,
+        now: Timestamp,
+    ) -> Result<(), AccountsError> {
+        let Some(scopes) = self.accounts.scopes_of(account, cause) else {
+            return Ok(());
+        };
+        let of_account = account.clone();
+        let written =
+            self.write(move |_, rows| scopes::remember(rows, &of_account, cause, &scopes, now));
+        let written = written.await;
+        if written.is_err()
+            && let Some(balance) = self.accounts.write().balance(account)
+        {
+            balance.release(cause);
+        }
+        written
     }
 
     async fn write<T: Send + 'static>(
@@ -159,7 +210,7 @@ impl CreditLedger for SqliteAccounts {
 
     async fn reserve(
         &self,
-        account: &AccountId,
+        payer: Payer<'_>,
         cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
@@ -167,10 +218,18 @@ impl CreditLedger for SqliteAccounts {
     ) -> Result<Reservation, AccountsError> {
         let reserved = {
             let index = &mut self.accounts.write();
-            index.reserve(account, cause, hold_cents, lasts, now)
+            index.reserve(payer, cause, hold_cents, lasts, now)
         };
-        if let Reservation::OverBudget(over) = reserved {
-            self.tell_over_budget(account, over, now).await;
+        match &reserved {
+            Reservation::Held if !payer.scopes.is_empty() => {
+                self.remember_scopes(payer.account, cause, now).await?;
+            }
+            // Messages tell of the account's own budgets.
+            Reservation::OverBudget(over) if over.of.is_none() => {
+                self.tell_over_budget(payer.account, over.clone(), now)
+                    .await;
+            }
+            Reservation::Held | Reservation::Insufficient { .. } | Reservation::OverBudget(_) => {}
         }
         Ok(reserved)
     }
@@ -202,10 +261,21 @@ impl CreditLedger for SqliteAccounts {
     }
 
     async fn release(&self, account: &AccountId, cause: LedgerRef) -> Result<(), AccountsError> {
-        if let Some(balance) = self.accounts.write().balance(account) {
-            balance.release(cause);
+        let has_scopes = {
+            let index = &mut self.accounts.write();
+            let balance = index.balance(account);
+            balance.is_some_and(|balance| {
+                let has_scopes = balance.scopes_of(cause).is_some();
+                balance.release(cause);
+                has_scopes
+            })
+        };
+        if !has_scopes {
+            return Ok(());
         }
-        Ok(())
+        let account = account.clone();
+        let forgotten = self.write(move |_, rows| scopes::forget(rows, &account, cause));
+        forgotten.await.map(|_| ())
     }
 
     async fn entries(

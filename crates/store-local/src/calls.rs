@@ -202,8 +202,10 @@ impl Calls for SqliteCalls {
     ) -> Result<Dispatched, CallsError> {
         let owned = self.under_way.owned.clone();
         let (id, now) = (generation.id, generation.dispatched_at);
-        // The log knows no providers: what names them has its row at once.
-        if key.is_none() && generation.serving.is_none() {
+        // The log knows neither providers nor budgets of keys and labels: what has some has its row at once.
+        let cause = LedgerRef::Generation(id.0);
+        let has_scopes = || self.accounts.has_scopes(&generation.account, cause);
+        if key.is_none() && generation.serving.is_none() && !has_scopes() {
             let begun = self.log.begin(&generation);
             begun.map_err(unavailable)?;
             owned.lock().begin(id, lease, now);
@@ -341,8 +343,6 @@ impl Calls for SqliteCalls {
             let settled = rows::settle(rows, &accounts, of, &ending, ended, now)?;
             if settled == Settled::Now {
                 facts::ended(rows, &hooks, None, ended.0)?;
-            }
-            if settled == Settled::Now {
                 rows.after_commit(move || {
                     keyed.end(generation);
                     owned.lock().end(generation);

@@ -30,6 +30,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/accounts/0003.sql"),
             include_str!("../migrations/accounts/0004.sql"),
             include_str!("../migrations/accounts/0005.sql"),
+            include_str!("../migrations/accounts/0006.sql"),
         ],
     ),
     (
@@ -53,6 +54,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/calls/0008.sql"),
             include_str!("../migrations/calls/0009.sql"),
             include_str!("../migrations/calls/0010.sql"),
+            include_str!("../migrations/calls/0011.sql"),
         ],
     ),
     (

@@ -30,11 +30,21 @@ pub(crate) async fn accounts(
             ("held", money(&account["held_cents"])),
             ("created", plain(&account["created_at"])),
         ];
+        let left = |budget: &Value| {
+            let (left, limit) = (money(&budget["left_cents"]), money(&budget["limit_cents"]));
+            format!(
+                "{left} of {limit} is left this {}",
+                plain(&budget["window"])
+            )
+        };
         for budget in items(&account["budgets"]) {
-            let left = money(&budget["left_cents"]);
-            let limit = money(&budget["limit_cents"]);
-            let window = plain(&budget["window"]);
-            pairs.push(("budget", format!("{left} of {limit} is left this {window}")));
+            pairs.push(("budget", left(budget)));
+        }
+        for scoped in items(&account["scoped_budgets"]) {
+            let scope = plain(&scoped["scope"]);
+            for budget in items(&scoped["budgets"]) {
+                pairs.push(("budget", format!("{scope}: {}", left(budget))));
+            }
         }
         return terminal::print(&text::pairs(&pairs));
     }

@@ -127,7 +127,7 @@ proptest! {
         month in 0..900_u64,
     ) {
         let budgets = Budgets { hour: Some(hour), day: Some(day), month: Some(month) };
-        let rules = SpendRules { billed: false, budgets };
+        let rules = SpendRules { budgets, ..SpendRules::default() };
         let mut balance = CreditBalance::default();
         let mut held: HashMap<u8, u32> = HashMap::new();
         let mut charged: HashMap<String, u64> = HashMap::new();

@@ -25,16 +25,16 @@ pub(super) async fn rules(fresh: &impl Fn() -> Ports) {
     what_is_asked_for_at_once_never_exceeds_a_budget(&fresh()).await;
 }
 
-fn time(text: &str) -> Timestamp {
+pub(super) fn time(text: &str) -> Timestamp {
     text.parse().expect("a time")
 }
 
-fn generation(number: u64) -> LedgerRef {
+pub(super) fn generation(number: u64) -> LedgerRef {
     LedgerRef::Generation(Uuid::from_u128(u128::from(number)))
 }
 
 /// An account that is not billed and has these budgets.
-async fn with_budgets(store: &Ports, name: &str, budgets: &str) -> AccountId {
+pub(super) async fn with_budgets(store: &Ports, name: &str, budgets: &str) -> AccountId {
     let id = account(store, name).await;
     let budgets: Budgets = budgets.parse().expect("budgets");
     change(store, &id, &[AccountChange::Budgets(Some(budgets))]).await;
@@ -48,16 +48,21 @@ async fn reserve(
     now: Timestamp,
 ) -> Reservation {
     let accounts = &store.accounts;
-    let answer = accounts.reserve(id, generation(number), cents, LASTS, now);
+    let answer = accounts.reserve(id.into(), generation(number), cents, LASTS, now);
     answer.await.expect("the store answers")
 }
 
-async fn settle(store: &Ports, id: &AccountId, (number, cents): (u64, u32), now: Timestamp) {
+pub(super) async fn settle(
+    store: &Ports,
+    id: &AccountId,
+    (number, cents): (u64, u32),
+    now: Timestamp,
+) {
     let settled = store.accounts.settle(id, generation(number), cents, now);
     settled.await.expect("the account is there");
 }
 
-async fn release(store: &Ports, id: &AccountId, number: u64) {
+pub(super) async fn release(store: &Ports, id: &AccountId, number: u64) {
     let released = store.accounts.release(id, generation(number)).await;
     released.expect("the store answers");
 }
@@ -75,7 +80,7 @@ async fn what_is_held_and_charged_counts_until_the_window_ends(store: &Ports) {
     let now = time("2027-12-30T10:59:00Z");
     assert_eq!(reserve(store, &acme, (1, 60), now).await, Reservation::Held);
     let answer = reserve(store, &acme, (2, 41), now).await;
-    assert_eq!(refused(answer), (BudgetWindow::Hour, 40));
+    assert_eq!(refused(answer.clone()), (BudgetWindow::Hour, 40));
     let Reservation::OverBudget(over) = answer else {
         unreachable!("it was refused");
     };

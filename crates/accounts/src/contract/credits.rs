@@ -74,7 +74,9 @@ async fn reserve_at(
     now: i64,
 ) -> Reservation {
     let cause = generation(number);
-    let answer = store.accounts.reserve(id, cause, cents, LASTS, at(now));
+    let answer = store
+        .accounts
+        .reserve(id.into(), cause, cents, LASTS, at(now));
     answer.await.expect("the store answers")
 }
 

@@ -50,6 +50,7 @@ pub async fn replicas(fresh: impl Fn(Tier) -> [Ports; 2]) {
         }
         history.end().await;
         super::budgets::history(fresh(Tier::standard()), seed).await;
+        super::scoped_budgets::history(fresh(Tier::standard()), seed).await;
     }
 }
 
@@ -149,7 +150,7 @@ impl History {
     async fn reserve_by(&self, handle: usize, (n, cents): (u128, u32)) -> Reservation {
         let lasts = Duration::from_secs(LASTS.unsigned_abs());
         let accounts = &self.handles[handle].accounts;
-        let held = accounts.reserve(&self.acme, generation(n), cents, lasts, self.now());
+        let held = accounts.reserve((&self.acme).into(), generation(n), cents, lasts, self.now());
         held.await.expect("the store answers")
     }
 

@@ -18,13 +18,14 @@ enum Step {
     Wait(i64),
 }
 
-const BILLED: SpendRules = SpendRules {
+const BILLED: SpendRules<'static> = SpendRules {
     billed: true,
     budgets: Budgets {
         hour: None,
         day: None,
         month: None,
     },
+    scoped: &[],
 };
 
 fn of(balance_cents: i64) -> CreditBalance {

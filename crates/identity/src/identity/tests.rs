@@ -281,7 +281,7 @@ impl CreditLedger for Down {
     }
     async fn reserve(
         &self,
-        _: &AccountId,
+        _: accounts::Payer<'_>,
         _: LedgerRef,
         _: u32,
         _: Duration,

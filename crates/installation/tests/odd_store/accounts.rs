@@ -7,7 +7,7 @@ use std::time::Duration;
 use accounts::{
     Account, AccountAdmin, AccountChange, AccountId, AccountQuery, AccountView, Accounts,
     AccountsError, AdminError, ApiKey, CreditLedger, Credits, Granted, KeyHash, KeyId, LedgerEntry,
-    LedgerRef, Principal, Reservation, Tier,
+    LedgerRef, Payer, Principal, Reservation, Tier,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -102,13 +102,13 @@ impl CreditLedger for OddAccounts {
 
     async fn reserve(
         &self,
-        account: &AccountId,
+        payer: Payer<'_>,
         cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Reservation, AccountsError> {
-        let reserved = self.inner.reserve(account, cause, hold_cents, lasts, now);
+        let reserved = self.inner.reserve(payer, cause, hold_cents, lasts, now);
         self.jitter.around(reserved).await
     }
 

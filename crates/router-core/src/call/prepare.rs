@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Fingerprint, Labels, Principal, Reservation};
+use accounts::{Fingerprint, Labels, Payer, Principal, Reservation};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -211,12 +211,17 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
         ..
     } = judged.await?;
     let hold = u32::try_from(hold_cents).unwrap_or(u32::MAX);
-    let (account, cause) = (&order.caller.account, cause(order.generation));
+    let cause = cause(order.generation);
+    let (key, limits) = (order.caller.key.as_ref(), &order.caller.tier.router);
+    let payer = Payer {
+        account: &order.caller.account,
+        scopes: &limits.scoped_budgets.of_call(key, &order.labels),
+    };
     let (lease, now) = (router.lease(), router.ports.timer.now());
     let reserved = router
         .ports
         .accounts
-        .reserve(account, cause, hold, lease.lasts, now)
+        .reserve(payer, cause, hold, lease.lasts, now)
         .await
         .map_err(|error| RouterError::Unavailable(Box::new(error)))?;
     match reserved {
@@ -240,7 +245,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
             .map(|first| Box::new(Serving::by(first, now))),
     };
     let registered = router.running.enter(&generation);
-    let (permit, limits) = (registered.running.permit(), &order.caller.tier.router);
+    let permit = registered.running.permit();
     let admission = router.ports.quota.admit(permit, limits, lease, now).await;
     let admission = admission.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
     admission.into_result()?;

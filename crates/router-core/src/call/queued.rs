@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Labels, Principal, Reservation};
+use accounts::{Labels, Payer, Principal, Reservation};
 use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -138,6 +138,7 @@ impl Submission<'_> {
             model: self.model.id().clone(),
             query: self.query.clone(),
             labels: self.labels.clone(),
+            api_key: self.caller.key.clone(),
             key: self.key.unwrap_or_else(|| KeyDigest::of_request(self.id)),
             received_at: self.received_at,
             expires_at: self.received_at + KEY_LIFETIME,
@@ -161,7 +162,12 @@ impl Submission<'_> {
         let account = &self.caller.account;
         let hold = u32::try_from(hold_cents).unwrap_or(u32::MAX);
         let (lasts, accounts) = (router.config.lease, &router.ports.accounts);
-        let reserved = accounts.reserve(account, cause(self.id), hold, lasts, now);
+        let (key, limits) = (self.caller.key.as_ref(), &self.caller.tier.router);
+        let payer = Payer {
+            account,
+            scopes: &limits.scoped_budgets.of_call(key, &self.labels),
+        };
+        let reserved = accounts.reserve(payer, cause(self.id), hold, lasts, now);
         let reserved = reserved.await;
         let reserved = reserved.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
         match reserved {

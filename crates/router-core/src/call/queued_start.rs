@@ -162,7 +162,11 @@ impl Inner {
             generation: call.id,
             route: self.route(caller, &model, &call.query, now)?,
             model,
-            caller: caller.clone(),
+            // As it was submitted; what the key allows was judged then.
+            caller: Principal {
+                key: call.api_key.clone(),
+                ..caller.clone()
+            },
             query: call.query.clone(),
             key: Some(call.key),
             labels: call.labels.clone(),

@@ -157,7 +157,7 @@ impl Inner {
         let hold = u32::try_from(permit.hold_cents).unwrap_or(u32::MAX);
         let (cause, lasts) = (execution::cause(permit.generation), self.config.lease);
         let (accounts, now) = (&self.ports.accounts, self.ports.timer.now());
-        let held = accounts.reserve(permit.account, cause, hold, lasts, now);
+        let held = accounts.reserve(permit.account.into(), cause, hold, lasts, now);
         if let Err(error) = held.await {
             tracing::warn!(generation.id = %permit.generation, error = &error as &dyn std::error::Error, "no credits are held for a call that runs");
         }

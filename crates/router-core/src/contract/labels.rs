@@ -10,7 +10,7 @@ use crate::{Generation, ModelTotal, UsageQuery};
 pub(super) const RULES: [Rule; 4] = [
     |stores| Box::pin(labels_read_back_with_their_call(stores)),
     |stores| Box::pin(a_generation_keeps_its_labels_without_its_call(stores)),
-    |stores| Box::pin(a_queued_request_keeps_its_labels(stores)),
+    |stores| Box::pin(a_queued_request_keeps_its_labels_and_its_api_key(stores)),
     |stores| Box::pin(totals_are_told_by_the_value_of_a_label(stores)),
 ];
 
@@ -85,16 +85,18 @@ async fn a_generation_keeps_its_labels_without_its_call(stores: Stores) {
     assert_eq!(exported, [(false, labels(&["team=blue"]))]);
 }
 
-async fn a_queued_request_keeps_its_labels(stores: Stores) {
+async fn a_queued_request_keeps_its_labels_and_its_api_key(stores: Stores) {
     stores.open_account().await;
     for (n, texts) in [(1, &["team=blue", "k="][..]), (2, &[])] {
         let mut queued = call("acme", n);
         queued.labels = labels(texts);
+        queued.api_key = (n == 1).then(|| "abcd2345".parse().expect("the id of a key"));
+        let api_key = queued.api_key.clone();
         let enqueued = stores.enqueue(queued).await;
         assert_eq!(enqueued, crate::Enqueued::Waits);
         let taken = stores.queue.take(super::id(n), at(2)).await;
         let taken = taken.expect("an answer").expect("it waits");
-        assert_eq!(taken.labels, labels(texts));
+        assert_eq!((taken.labels, taken.api_key), (labels(texts), api_key));
     }
 }
 

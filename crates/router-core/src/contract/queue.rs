@@ -52,6 +52,7 @@ pub(super) fn call(name: &str, n: u128) -> QueuedCall {
         model: model(),
         query: "a=1".to_owned(),
         labels: accounts::Labels::NONE,
+        api_key: None,
         key: KeyDigest::of_request(id(n)),
         received_at: at(i64::try_from(n).unwrap_or(0)),
         expires_at: at(24 * 3600),

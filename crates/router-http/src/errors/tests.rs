@@ -24,6 +24,7 @@ fn answer(body: &'static str) -> Answer {
 fn over_budget(window: BudgetWindow) -> RouterError {
     RouterError::OverBudget(accounts::OverBudget {
         cents: 40,
+        of: None,
         left: accounts::BudgetLeft {
             window,
             limit_cents: 500,

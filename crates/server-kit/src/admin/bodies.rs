@@ -1,7 +1,11 @@
 //! Accounts, keys and entries as operators read them.
 
-use accounts::{AccountState, AccountView, ApiKey, BudgetLeft, Credits, LedgerEntry};
-use admin_http::wire::{AccountBody, BudgetBody, CreditsBody, EntryBody, KeyBody};
+use accounts::{
+    AccountState, AccountView, ApiKey, BudgetLeft, Credits, LedgerEntry, ScopedBudgetView,
+};
+use admin_http::wire::{
+    AccountBody, BudgetBody, CreditsBody, EntryBody, KeyBody, ScopedBudgetBody,
+};
 use jiff::Timestamp;
 
 use super::fields;
@@ -19,8 +23,21 @@ pub(super) fn account_body(view: &AccountView, now: Timestamp) -> AccountBody {
         balance_cents: view.credits.balance_cents,
         held_cents: view.credits.held_cents,
         budgets: budgets.map(budget_body).collect(),
+        scoped_budgets: view
+            .scoped
+            .iter()
+            .map(|scoped| scoped_budget_body(scoped, now))
+            .collect(),
         created_at: time(account.created_at),
         limits: fields::show(&view.tier, &account.limits),
+    }
+}
+
+fn scoped_budget_body(view: &ScopedBudgetView, now: Timestamp) -> ScopedBudgetBody {
+    let budgets = view.budgets.left(view.credits, now);
+    ScopedBudgetBody {
+        scope: view.scope.to_string(),
+        budgets: budgets.map(budget_body).collect(),
     }
 }
 

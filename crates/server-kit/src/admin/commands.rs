@@ -143,6 +143,17 @@ async fn perform(
             done(client, Request::ChangeAccount { id: id(), changes }).await?;
             say(&format!("account {} changed", id()));
         }
+        ["account", "budget"] => {
+            let (scope, budgets) = (text("scope"), text("budgets"));
+            let (scope, budgets) = scope.zip(budgets).expect("the command requires them");
+            let line = format!("{budgets} {scope}");
+            let changes = vec![checked(fields::SCOPED_BUDGETS, &line)?];
+            done(client, Request::ChangeAccount { id: id(), changes }).await?;
+            say(&format!(
+                "account {}: the budget of {scope} is {budgets}",
+                id()
+            ));
+        }
         ["account", "credit"] => match arguments.get_one::<i32>("cents") {
             Some(cents) => grant(client, arguments, id(), *cents).await?,
             None => {

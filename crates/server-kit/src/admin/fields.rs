@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time;
 
-use accounts::{AccountChange, AccountState, Budgets, Entitlements, Limits, RateWindow, Tier};
+use accounts::{
+    AccountChange, AccountState, BudgetScope, Budgets, Entitlements, Limits, RateWindow, Tier,
+};
 use admin_http::wire::LimitBody;
 use jiff::SignedDuration;
 
@@ -32,6 +34,11 @@ pub(super) struct Switch {
 }
 
 const WINDOWS: &str = "none, or at most 8 windows such as 60/1m,5000/1d with spans in s, m, h or d";
+
+/// The field with budgets of keys and labels.
+pub(super) const SCOPED_BUDGETS: &str = "scoped-budgets";
+
+const SCOPED_BUDGET: &str = "a line for each key or label: budgets such as 500/hour,2000/day or none, a space, and key:ID or label:KEY=VALUE";
 
 const NUMBER: &str = "a whole number up to 4294967295";
 
@@ -206,8 +213,21 @@ pub(super) fn read(name: &str, text: &str) -> Result<AccountChange, String> {
         ("state", "active") => Ok(AccountChange::State(AccountState::Active)),
         ("state", "suspended") => Ok(AccountChange::State(AccountState::Suspended)),
         ("state", _) => Err(refused("active or suspended")),
+        (SCOPED_BUDGETS, text) => match scoped_budgets(text) {
+            Some(changes) => Ok(AccountChange::ScopedBudgets(changes)),
+            None => Err(refused(SCOPED_BUDGET)),
+        },
         _ => Err(format!("an account has no `{name}`")),
     }
+}
+
+/// Lines of budgets and what they are of.
+fn scoped_budgets(text: &str) -> Option<Vec<(BudgetScope, Budgets)>> {
+    let lines = text.split('\n').map(|line| {
+        let (budgets, scope) = line.trim().split_once(' ')?;
+        Some((scope.trim_start().parse().ok()?, budgets.parse().ok()?))
+    });
+    lines.collect()
 }
 
 /// Shows every limit of an account.
@@ -297,6 +317,18 @@ mod tests {
     }
 
     #[test]
+    fn budgets_of_keys_and_labels_are_lines() {
+        let text = "5/hour,7/day label:team=dark blue\nnone key:abcd2345";
+        let read = read(SCOPED_BUDGETS, text).expect("two lines");
+        let AccountChange::ScopedBudgets(changes) = read else {
+            panic!("{read:?}");
+        };
+        let changes = changes.iter();
+        let changes = changes.map(|(scope, budgets)| format!("{budgets} {scope}"));
+        assert_eq!(changes.collect::<Vec<_>>().join("\n"), text);
+    }
+
+    #[test]
     fn what_is_not_allowed_is_told_with_what_is() {
         let refused = read("router", "yes").expect_err("neither on nor off");
         assert_eq!(refused, "`router` cannot be \"yes\"; write on or off");
@@ -308,6 +340,10 @@ mod tests {
             ("calls", "+1"),
             ("spend", ""),
             ("state", "gone"),
+            (SCOPED_BUDGETS, "5/day"),
+            (SCOPED_BUDGETS, "5/day team=blue"),
+            (SCOPED_BUDGETS, "5/year label:team=blue"),
+            (SCOPED_BUDGETS, "5/day label:team=blue\n"),
             ("name", ""),
         ] {
             assert!(read(name, bad).is_err(), "{name} {bad}");

@@ -29,6 +29,21 @@ pub(super) fn account() -> Command {
                 .required(true)
                 .multiple(true),
         );
+    let budget = Command::new("budget")
+        .about("Bounds what router calls of one API key, or with one label, may cost, beside the budgets of the account")
+        .arg(id())
+        .arg(
+            Arg::new("scope")
+                .value_name("SCOPE")
+                .required(true)
+                .help("key:ID as `key list` shows it, or label:KEY=VALUE such as label:project=posters"),
+        )
+        .arg(
+            Arg::new("budgets")
+                .value_name("CENTS/WINDOW")
+                .required(true)
+                .help("US cents in an hour, day or month in UTC, such as 500/hour,30000/month; or none"),
+        );
     let credit = Command::new("credit")
         .about("Grants credits, or shows the newest entries of the ledger")
         .arg(id())
@@ -69,6 +84,7 @@ pub(super) fn account() -> Command {
         )
         .subcommand(of_account("show", "Shows everything of an account").arg(json_flag()))
         .subcommand(tier)
+        .subcommand(budget)
         .subcommand(credit)
         .subcommand(rename)
         .subcommand(of_account(

@@ -4,8 +4,8 @@
 mod webhooks;
 
 use accounts::{
-    Account, AccountChange, AccountId, AccountQuery, AdminError, ApiKey, DisplayName, KeyHash,
-    KeyId, LedgerRef, Scopes,
+    Account, AccountChange, AccountId, AccountQuery, AdminError, ApiKey, BudgetScope, Budgets,
+    DisplayName, KeyHash, KeyId, LedgerRef, ScopedBudgets, Scopes,
 };
 use admin_http::wire::{
     AccountBody, AccountsPage, Answer, CatalogBody, CreditsBody, EntriesPage, JobExplanation,
@@ -52,15 +52,22 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
         Request::AddAccount { id, changes } => {
             let id = account_id(&id)?;
             let mut account = Account::new(id.clone(), (&id).into(), now);
-            for change in read_changes(&changes)? {
-                account.apply(change);
-            }
+            let changes = read_changes(&changes)?;
+            check_scopes(&account, &[], &changes)?;
+            changes.into_iter().for_each(|change| account.apply(change));
             admin.create(account).await.map_err(of_account(&id))?;
             Ok(Answer::Account(look(ports, &id, now).await?))
         }
         Request::ChangeAccount { id, changes } => {
             let id = account_id(&id)?;
-            let changed = admin.change(&id, read_changes(&changes)?).await;
+            let changes = read_changes(&changes)?;
+            if changes.iter().any(is_of_scopes) {
+                let account = admin.change(&id, Vec::new()).await;
+                let account = account.map_err(of_account(&id))?;
+                let keys = admin.keys(&id).await.map_err(of_account(&id))?;
+                check_scopes(&account, &keys, &changes)?;
+            }
+            let changed = admin.change(&id, changes).await;
             changed.map_err(of_account(&id))?;
             Ok(Answer::Account(look(ports, &id, now).await?))
         }
@@ -353,6 +360,42 @@ fn read_changes(changes: &[(String, String)]) -> Result<Vec<AccountChange>, Prob
         .iter()
         .map(|(name, text)| fields::read(name, text).map_err(|message| refused(&message)));
     read.collect()
+}
+
+fn is_of_scopes(change: &AccountChange) -> bool {
+    matches!(change, AccountChange::ScopedBudgets(_))
+}
+
+/// Whether budgets of keys are of keys of the account, and not too many have some.
+fn check_scopes(
+    account: &Account,
+    keys: &[ApiKey],
+    changes: &[AccountChange],
+) -> Result<(), Problem> {
+    let mut all = account.limits.scoped_budgets.clone();
+    for change in changes {
+        let AccountChange::ScopedBudgets(changes) = change else {
+            continue;
+        };
+        for (scope, budgets) in changes {
+            if let BudgetScope::Key(id) = scope
+                && *budgets != Budgets::default()
+                && !keys.iter().any(|key| key.id == *id)
+            {
+                return Err(refused(&format!(
+                    "the account has no key {id}; `key list` shows the keys that it has"
+                )));
+            }
+            all = all.with(scope.clone(), *budgets);
+        }
+    }
+    match all.len() > ScopedBudgets::MOST {
+        true => Err(refused(&format!(
+            "at most {} keys and labels of an account have budgets; take some away with `none`",
+            ScopedBudgets::MOST
+        ))),
+        false => Ok(()),
+    }
 }
 
 fn account_id(text: &str) -> Result<AccountId, Problem> {

@@ -1,6 +1,6 @@
 //! Answers for people: tables on standard output.
 
-use admin_http::wire::{AccountBody, EntryBody, KeyBody};
+use admin_http::wire::{AccountBody, BudgetBody, EntryBody, KeyBody};
 
 use crate::listing::table;
 
@@ -54,19 +54,27 @@ pub(super) fn account(account: &AccountBody) -> String {
         text.push_str(&format!("{name:<17}{value}\n"));
     }
     for budget in &account.budgets {
-        let cents = |cents| money(i64::try_from(cents).unwrap_or(i64::MAX));
-        let (left, limit) = (cents(budget.left_cents), cents(budget.limit_cents));
         let name = format!("budget of {}", budget.window);
-        let ends_at = &budget.ends_at;
-        text.push_str(&format!(
-            "{name:<17}{left} of {limit} is left until {ends_at}\n"
-        ));
+        text.push_str(&format!("{name:<17}{}\n", left(budget)));
+    }
+    for scoped in &account.scoped_budgets {
+        for budget in &scoped.budgets {
+            let name = format!("budget of {} of {}", budget.window, scoped.scope);
+            text.push_str(&format!("{name}: {}\n", left(budget)));
+        }
     }
     for limit in &account.limits {
         let origin = if limit.own { "" } else { "  (default)" };
         text.push_str(&format!("{:<17}{}{origin}\n", limit.name, limit.value));
     }
     text
+}
+
+/// What is left of a budget.
+fn left(budget: &BudgetBody) -> String {
+    let cents = |cents| money(i64::try_from(cents).unwrap_or(i64::MAX));
+    let (left, limit) = (cents(budget.left_cents), cents(budget.limit_cents));
+    format!("{left} of {limit} is left until {}", budget.ends_at)
 }
 
 /// A line for each entry.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use accounts::{
     AccountId, AccountsError, AdminError, Budgets, CreditLedger, Credits, Granted, LedgerEntry,
-    LedgerRef, Reservation, lapses_at,
+    LedgerRef, Payer, Reservation, lapses_at,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -28,7 +28,9 @@ pub(super) async fn reserve_all(
         let Reservation::OverBudget(over) = answer else {
             return None;
         };
-        Some((&wish.account, *over, wish.now))
+        // Messages tell of the account's own budgets.
+        let is_own = over.of.is_none();
+        is_own.then(|| (&wish.account, over.clone(), wish.now))
     });
     budgets_reached(&rows, &refused.collect::<Vec<_>>()).await?;
     rows.commit().await?;
@@ -75,14 +77,15 @@ impl CreditLedger for PgAccounts {
 
     async fn reserve(
         &self,
-        account: &AccountId,
+        payer: Payer<'_>,
         cause: LedgerRef,
         hold_cents: u32,
         lasts: Duration,
         now: Timestamp,
     ) -> Result<Reservation, AccountsError> {
         let wish = Reserve {
-            account: account.clone(),
+            account: payer.account.clone(),
+            scopes: payer.scopes.to_vec(),
             cause,
             hold_cents,
             lasts,
@@ -132,7 +135,7 @@ impl CreditLedger for PgAccounts {
             let connection = self.database.connection().await?;
             holds::release(&connection, &[(account, cause)]).await
         };
-        released.await.map_err(unavailable)
+        released.await.map(|_| ()).map_err(unavailable)
     }
 
     async fn entries(

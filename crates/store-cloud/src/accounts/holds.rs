@@ -6,13 +6,15 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use accounts::{
-    AccountId, Budgets, CreditBalance, Credits, LedgerRef, Reservation, SpendRules, lapses_at,
+    AccountId, BudgetScope, Budgets, CreditBalance, Credits, LedgerRef, Reservation, ScopedBudgets,
+    SpendRules, lapses_at,
 };
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::Timestamp;
 
 use super::ledger::{read, spell_all};
-use super::rows::{read_budgets, read_spend};
+use super::rows::{read_budgets, read_scoped_budgets, read_spend};
+use super::scopes::{self, CauseScopes};
 use crate::DatabaseError;
 use crate::columns::{parse, unsigned};
 use crate::statements::{execute, query, query_opt};
@@ -24,6 +26,8 @@ const LAPSED: i64 = 1_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Reserve {
     pub(crate) account: AccountId,
+    /// The scopes of the cause that may have budgets.
+    pub(crate) scopes: Vec<BudgetScope>,
     pub(crate) cause: LedgerRef,
     pub(crate) hold_cents: u32,
     pub(crate) lasts: Duration,
@@ -32,11 +36,17 @@ pub(crate) struct Reserve {
 
 /// What the credits of an account consist of while a batch is judged.
 struct Facts {
-    rules: SpendRules,
+    billed: bool,
+    budgets: Budgets,
+    scoped_budgets: ScopedBudgets,
     /// All live holds are in them.
     credits: Credits,
     /// Live holds of causes in the batch.
     own: HashMap<LedgerRef, u32>,
+    /// What is held and was charged in scopes that have budgets.
+    scopes: HashMap<BudgetScope, Credits>,
+    /// Against which of them causes in the batch count already.
+    within: HashMap<LedgerRef, Vec<BudgetScope>>,
 }
 
 /// Sets credits aside, one wish after the other; the answers are in their order.
@@ -60,12 +70,25 @@ pub(crate) async fn reserve(
             Some(facts) => facts.judge(wish, (now, until)),
             None => Reservation::Insufficient { available_cents: 0 },
         };
-        if let (Reservation::Held, Some(facts)) = (answer, facts.get(wish.account.as_str())) {
+        if answer == Reservation::Held
+            && let Some(facts) = facts.get(wish.account.as_str())
+        {
             let cents = facts.own.get(&wish.cause).copied().unwrap_or_default();
             made.insert((&wish.account, wish.cause), (cents, until));
         }
         answers.push(answer);
     }
+    let mut within: HashMap<(&AccountId, LedgerRef), &[BudgetScope]> = HashMap::new();
+    for (account, cause) in made.keys() {
+        let facts = facts.get(account.as_str());
+        let scopes = facts.and_then(|facts| facts.within.get(cause));
+        within.extend(scopes.map(|scopes| ((*account, *cause), &**scopes)));
+    }
+    let within: Vec<_> = within
+        .into_iter()
+        .map(|((account, cause), scopes)| (account, cause, scopes))
+        .collect();
+    scopes::remember(rows, &within, now).await?;
     put(rows, made).await?;
     Ok(answers)
 }
@@ -82,10 +105,29 @@ impl Facts {
             let unbounded = SpendRules::default();
             balance.reserve(wish.cause, cents, unbounded, (now, Timestamp::MAX));
         }
-        let answer = balance.reserve(wish.cause, wish.hold_cents, self.rules, (now, until));
+        let scoped = self.scoped_budgets.of_scopes(&wish.scopes);
+        for (scope, _) in &scoped {
+            let credits = self.scopes.get(scope).copied().unwrap_or_default();
+            balance.put_scope(scope.clone(), credits);
+        }
+        let rules = SpendRules {
+            billed: self.billed,
+            budgets: self.budgets,
+            scoped: &scoped,
+        };
+        let answer = balance.reserve(wish.cause, wish.hold_cents, rules, (now, until));
         if answer == Reservation::Held && own.is_none() {
             self.own.insert(wish.cause, wish.hold_cents);
             self.credits.held_cents += u64::from(wish.hold_cents);
+            if !scoped.is_empty() {
+                let scopes = scoped.into_iter().map(|(scope, _)| scope);
+                let within = self.within.entry(wish.cause);
+                within.or_insert_with(|| scopes.collect());
+            }
+            for scope in self.within.get(&wish.cause).into_iter().flatten() {
+                let credits = self.scopes.entry(scope.clone()).or_default();
+                credits.held_cents += u64::from(wish.hold_cents);
+            }
         }
         answer
     }
@@ -101,7 +143,7 @@ async fn facts(
     let accounts: Vec<&str> = wishes.iter().map(|it| it.account.as_str()).collect();
     let locked = query(
         rows,
-        "SELECT credits.*, billed, budgets FROM credits JOIN accounts ON id = account
+        "SELECT credits.*, billed, budgets, scoped_budgets FROM credits JOIN accounts ON id = account
          WHERE account = ANY($1) ORDER BY account FOR UPDATE OF credits",
         &[&accounts],
     )
@@ -109,16 +151,17 @@ async fn facts(
     let mut facts: HashMap<String, Facts> = HashMap::new();
     for row in &locked {
         let of_account = Facts {
-            rules: SpendRules {
-                billed: row.get("billed"),
-                budgets: read_budgets(row)?.unwrap_or(budgets),
-            },
+            billed: row.get("billed"),
+            budgets: read_budgets(row)?.unwrap_or(budgets),
+            scoped_budgets: read_scoped_budgets(row)?,
             credits: Credits {
                 balance_cents: row.get("balance_cents"),
                 held_cents: 0,
                 spend: read_spend(row)?,
             },
             own: HashMap::new(),
+            scopes: HashMap::new(),
+            within: HashMap::new(),
         };
         facts.insert(row.get("account"), of_account);
     }
@@ -148,7 +191,35 @@ async fn facts(
             }
         }
     }
+    add_scopes(rows, &mut facts, wishes, now).await?;
     Ok(facts)
+}
+
+/// Adds what is known of the scopes of accounts that have budgets of keys or labels.
+async fn add_scopes(
+    rows: &Transaction<'_>,
+    facts: &mut HashMap<String, Facts>,
+    wishes: &[Reserve],
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    let concerned = wishes.iter().filter(|wish| {
+        let facts = facts.get(wish.account.as_str());
+        facts.is_some_and(|facts| !facts.scoped_budgets.is_empty())
+    });
+    let concerned: Vec<&Reserve> = concerned.collect();
+    let accounts: Vec<&str> = concerned.iter().map(|it| it.account.as_str()).collect();
+    for ((account, scope), credits) in scopes::credits(rows, &accounts, now).await? {
+        if let Some(facts) = facts.get_mut(&account) {
+            facts.scopes.insert(scope, credits);
+        }
+    }
+    let causes: Vec<_> = concerned.iter().map(|it| (&it.account, it.cause)).collect();
+    for ((account, cause), scopes) in scopes::of_causes(rows, &causes).await? {
+        if let Some(facts) = facts.get_mut(account.as_str()) {
+            facts.within.insert(cause, scopes);
+        }
+    }
+    Ok(())
 }
 
 fn unsigned_cents(cents: i64) -> Result<u32, DatabaseError> {
@@ -226,31 +297,36 @@ pub(crate) async fn renew(
     Ok(gone.map(|(position, _)| position).collect())
 }
 
-/// Lets holds go without billing anything; those that are none stay none.
+/// Lets holds go without billing anything; those that are none stay none. Answers against which scopes their causes counted.
 pub(crate) async fn release(
     rows: &impl GenericClient,
     holds: &[(&AccountId, LedgerRef)],
-) -> Result<(), DatabaseError> {
+) -> Result<CauseScopes, DatabaseError> {
     if holds.is_empty() {
-        return Ok(());
+        return Ok(CauseScopes::new());
     }
     let accounts: Vec<&str> = holds.iter().map(|(account, _)| account.as_str()).collect();
     let (whys, ids) = spell_all(holds.iter().map(|(_, cause)| *cause));
-    execute(
+    let within = query(
         rows,
         "WITH held AS MATERIALIZED (
             SELECT account, why, cause FROM credit_holds
             JOIN unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
                 USING (account, why, cause)
             ORDER BY account COLLATE \"C\", why, cause FOR UPDATE OF credit_holds
+         ), gone AS (
+            DELETE FROM credit_holds USING held
+            WHERE credit_holds.account = held.account AND credit_holds.why = held.why
+                AND credit_holds.cause = held.cause
          )
-         DELETE FROM credit_holds USING held
-         WHERE credit_holds.account = held.account AND credit_holds.why = held.why
-            AND credit_holds.cause = held.cause",
+         DELETE FROM budget_causes USING unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
+         WHERE budget_causes.account = asked.account AND budget_causes.why = asked.why
+            AND budget_causes.cause = asked.cause
+         RETURNING budget_causes.account, budget_causes.why, budget_causes.cause, scopes",
         &[&accounts, &whys, &ids],
     )
     .await?;
-    Ok(())
+    within.iter().map(scopes::of_cause).collect()
 }
 
 /// What an account has now; nothing where it does not exist.

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::holds;
 use super::rows::read_spend;
+use super::{holds, scopes};
 use crate::DatabaseError;
 use crate::columns::{from_micros, parse, unreadable, unsigned, whole_micros};
 use crate::statements::{execute, query, whole};
@@ -76,10 +76,10 @@ async fn post_and_release(
     let mut causes: Vec<(&AccountId, LedgerRef)> =
         postings.iter().map(|it| (&it.account, it.cause)).collect();
     let mut answers = Vec::with_capacity(postings.len());
+    let mut added = Vec::new();
     if !postings.is_empty() {
         let mut locked = lock(rows, postings).await?;
         let mut standing = of_causes(rows, &causes).await?;
-        let mut added = Vec::new();
         for posting in postings {
             let Some((seq, spend)) = locked.get_mut(posting.account.as_str()) else {
                 answers.push(None);
@@ -104,7 +104,8 @@ async fn post_and_release(
         add(rows, &added, &locked).await?;
     }
     causes.extend(free);
-    holds::release(rows, &causes).await?;
+    let within = holds::release(rows, &causes).await?;
+    scopes::charge(rows, &added, &within).await?;
     Ok(answers)
 }
 

@@ -2,12 +2,13 @@
 
 use accounts::{
     Account, AccountId, AccountState, ApiKey, Budgets, Credits, Entitlements, KeyHash, KeyId,
-    Limits, RateWindow, Spend,
+    Limits, RateWindow, ScopedBudgets, Spend,
 };
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::Row;
 
+use super::scopes;
 use crate::DatabaseError;
 use crate::columns::{from_micros, parse, unreadable, unsigned};
 use crate::statements::{execute, query, query_opt, whole};
@@ -56,7 +57,7 @@ pub(super) async fn update_account(
             concurrent_jobs = $7, queued_jobs = $8, streams = $9, upload_bytes = $10, stored_bytes = $11,
             submissions = $12, upload_retention = $13, job_retention = $14, concurrent_calls = $15,
             committed_spend_cents = $16, windows = $17, entitlements = $18,
-            budgets = $19
+            budgets = $19, scoped_budgets = $20
          WHERE id = $1",
         &[
             &account.id.as_str(),
@@ -78,10 +79,11 @@ pub(super) async fn update_account(
             &windows,
             &limits.entitlements.as_ref().map(ToString::to_string),
             &limits.budgets.as_ref().map(ToString::to_string),
+            &limits.scoped_budgets.write(),
         ],
     )
     .await?;
-    Ok(())
+    scopes::keep(rows, account).await
 }
 
 /// An account that nobody else changes until the transaction ends.
@@ -279,6 +281,7 @@ fn read_account(row: &Row) -> Result<Account, DatabaseError> {
             concurrent_calls: number(row, "concurrent_calls")?,
             committed_spend_cents: number(row, "committed_spend_cents")?,
             budgets: read_budgets(row)?,
+            scoped_budgets: read_scoped_budgets(row)?,
             windows: windows("windows")?,
             entitlements: entitlements.transpose()?,
         },
@@ -290,6 +293,12 @@ fn read_account(row: &Row) -> Result<Account, DatabaseError> {
 pub(super) fn read_budgets(row: &Row) -> Result<Option<Budgets>, DatabaseError> {
     let budgets: Option<&str> = row.get("budgets");
     budgets.map(parse).transpose()
+}
+
+/// The budgets of keys and labels of an account.
+pub(super) fn read_scoped_budgets(row: &Row) -> Result<ScopedBudgets, DatabaseError> {
+    let budgets: Option<&str> = row.get("scoped_budgets");
+    Ok(budgets.map(parse).transpose()?.unwrap_or_default())
 }
 
 /// What an account was charged in its newest windows.

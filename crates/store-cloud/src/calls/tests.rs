@@ -167,6 +167,7 @@ fn queued(n: u128) -> QueuedCall {
         model: generation(0).model,
         query: String::new(),
         labels: accounts::Labels::NONE,
+        api_key: None,
         key: KeyDigest::of_request(id(n)),
         received_at: at(0),
         expires_at: at(86_400),

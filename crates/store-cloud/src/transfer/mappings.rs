@@ -302,7 +302,7 @@ fn queued_calls(plain: Mapping) -> Mapping {
         select: format!(
             "SELECT q.id, q.seq, (CASE WHEN q.state >= 2 THEN q.state WHEN {DISPATCHED} THEN 2
                     WHEN q.cancelled_at IS NOT NULL THEN 3 ELSE 0 END)::smallint, q.account, q.model, q.query, q.key,
-                q.received_at, q.expires_at, q.cancelled_at,
+                q.api_key, q.received_at, q.expires_at, q.cancelled_at,
                 CASE WHEN {is_cancelled} THEN q.cancelled_at ELSE q.ended_at END,
                 CASE WHEN {is_cancelled} THEN 'cancelled' ELSE q.failure END, q.message
              FROM queued_calls AS q"
@@ -310,9 +310,9 @@ fn queued_calls(plain: Mapping) -> Mapping {
         keys: vec!["q.id".to_owned()],
         writes: vec![
             "INSERT INTO queued_calls (id, seq, changed, state, account, model, query, key, received_at, expires_at, body_bytes,
-                cancelled_at, ended_at, failure, message)
+                cancelled_at, ended_at, failure, message, api_key)
              SELECT id, seq, seq, state, account, model, query, key, received_at, expires_at, 0, cancelled_at, ended_at, failure,
-                message FROM n"
+                message, api_key FROM n"
                 .to_owned(),
         ],
         ..plain

@@ -53,6 +53,11 @@ const LEFT: &[(&str, &str, &str)] = &[
     ),
     ("generations", "settled_by", "of processes that ended"),
     ("generations", "replay_bytes", "made again from the pieces"),
+    (
+        "budget_causes",
+        "",
+        "calls that run while it moves count against no budget of a key or a label",
+    ),
     ("call_keys", "is_dispatched", "called stage"),
     ("call_keys", "claimed_until", "of processes that ended"),
     ("queued_calls", "changed", "made again from the order"),

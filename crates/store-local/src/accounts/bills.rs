@@ -26,6 +26,7 @@ pub(crate) fn bill(
         ledger::post(rows, accounts, account, cause, amount_cents, now)?;
         return Ok(());
     }
+    accounts.forget_scopes(rows, account, cause)?;
     let account = account.clone();
     accounts.later(rows, move |index| {
         if let Some(balance) = index.balance(&account) {

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
-use super::SharedAccounts;
 use super::rows::{read_spend, whole};
+use super::{SharedAccounts, scopes};
 use crate::columns::{Id, Micros, unreadable, whole_micros};
 use crate::database::Transaction;
 
@@ -29,6 +29,7 @@ pub(super) fn post(
     let of_account = account.clone();
     let (why, id) = spell(cause);
     let at_us = now.as_microsecond();
+    let scopes = accounts.forget_scopes(rows, account, cause)?;
     let Some(seq) = add(rows, (account.as_str(), why, id), amount_cents, at_us)? else {
         accounts.later(rows, move |index| {
             if let Some(balance) = index.balance(&of_account) {
@@ -39,6 +40,7 @@ pub(super) fn post(
         return entry.ok_or(rusqlite::Error::QueryReturnedNoRows);
     };
     change_balance(rows, account.as_str(), &[(cause, amount_cents, now)])?;
+    scopes::charge(rows, account, &scopes, (cause, amount_cents, now))?;
     accounts.later(rows, move |index| {
         if let Some(balance) = index.balance(&of_account) {
             balance.post(cause, amount_cents, now);
@@ -145,7 +147,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<LedgerEntry> {
     Ok(LedgerEntry {
         seq: row.get::<_, i64>("seq")?.unsigned_abs(),
         account: crate::columns::parse(&row.get::<_, String>("account")?)?,
-        cause: read(row.get("why")?, row.get("cause")?)?,
+        cause: read_cause(row)?,
         amount_cents: row.get("amount_cents")?,
         at,
     })
@@ -159,7 +161,9 @@ pub(super) fn spell(cause: LedgerRef) -> (i64, Id) {
     }
 }
 
-fn read(why: i64, Id(id): Id) -> rusqlite::Result<LedgerRef> {
+/// The cause of a row.
+pub(super) fn read_cause(row: &Row<'_>) -> rusqlite::Result<LedgerRef> {
+    let (why, Id(id)): (i64, Id) = (row.get("why")?, row.get("cause")?);
     let kinds: [fn(Uuid) -> LedgerRef; 2] = [LedgerRef::Grant, LedgerRef::Generation];
     let kind = usize::try_from(why - 1).ok().and_then(|at| kinds.get(at));
     kind.map(|kind| kind(id))

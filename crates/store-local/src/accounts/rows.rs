@@ -2,11 +2,12 @@
 
 use accounts::{
     Account, AccountId, AccountState, ApiKey, Budgets, Credits, Entitlements, KeyHash, KeyId,
-    Limits, RateWindow, Spend,
+    Limits, RateWindow, ScopedBudgets, Spend,
 };
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 
+use super::scopes;
 use crate::columns::{Micros, parse, unreadable};
 
 /// Adds an account; false where its id is taken.
@@ -35,7 +36,7 @@ pub(super) fn update_account(rows: &Connection, account: &Account) -> rusqlite::
             upload_bytes = :upload_bytes, upload_retention = :upload_retention, job_retention = :job_retention,
             concurrent_calls = :concurrent_calls, committed_spend_cents = :committed_spend_cents,
             windows = :windows, entitlements = :entitlements, stored_bytes = :stored_bytes,
-            submissions = :submissions, budgets = :budgets
+            submissions = :submissions, budgets = :budgets, scoped_budgets = :scoped_budgets
          WHERE id = :id",
     )?
     .execute(named_params! {
@@ -58,8 +59,9 @@ pub(super) fn update_account(rows: &Connection, account: &Account) -> rusqlite::
         ":stored_bytes": limits.stored_bytes.map(whole),
         ":submissions": submissions,
         ":budgets": limits.budgets.as_ref().map(ToString::to_string),
+        ":scoped_budgets": limits.scoped_budgets.write(),
     })?;
-    Ok(())
+    scopes::keep(rows, account)
 }
 
 /// An account.
@@ -181,6 +183,10 @@ fn read_account(row: &Row<'_>) -> rusqlite::Result<Account> {
             budgets: text("budgets")?
                 .map(|text| parse::<Budgets>(&text))
                 .transpose()?,
+            scoped_budgets: text("scoped_budgets")?
+                .map(|text| parse::<ScopedBudgets>(&text))
+                .transpose()?
+                .unwrap_or_default(),
             windows: windows("windows")?,
             entitlements: entitlements.transpose()?,
         },

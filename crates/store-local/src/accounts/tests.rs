@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use accounts::contract::{self, Ports, SessionPorts};
-use accounts::{MintedKey, RateWindow, Scopes, Session, SessionSource, Sessions};
+use accounts::{
+    BudgetScope, MintedKey, Payer, RateWindow, Scopes, Session, SessionSource, Sessions,
+};
 use rusqlite::OptionalExtension;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -102,11 +104,55 @@ async fn what_was_charged_in_the_windows_outlives_the_process() {
         store.credits(&acme, now()).await.expect("an answer"),
         before
     );
-    let refused = store.reserve(&acme, generation(2), 41, LEASE, now()).await;
+    let refused = store
+        .reserve((&acme).into(), generation(2), 41, LEASE, now())
+        .await;
     assert!(
         matches!(refused, Ok(Reservation::OverBudget(_))),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn what_a_call_counts_against_outlives_the_process() {
+    let (root, store) = fresh();
+    let acme = acme(&store).await;
+    let blue: BudgetScope = "label:team=blue".parse().expect("a scope");
+    let budgets = "100/month".parse().expect("budgets");
+    let changes = vec![AccountChange::ScopedBudgets(vec![(blue.clone(), budgets)])];
+    store.change(&acme, changes).await.expect("it is there");
+    let scopes = [blue.clone()];
+    let payer = Payer {
+        account: &acme,
+        scopes: &scopes,
+    };
+    for (number, cents) in [(1, 60), (2, 30)] {
+        let held = store.reserve(payer, generation(number), cents, LEASE, now());
+        assert_eq!(held.await.expect("an answer"), Reservation::Held);
+    }
+    store
+        .release(&acme, generation(2))
+        .await
+        .expect("an answer");
+    drop(store);
+    let store = open(&root);
+    assert!(!store.accounts.has_scopes(&acme, generation(2)));
+    // Whoever goes on with the call knows its id alone.
+    let settled = store.settle(&acme, generation(1), 60, whole_micros(now()));
+    settled.await.expect("it is there");
+    let over = async |store: &SqliteAccounts| {
+        let view = store.accounts(&AccountQuery::One(acme.clone())).await;
+        let spend = view.expect("an answer")[0].scoped[0].credits.spend;
+        let refused = store.reserve(payer, generation(3), 41, LEASE, now());
+        match refused.await.expect("an answer") {
+            Reservation::OverBudget(over) => (spend.month_cents, over.of),
+            Reservation::Held | Reservation::Insufficient { .. } => panic!("it fits"),
+        }
+    };
+    let expected = (60, Some(blue.clone()));
+    assert_eq!(over(&store).await, expected);
+    drop(store);
+    assert_eq!(over(&open(&root)).await, expected);
 }
 
 #[test]
@@ -145,8 +191,12 @@ fn charges_of_earlier_formats_count_in_their_windows() {
         );
         added.expect("an entry");
     }
-    rows.execute_batch(include_str!("../../migrations/accounts/0005.sql"))
-        .expect("the migration");
+    for migration in [
+        include_str!("../../migrations/accounts/0005.sql"),
+        include_str!("../../migrations/accounts/0006.sql"),
+    ] {
+        rows.execute_batch(migration).expect("the migration");
+    }
     let mut spends = Vec::new();
     let read = rows::each_account(&rows, |account, credits| {
         spends.push((account.id.to_string(), credits.spend));
@@ -233,7 +283,7 @@ async fn everything_but_holds_outlives_the_process() {
     store.add_key(key, minted.hash()).await.expect("it is new");
     let granted = store.grant(&acme, LedgerRef::Grant(Uuid::nil()), 100, now());
     granted.await.expect("the account is there");
-    let held = store.reserve(&acme, generation(1), 70, LEASE, now());
+    let held = store.reserve((&acme).into(), generation(1), 70, LEASE, now());
     assert_eq!(held.await.expect("an answer"), Reservation::Held);
     let charged = store.settle(&acme, generation(2), 10, now()).await;
     let charged = charged.expect("an answer");
@@ -347,7 +397,7 @@ async fn balances_rows_and_ledger_agree_after_a_storm() {
         let (store, acme) = (store.clone(), acme.clone());
         tasks.spawn(async move {
             let cause = generation(number % 120);
-            let held = store.reserve(&acme, cause, 10, LEASE, now());
+            let held = store.reserve((&acme).into(), cause, 10, LEASE, now());
             let held = held.await.expect("an answer");
             let credits = store.credits(&acme, now()).await.expect("an answer");
             assert!(credits.available_cents() >= 0, "{credits:?}");

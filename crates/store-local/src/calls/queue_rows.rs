@@ -1,6 +1,6 @@
 //! The SQL of queued requests.
 
-use ::accounts::{AccountId, Fingerprint};
+use ::accounts::{AccountId, Fingerprint, KeyId};
 use asset_store::BlobHash;
 use jiff::Timestamp;
 use router_core::{
@@ -97,8 +97,8 @@ pub(super) fn insert(
         Micros(call.expires_at),
     ])?;
     rows.prepare_cached(
-        "INSERT INTO queued_calls (id, account, model, \"query\", key, received_at, expires_at, body_file, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO queued_calls (id, account, model, \"query\", key, received_at, expires_at, body_file, body, api_key)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         Id(call.id.0),
@@ -110,6 +110,7 @@ pub(super) fn insert(
         Micros(call.expires_at),
         body_file.map(|file| Id(file.0)),
         body,
+        call.api_key.as_ref().map(KeyId::as_str),
     ])?;
     let seq = rows.last_insert_rowid().unsigned_abs();
     if let Some(labels) = router_core::write_labels(&call.labels) {
@@ -202,7 +203,7 @@ pub(super) fn call(
     wanted: GenerationId,
 ) -> rusqlite::Result<Option<(QueuedCall, StoredBody)>> {
     rows.prepare_cached(
-        "SELECT id, account, model, \"query\", key, q.received_at, expires_at, body_file, body, labels
+        "SELECT id, account, model, \"query\", key, q.received_at, expires_at, body_file, body, api_key, labels
          FROM queued_calls q LEFT JOIN call_labels l ON l.received_at = q.received_at AND l.request = q.id
          WHERE id = ?1 AND dispatched = 0 AND ended_at IS NULL",
     )?
@@ -222,6 +223,10 @@ pub(super) fn call(
             model: parse(&row.get::<_, String>("model")?)?,
             query: row.get("query")?,
             labels: labels::read(row)?,
+            api_key: row
+                .get::<_, Option<String>>("api_key")?
+                .map(|id| parse(&id))
+                .transpose()?,
             key: KeyDigest(row.get("key")?),
             received_at,
             expires_at,

@@ -157,14 +157,14 @@ impl Mapping {
             },
             "queued_calls" => Self {
                 select: "SELECT id, seq, CASE WHEN ended_at IS NOT NULL THEN 3 WHEN dispatched = 1 THEN 2 ELSE 0 END,
-                        account, model, \"query\", key, received_at, expires_at, cancelled_at, ended_at, failure, message
+                        account, model, \"query\", key, api_key, received_at, expires_at, cancelled_at, ended_at, failure, message
                      FROM queued_calls"
                     .to_owned(),
                 writes: vec![
                     "INSERT INTO queued_calls (seq, id, account, model, \"query\", key, received_at, expires_at, dispatched,
-                        cancelled_at, ended_at, failure, message)
+                        cancelled_at, ended_at, failure, message, api_key)
                      VALUES (:seq, :id, :account, :model, :query, :key, :received_at, :expires_at, :state = 2, :cancelled_at,
-                        :ended_at, :failure, CAST(:message AS TEXT))"
+                        :ended_at, :failure, CAST(:message AS TEXT), :api_key)"
                         .to_owned(),
                 ],
                 ..plain

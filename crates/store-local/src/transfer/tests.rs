@@ -28,6 +28,11 @@ const LEFT: &[(&str, &str, &str)] = &[
     ("damaged_blobs", "", "bytes are compared as they move"),
     ("call_log", "", "in rows once the directory is open"),
     ("call_log_place", "", "in rows once the directory is open"),
+    (
+        "budget_causes",
+        "",
+        "calls that run while it moves count against no budget of a key or a label",
+    ),
     ("account_claims", "", "read as the turns of jobs"),
     ("jobs", "seq", "called number"),
     ("queued_calls", "dispatched", "called state"),

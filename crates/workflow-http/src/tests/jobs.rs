@@ -667,7 +667,7 @@ async fn credits_that_are_set_aside_are_not_left() {
     let (hour, now) = (std::time::Duration::from_secs(3600), jiff::Timestamp::now());
     let held = rig
         .accounts
-        .reserve(&principal.account, cause, 5, hour, now);
+        .reserve((&principal.account).into(), cause, 5, hour, now);
     held.await.expect("memory answers");
     let body = json!({ "workflow": graph() });
     let refused = server.post_json("/api/v2/jobs", &body).await;

@@ -63,6 +63,7 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
                 ("concurrent_calls", int(7)),
                 ("committed_spend_cents", int(8)),
                 ("budgets", text("none")),
+                ("scoped_budgets", text("5/day label:team=blue")),
                 ("windows", text("none")),
                 ("entitlements", text("none")),
                 ("spent_at", time(3)),
@@ -74,6 +75,14 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
             }
             vec![limited, plain("b"), plain("c")]
         }
+        "scoped_spend" => vec![row(&[
+            ("account", text("acme")),
+            ("scope", text("label:team=blue")),
+            ("spent_at", time(3)),
+            ("spent_hour_cents", int(1)),
+            ("spent_day_cents", int(2)),
+            ("spent_month_cents", int(3)),
+        ])],
         "api_keys" => vec![row(&[
             ("id", text("abcdefgh")),
             ("hash", bytes(&[4; 32])),
@@ -334,6 +343,7 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
                     ("account", text("acme")),
                     ("model", text("a/b")),
                     ("query", text("a=1")),
+                    ("api_key", text("abcd2345")),
                     ("key", bytes(&[n; 32])),
                     ("received_at", time(0)),
                     ("expires_at", time(i64::from(u32::MAX))),

@@ -74,7 +74,7 @@ async fn spend(store: PgAccounts, ids: Vec<AccountId>, mut dice: Dice) {
         let cause = generation(dice.roll(40));
         match dice.roll(6) {
             0 | 1 => {
-                let held = store.reserve(id, cause, 10, LEASE, now()).await;
+                let held = store.reserve(id.into(), cause, 10, LEASE, now()).await;
                 held.expect("an answer");
             }
             2 => {
@@ -136,7 +136,7 @@ async fn what_costs_nothing_or_nobody_lets_its_hold_go() {
     }
     let (stores, ids) = two_processes().await;
     for number in [1, 2] {
-        let held = stores[0].reserve(&ids[0], generation(number), 10, LEASE, now());
+        let held = stores[0].reserve((&ids[0]).into(), generation(number), 10, LEASE, now());
         assert_eq!(held.await.expect("an answer"), Reservation::Held);
     }
     let nobody: AccountId = "nobody".parse().expect("an id");

@@ -1,6 +1,6 @@
 //! The SQL of queued requests. Numbers are drawn under the lock of the queue.
 
-use accounts::AccountId;
+use accounts::{AccountId, KeyId};
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::Timestamp;
 use router_core::{
@@ -182,20 +182,23 @@ pub(super) async fn insert(
         .iter()
         .map(|call| call.expires_at.as_microsecond())
         .collect();
+    let api_keys = calls.iter().map(|call| call.api_key.as_ref());
+    let api_keys: Vec<Option<&str>> = api_keys.map(|key| key.map(KeyId::as_str)).collect();
     let bodies: Vec<i64> = calls.iter().map(|call| whole(call.body.len())).collect();
     let inserted = query(
         rows,
-        "INSERT INTO queued_calls (seq, changed, state, id, account, model, query, key, received_at, expires_at, body_bytes)
-         SELECT n, n, 0, id, account, model, query, key, received_at, expires_at, body_bytes FROM (
+        "INSERT INTO queued_calls
+            (seq, changed, state, id, account, model, query, key, received_at, expires_at, body_bytes, api_key)
+         SELECT n, n, 0, id, account, model, query, key, received_at, expires_at, body_bytes, api_key FROM (
             SELECT nextval('queued_calls_changes') AS n, a.* FROM (
                 SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::bigint[],
-                    $8::bigint[])
-                WITH ORDINALITY AS u (id, account, model, query, key, received_at, expires_at, body_bytes, place)
+                    $8::bigint[], $9::text[])
+                WITH ORDINALITY AS u (id, account, model, query, key, received_at, expires_at, body_bytes, api_key, place)
                 ORDER BY place) AS a
             ) AS numbered
          RETURNING seq",
         &[
-            &ids, &accounts, &models, &queries, &keys, &received, &expiries, &bodies,
+            &ids, &accounts, &models, &queries, &keys, &received, &expiries, &bodies, &api_keys,
         ],
     ).await?;
     let labelled = calls.iter();
@@ -245,6 +248,10 @@ pub(super) async fn find_to_take(
         model: found.request.model.clone(),
         query: row.get("query"),
         labels: labels::read(&row)?,
+        api_key: row
+            .get::<_, Option<&str>>("api_key")
+            .map(parse)
+            .transpose()?,
         key: KeyDigest(key.map_err(unreadable)?),
         received_at: found.request.received_at,
         expires_at: found.request.expires_at,
