@@ -34,7 +34,7 @@ use policy::Target;
 use pool::{Line, Pool};
 
 pub use error::{FetchError, Reason};
-pub use fetch::{FetchLimits, Fetched, MOST_REDIRECTS};
+pub use fetch::{Download, FetchLimits, Fetched, MOST_REDIRECTS};
 pub use policy::AddressPolicy;
 pub use resolve::{Resolve, SystemResolver};
 pub use tls::{ExtraCaError, tls_config};

@@ -51,7 +51,7 @@ pub use error_chain::error_chain;
 pub use pace::{PacedBody, ReadPace};
 
 #[cfg(feature = "client")]
-pub use client::{AddressPolicy, Client, ClientConfig, FetchError, FetchLimits, Fetched};
+pub use client::{AddressPolicy, Client, ClientConfig, Download, FetchError, FetchLimits, Fetched};
 #[cfg(any(feature = "client", feature = "server"))]
 pub use host::{Host, HostNames};
 

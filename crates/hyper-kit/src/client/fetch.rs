@@ -1,4 +1,4 @@
-//! Fetching a file whole, within bounds of size and time.
+//! Fetching a file within bounds of size and time: whole, or chunk by chunk.
 //!
 //! Redirects are followed a few times, each as a request of its own under the same policy. What the caller sends goes to
 //! the first address alone: a redirect is the word of a stranger, and carries no credential even back to the same host.
@@ -8,13 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use tokio::time::timeout;
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use super::Client;
 use super::error::{FetchError, Reason};
 use crate::body::{Body, BodyError, read_limited};
-use crate::pace::ReadPace;
+use crate::pace::{PacedBody, ReadPace};
 
 /// The most redirects that are ever followed.
 pub const MOST_REDIRECTS: u8 = 3;
@@ -43,6 +45,17 @@ pub struct Fetched {
     pub final_url: String,
 }
 
+/// A file whose bytes are still to come.
+#[derive(Debug)]
+pub struct Download {
+    content_type: Option<String>,
+    body: PacedBody<Body>,
+    /// How many bytes may still come.
+    left: usize,
+    limits: FetchLimits,
+    end: Instant,
+}
+
 impl Client {
     /// Fetches `url`, which must be answered with status 200. Dropping the future gives the fetch up.
     pub async fn fetch(&self, url: &str, limits: FetchLimits) -> Result<Fetched, FetchError> {
@@ -56,23 +69,37 @@ impl Client {
         headers: HeaderMap,
         limits: FetchLimits,
     ) -> Result<Fetched, FetchError> {
-        timeout(limits.total_timeout, self.follow(url, headers, limits))
+        let whole = async {
+            let (answer, url) = self.follow(url, headers, limits).await?;
+            read(answer, url, limits).await
+        };
+        timeout(limits.total_timeout, whole)
             .await
             .unwrap_or(Err(FetchError::TimedOut))
     }
 
+    /// Begins to fetch `url`, which must be answered with status 200, for files that are not to be held in memory. The limits hold
+    /// for the whole, its chunks included. Dropping the future or the answer gives the fetch up.
+    pub async fn download(&self, url: &str, limits: FetchLimits) -> Result<Download, FetchError> {
+        let end = Instant::now() + limits.total_timeout;
+        let asked = timeout_at(end, self.follow(url, HeaderMap::new(), limits)).await;
+        let (answer, _) = asked.unwrap_or(Err(FetchError::TimedOut))?;
+        Download::begin(answer, limits, end)
+    }
+
+    /// Asks `url` and where its answers lead: the first answer that leads nowhere, and its address.
     async fn follow(
         &self,
         url: &str,
         mut headers: HeaderMap,
         limits: FetchLimits,
-    ) -> Result<Fetched, FetchError> {
+    ) -> Result<(Response<Body>, Url), FetchError> {
         let mut url = usable(Url::parse(url))?;
         let mut left = limits.redirects.min(MOST_REDIRECTS);
         loop {
             let answer = self.send(get(&url, std::mem::take(&mut headers))?).await?;
             let Some(next) = redirect(&url, &answer)? else {
-                return read(answer, url, limits).await;
+                return Ok((answer, url));
             };
             if left == 0 {
                 return Err(refused(&url, Reason::TooManyRedirects));
@@ -142,29 +169,99 @@ async fn read(
         return Err(FetchError::Status(answer.status().as_u16()));
     }
     let (head, body) = answer.into_parts();
-    let pace = ReadPace {
-        idle: limits.idle_timeout,
-        grace: limits.idle_timeout,
-        // The time for everything bounds a trickle already.
-        min_bytes_per_second: 0,
-    };
-    let bytes = read_limited(body, limits.max_bytes, pace)
+    let bytes = read_limited(body, limits.max_bytes, limits.pace())
         .await
-        .map_err(|error| match error {
-            BodyError::TooLarge { .. } => FetchError::TooLarge {
-                limit: limits.max_bytes,
-            },
-            BodyError::Idle => FetchError::TimedOut,
-            BodyError::Broken(cause) => FetchError::Broken {
-                cause: cause.to_string(),
-            },
-        })?;
-    let content_type = head.headers.get(CONTENT_TYPE);
+        .map_err(|error| failed(error, limits))?;
     Ok(Fetched {
         bytes,
-        content_type: content_type.and_then(|value| value.to_str().ok().map(str::to_owned)),
+        content_type: content_type(&head.headers),
         final_url: url.into(),
     })
+}
+
+fn content_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_TYPE)?;
+    value.to_str().ok().map(str::to_owned)
+}
+
+fn failed(error: BodyError, limits: FetchLimits) -> FetchError {
+    match error {
+        BodyError::TooLarge { .. } => FetchError::TooLarge {
+            limit: limits.max_bytes,
+        },
+        BodyError::Idle => FetchError::TimedOut,
+        BodyError::Broken(cause) => FetchError::Broken {
+            cause: cause.to_string(),
+        },
+    }
+}
+
+impl FetchLimits {
+    fn pace(self) -> ReadPace {
+        ReadPace {
+            idle: self.idle_timeout,
+            grace: self.idle_timeout,
+            // The time for everything bounds a trickle already.
+            min_bytes_per_second: 0,
+        }
+    }
+}
+
+impl Download {
+    fn begin(
+        answer: Response<Body>,
+        limits: FetchLimits,
+        end: Instant,
+    ) -> Result<Self, FetchError> {
+        if answer.status() != StatusCode::OK {
+            return Err(FetchError::Status(answer.status().as_u16()));
+        }
+        let (head, body) = answer.into_parts();
+        if body.size_hint().lower() > limits.max_bytes as u64 {
+            return Err(FetchError::TooLarge {
+                limit: limits.max_bytes,
+            });
+        }
+        Ok(Self {
+            content_type: content_type(&head.headers),
+            body: PacedBody::new(body, limits.pace()),
+            left: limits.max_bytes,
+            limits,
+            end,
+        })
+    }
+
+    /// What the host calls it, unchecked.
+    #[must_use]
+    pub fn content_type(&self) -> Option<&str> {
+        self.content_type.as_deref()
+    }
+
+    /// The next bytes; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// If the host breaks off or is too slow, or the file passes a limit: then nothing more comes.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, FetchError> {
+        loop {
+            let frame = timeout_at(self.end, self.body.frame()).await;
+            let frame = frame.map_err(|_| FetchError::TimedOut)?;
+            let Some(frame) = frame else {
+                return Ok(None);
+            };
+            let frame = frame.map_err(|error| failed(error, self.limits))?;
+            // Trailers are dropped.
+            let Ok(chunk) = frame.into_data() else {
+                continue;
+            };
+            let Some(left) = self.left.checked_sub(chunk.len()) else {
+                return Err(FetchError::TooLarge {
+                    limit: self.limits.max_bytes,
+                });
+            };
+            self.left = left;
+            return Ok(Some(chunk));
+        }
+    }
 }
 
 fn refused(url: &Url, reason: Reason) -> FetchError {

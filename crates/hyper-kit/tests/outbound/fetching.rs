@@ -15,14 +15,32 @@ use crate::harness::{LIMITS, Site, client_for, config, status, text};
 
 type Chunk = Result<Bytes, io::Error>;
 
-/// Fetches the one file of a site.
+/// Fetches the one file of a site, whole and chunk by chunk, which comes to the same.
 async fn fetched<F>(limits: FetchLimits, answer: F) -> Result<Fetched, FetchError>
 where
     F: Fn() -> Response<Body> + Send + Sync + 'static,
 {
     let site = Site::plain(move |_| answer()).await;
     let client = client_for(&[&site]);
-    client.fetch(&site.url("/file"), limits).await
+    let whole = client.fetch(&site.url("/file"), limits).await;
+    let chunked = downloaded(&client, &site.url("/file"), limits).await;
+    let expected = whole.clone().map(|file| (file.bytes, file.content_type));
+    assert_eq!(chunked, expected);
+    whole
+}
+
+async fn downloaded(
+    client: &Client,
+    url: &str,
+    limits: FetchLimits,
+) -> Result<(Bytes, Option<String>), FetchError> {
+    let mut download = client.download(url, limits).await?;
+    let mut bytes = Vec::new();
+    while let Some(chunk) = download.chunk().await? {
+        bytes.extend_from_slice(&chunk);
+    }
+    let content_type = download.content_type().map(str::to_owned);
+    Ok((bytes.into(), content_type))
 }
 
 fn zeros(length: usize) -> Body {
