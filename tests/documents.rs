@@ -42,7 +42,13 @@ const DOCUMENTS: &[Document] = &[
     Document {
         path: "/v1/openapi.json",
         server: &["--token", "the-token-of-this-test"],
-        client: &["-H", "Authorization: Bearer the-token-of-this-test"],
+        client: &[
+            "-H",
+            "Authorization: Bearer the-token-of-this-test",
+            // The API of v2 answers them here, and is held against its own document.
+            "--exclude-operation-id",
+            "getSigned",
+        ],
         catalog: NOUGHT,
         operator: false,
     },

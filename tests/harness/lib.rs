@@ -6,6 +6,7 @@ pub mod attacks;
 pub mod comfy;
 pub mod data_directory;
 pub mod disk;
+pub mod file_host;
 pub mod goldens;
 pub mod http;
 pub mod http2;

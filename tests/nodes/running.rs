@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use it::file_host::FileHost;
 use it::partners::{Outcome, Plan};
 use it::{Message, Socket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -42,6 +43,26 @@ async fn a_picture_goes_to_the_model_and_what_comes_back_is_saved() {
     assert_eq!(rig.run(&asked_again).await["status"], "succeeded");
     assert_eq!(rig.submits(Partner::Bfl), 3);
     assert_eq!(rig.spent("acme").await, 3 * PRICE);
+}
+
+#[tokio::test]
+async fn files_of_a_result_are_outputs_of_the_job_and_are_not_kept_besides() {
+    let files = FileHost::start().await.unwrap();
+    let host = files.host();
+    let rig = Rig::with(&["--keep-results", "--plain-partners", &host], &[]).await;
+    let sample = json!({"id": "t", "status": "Ready", "result": {"sample": files.url("/file/a")}});
+    rig.partners
+        .answer_with(Partner::Bfl, "application/json", sample.to_string());
+    let picture = rig.upload(&small()).await;
+    // The node asks for the file, which is no picture.
+    let job = rig.run(&edit(&picture, "make it blue")).await;
+    assert_eq!((&job["status"], files.seen().len()), (&json!("failed"), 1));
+    let calls = rig.get("/v1/calls").await;
+    let call = &calls["data"][0];
+    assert_eq!(call["generation"]["status"], "ok", "{calls}");
+    let id = call["request_id"].as_str().unwrap();
+    let record = rig.get(&format!("/v1/generations/{id}")).await;
+    assert_eq!(record["results"], json!([]));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ mod deadline;
 mod document;
 mod durability;
 mod idempotency;
+mod kept;
 mod labels;
 mod limits;
 mod queue;

@@ -106,7 +106,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
         .access
         .identity(installation.accounts.clone())?;
     let stack = RouterStack::open(&installation, &config.router, &mut metrics, &requests);
-    let stack = stack.await?;
+    let stack = stack.await?.sweeping_files();
     store_metrics::register(installation.health.clone(), &mut metrics);
     let sweeps = Sweeps::register(installation.assets.sweeps.clone(), &mut metrics);
     let mut ports = AdminPorts {

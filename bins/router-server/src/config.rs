@@ -38,6 +38,8 @@ pub struct RouterSettings {
     pub limits: RouterLimits,
     /// How long the record of a call is kept.
     pub call_retention: SignedDuration,
+    /// Largest file of a result that is kept.
+    pub kept_result_bytes: u64,
     /// Whether the routes are served under `/v2/models` too.
     pub aliases: bool,
     /// Whether `X-Service-*` headers are repeated as `X-Comfy-*`.
@@ -138,6 +140,17 @@ pub const ROUTER_KEYS: &[Key] = &[
         "TIME",
         "90d",
         "How long the record of a call is kept once it is over",
+    ),
+    switch(
+        "keep_results",
+        "false",
+        "Keeps the files that results name beyond the partner's links, unless an account says otherwise",
+    ),
+    key(
+        "kept_result_size",
+        "SIZE",
+        "512MiB",
+        "Largest file of a result that is kept",
     ),
     switch(
         "model_aliases",
@@ -260,6 +273,8 @@ impl RouterSettings {
         let committed_spend = settings.read::<Count>("committed_spend_cents")?.0;
         let RateWindows(windows) = settings.read("rate_windows")?;
         let call_retention = settings.read::<Duration<1>>("call_retention")?.0;
+        let keep_results = settings.read("keep_results")?;
+        let kept_result_bytes = settings.read::<Size>("kept_result_size")?.0;
         let aliases = settings.read("model_aliases")?;
         let mirror_headers = settings.read("comfy_headers")?;
         let api_key_header = settings.read("api_key_header")?;
@@ -275,9 +290,11 @@ impl RouterSettings {
                 concurrent_calls,
                 committed_spend_cents: u64::from(committed_spend),
                 windows,
+                keep_results,
                 ..RouterLimits::standard()
             },
             call_retention: SignedDuration::from_millis(call_retention.as_millis() as i64),
+            kept_result_bytes,
             aliases,
             mirror_headers,
             api_key_header,

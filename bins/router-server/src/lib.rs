@@ -11,6 +11,8 @@ mod catalog;
 mod commands;
 mod config;
 mod control;
+mod files;
+mod keeping;
 mod leases;
 mod metrics;
 pub mod program;

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::Accounts;
+use asset_store::{Assets, LinkKeys, ReleasedBlobs, Retention};
 use futures_util::FutureExt;
 use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::Identity;
@@ -12,10 +14,10 @@ use installation::{Installation, InstallationError, Turns, Work};
 use jiff::Timestamp;
 use providers::{Kind, PartnerStatus, Watch};
 use router_core::{
-    CallRetention, CallsError, CursorKey, LiveCatalog, OwnerId, QueueBounds, Router, RouterConfig,
-    RouterPorts, Timer, Usage,
+    CallRetention, CallsError, CursorKey, KeptResults, LiveCatalog, OwnerId, QueueBounds, Router,
+    RouterConfig, RouterPorts, Timer, Usage,
 };
-use router_http::{Observed, RouterApi, RouterHttpConfig, RouterService};
+use router_http::{Observed, ResultFiles, RouterApi, RouterHttpConfig, RouterService};
 use server_kit::admin::CatalogControl;
 use server_kit::config::ServerConfig;
 use server_kit::metrics::{HttpMetrics, Metrics};
@@ -32,6 +34,8 @@ use crate::caller::Caller;
 use crate::catalog::{self, CatalogFaults, CatalogSource, PartnerError};
 use crate::config::RouterSettings;
 use crate::control::{self, CatalogKeeper, Control};
+use crate::files::FileSweep;
+use crate::keeping::{Fetcher, FetcherError, FilePorts, KeptMetrics, ResultKeeper};
 use crate::leases::LeaseKeeper;
 use crate::metrics::RouterMetrics;
 use crate::queue::QueueKeeper;
@@ -51,6 +55,16 @@ pub struct RouterStack {
     retention: Arc<dyn CallRetention>,
     turns: Arc<dyn Turns>,
     usage: Arc<dyn Usage>,
+    accounts: Arc<dyn Accounts>,
+    kept: Arc<dyn KeptResults>,
+    kept_metrics: KeptMetrics,
+    owner: OwnerId,
+    /// The files of results that are kept.
+    assets: Assets,
+    released: Arc<dyn ReleasedBlobs>,
+    link_keys: Arc<LinkKeys>,
+    /// Whether it deletes files that are past their time: nobody else does.
+    sweeps_files: bool,
     timer: Arc<dyn Timer>,
     keeper: Arc<CatalogKeeper>,
     watch: Option<Watch>,
@@ -70,6 +84,9 @@ pub enum RouterStackError {
     /// How partners are reached.
     #[error("partners cannot be reached as configured")]
     Partners(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// How results are fetched.
+    #[error("results cannot be fetched as configured")]
+    Results(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The database.
     #[error("the data directory cannot be read; if it is damaged, restore it from a backup")]
     Store(#[from] InstallationError),
@@ -134,6 +151,14 @@ impl RouterStack {
             threads: Arc::new(LargeWork::new()),
         };
         let secret = installation.keys.installation_secret().await?;
+        let link_keys = installation.keys.link_keys().await?;
+        let owner = OwnerId(Uuid::new_v4());
+        let files = &installation.assets;
+        // What is kept of a call lasts as long as its record.
+        let retention = Retention {
+            uploads: settings.call_retention,
+            ..Retention::default()
+        };
         let config = RouterConfig {
             deadline: settings.deadline,
             give_up_after: settings.give_up_after,
@@ -143,7 +168,7 @@ impl RouterStack {
                 of_all: RouterConfig::QUEUE_BOUNDS.of_all.max(settings.queued_calls),
             },
             cursor_key: CursorKey::derived_from(&secret),
-            owner: OwnerId(Uuid::new_v4()),
+            owner,
             lease: RouterConfig::LEASE,
         };
         let executions = TaskTracker::new();
@@ -162,12 +187,29 @@ impl RouterStack {
             retention: Arc::clone(&installation.calls.retention),
             turns: Arc::clone(&installation.turns),
             usage: Arc::clone(&installation.calls.usage),
+            accounts: Arc::clone(&installation.accounts),
+            kept: Arc::clone(&installation.calls.kept),
+            kept_metrics: KeptMetrics::register(metrics),
+            owner,
+            assets: Assets::new(files.blobs.clone(), files.records.clone(), retention),
+            released: files.released.clone(),
+            link_keys: Arc::new(link_keys),
+            sweeps_files: false,
             timer,
             partners: offer.partners,
             models,
             switched_off,
             settings: settings.clone(),
         })
+    }
+
+    /// The same, deleting files that are past their time: for a server without another family that does.
+    #[must_use]
+    pub fn sweeping_files(self) -> Self {
+        Self {
+            sweeps_files: true,
+            ..self
+        }
     }
 
     /// What calls models from within this process.
@@ -196,6 +238,11 @@ impl RouterStack {
         let api = router_http::routes(RouterService {
             router: self.router.clone(),
             usage: Arc::clone(&self.usage),
+            results: Some(ResultFiles {
+                kept: Arc::clone(&self.kept),
+                assets: self.assets.clone(),
+                link_keys: Arc::clone(&self.link_keys),
+            }),
             identity,
             clock: Arc::clone(&self.timer),
             executions: self.executions.clone(),
@@ -212,6 +259,7 @@ impl RouterStack {
                 aliases: self.settings.aliases,
                 mirror_headers: self.settings.mirror_headers,
                 api_key_header: self.settings.api_key_header,
+                link_lifetime: RouterHttpConfig::LINK_LIFETIME,
             },
         })?;
         self.metrics.watch_bodies(api.memory_counter());
@@ -237,17 +285,46 @@ impl RouterStack {
             timer: Arc::clone(&self.timer),
         };
         let stop_queue = CancellationToken::new();
+        let ports = FilePorts {
+            assets: self.assets.clone(),
+            accounts: self.accounts,
+        };
+        let fetcher = Fetcher::new(
+            &self.settings.partners,
+            ports,
+            self.settings.kept_result_bytes,
+        );
+        let fetcher = fetcher.await;
+        let fetcher =
+            fetcher.map_err(|error: FetcherError| RouterStackError::Results(error.into()))?;
+        let results = ResultKeeper {
+            router: self.router.clone(),
+            kept: self.kept,
+            fetcher,
+            owner: self.owner,
+            timer: Arc::clone(&self.timer),
+            metrics: self.kept_metrics,
+        };
+        let files = self.sweeps_files.then(|| FileSweep {
+            assets: self.assets,
+            released: self.released,
+            sweeps: sweeps.clone(),
+            timer: Arc::clone(&self.timer),
+        });
         let sweep = Sweep {
             retention: self.retention,
             timer: self.timer,
             keep_for: self.settings.call_retention,
             sweeps,
         };
-        let keepers = vec![
+        let turns = Arc::clone(&self.turns);
+        let mut keepers = vec![
             tokio::spawn(catalog::keep_fresh(self.keeper, self.watch, stop.clone())),
             tokio::spawn(sweep_in_turn(self.turns, sweep, stop.clone())),
             tokio::spawn(leases.run(stop.clone())),
+            tokio::spawn(results.run(stop.clone())),
         ];
+        keepers.extend(files.map(|files| tokio::spawn(files.run_in_turn(turns, stop.clone()))));
         Ok(Background {
             router: self.router,
             executions: self.executions,

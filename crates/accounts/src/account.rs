@@ -82,6 +82,8 @@ pub enum AccountChange {
     RateWindows(Option<Arc<[RateWindow]>>),
     /// Models that may be called.
     Entitlements(Option<Entitlements>),
+    /// Whether the files that results name are kept.
+    KeepResults(Option<bool>),
 }
 
 /// What people call an account or a key: 1 to 100 characters, none of them a control character.
@@ -136,6 +138,7 @@ impl Account {
             }
             AccountChange::RateWindows(windows) => limits.windows = windows,
             AccountChange::Entitlements(entitlements) => limits.entitlements = entitlements,
+            AccountChange::KeepResults(kept) => limits.keep_results = kept,
         }
     }
 }

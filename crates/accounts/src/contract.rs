@@ -149,6 +149,7 @@ async fn a_change_counts_from_the_next_look_on(store: &Ports) {
         AccountChange::Submissions(Some(windows.clone())),
         AccountChange::StoredBytes(Some(7)),
         AccountChange::Entitlements(Some(models.clone())),
+        AccountChange::KeepResults(Some(true)),
     ];
     let changed = change(store, &acme, &changes).await;
     let mut expected = Account::new(acme.clone(), (&acme).into(), at(0));

@@ -49,6 +49,8 @@ pub struct RouterLimits {
     pub windows: Arc<[RateWindow]>,
     /// Models that may be listed and called.
     pub entitlements: Entitlements,
+    /// Whether the files that results name are kept beyond the partner's links.
+    pub keep_results: bool,
 }
 
 /// So many requests in a span of time, written `60/1m`.
@@ -91,6 +93,8 @@ pub struct Limits {
     pub windows: Option<Arc<[RateWindow]>>,
     /// As [`RouterLimits::entitlements`].
     pub entitlements: Option<Entitlements>,
+    /// As [`RouterLimits::keep_results`].
+    pub keep_results: Option<bool>,
 }
 
 /// The text is no list of rate windows.
@@ -164,13 +168,15 @@ impl Tier {
                 entitlements: own
                     .entitlements
                     .unwrap_or_else(|| router.entitlements.clone()),
+                keep_results: own.keep_results.unwrap_or(router.keep_results),
             },
         }
     }
 }
 
 impl RouterLimits {
-    /// Five calls at once, 100 US dollars committed by them, no budgets, no windows, every model.
+    /// Five calls at once, 100 US dollars committed by them, no budgets, no windows, every model, no kept
+    /// results.
     #[must_use]
     pub fn standard() -> Self {
         Self {
@@ -180,6 +186,7 @@ impl RouterLimits {
             scoped_budgets: ScopedBudgets::NONE,
             windows: Arc::new([]),
             entitlements: Entitlements::All,
+            keep_results: false,
         }
     }
 }
@@ -204,6 +211,7 @@ impl Limits {
             scoped_budgets: router.scoped_budgets.clone(),
             windows: Some(router.windows.clone()),
             entitlements: Some(router.entitlements.clone()),
+            keep_results: Some(router.keep_results),
         }
     }
 }

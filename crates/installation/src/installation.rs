@@ -7,7 +7,7 @@ use asset_store::{
     AssetRecords, BlobStore, DirectReads, FileNames, ReleasedBlobs, ScrubStates, SweepStates,
 };
 #[cfg(feature = "router")]
-use router_core::{CallQueue, CallRetention, Calls, Quota, Usage};
+use router_core::{CallQueue, CallRetention, Calls, KeptResults, Quota, Usage};
 #[cfg(feature = "v1")]
 use v1_compat::UserFiles;
 use webhooks::{Outbox, Webhooks};
@@ -97,6 +97,8 @@ pub struct CallRows {
     pub queue: Arc<dyn CallQueue>,
     /// What was called and what it cost.
     pub usage: Arc<dyn Usage>,
+    /// Results that are kept.
+    pub kept: Arc<dyn KeptResults>,
 }
 
 impl std::fmt::Debug for Installation {

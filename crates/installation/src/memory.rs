@@ -87,7 +87,8 @@ impl MemoryStore {
                 quota: Arc::new(calls.quota()),
                 retention: calls.clone(),
                 queue: calls.clone(),
-                usage: calls,
+                usage: calls.clone(),
+                kept: calls,
             },
             #[cfg(feature = "v1")]
             user_files: Arc::new(MemoryUserFiles::new(UserFilesBounds::DEFAULT)),

@@ -21,6 +21,8 @@ pub enum Work {
     Deployments,
     /// Sends events to webhooks.
     Webhooks,
+    /// Deletes files of kept results that are past their time.
+    Results,
 }
 
 /// Whose turn it is to do a work. A handle is a process: an opening of the installation.
@@ -52,6 +54,7 @@ impl Work {
             Self::Scrub => "scrub",
             Self::Deployments => "deployments",
             Self::Webhooks => "webhooks",
+            Self::Results => "results",
         }
     }
 }

@@ -271,7 +271,7 @@ fn assemble(
     let definition = ModelDefinition {
         id,
         charges_on_policy_rejection: model.file.charges_on_policy_rejection.into(),
-        form: model.file.node.form(&file.name),
+        form: model.file.form(&file.name),
         input_schema: model.schema.as_ref().map(|schema| schema.value.clone()),
         polling: polling(call, model),
         alternates: alternates::of(model).map_err(|reason| {

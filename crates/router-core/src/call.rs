@@ -6,6 +6,7 @@
 pub(crate) mod desk;
 mod estimate;
 mod execution;
+mod keeping;
 mod legs;
 mod prepare;
 mod queued;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::usage::CallRecord;
-use crate::{Bucket, GenerationId, Handle, Lease, ModelId, Outcome, OwnerId, Serving};
+use crate::{Bucket, GenerationId, Handle, Lease, ModelId, Outcome, OwnerId, ResultLink, Serving};
 
 /// Digest of an idempotency key: the only form in which it is ever at rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +124,8 @@ pub enum Ending {
         outcome: Outcome,
         /// What is billed.
         charge_cents: u64,
+        /// The results that are to be kept: with the end they are written down to be fetched.
+        results: Vec<ResultLink>,
     },
 }
 
@@ -217,6 +219,15 @@ impl Ending {
         }
     }
 
+    /// What is to be kept of its result.
+    #[must_use]
+    pub fn results(&self) -> &[ResultLink] {
+        match self {
+            Self::Released(_) => &[],
+            Self::Kept { results, .. } => results,
+        }
+    }
+
     /// Whether it frees the key of a generation. `was_dispatched` tells whether there is a row of it, `counts` whether this
     /// ending is the one that ended it.
     #[must_use]
@@ -234,7 +245,7 @@ impl Ending {
 ///
 /// **Contract.** It holds for any number of processes over one store. Every method but `record` is one transaction, and runs to
 /// its end even if the caller stops waiting. `dispatch` and `accepted` are on disk when they return, and so is `settle` of a
-/// generation with a key; without one, no crash of the process undoes it, and a power cut within a moment leaves a generation
+/// generation with a key or with results to keep; otherwise no crash of the process undoes it, and a power cut within a moment leaves a generation
 /// whose outcome is unknown. A claim or a record may be lost by a crash, and a lost claim was never dispatched.
 ///
 /// A generation that runs has one owner, from `dispatch` on, under a lease. Only its owner notes its acceptance and settles it.
@@ -323,8 +334,8 @@ pub trait Calls: Send + Sync + 'static {
 /// **Contract.** One transaction for each call; any number of processes may do it at the same time.
 #[async_trait]
 pub trait CallRetention: Send + Sync + 'static {
-    /// Forgets at most `limit` of each: keys that expired with what they replay, and generations and calls settled before
-    /// `keep_from`. Answers how many rows went.
+    /// Forgets at most `limit` of each: keys that expired with what they replay, and generations, calls and kept results
+    /// settled before `keep_from`. Answers how many rows went.
     async fn expire(
         &self,
         now: Timestamp,

@@ -1,6 +1,7 @@
 //! What every store of calls must do, written once and run on each.
 
 mod generations;
+mod kept;
 mod keys;
 mod labels;
 mod ownership;
@@ -21,8 +22,8 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Bucket, CallQueue, CallRecord, CallRetention, Calls, Claimed, Dispatched, Ending,
-    Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease, ModelId, Outcome, OwnerId, Quota,
-    RequestId, Settled, Unfinished, Usage,
+    Generation, GenerationId, Handle, KeptResults, KeyClaim, KeyDigest, Lease, ModelId, Outcome,
+    OwnerId, Quota, RequestId, Settled, Unfinished, Usage,
 };
 
 pub use quota::quota;
@@ -41,6 +42,8 @@ pub struct Stores {
     pub queue: Arc<dyn CallQueue>,
     /// What reads.
     pub usage: Arc<dyn Usage>,
+    /// What is kept of results.
+    pub kept: Arc<dyn KeptResults>,
     /// Who is billed.
     pub accounts: Arc<dyn Accounts>,
     /// Where accounts come from.
@@ -55,13 +58,14 @@ type Rule = fn(Stores) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Panics
 /// If the store breaks a rule.
 pub async fn calls(fresh: impl Fn() -> Stores) {
-    let rules: [&[Rule]; 7] = [
+    let rules: [&[Rule]; 8] = [
         &keys::RULES,
         &labels::RULES,
         &queue::RULES,
         &generations::RULES,
         &ownership::RULES,
         &serving::RULES,
+        &kept::RULES,
         &usage::RULES,
     ];
     for rule in rules.into_iter().flatten() {
@@ -139,6 +143,7 @@ fn kept(outcome: Outcome, charge_cents: u64) -> Ending {
     Ending::Kept {
         outcome,
         charge_cents,
+        results: Vec::new(),
     }
 }
 

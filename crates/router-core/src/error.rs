@@ -147,6 +147,11 @@ pub enum RouterError {
     /// The caller has no queued request of this id and model. 404.
     #[error("there is no request of this id for this model; submit one with POST .../requests")]
     RequestNotFound,
+    /// The workspace has no call of this id. 404.
+    #[error(
+        "this workspace has no call of this id; it is the `X-Service-Request-Id` of its answer, and is forgotten in the end"
+    )]
+    CallNotFound,
     /// The result of a queued request is not kept any more. 410.
     #[error(
         "the result of this request is not kept any more; results are kept for 24 hours after the submission"
@@ -206,6 +211,7 @@ impl RouterError {
         match self {
             Self::Malformed(_)
             | Self::RequestNotFound
+            | Self::CallNotFound
             | Self::ResultGone
             | Self::RequestCancelled
             | Self::KeyConflict

@@ -1,6 +1,6 @@
 //! What bodies and answers of a model hold besides plain values: for code that makes a form, a page or a node of it.
 //!
-//! A call itself never looks at any of it.
+//! A call itself looks at none of it but [`ModelForm::files`], and at that only once its partner has answered.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,9 @@ pub struct ModelForm {
     pub fixed: Map<String, Value>,
     /// What an answer is.
     pub returns: Returns,
+    /// JSON Pointers to the addresses of files in an answer, in which `*` names every item of an array: what is kept for accounts
+    /// that keep results.
+    pub files: Vec<String>,
 }
 
 /// How a body holds a picture.

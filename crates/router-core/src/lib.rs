@@ -1,7 +1,7 @@
 //! The model router: models and their catalog, calls that pay once, and limits that hold.
 //!
 //! Decides everything about a call to a partner's model and does nothing itself: no clock, no socket, no row, no task.
-//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`CallQueue`], [`Quota`], [`Usage`], [`CallRetention`]); time and ids are arguments. What is forwarded is
+//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`CallQueue`], [`Quota`], [`Usage`], [`KeptResults`], [`CallRetention`]); time and ids are arguments. What is forwarded is
 //! never touched: bodies are the bytes that came. Wire formats live above. Start at [`Router`] for what a caller may ask, at
 //! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
 //!
@@ -19,6 +19,7 @@ mod error;
 mod form;
 mod id;
 mod json;
+mod kept;
 mod labels;
 mod lease;
 mod limit;
@@ -53,6 +54,11 @@ pub use error::{RouterError, Violation, ViolationStep};
 pub use form::{ModelForm, PictureEncoding, ReturnKind, Returns};
 pub use id::{GenerationId, InvalidModelId, ModelId, RequestId};
 pub use json::read_leniently;
+pub use kept::{
+    DueResult, KeepFault, KeepOutcome, KeptFile, KeptResult, KeptResults, KeptState,
+    MOST_ADDRESS_BYTES, MOST_RESULTS, ResultAddress, ResultId, ResultLeases, ResultLink,
+    ResultPointers,
+};
 pub use labels::{read_labels, write_labels};
 pub use lease::{Lease, OwnerId, Ownership, Ownerships};
 pub use memory::MemoryCalls;

@@ -1,5 +1,6 @@
 //! Keys, generations and calls kept in memory: the twin of every store of them.
 
+mod kept;
 mod queue;
 mod usage;
 
@@ -31,6 +32,7 @@ struct Rows {
     owned: Ownerships,
     calls: BTreeMap<(Timestamp, RequestId), CallRecord>,
     queued: queue::Queued,
+    kept: kept::Kept,
 }
 
 struct Key {
@@ -115,7 +117,12 @@ impl Rows {
             let (bucket, charge_cents) = (ending.bucket(), ending.charge_cents());
             let outcome = match ending {
                 Ending::Released(_) => None,
-                Ending::Kept { outcome, .. } => Some(outcome),
+                Ending::Kept {
+                    outcome, results, ..
+                } => {
+                    self.kept.begin(id, account, results, now);
+                    Some(outcome)
+                }
             };
             row.end = Some(End {
                 at: now,
@@ -342,6 +349,7 @@ impl CallRetention for MemoryCalls {
             .extract_if(.., |(received_at, _), _| *received_at < keep_from);
         gone += old_calls.take(limit).count();
         gone += rows.queued.expire(keep_from, limit);
+        gone += rows.kept.expire(keep_from, limit);
         Ok(gone)
     }
 }
@@ -367,7 +375,8 @@ mod tests {
             quota: Arc::new(calls.quota()),
             retention: calls.clone(),
             usage: calls.clone(),
-            queue: calls,
+            queue: calls.clone(),
+            kept: calls,
             accounts: accounts.clone(),
             admin: accounts,
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::schema::{SchemaDocument, SchemaError};
-use crate::{Alternate, ModelForm, ModelId, Provider};
+use crate::{Alternate, ModelForm, ModelId, Provider, ResultPointers};
 
 /// Whether a call that the model rejects for content-policy reasons is still charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,7 @@ pub struct Model {
     document: SchemaDocument,
     input_schema: Option<Value>,
     form: ModelForm,
+    files: ResultPointers,
     polling: Option<Polling>,
     alternates: Vec<Alternate>,
     provider: Arc<dyn Provider>,
@@ -73,6 +74,7 @@ impl Model {
             charges_on_policy_rejection: definition.charges_on_policy_rejection,
             document,
             input_schema: definition.input_schema,
+            files: ResultPointers::new(&definition.form.files),
             form: definition.form,
             polling: definition.polling,
             alternates: definition.alternates,
@@ -108,6 +110,12 @@ impl Model {
     #[must_use]
     pub fn form(&self) -> &ModelForm {
         &self.form
+    }
+
+    /// Where its answers name files.
+    #[must_use]
+    pub fn files(&self) -> &ResultPointers {
+        &self.files
     }
 
     /// How accepted work is asked after, where its definition says.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use accounts::{AccountId, Accounts, Principal, Scope};
 use jiff::Timestamp;
+use tokio::sync::Notify;
 
 use crate::call::desk::Desk;
 use crate::call::running::Registry;
@@ -75,6 +76,8 @@ pub(crate) struct Inner {
     pub(crate) catalog: LiveCatalog,
     pub(crate) running: Registry,
     pub(crate) desk: Desk,
+    /// Rings when results are to be fetched.
+    pub(crate) results: Notify,
 }
 
 /// The query of a list: the values of each parameter, in the order in which they were sent.
@@ -118,6 +121,7 @@ impl Router {
             catalog,
             running: Registry::default(),
             desk: Desk::default(),
+            results: Notify::new(),
         }))
     }
 

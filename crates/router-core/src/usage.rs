@@ -74,7 +74,7 @@ impl UsageRow {
         self.call.generation == Some(GenerationId::from(self.call.request))
     }
 
-    /// What stands for the call that began a generation which ended, where that call is not on record.
+    /// What stands for the call that began a generation, where that call is not on record.
     #[must_use]
     pub fn of_generation(
         id: GenerationId,
@@ -170,6 +170,14 @@ pub trait Usage: Send + Sync + 'static {
     /// Every call, oldest first, then what stands for calls that are not on record, by generation; read in bounded pieces while
     /// the stream is polled.
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>>;
+
+    /// The call of a request, if it came in this span, with its generation. Where it is not on record, what stands for the
+    /// generation that it began, whether that runs or has ended.
+    async fn find(
+        &self,
+        request: RequestId,
+        came: (Timestamp, Timestamp),
+    ) -> Result<Option<UsageRow>, CallsError>;
 
     /// What runs now: every generation that was dispatched and has not ended, oldest first.
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError>;

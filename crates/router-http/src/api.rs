@@ -19,7 +19,9 @@ use crate::access::{self, Note};
 use crate::dialect::Dialect;
 use crate::errors::ApiError;
 use crate::routes::{ALIASES, Operation, ROUTES};
-use crate::{RouterService, call, catalog, estimate, headers, origins, reply, requests, usage};
+use crate::{
+    RouterService, call, catalog, estimate, generations, headers, origins, reply, requests, usage,
+};
 
 /// The document of this API (OpenAPI 3.1), as it is served.
 pub const OPENAPI: &str = include_str!("../../../docs/openapi/router.json");
@@ -135,6 +137,10 @@ impl Inner {
         }
 
         let (request, now) = (RequestId(context.request_id), context.now);
+        if operation == Operation::Signed {
+            let signed = generations::signed(service, &head, params.as_ref(), now).await?;
+            return Ok(Begun::Answered(signed));
+        }
         if !service.config.api_key_header {
             head.headers.remove(X_API_KEY);
         }
@@ -171,6 +177,9 @@ impl Inner {
             Operation::Usage => {
                 let query = head.uri.query().unwrap_or_default();
                 usage::totals(service, &asked, query, now).await
+            }
+            Operation::Generation => {
+                generations::detail(service, &asked, &head, &connection, now).await
             }
             Operation::Estimate => {
                 let body = (body, &self.room);
@@ -209,7 +218,9 @@ impl Inner {
                 note.bucket = Some(Bucket::InvalidInput);
                 requests::cancel(service, &asked, now).await
             }
-            Operation::Document => Ok(reply::json_bytes(StatusCode::OK, OPENAPI)),
+            Operation::Document | Operation::Signed => {
+                Ok(reply::json_bytes(StatusCode::OK, OPENAPI))
+            }
         };
         Ok(Begun::Answered(answer?))
     }

@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use accounts::BudgetWindow;
-use http::header::{ALLOW, CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
+use asset_http::ContentError;
+use asset_store::AssetsError;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper_kit::{Body, BodyError, NoUnits, Refusal, RoomError};
 use identity::IdentityError;
@@ -41,6 +43,9 @@ pub(crate) enum ApiError {
     /// The body had no room.
     #[error(transparent)]
     NoRoom(#[from] NoUnits),
+    /// The bytes behind a link are not sent.
+    #[error(transparent)]
+    Content(#[from] ContentError),
     /// The plumbing refused the request, or met a panic.
     #[error("{}", .0.message())]
     Refused(Refusal),
@@ -73,6 +78,11 @@ impl ApiError {
             Self::Identity(IdentityError::Accounts(_)) => Bucket::ServiceUnavailable,
             Self::NoRoute | Self::MethodNotAllowed(_) | Self::Body(_) => Bucket::InvalidInput,
             Self::NoRoom(bound) => no_room(*bound).bucket(),
+            Self::Content(ContentError::BadLink) => Bucket::Forbidden,
+            Self::Content(ContentError::Assets(AssetsError::Damaged(_))) => Bucket::InternalError,
+            Self::Content(ContentError::Assets(AssetsError::NotFound)) => Bucket::InvalidInput,
+            Self::Content(ContentError::Assets(_)) => Bucket::ServiceUnavailable,
+            Self::Content(ContentError::Unsatisfiable(_)) => Bucket::InvalidInput,
             Self::Refused(Refusal::Panicked) => Bucket::InternalError,
             Self::Refused(Refusal::UnknownHost) => Bucket::Forbidden,
             Self::Refused(Refusal::TooManyStreams) => Bucket::ConcurrencyLimitExceeded,
@@ -144,6 +154,7 @@ impl ApiError {
                 invalid(StatusCode::BAD_REQUEST, &error.to_string())
             }
             Self::NoRoom(bound) => of_router(&no_room(*bound)),
+            Self::Content(error) => of_content(error, self.bucket()),
             Self::Refused(refusal) => {
                 let parts = ErrorParts::of(refusal.status(), self.bucket(), refusal.message());
                 match refusal {
@@ -181,6 +192,31 @@ pub(crate) fn no_room(bound: NoUnits) -> RouterError {
     }
 }
 
+fn of_content(error: &ContentError, bucket: Bucket) -> ErrorParts {
+    let plain = |status, detail: &str| ErrorParts::of(status, bucket, detail);
+    match error {
+        ContentError::BadLink => plain(
+            StatusCode::FORBIDDEN,
+            "the link is invalid or has expired; GET /v1/generations/{request id} gives a fresh one",
+        ),
+        ContentError::Unsatisfiable(range) => plain(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "the range begins behind the end of the file",
+        )
+        .with(CONTENT_RANGE, range.clone()),
+        ContentError::Assets(AssetsError::NotFound) => {
+            plain(StatusCode::NOT_FOUND, "the file is gone")
+        }
+        ContentError::Assets(AssetsError::Damaged(_)) => {
+            plain(StatusCode::INTERNAL_SERVER_ERROR, asset_http::DAMAGED)
+        }
+        ContentError::Assets(_) => plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the file cannot be read now; try again in a moment",
+        ),
+    }
+}
+
 fn respond(parts: ErrorParts, word: &'static str) -> Response<Body> {
     let mut response = match parts.body {
         Content::Detail(detail) => reply::json(
@@ -207,7 +243,7 @@ fn of_router(error: &RouterError) -> ErrorParts {
         RouterError::KeyConflict | RouterError::NotReplayable | RouterError::RequestCancelled => {
             plain(StatusCode::CONFLICT)
         }
-        RouterError::RequestNotFound => plain(StatusCode::NOT_FOUND),
+        RouterError::RequestNotFound | RouterError::CallNotFound => plain(StatusCode::NOT_FOUND),
         RouterError::ResultGone => plain(StatusCode::GONE),
         RouterError::WaitedTooLong => plain(StatusCode::GATEWAY_TIMEOUT),
         RouterError::NotDispatched { bucket, .. } => plain(usual(*bucket)),

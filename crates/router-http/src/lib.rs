@@ -15,6 +15,7 @@ mod delivery;
 mod dialect;
 mod errors;
 mod estimate;
+mod generations;
 mod headers;
 mod origins;
 mod query;
@@ -28,6 +29,7 @@ mod wire;
 pub use access::{Observed, Observer};
 pub use api::{OPENAPI, RouterApi, routes};
 pub use call::detach;
+pub use generations::ResultFiles;
 pub use service::{RouterHttpConfig, RouterService};
 
 #[cfg(test)]

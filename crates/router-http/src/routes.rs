@@ -17,6 +17,9 @@ pub(crate) enum Operation {
     CancelRequest,
     Calls,
     Usage,
+    Generation,
+    /// The bytes of a kept result, for the bearer of a link.
+    Signed,
     Document,
 }
 
@@ -81,6 +84,12 @@ pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
     ),
     (Method::GET, "/v1/calls", Operation::Calls),
     (Method::GET, "/v1/usage", Operation::Usage),
+    (
+        Method::GET,
+        "/v1/generations/{request}",
+        Operation::Generation,
+    ),
+    (Method::GET, asset_http::PATTERN, Operation::Signed),
     (Method::GET, "/v1/openapi.json", Operation::Document),
 ];
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use hyper_kit::{Origin, PublicAddress, ReadPace};
 use identity::Identity;
+use jiff::SignedDuration;
 use router_core::{Router, Timer, Usage};
 use tokio_util::task::TaskTracker;
 
-use crate::Observer;
+use crate::{Observer, ResultFiles};
 
 /// Everything that the API calls.
 #[derive(Clone)]
@@ -16,6 +17,8 @@ pub struct RouterService {
     pub router: Router,
     /// Which calls were made, and what they cost.
     pub usage: Arc<dyn Usage>,
+    /// Where the results are that are kept; `None` where nothing keeps any.
+    pub results: Option<ResultFiles>,
     /// Tells whose request it is; never anonymous here.
     pub identity: Identity,
     /// The clock of requests.
@@ -45,11 +48,16 @@ pub struct RouterHttpConfig {
     pub mirror_headers: bool,
     /// Whether credentials are taken from `X-API-Key`.
     pub api_key_header: bool,
+    /// How long a link to a kept result works.
+    pub link_lifetime: SignedDuration,
 }
 
 impl RouterHttpConfig {
     /// 32 MiB: the default of [`RouterHttpConfig::body_bytes`], room for a few pictures in base64.
     pub const BODY_BYTES: usize = 32 << 20;
+
+    /// 15 minutes: the default of [`RouterHttpConfig::link_lifetime`].
+    pub const LINK_LIFETIME: SignedDuration = SignedDuration::from_mins(15);
 }
 
 impl std::fmt::Debug for RouterService {

@@ -57,7 +57,7 @@ fn every_answer_is_documented_with_the_headers_that_it_has() {
                 let mut headers = vec!["X-Service-Request-Id", "X-Comfy-Request-Id"];
                 // A cancellation that comes too late names no bucket.
                 let is_late = status == "409" && path.ends_with("/cancel");
-                if !["200", "201", "202", "304"].contains(&status.as_str()) && !is_late {
+                if !["200", "201", "202", "206", "304"].contains(&status.as_str()) && !is_late {
                     headers.extend(["X-Service-Error-Type", "X-Comfy-Error-Type"]);
                 }
                 for header in headers {

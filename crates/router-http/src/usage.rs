@@ -46,7 +46,7 @@ struct CallList {
 
 /// One HTTP request to run a model.
 #[derive(Debug, Serialize)]
-struct CallBody {
+pub(crate) struct CallBody {
     request_id: String,
     workspace: String,
     model: Option<String>,
@@ -221,7 +221,7 @@ fn days(
 }
 
 /// Whose record is asked for; `None` for all.
-fn account(asked: &Asked, query: &str) -> Result<Option<AccountId>, RouterError> {
+pub(crate) fn account(asked: &Asked, query: &str) -> Result<Option<AccountId>, RouterError> {
     let caller = &asked.caller;
     let is_admin = caller.scopes.allow(Scope::Admin);
     if !is_admin && !caller.scopes.allow(Scope::RouterRun) {
@@ -275,7 +275,7 @@ fn status(bucket: Option<Bucket>) -> &'static str {
 }
 
 impl CallBody {
-    fn of(row: &UsageRow) -> Self {
+    pub(crate) fn of(row: &UsageRow) -> Self {
         let call = &row.call;
         let generation = row.generation.as_ref().zip(call.generation);
         Self {

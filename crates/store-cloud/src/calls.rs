@@ -5,6 +5,7 @@
 
 mod expiry;
 mod facts;
+mod kept;
 mod keys;
 mod labels;
 mod outcome;

@@ -18,6 +18,7 @@ pub(crate) const SCHEMA: Schema = &[
         &[
             include_str!("../migrations/accounts/0001.sql"),
             include_str!("../migrations/accounts/0002.sql"),
+            include_str!("../migrations/accounts/0003.sql"),
         ],
     ),
     ("assets", &[include_str!("../migrations/assets/0001.sql")]),
@@ -33,6 +34,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/calls/0001.sql"),
             include_str!("../migrations/calls/0002.sql"),
             include_str!("../migrations/calls/0003.sql"),
+            include_str!("../migrations/calls/0004.sql"),
         ],
     ),
     (

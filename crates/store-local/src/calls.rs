@@ -8,6 +8,9 @@ mod columns;
 mod event;
 mod expiry;
 mod facts;
+mod failures;
+mod kept;
+mod kept_rows;
 mod keyed;
 mod labels;
 mod log;
@@ -35,10 +38,12 @@ use router_core::{
 use rusqlite::Connection;
 
 use crate::accounts::{SharedAccounts, bill_ahead};
-use crate::database::{Database, DatabaseError, Durability, Transaction, Write};
+use crate::database::{Database, Durability, Transaction, Write};
 use crate::webhooks::Hooks;
 use columns::{Replay, StoredOutcome};
 use event::{Accepted, Ended, Event};
+use failures::{failed, unavailable};
+use kept::Fetching;
 use keyed::Keyed;
 use log::{CallLog, Flush, Syncer};
 use owned::Owned;
@@ -64,6 +69,7 @@ pub struct SqliteCalls {
     hooks: Hooks,
     under_way: UnderWay,
     waiting: Waiting,
+    fetching: Fetching,
     log: CallLog,
 }
 
@@ -99,6 +105,7 @@ impl SqliteCalls {
             hooks,
             under_way,
             waiting,
+            fetching: Fetching::default(),
             log,
         }
     }
@@ -306,7 +313,9 @@ impl Calls for SqliteCalls {
         let of = (generation, owner);
         let UnderWay { keyed, owned } = self.under_way.clone();
         let expires_at = keyed.expires_at(generation);
+        // The log knows no results that are kept: such an end goes into the rows at once.
         if expires_at.is_none()
+            && ending.results().is_empty()
             && let Some(settled) = self.end_in_log(of, account, &ending, task_id, now)?
         {
             crate::faults::fault_point!("call-settled");
@@ -321,7 +330,7 @@ impl Calls for SqliteCalls {
         let (accounts, replays) = (self.accounts.clone(), self.replays.clone());
         let hooks = self.hooks.clone();
         let (payer, task_id) = (account.clone(), task_id.map(str::to_owned));
-        let catching_up = self.catching_up(generation);
+        let (catching_up, log) = (self.catching_up(generation), self.log.clone());
         let how = Durability::Now.end().sure().quick();
         let settled = self.write(Some(account), how, move |rows| {
             catching_up(rows)?;
@@ -345,6 +354,7 @@ impl Calls for SqliteCalls {
                 facts::ended(rows, &hooks, None, ended.0)?;
                 rows.after_commit(move || {
                     keyed.end(generation);
+                    log.ended(generation);
                     owned.lock().end(generation);
                 });
             }
@@ -474,24 +484,6 @@ fn body_of(ending: &Ending) -> Option<&Bytes> {
         Ending::Released(_) => return None,
     };
     Some(&answer.body).filter(|body| !body.is_empty())
-}
-
-fn unavailable(error: DatabaseError) -> CallsError {
-    match error {
-        DatabaseError::Busy => CallsError::Busy,
-        error @ DatabaseError::Full(_) => CallsError::Full(Box::new(error)),
-        error @ (DatabaseError::Poisoned(_)
-        | DatabaseError::Abandoned
-        | DatabaseError::Failed(_)) => CallsError::Unavailable(Box::new(error)),
-    }
-}
-
-fn failed(error: std::io::Error) -> CallsError {
-    if error.kind() == std::io::ErrorKind::StorageFull {
-        CallsError::Full(Box::new(error))
-    } else {
-        CallsError::Unavailable(Box::new(error))
-    }
 }
 
 #[cfg(test)]

@@ -141,7 +141,8 @@ impl Store {
                 quota: Arc::new(self.quota()),
                 retention: calls.clone(),
                 queue: calls.clone(),
-                usage: calls,
+                usage: calls.clone(),
+                kept: calls,
             },
             #[cfg(feature = "v1")]
             user_files: Arc::new(self.user_files(UserFilesBounds::DEFAULT)),

@@ -31,6 +31,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/accounts/0004.sql"),
             include_str!("../migrations/accounts/0005.sql"),
             include_str!("../migrations/accounts/0006.sql"),
+            include_str!("../migrations/accounts/0007.sql"),
         ],
     ),
     (
@@ -55,6 +56,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/calls/0009.sql"),
             include_str!("../migrations/calls/0010.sql"),
             include_str!("../migrations/calls/0011.sql"),
+            include_str!("../migrations/calls/0012.sql"),
         ],
     ),
     (

@@ -275,6 +275,7 @@ async fn full_disk_at(points: &[&str], result: Bytes) {
         let ending = Ending::Kept {
             outcome: outcome.clone(),
             charge_cents: 5,
+            results: Vec::new(),
         };
         calls
             .settle(
@@ -328,6 +329,7 @@ async fn lost_at(point: &str, result: Bytes) {
             body: result,
         }),
         charge_cents: 5,
+        results: Vec::new(),
     };
     let settle = async |calls: &SqliteCalls| {
         let ending = ending.clone();

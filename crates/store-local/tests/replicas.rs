@@ -26,7 +26,8 @@ fn call_ports(store: &Store) -> router_core::contract::Stores {
         quota: Arc::new(store.quota()),
         retention: calls.clone(),
         usage: calls.clone(),
-        queue: calls,
+        queue: calls.clone(),
+        kept: calls,
         accounts: accounts.clone(),
         admin: accounts,
     }

@@ -59,6 +59,9 @@ pub const OF_FALLBACKS: &[&str] = &["call-serve", "call-served"];
 /// Those of webhooks, of which no campaign has any. The tests `webhooks` kill the server at random moments instead.
 pub const OF_WEBHOOKS: &[&str] = &["webhook-note", "webhook-written"];
 
+/// Those of results that are kept, which no campaign does. The tests `router::kept` kill the server around them instead.
+pub const OF_RESULTS: &[&str] = &["result-note"];
+
 /// Those that are reached where models are called.
 pub(super) fn is_of_calls(point: &str) -> bool {
     point.starts_with("call-") || point.starts_with("replay-")

@@ -102,7 +102,14 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "router-http",
         Room::Adapter,
-        &["accounts", "hyper-kit", "identity", "router-core"],
+        &[
+            "accounts",
+            "asset-http",
+            "asset-store",
+            "hyper-kit",
+            "identity",
+            "router-core",
+        ],
     ),
     Layer {
         name: "store-local",
@@ -170,6 +177,7 @@ pub const LAYERS: &[Layer] = &[
         Room::Binary,
         &[
             "accounts",
+            "asset-store",
             "console",
             "hyper-kit",
             "identity",

@@ -136,6 +136,8 @@ fn form(partner: &str, template: &Template) -> ModelForm {
             },
             None => Returns::default(),
         },
+        // Files of a model that runs here are assets of the account already.
+        files: Vec::new(),
     }
 }
 

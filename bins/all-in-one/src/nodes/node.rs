@@ -138,6 +138,7 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         | RouterError::Disconnected
         // Only submitted requests end like these.
         | RouterError::RequestNotFound
+        | RouterError::CallNotFound
         | RouterError::ResultGone
         | RouterError::RequestCancelled
         | RouterError::WaitedTooLong

@@ -54,6 +54,7 @@ pub(super) fn of(error: &RouterError, caller: &Principal) -> NodeError {
         | RouterError::Deadline { .. }
         // Only submitted requests end like these.
         | RouterError::RequestNotFound
+        | RouterError::CallNotFound
         | RouterError::ResultGone
         | RouterError::RequestCancelled
         | RouterError::WaitedTooLong

@@ -5,6 +5,7 @@
 //! router that takes a generation over holds its credits again.
 
 mod all;
+mod columns;
 
 pub use all::PARTS;
 

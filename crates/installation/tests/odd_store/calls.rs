@@ -11,10 +11,11 @@ use installation::CallRows;
 use jiff::Timestamp;
 use router_core::{
     Admission, CallQueue, CallRecord, CallRetention, Calls, CallsError, Cancelled, Claimed,
-    Dispatched, Ending, Enqueued, Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease,
-    Load, ModelId, ModelTotal, Outcome, OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall,
-    QueuedRequest, Quota, QuotaError, Serving, Settled, Unfinished, Usage, UsageCursor, UsageQuery,
-    UsageRow, WaitingCall,
+    Dispatched, DueResult, Ending, Enqueued, Generation, GenerationId, Handle, KeepOutcome,
+    KeptResult, KeptResults, KeyClaim, KeyDigest, Lease, Load, ModelId, ModelTotal, Outcome,
+    OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall, QueuedRequest, Quota, QuotaError,
+    RequestId, ResultId, Serving, Settled, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
+    WaitingCall,
 };
 
 use crate::jitter::Jitter;
@@ -288,6 +289,43 @@ impl Quota for OddCalls {
 }
 
 #[async_trait]
+impl KeptResults for OddCalls {
+    async fn of(&self, generation: GenerationId) -> Result<Vec<KeptResult>, CallsError> {
+        self.jitter.around(self.inner.kept.of(generation)).await
+    }
+
+    async fn take(
+        &self,
+        lease: Lease,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<DueResult>, CallsError> {
+        let taken = self.inner.kept.take(lease, limit, now);
+        self.jitter.around(taken).await
+    }
+
+    async fn renew(
+        &self,
+        results: &[ResultId],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<ResultId>, CallsError> {
+        let renewed = self.inner.kept.renew(results, lease, now);
+        self.jitter.around(renewed).await
+    }
+
+    async fn note(
+        &self,
+        of: (ResultId, OwnerId),
+        came: KeepOutcome,
+        now: Timestamp,
+    ) -> Result<Settled, CallsError> {
+        let noted = self.inner.kept.note(of, came, now);
+        self.jitter.around(noted).await
+    }
+}
+
+#[async_trait]
 impl Usage for OddCalls {
     async fn page(
         &self,
@@ -313,6 +351,17 @@ impl Usage for OddCalls {
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
         self.write_records();
         self.inner.usage.export(query)
+    }
+
+    async fn find(
+        &self,
+        request: RequestId,
+        came: (Timestamp, Timestamp),
+    ) -> Result<Option<UsageRow>, CallsError> {
+        self.write_records();
+        self.jitter
+            .around(self.inner.usage.find(request, came))
+            .await
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {

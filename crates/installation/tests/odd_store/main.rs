@@ -132,7 +132,8 @@ impl OddStore {
                 quota: calls.clone(),
                 retention: calls.clone(),
                 queue: calls.clone(),
-                usage: calls,
+                usage: calls.clone(),
+                kept: calls,
             },
             user_files: Arc::new(OddUserFiles {
                 inner: inner.user_files.clone(),
@@ -300,6 +301,7 @@ fn call_ports(installation: Installation) -> router_core::contract::Stores {
         quota: installation.calls.quota,
         queue: installation.calls.queue,
         usage: installation.calls.usage,
+        kept: installation.calls.kept,
         accounts: installation.accounts,
         admin: installation.account_admin,
     }

@@ -30,6 +30,8 @@ pub(crate) struct ModelFile {
     /// On which day the partner's documentation was read that this follows, prices included.
     #[serde(default, deserialize_with = "day")]
     pub read_on: Option<Date>,
+    /// Where answers name files that are kept for accounts that keep results; what a node takes from there, if this is left out.
+    pub assets: Option<Vec<String>>,
     /// How long it is waited for, where that differs from its call.
     #[serde(default)]
     pub timeouts: ModelTimeouts,
@@ -114,9 +116,24 @@ pub(crate) enum Encoding {
     DataUrl,
 }
 
-impl NodeFile {
-    /// The same for everybody, of a partner of this name.
+impl ModelFile {
+    /// What people fill in and get, of a partner of this name.
     pub(crate) fn form(&self, partner: &str) -> ModelForm {
+        let form = self.node.form(partner);
+        let files = match (&self.assets, form.returns.kind) {
+            (Some(assets), _) => assets.clone(),
+            // Words are no files, and what they name may be any page.
+            (None, ReturnKind::Text) => Vec::new(),
+            (None, ReturnKind::Image | ReturnKind::Video | ReturnKind::Audio) => {
+                form.returns.from.clone()
+            }
+        };
+        ModelForm { files, ..form }
+    }
+}
+
+impl NodeFile {
+    fn form(&self, partner: &str) -> ModelForm {
         let encoding = |encoding: &Encoding| match encoding {
             Encoding::Base64 => PictureEncoding::Base64,
             Encoding::DataUrl => PictureEncoding::DataUrl,

@@ -142,7 +142,12 @@ fn model(
             return None;
         }
     };
-    for from in &parsed.node.from {
+    for from in parsed
+        .node
+        .from
+        .iter()
+        .chain(parsed.assets.iter().flatten())
+    {
         if let Err(reason) = Pointer::try_from(from.clone()) {
             faults.push(mentioning(from, reason));
         }

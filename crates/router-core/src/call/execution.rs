@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
+use super::keeping::{self, Keeping};
 use super::legs;
 use super::prepare::{Order, prepare};
 use super::route::Leg;
@@ -40,6 +41,8 @@ pub(super) struct Dispatch {
     pub(super) model: Arc<Model>,
     /// Who is asked, one after the other, if the call names its providers.
     pub(super) legs: Option<Box<[Leg]>>,
+    /// Whether its results are kept.
+    pub(super) keeping: Keeping,
     pub(super) registered: Registered,
 }
 
@@ -193,7 +196,10 @@ pub(super) async fn collect(
 
 /// Settles a generation, gives its room back and replies to the waiter. A generation that another process owns is settled there:
 /// its hold stays, and the waiter gets no result that was not billed.
-pub(super) async fn finish(router: &Inner, dispatch: Dispatch, settlement: Option<Settlement>) {
+pub(super) async fn finish(router: &Inner, dispatch: Dispatch, mut settlement: Option<Settlement>) {
+    if let Some(settlement) = &mut settlement {
+        settlement.results = keeping::links(router, &dispatch, settlement).await;
+    }
     let Dispatch {
         generation,
         registered,
@@ -208,10 +214,14 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, settlement: Optio
             serving = settlement.serving.take();
             let ending = settlement.ending();
             let was_released = matches!(ending, Ending::Released(_));
+            let has_results = !settlement.results.is_empty();
             let charge = ending.charge_cents();
             match settle(router, id, account, ending, settlement.task_id()).await {
                 Ok(Settled::Now) => {
                     charge_cents = Some(charge);
+                    if has_results {
+                        router.results.notify_one();
+                    }
                     if was_released {
                         release_hold(router, account, id).await;
                     }

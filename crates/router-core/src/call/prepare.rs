@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::execution::{Dispatch, cause, release_hold, release_room, settle};
+use super::keeping::Keeping;
 use super::route::{Leg, Route};
 use super::running::{Reply, Running};
 use super::settlement::told;
@@ -253,6 +254,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
         generation,
         model: Arc::clone(&order.model),
         legs,
+        keeping: Keeping::Known(limits.keep_results),
         registered,
     })
 }

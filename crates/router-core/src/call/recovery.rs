@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 
 use super::Execution;
 use super::execution::{self, Dispatch};
+use super::keeping::Keeping;
 use super::legs::{self, handle_at};
 use super::route::{Candidate, Leg};
 use super::running::Running;
@@ -194,6 +195,7 @@ impl Inner {
             generation,
             model,
             legs: leg.map(|leg| Box::from([leg])),
+            keeping: Keeping::OfAccount,
             registered,
         };
         Some((dispatch, accepted))

@@ -1,7 +1,8 @@
 //! What the end of the work at a partner means: for the caller, for the key and for the bill. Pure.
 
 use crate::{
-    Answer, Bucket, Charge, Done, Ending, Failure, KeyAfter, Outcome, Ran, RouterError, Serving,
+    Answer, Bucket, Charge, Done, Ending, Failure, KeyAfter, Outcome, Ran, ResultLink, RouterError,
+    Serving,
 };
 
 /// The end of a generation.
@@ -14,6 +15,8 @@ pub(super) struct Settlement {
     task_id: Option<String>,
     /// Who served it, if its call names its providers.
     pub(super) serving: Option<Box<Serving>>,
+    /// What is to be kept of its result.
+    pub(super) results: Vec<ResultLink>,
 }
 
 impl Settlement {
@@ -25,6 +28,7 @@ impl Settlement {
             charge_cents: charge.cents(held_cents),
             task_id: None,
             serving: None,
+            results: Vec::new(),
         };
         match ended {
             Ok(done) => Self {
@@ -77,6 +81,7 @@ impl Settlement {
             charge_cents: 0,
             task_id: None,
             serving: None,
+            results: Vec::new(),
         }
     }
 
@@ -120,6 +125,14 @@ impl Settlement {
         }
     }
 
+    /// The result, if it ended with one.
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        match &self.outcome {
+            Outcome::Answered(answer) => Some(answer),
+            Outcome::Refused(_) | Outcome::Policy { .. } | Outcome::Failed { .. } => None,
+        }
+    }
+
     /// The partner's own name of the work.
     pub(super) fn task_id(&self) -> Option<&str> {
         self.task_id.as_deref()
@@ -130,6 +143,7 @@ impl Settlement {
         let kept = || Ending::Kept {
             outcome: self.outcome.clone(),
             charge_cents: self.charge_cents,
+            results: self.results.clone(),
         };
         match self.outcome.bucket() {
             None => kept(),

@@ -4,6 +4,7 @@ mod checks;
 mod detached;
 mod fallback;
 mod harness;
+mod keeping;
 mod keys;
 mod queued;
 mod replicas;

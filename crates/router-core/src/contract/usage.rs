@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{GenerationUsage, KeyClaim, KeyDigest, ModelTotal, UsageCursor, UsageQuery, UsageRow};
 
-pub(super) const RULES: [Rule; 7] = [
+pub(super) const RULES: [Rule; 8] = [
     |stores| Box::pin(a_call_reads_back_with_its_generation(stores)),
+    |stores| Box::pin(a_call_is_found_by_its_request(stores)),
     |stores| Box::pin(a_call_is_recorded_once(stores)),
     |stores| Box::pin(pages_are_newest_first_and_whole(stores)),
     |stores| Box::pin(a_query_narrows_by_account_and_time(stores)),
@@ -77,6 +78,37 @@ async fn a_call_reads_back_with_its_generation(stores: Stores) {
         },
     ];
     assert_eq!(page(&stores, &UsageQuery::default()).await, expected);
+}
+
+async fn a_call_is_found_by_its_request(stores: Stores) {
+    stores.open_account().await;
+    stores.dispatch(1, 9).await;
+    let find = async |n: u128, from: i64, until: i64| {
+        let found = stores.usage.find(RequestId(id(n).0), (at(from), at(until)));
+        found.await.expect("the store answers")
+    };
+    let running = find(1, 0, 0).await.expect("its generation runs");
+    assert_eq!((running.is_recorded, running.began()), (false, true));
+    let settled = |row: &UsageRow| row.generation.as_ref().and_then(|it| it.settled_at);
+    assert_eq!(settled(&running), None);
+    stores.settle(1, answered(b"{}", 4)).await;
+    let ended = find(1, 0, 0).await.expect("it has ended");
+    assert_eq!((ended.is_recorded, settled(&ended)), (false, Some(at(60))));
+    stores.record(record(1, 40));
+    let replay = CallRecord {
+        generation: Some(id(1)),
+        replayed: true,
+        ..record(2, 41)
+    };
+    stores.record(replay.clone());
+    let found = find(2, 41, 42).await.expect("it is on record");
+    assert_eq!((&found.call, found.began()), (&replay, false));
+    assert_eq!(settled(&found), Some(at(60)));
+    let found = find(1, 0, 50).await.expect("it is on record");
+    assert!(found.is_recorded);
+    for (n, from, until) in [(2, 0, 41), (2, 42, 50), (3, 0, 50)] {
+        assert_eq!(find(n, from, until).await, None, "{n} {from} {until}");
+    }
 }
 
 async fn a_call_is_recorded_once(stores: Stores) {

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use super::{MemoryCalls, Row, Rows};
 use crate::{
@@ -64,19 +65,25 @@ impl Usage for MemoryCalls {
         let rows = self.rows();
         let calls = rows.matching(&query);
         let calls = calls.map(|call| rows.with_generation(call));
-        let others = rows.unrecorded(&query).map(|row| {
-            let Generation {
-                id,
-                account,
-                model,
-                received_at,
-                labels,
-                ..
-            } = row.generation.clone();
-            UsageRow::of_generation(id, account, model, (received_at, labels), row.usage())
-        });
+        let others = rows.unrecorded(&query).map(Row::stands_for_its_call);
         let all: Vec<_> = calls.chain(others).map(Ok).collect();
         stream::iter(all).boxed()
+    }
+
+    async fn find(
+        &self,
+        request: RequestId,
+        (from, until): (Timestamp, Timestamp),
+    ) -> Result<Option<UsageRow>, CallsError> {
+        let rows = self.rows();
+        let came = (from, RequestId(Uuid::nil()))..(until, RequestId(Uuid::nil()));
+        let mut calls = rows.calls.range(came);
+        let call = calls.find(|((_, id), _)| *id == request);
+        if let Some((_, call)) = call {
+            return Ok(Some(rows.with_generation(call)));
+        }
+        let row = rows.generations.get(&GenerationId::from(request));
+        Ok(row.map(Row::stands_for_its_call))
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
@@ -152,6 +159,18 @@ impl Rows {
 }
 
 impl Row {
+    fn stands_for_its_call(&self) -> UsageRow {
+        let Generation {
+            id,
+            account,
+            model,
+            received_at,
+            labels,
+            ..
+        } = self.generation.clone();
+        UsageRow::of_generation(id, account, model, (received_at, labels), self.usage())
+    }
+
     fn usage(&self) -> GenerationUsage {
         GenerationUsage {
             task_id: self.task_id.clone(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use accounts::AccountsError;
+use asset_store::BlobHash;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use router_core::{Violation, ViolationStep};
@@ -66,6 +67,7 @@ fn samples() -> Vec<ApiError> {
         RouterError::KeyConflict,
         RouterError::NotReplayable,
         RouterError::RequestNotFound,
+        RouterError::CallNotFound,
         RouterError::ResultGone,
         RouterError::RequestCancelled,
         RouterError::WaitedTooLong,
@@ -158,6 +160,13 @@ fn samples() -> Vec<ApiError> {
         BodyError::TooLarge { limit: 7 }.into(),
         BodyError::Idle.into(),
         BodyError::Broken("a path".into()).into(),
+        ApiError::Content(ContentError::BadLink),
+        ApiError::Content(ContentError::Unsatisfiable(HeaderValue::from_static(
+            "bytes */7",
+        ))),
+        ApiError::Content(AssetsError::NotFound.into()),
+        ApiError::Content(AssetsError::Damaged(BlobHash::of(b"")).into()),
+        ApiError::Content(AssetsError::Store("a path".into()).into()),
         ApiError::Refused(Refusal::MissingHost),
         ApiError::Refused(Refusal::UnknownHost),
         ApiError::Refused(Refusal::TooManyStreams),
@@ -216,12 +225,13 @@ fn every_bucket_keeps_to_its_statuses_and_stands_in_the_table_for_people() {
     for error in samples() {
         let (bucket, refused) = (error.bucket(), matches!(error, ApiError::Refused(_)));
         let slow = matches!(error, ApiError::Body(BodyError::Idle));
+        let ranged = matches!(error, ApiError::Content(ContentError::Unsatisfiable(_)));
         let parts = error.parts();
         assert_eq!(parts.bucket, bucket);
         // What HTTP itself has a status for, the plumbing answers with it.
         let status = parts.status.as_u16();
         assert!(
-            bucket.statuses().contains(&status) || refused || slow,
+            bucket.statuses().contains(&status) || refused || slow || ranged,
             "{status} {bucket:?}"
         );
         met.insert(bucket);

@@ -167,6 +167,28 @@ pub(super) const LIMITS: &[Limit] = &[
         show: |tier| tier.router.entitlements.to_string(),
         own: |limits| limits.entitlements.is_some(),
     },
+    Limit {
+        name: "kept-results",
+        placeholder: "on|off",
+        help: "Whether the files that results of the router name are kept beyond the partner's links",
+        allowed: "on or off",
+        read: |text| {
+            let kept = text.map(|text| match text {
+                "on" => Some(true),
+                "off" => Some(false),
+                _ => None,
+            });
+            given(kept).map(AccountChange::KeepResults)
+        },
+        show: |tier| {
+            let shown = match tier.router.keep_results {
+                true => "on",
+                false => "off",
+            };
+            shown.to_owned()
+        },
+        own: |limits| limits.keep_results.is_some(),
+    },
 ];
 
 /// The fields that are on or off.

@@ -57,7 +57,7 @@ pub(super) async fn update_account(
             concurrent_jobs = $7, queued_jobs = $8, streams = $9, upload_bytes = $10, stored_bytes = $11,
             submissions = $12, upload_retention = $13, job_retention = $14, concurrent_calls = $15,
             committed_spend_cents = $16, windows = $17, entitlements = $18,
-            budgets = $19, scoped_budgets = $20
+            budgets = $19, scoped_budgets = $20, keep_results = $21
          WHERE id = $1",
         &[
             &account.id.as_str(),
@@ -80,6 +80,7 @@ pub(super) async fn update_account(
             &limits.entitlements.as_ref().map(ToString::to_string),
             &limits.budgets.as_ref().map(ToString::to_string),
             &limits.scoped_budgets.write(),
+            &limits.keep_results.map(i16::from),
         ],
     )
     .await?;
@@ -284,6 +285,9 @@ fn read_account(row: &Row) -> Result<Account, DatabaseError> {
             scoped_budgets: read_scoped_budgets(row)?,
             windows: windows("windows")?,
             entitlements: entitlements.transpose()?,
+            keep_results: row
+                .get::<_, Option<i16>>("keep_results")
+                .map(|kept| kept != 0),
         },
         created_at: from_micros(row.get("created_at"))?,
     })

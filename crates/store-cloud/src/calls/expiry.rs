@@ -4,6 +4,7 @@ use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::kept;
 use super::pieces::Pieces;
 use crate::statements::{execute, query, whole};
 use crate::{Database, DatabaseError};
@@ -66,6 +67,7 @@ pub(super) async fn expire(
         &[&keep_from, &limit],
     )
     .await?;
+    let results = kept::expire(&rows, keep_from, limit).await?;
     // What a dead process held counts nowhere once its call does not run any more, and is no row of this port.
     execute(
         &rows,
@@ -77,7 +79,7 @@ pub(super) async fn expire(
     )
     .await?;
     rows.commit().await?;
-    let gone = generations + queued + calls;
+    let gone = generations + queued + calls + results;
     Ok(keys + usize::try_from(gone).unwrap_or(usize::MAX))
 }
 

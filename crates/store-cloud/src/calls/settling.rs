@@ -11,9 +11,9 @@ use router_core::{Ending, GenerationId, OwnerId, REPLAY_CAP_BYTES, Settled};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::facts;
 use super::outcome::OutcomeColumns;
 use super::pieces::Pieces;
+use super::{facts, kept};
 use crate::accounts::ledger;
 use crate::statements::{execute, query, whole};
 use crate::{Database, DatabaseError};
@@ -109,7 +109,8 @@ pub(super) async fn settle_once(
     }
     tokio::try_join!(
         end(&rows, all, &counted),
-        facts::ended(&rows, all, &counted)
+        facts::ended(&rows, all, &counted),
+        kept::begin(&rows, all, &counted)
     )?;
     let freed: Vec<Uuid> = all
         .iter()

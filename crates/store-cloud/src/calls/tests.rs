@@ -28,7 +28,8 @@ async fn stores(database: &Database) -> (PgCalls, Stores) {
         calls: shared.clone(),
         retention: shared.clone(),
         quota: Arc::new(PgQuota::new(database)),
-        queue: shared,
+        queue: shared.clone(),
+        kept: shared,
         usage: Arc::new(calls.usage()),
         accounts: accounts.clone(),
         admin: accounts,
@@ -77,6 +78,15 @@ impl Usage for AfterBoth {
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
         self.0.export(query)
+    }
+
+    async fn find(
+        &self,
+        request: RequestId,
+        came: (Timestamp, Timestamp),
+    ) -> Result<Option<UsageRow>, CallsError> {
+        self.written().await;
+        self.0.find(request, came).await
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
@@ -148,6 +158,7 @@ fn failed(message: &str, charge_cents: u64) -> Ending {
             message: message.to_owned(),
         },
         charge_cents,
+        results: Vec::new(),
     }
 }
 

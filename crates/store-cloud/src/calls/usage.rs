@@ -18,7 +18,7 @@ use super::outcome::bucket;
 use super::records::Records;
 use super::{labels, running, servings, unavailable};
 use crate::columns::{from_micros, parse, unreadable, unsigned};
-use crate::statements::{query, whole};
+use crate::statements::{query, query_opt, whole};
 use crate::{Database, DatabaseError};
 
 /// Rows that an export reads at once.
@@ -64,6 +64,17 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// Calls with their generations.
+const CALLS: &str =
+    "SELECT c.*, coalesce(g.id, r.id) AS g_id, coalesce(g.task_id, r.task_id) AS task_id,
+        coalesce(g.dispatched_at, r.dispatched_at) AS dispatched_at,
+        coalesce(g.accepted_at, r.accepted_at) AS accepted_at, g.settled_at, g.bucket AS g_bucket,
+        coalesce(g.hold_cents, r.hold_cents) AS hold_cents, g.charge_cents, s.serving, l.labels
+     FROM calls c LEFT JOIN generations g ON g.id = c.generation
+        LEFT JOIN generations_running r ON r.id = c.generation
+        LEFT JOIN call_servings s ON s.generation = c.generation
+        LEFT JOIN call_labels l ON l.received_at = c.received_at AND l.request = c.request";
+
 /// That the call which began an ended generation is not on record.
 const UNRECORDED: &str =
     "NOT EXISTS (SELECT FROM calls c WHERE c.received_at = g.received_at AND c.request = g.id)";
@@ -104,15 +115,7 @@ impl PgUsage {
             after.map_or(start, |after| (after.received_at, after.request.0));
         let asked = Asked::of(asked);
         let sql = format!(
-            "SELECT c.*, coalesce(g.id, r.id) AS g_id, coalesce(g.task_id, r.task_id) AS task_id,
-                coalesce(g.dispatched_at, r.dispatched_at) AS dispatched_at,
-                coalesce(g.accepted_at, r.accepted_at) AS accepted_at, g.settled_at, g.bucket AS g_bucket,
-                coalesce(g.hold_cents, r.hold_cents) AS hold_cents, g.charge_cents, s.serving, l.labels
-             FROM calls c LEFT JOIN generations g ON g.id = c.generation
-                LEFT JOIN generations_running r ON r.id = c.generation
-                LEFT JOIN call_servings s ON s.generation = c.generation
-                LEFT JOIN call_labels l ON l.received_at = c.received_at AND l.request = c.request
-             WHERE {} AND (c.received_at, c.request) {sign} ($4, $5)
+            "{CALLS} WHERE {} AND (c.received_at, c.request) {sign} ($4, $5)
              ORDER BY c.received_at {direction}, c.request {direction} LIMIT $6",
             asked.fits("c")
         );
@@ -162,17 +165,34 @@ impl PgUsage {
             ],
         )
         .await?;
-        let rows = found;
-        let rows = rows.iter().map(|row| {
-            Ok(UsageRow::of_generation(
-                GenerationId(row.get("id")),
-                parse(row.get("account"))?,
-                parse(row.get("model"))?,
-                (from_micros(row.get("received_at"))?, labels::read(row)?),
-                generation_usage(row)?,
-            ))
-        });
-        rows.collect()
+        found.iter().map(stands_for_its_call).collect()
+    }
+
+    /// The call of a request, or what stands for it.
+    async fn read_one(
+        &self,
+        request: RequestId,
+        (from, until): (Timestamp, Timestamp),
+    ) -> Result<Option<UsageRow>, DatabaseError> {
+        let sql =
+            format!("{CALLS} WHERE c.received_at >= $1 AND c.received_at < $2 AND c.request = $3");
+        let connection = self.database.connection().await?;
+        let (from, until) = (from.as_microsecond(), until.as_microsecond());
+        let call = query_opt(&connection, &sql, &[&from, &until, &request.0]).await?;
+        if let Some(call) = call {
+            return usage_row(&call).map(Some);
+        }
+        let sql = "SELECT g.id, g.account, g.model, g.received_at, g.task_id, g.dispatched_at, g.accepted_at, g.settled_at,
+                g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
+             FROM generations g LEFT JOIN call_servings s ON s.generation = g.id
+                LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id WHERE g.id = $1
+             UNION ALL
+             SELECT r.id, r.account, r.model, r.received_at, r.task_id, r.dispatched_at, r.accepted_at, NULL, NULL,
+                r.hold_cents, NULL, s.serving, l.labels
+             FROM generations_running r LEFT JOIN call_servings s ON s.generation = r.id
+                LEFT JOIN call_labels l ON l.received_at = r.received_at AND l.request = r.id WHERE r.id = $1 LIMIT 1";
+        let generation = query_opt(&connection, sql, &[&request.0]).await?;
+        generation.as_ref().map(stands_for_its_call).transpose()
     }
 
     async fn read_totals(
@@ -286,6 +306,15 @@ impl Usage for PgUsage {
         stream::once(exported).flatten().boxed()
     }
 
+    async fn find(
+        &self,
+        request: RequestId,
+        came: (Timestamp, Timestamp),
+    ) -> Result<Option<UsageRow>, CallsError> {
+        self.catch_up().await;
+        self.read_one(request, came).await.map_err(unavailable)
+    }
+
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
         self.read_unfinished().await.map_err(unavailable)
     }
@@ -362,6 +391,17 @@ fn generation_usage(row: &Row) -> Result<GenerationUsage, DatabaseError> {
         charge_cents: charge.map(unsigned).transpose()?,
         serving: servings::read(row)?,
     })
+}
+
+/// What stands for the call that began the generation of a row.
+fn stands_for_its_call(row: &Row) -> Result<UsageRow, DatabaseError> {
+    Ok(UsageRow::of_generation(
+        GenerationId(row.get("id")),
+        parse(row.get("account"))?,
+        parse(row.get("model"))?,
+        (from_micros(row.get("received_at"))?, labels::read(row)?),
+        generation_usage(row)?,
+    ))
 }
 
 fn usage_row(row: &Row) -> Result<UsageRow, DatabaseError> {

@@ -103,7 +103,8 @@ pub(super) async fn installation(
             calls: calls.clone(),
             quota: Arc::new(PgQuota::new(&database)),
             retention: calls.clone(),
-            queue: calls,
+            queue: calls.clone(),
+            kept: calls,
         },
         #[cfg(feature = "v1")]
         user_files: Arc::new(PgUserFiles::new(database, UserFilesBounds::DEFAULT)),

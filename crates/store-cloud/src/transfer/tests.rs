@@ -69,6 +69,8 @@ const LEFT: &[(&str, &str, &str)] = &[
         "received_at",
         "made again from the generation",
     ),
+    ("kept_results", "owner", "of processes that ended"),
+    ("kept_results", "until", "of processes that ended"),
     ("call_quotas", "", "locks alone"),
     ("call_permits", "", "of processes that ended"),
     (

@@ -36,7 +36,7 @@ pub(super) fn update_account(rows: &Connection, account: &Account) -> rusqlite::
             upload_bytes = :upload_bytes, upload_retention = :upload_retention, job_retention = :job_retention,
             concurrent_calls = :concurrent_calls, committed_spend_cents = :committed_spend_cents,
             windows = :windows, entitlements = :entitlements, stored_bytes = :stored_bytes,
-            submissions = :submissions, budgets = :budgets, scoped_budgets = :scoped_budgets
+            submissions = :submissions, budgets = :budgets, scoped_budgets = :scoped_budgets, keep_results = :keep_results
          WHERE id = :id",
     )?
     .execute(named_params! {
@@ -60,6 +60,7 @@ pub(super) fn update_account(rows: &Connection, account: &Account) -> rusqlite::
         ":submissions": submissions,
         ":budgets": limits.budgets.as_ref().map(ToString::to_string),
         ":scoped_budgets": limits.scoped_budgets.write(),
+        ":keep_results": limits.keep_results,
     })?;
     scopes::keep(rows, account)
 }
@@ -189,6 +190,7 @@ fn read_account(row: &Row<'_>) -> rusqlite::Result<Account> {
                 .unwrap_or_default(),
             windows: windows("windows")?,
             entitlements: entitlements.transpose()?,
+            keep_results: row.get("keep_results")?,
         },
         created_at,
     })

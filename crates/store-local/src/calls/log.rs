@@ -286,6 +286,11 @@ impl CallLog {
         Ok(Some(Settled::Now))
     }
 
+    /// A generation has ended in the rows.
+    pub(super) fn ended(&self, id: GenerationId) {
+        self.state().running.remove(&id);
+    }
+
     fn note_in(&self, state: &mut State, event: &Event<'_>) {
         state.note(event);
         if state.is_news() {

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::columns::{Replay, StoredOutcome};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
 use super::replays::Kept;
-use super::{labels, queue_rows, servings};
+use super::{kept_rows, labels, queue_rows, servings};
 use crate::accounts::{self, SharedAccounts};
 use crate::columns::{Id, Micros, parse};
 use crate::database::{Insert, Transaction, Values};
@@ -301,6 +301,7 @@ pub(super) fn settle(
         free_key(rows, id)?;
     }
     if let Ending::Kept { charge_cents, .. } = ending {
+        kept_rows::begin(rows, id, account, ending.results(), now)?;
         let cause = LedgerRef::Generation(id.0);
         accounts::bill(rows, accounts, account, cause, *charge_cents, now)?;
     }
@@ -438,6 +439,7 @@ pub(super) fn expire(
     servings::expire(rows, limit)?;
     let old_queued = queue_rows::expire(rows, keep_from, limit)?;
     labels::expire(rows, Micros(keep_from), limit)?;
+    let old_results = kept_rows::expire(rows, keep_from, limit)?;
     let old_calls = rows
         .prepare_cached(
             "DELETE FROM calls WHERE (received_at, request) IN (
@@ -446,7 +448,7 @@ pub(super) fn expire(
         )?
         .execute(params![Micros(keep_from), limit])?;
     Ok(Expired {
-        rows: keys + old_generations + old_queued + old_calls,
+        rows: keys + old_generations + old_queued + old_results + old_calls,
         generations: with_files,
     })
 }

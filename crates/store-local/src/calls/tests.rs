@@ -1,5 +1,6 @@
 //! The contract of calls on SQLite, what outlives the process, and files beside rows.
 
+mod kept;
 mod log;
 mod model;
 mod parked;
@@ -97,6 +98,7 @@ fn ending(body: &'static [u8]) -> Ending {
     Ending::Kept {
         outcome: answered(body),
         charge_cents: 5,
+        results: Vec::new(),
     }
 }
 
@@ -136,7 +138,8 @@ fn faces(store: &Store) -> Stores {
         quota: Arc::new(store.quota()),
         retention: calls.clone(),
         usage: calls.clone(),
-        queue: calls,
+        queue: calls.clone(),
+        kept: calls,
         accounts: accounts.clone(),
         admin: accounts,
     }
@@ -402,6 +405,7 @@ async fn an_unknown_outcome_is_settled_without_a_bill() {
             message: "the outcome at the partner is unknown".to_owned(),
         },
         charge_cents: 0,
+        results: Vec::new(),
     };
     calls
         .settle((id(1), OWNER), &acme(), unknown, None, at(1))

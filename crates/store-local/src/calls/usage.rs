@@ -13,7 +13,7 @@ use router_core::{
     CallRecord, CallsError, GenerationId, GenerationUsage, KeyDigest, ModelTotal, RequestId,
     Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
 };
-use rusqlite::{Connection, Row, named_params};
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use uuid::Uuid;
 
 use super::columns::bucket;
@@ -34,6 +34,13 @@ const COLUMNS: &str =
     FROM calls c LEFT JOIN generations g ON g.id = c.generation
     LEFT JOIN call_servings s ON s.generation = g.id
     LEFT JOIN call_labels l ON l.received_at = c.received_at AND l.request = c.request";
+
+/// A generation, with what of a call it tells.
+const GENERATIONS: &str =
+    "SELECT g.id AS g_id, g.account, g.model, coalesce(g.received_at, g.dispatched_at) AS received_at, g.task_id,
+    g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
+    FROM generations g LEFT JOIN call_servings s ON s.generation = g.id
+    LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id";
 
 /// Which calls fit a query.
 const FITS: &str = "(:account IS NULL OR c.account = :account) AND c.received_at >= :from AND c.received_at < :until";
@@ -115,6 +122,15 @@ impl Usage for SqliteCalls {
         stream::once(exported).flatten().boxed()
     }
 
+    async fn find(
+        &self,
+        request: RequestId,
+        came: (Timestamp, Timestamp),
+    ) -> Result<Option<UsageRow>, CallsError> {
+        self.database.catch_up().await;
+        self.usage().find(request, came).await
+    }
+
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
         self.database.catch_up().await;
         self.usage().unfinished().await
@@ -157,6 +173,14 @@ impl Usage for SqliteUsage {
             Ok(next.map(|row| (row, export)))
         })
         .boxed()
+    }
+
+    async fn find(
+        &self,
+        request: RequestId,
+        came: (Timestamp, Timestamp),
+    ) -> Result<Option<UsageRow>, CallsError> {
+        self.read(move |rows| find(rows, request, came)).await
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>, CallsError> {
@@ -226,11 +250,7 @@ fn unrecorded(
     limit: usize,
 ) -> rusqlite::Result<Vec<UsageRow>> {
     let mut statement = rows.prepare_cached(&format!(
-        "SELECT g.id AS g_id, g.account, g.model, coalesce(g.received_at, g.dispatched_at) AS received_at, g.task_id,
-            g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
-         FROM generations g LEFT JOIN call_servings s ON s.generation = g.id
-            LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id
-         WHERE {UNRECORDED} AND g.id > :after ORDER BY g.id LIMIT :limit"
+        "{GENERATIONS} WHERE {UNRECORDED} AND g.id > :after ORDER BY g.id LIMIT :limit"
     ))?;
     let found = statement.query_map(
         named_params! {
@@ -240,19 +260,45 @@ fn unrecorded(
             ":after": Id(after),
             ":limit": i64::try_from(limit).unwrap_or(i64::MAX),
         },
-        |row| {
-            let Id(id) = row.get("g_id")?;
-            let Micros(received_at) = row.get("received_at")?;
-            Ok(UsageRow::of_generation(
-                GenerationId(id),
-                parse(&row.get::<_, String>("account")?)?,
-                parse(&row.get::<_, String>("model")?)?,
-                (received_at, labels::read(row)?),
-                generation_usage(row)?,
-            ))
-        },
+        stands_for_its_call,
     )?;
     found.collect()
+}
+
+/// What stands for the call that began the generation of a row.
+fn stands_for_its_call(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
+    let Id(id) = row.get("g_id")?;
+    let Micros(received_at) = row.get("received_at")?;
+    Ok(UsageRow::of_generation(
+        GenerationId(id),
+        parse(&row.get::<_, String>("account")?)?,
+        parse(&row.get::<_, String>("model")?)?,
+        (received_at, labels::read(row)?),
+        generation_usage(row)?,
+    ))
+}
+
+/// The call of a request, or what stands for it.
+fn find(
+    rows: &Connection,
+    request: RequestId,
+    (from, until): (Timestamp, Timestamp),
+) -> rusqlite::Result<Option<UsageRow>> {
+    let call = rows
+        .prepare_cached(&format!(
+            "{COLUMNS} WHERE c.received_at >= ?1 AND c.received_at < ?2 AND c.request = ?3"
+        ))?
+        .query_row(
+            params![Micros(from), Micros(until), Id(request.0)],
+            usage_row,
+        )
+        .optional()?;
+    if call.is_some() {
+        return Ok(call);
+    }
+    rows.prepare_cached(&format!("{GENERATIONS} WHERE g.id = ?1"))?
+        .query_row([Id(request.0)], stands_for_its_call)
+        .optional()
 }
 
 fn page(

@@ -108,6 +108,7 @@ async fn api(installation: &Installation) -> Result<RouterApi, Box<dyn Error>> {
     let service = RouterService {
         router: Router::new(ports, catalog, config),
         usage: installation.calls.usage.clone(),
+        results: None,
         identity: Identity::new(installation.accounts.clone(), Credentials::default()),
         clock: Arc::new(Runtime),
         executions: TaskTracker::new(),
@@ -120,6 +121,7 @@ async fn api(installation: &Installation) -> Result<RouterApi, Box<dyn Error>> {
             aliases: true,
             mirror_headers: true,
             api_key_header: true,
+            link_lifetime: RouterHttpConfig::LINK_LIFETIME,
         },
     };
     Ok(router_http::routes(service)?)

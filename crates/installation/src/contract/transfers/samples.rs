@@ -66,6 +66,7 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
                 ("scoped_budgets", text("5/day label:team=blue")),
                 ("windows", text("none")),
                 ("entitlements", text("none")),
+                ("keep_results", int(1)),
                 ("spent_at", time(3)),
                 ("spent_hour_cents", int(9)),
                 ("spent_day_cents", int(10)),
@@ -369,6 +370,39 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
             ("request", generation(2)),
             ("labels", text(r#"{"team":"blue"}"#)),
         ])],
+        "kept_results" => {
+            let result = |place: i64, state: i64| {
+                row(&[
+                    ("generation", generation(2)),
+                    ("place", int(place)),
+                    ("account", text("acme")),
+                    ("pointer", text("/images/0/url")),
+                    ("settled_at", time(4)),
+                    ("state", int(state)),
+                    ("attempts", int(1)),
+                    ("due_at", time(5)),
+                ])
+            };
+            let with = |mut row: Row, values: Vec<(&str, Value)>| {
+                for (column, value) in values {
+                    row[part.place(column)] = value;
+                }
+                row
+            };
+            let waits = vec![("address", text("https://example.com/a?sig=1"))];
+            let kept = vec![
+                ("file", id(0x40)),
+                ("hash", bytes(&[9; 32])),
+                ("size_bytes", int(17)),
+                ("content_type", text("image/png")),
+            ];
+            let failed = vec![("reason", text("it answered 404"))];
+            vec![
+                with(result(0, 0), waits),
+                with(result(1, 1), kept),
+                with(result(2, 2), failed),
+            ]
+        }
         "webhooks" => vec![row(&[
             ("id", id(0x50)),
             ("account", text("acme")),

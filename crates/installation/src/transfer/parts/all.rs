@@ -1,63 +1,12 @@
 //! The list of the parts.
 
-use super::{Column, Kind, Part};
+use super::Part;
+use super::columns::{bytes, flag, id, int, made_again, of, real, small, text};
 
 const ROWS: usize = 1_000;
 const WIDE_ROWS: usize = 200;
 const PIECES: usize = 16;
 const BLOBS: usize = 64;
-
-const fn column(name: &'static str, kind: Kind) -> Column {
-    Column {
-        name,
-        kind,
-        is_compared: true,
-    }
-}
-
-const fn int(name: &'static str) -> Column {
-    column(name, Kind::Int)
-}
-
-const fn small(name: &'static str) -> Column {
-    column(name, Kind::Small)
-}
-
-const fn flag(name: &'static str) -> Column {
-    column(name, Kind::Flag)
-}
-
-const fn real(name: &'static str) -> Column {
-    column(name, Kind::Real)
-}
-
-const fn text(name: &'static str) -> Column {
-    column(name, Kind::Text)
-}
-
-const fn bytes(name: &'static str) -> Column {
-    column(name, Kind::Bytes)
-}
-
-const fn id(name: &'static str) -> Column {
-    column(name, Kind::Id)
-}
-
-const fn made_again(column: Column) -> Column {
-    Column {
-        is_compared: false,
-        ..column
-    }
-}
-
-const fn of(name: &'static str, key: usize, page: usize, columns: &'static [Column]) -> Part {
-    Part {
-        name,
-        columns,
-        key,
-        page,
-    }
-}
 
 /// Everything, in the order in which rows refer to earlier ones.
 pub const PARTS: &[Part] = &[
@@ -99,6 +48,7 @@ pub const PARTS: &[Part] = &[
             text("scoped_budgets"),
             text("windows"),
             text("entitlements"),
+            small("keep_results"),
             int("created_at"),
             int("balance_cents"),
             int("spent_at"),
@@ -357,6 +307,27 @@ pub const PARTS: &[Part] = &[
         2,
         ROWS,
         &[int("received_at"), id("request"), text("labels")],
+    ),
+    of(
+        "kept_results",
+        2,
+        ROWS,
+        &[
+            id("generation"),
+            int("place"),
+            text("account"),
+            text("pointer"),
+            text("address"),
+            int("settled_at"),
+            small("state"),
+            int("attempts"),
+            int("due_at"),
+            text("reason"),
+            id("file"),
+            bytes("hash"),
+            int("size_bytes"),
+            text("content_type"),
+        ],
     ),
     of(
         "replays",

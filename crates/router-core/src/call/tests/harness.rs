@@ -282,7 +282,10 @@ impl House {
         let model = Model::new(ModelDefinition {
             id: "bfl/flux-2".parse().expect("a valid id"),
             charges_on_policy_rejection: ChargesOnPolicyRejection::No,
-            form: crate::ModelForm::default(),
+            form: crate::ModelForm {
+                files: vec!["/images/*/url".to_owned()],
+                ..crate::ModelForm::default()
+            },
             input_schema: Some(schema),
             polling: Some(POLLING),
             alternates: Vec::new(),

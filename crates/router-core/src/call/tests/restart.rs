@@ -7,7 +7,7 @@ use super::harness::*;
 use crate::{Bucket, Collected, Outcome, RouterConfig, RouterError, Usage};
 
 /// A router that was stopped: what it had running is dropped, the rows stay.
-async fn stopped(house: House, running: UnderWay) -> House {
+pub(super) async fn stopped(house: House, running: UnderWay) -> House {
     running.execution.abort();
     let _ = running.execution.await;
     running.waiter.abort();

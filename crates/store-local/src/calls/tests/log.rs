@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use router_core::{CallRecord, RequestId, UsageQuery};
 
 use super::*;
+use crate::database::DatabaseError;
 use crate::database::Participant;
 use crate::directory::Directory;
 use crate::health::Health;

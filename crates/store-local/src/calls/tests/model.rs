@@ -139,6 +139,7 @@ async fn take(
                     body: vec![number; usize::from(number % 3)].into(),
                 }),
                 charge_cents,
+                results: Vec::new(),
             };
             let settled = calls
                 .settle((id(generation.into()), OWNER), &acme(), ending, None, now)
@@ -152,6 +153,7 @@ async fn take(
                     message: number.to_string(),
                 },
                 charge_cents: 0,
+                results: Vec::new(),
             };
             let settled = calls
                 .settle((id(n.into()), OWNER), &acme(), ending, Some("name"), now)

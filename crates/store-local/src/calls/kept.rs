@@ -1,0 +1,94 @@
+//! Results that are kept. Their rows are written with the end of their generation; who fetches which is known in memory alone,
+//! since the directory belongs to one process.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use router_core::{
+    CallsError, DueResult, GenerationId, KeepOutcome, KeptResult, KeptResults, Lease, OwnerId,
+    ResultId, ResultLeases, Settled,
+};
+
+use super::{SqliteCalls, kept_rows};
+use crate::database::Durability;
+
+/// Who fetches which result. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fetching(Arc<Mutex<ResultLeases>>);
+
+impl Fetching {
+    fn lock(&self) -> MutexGuard<'_, ResultLeases> {
+        // No change of it panics half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl KeptResults for SqliteCalls {
+    async fn of(&self, generation: GenerationId) -> Result<Vec<KeptResult>, CallsError> {
+        self.read(move |rows| kept_rows::of(rows, generation)).await
+    }
+
+    async fn take(
+        &self,
+        lease: Lease,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<DueResult>, CallsError> {
+        // Most looks find nothing, and leave the thread that writes alone.
+        let is_due = move |rows: &_| kept_rows::is_due(rows, now);
+        if !self.read(is_due).await? {
+            return Ok(Vec::new());
+        }
+        let fetching = self.fetching.clone();
+        self.write(None, Durability::Now, move |rows| {
+            let most = fetching.lock().count().saturating_add(limit);
+            let mut due = kept_rows::due(rows, most, now)?;
+            due.retain(|one| fetching.lock().is_free(one.id, now));
+            due.truncate(limit);
+            for one in &mut due {
+                kept_rows::count_attempt(rows, one.id)?;
+                one.attempt += 1;
+            }
+            let taken: Vec<ResultId> = due.iter().map(|one| one.id).collect();
+            // Between this and the commit nobody else takes: there is one thread that writes.
+            rows.after_commit(move || {
+                let mut leases = fetching.lock();
+                for id in taken {
+                    leases.begin(id, lease, now);
+                }
+            });
+            Ok(due)
+        })
+        .await
+    }
+
+    async fn renew(
+        &self,
+        results: &[ResultId],
+        lease: Lease,
+        now: Timestamp,
+    ) -> Result<Vec<ResultId>, CallsError> {
+        Ok(self.fetching.lock().renew(results, lease, now))
+    }
+
+    async fn note(
+        &self,
+        (id, owner): (ResultId, OwnerId),
+        came: KeepOutcome,
+        now: Timestamp,
+    ) -> Result<Settled, CallsError> {
+        crate::faults::fault_point!("result-note");
+        let fetching = self.fetching.clone();
+        self.write(None, Durability::Now.end(), move |rows| {
+            if !fetching.lock().is_of(id, owner) {
+                return Ok(Settled::Before);
+            }
+            kept_rows::note(rows, id, &came, now)?;
+            rows.after_commit(move || fetching.lock().end(id));
+            Ok(Settled::Now)
+        })
+        .await
+    }
+}
