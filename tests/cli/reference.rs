@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Every command that prints JSON, by the name of its schema.
-const COMMANDS: [&str; 36] = [
+const COMMANDS: [&str; 37] = [
     "account",
     "accounts",
     "assets delete",
@@ -28,6 +28,7 @@ const COMMANDS: [&str; 36] = [
     "model",
     "models",
     "outputs",
+    "results",
     "run",
     "submit",
     "usage",

@@ -144,6 +144,14 @@ pub(crate) enum Online {
         #[command(flatten)]
         input: ModelInput,
     },
+    /// Lists the files of a call's result that the server keeps
+    Results {
+        /// The id of the call: `request_id` of `easel call --json`, or of a queued request
+        request: String,
+        /// Saves the kept files in this folder
+        #[arg(long, value_name = "FOLDER")]
+        save: Option<PathBuf>,
+    },
     /// Sums up what calls of models cost
     Usage(Usage),
     /// Lists accounts, or shows one

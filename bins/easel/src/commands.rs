@@ -7,4 +7,5 @@ pub(crate) mod login;
 pub(crate) mod models;
 pub(crate) mod operate;
 pub(crate) mod reference;
+pub(crate) mod results;
 pub(crate) mod run;

@@ -74,6 +74,9 @@ async fn online(shared: &Shared, command: Online) -> Result<(), Failure> {
         }
         Online::Call(call) => commands::models::call(shared, &client, call).await,
         Online::Estimate { input } => commands::models::estimate(shared, &client, &input).await,
+        Online::Results { request, save } => {
+            commands::results::results(shared, &client, &request, save.as_deref()).await
+        }
         Online::Usage(usage) => commands::operate::usage(shared, &client, usage).await,
         Online::Accounts(asked) => commands::operate::accounts(shared, &client, &asked).await,
         Online::Keys(asked) => commands::operate::keys(shared, &client, asked).await,

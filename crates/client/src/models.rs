@@ -94,6 +94,16 @@ impl Client {
         Ok(InputSchema::of(document))
     }
 
+    /// A call by the id of its request, with the files of its result that the server keeps.
+    ///
+    /// # Errors
+    /// If there is no such call, or no answer.
+    pub async fn generation(&self, request: &str) -> Result<Value, ClientError> {
+        let path = format!("/v1/generations/{}", segment(request));
+        let found = self.get_json(self.server().join(&path)).await;
+        found.map_err(|error| self.without_router(error))
+    }
+
     /// What a call would cost.
     ///
     /// # Errors

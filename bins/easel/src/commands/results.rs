@@ -1,0 +1,75 @@
+//! `results`: the files of a call's result that the server keeps.
+
+use std::path::{Path, PathBuf};
+
+use client::Client;
+use serde_json::{Value, json};
+
+use crate::arguments::Shared;
+use crate::failure::Failure;
+use crate::{outputs, terminal, text};
+
+/// The largest kept file that is saved.
+const LARGEST_FILE: usize = 1 << 30;
+
+/// `easel results`.
+pub(crate) async fn results(
+    shared: &Shared,
+    client: &Client,
+    request: &str,
+    save: Option<&Path>,
+) -> Result<(), Failure> {
+    if let Some(folder) = save {
+        outputs::probe(folder)?;
+    }
+    let call = client.generation(request).await?;
+    let results = call["results"].as_array().cloned().unwrap_or_default();
+    let saved = match save {
+        Some(folder) => saved(client, &results, folder).await?,
+        None => Vec::new(),
+    };
+    if shared.json {
+        let files = saved.iter().map(|path| path.display().to_string());
+        let files: Vec<String> = files.collect();
+        return terminal::print(&text::json(&json!({"results": results, "files": files})));
+    }
+    if results.is_empty() && !shared.quiet {
+        terminal::say(
+            "nothing of this call is kept: its answer named no file, or the server keeps none for this account",
+        );
+    }
+    if save.is_some() {
+        let lines = saved.iter().map(|path| format!("{}\n", path.display()));
+        return terminal::print(&lines.collect::<String>());
+    }
+    let rows = results.iter().map(|result| {
+        let told = match result["reason"].as_str() {
+            Some(reason) => reason.to_owned(),
+            None => text::plain(&result["url"]),
+        };
+        let size = result["size_bytes"].as_u64();
+        vec![
+            text::plain(&result["pointer"]),
+            text::plain(&result["state"]),
+            size.map(text::size).unwrap_or_default(),
+            told,
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    terminal::print(&text::table(&["RESULT", "STATE", "SIZE", ""], &rows))
+}
+
+/// Saves what is kept; where it went.
+async fn saved(client: &Client, results: &[Value], folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut saved = Vec::new();
+    for result in results {
+        let Some(url) = result["url"].as_str() else {
+            continue;
+        };
+        let bytes = client.fetch_link(url, LARGEST_FILE).await?;
+        let name = url.rsplit('/').next().unwrap_or_default();
+        let path = folder.join(outputs::file_name(name, "result.bin"));
+        saved.push(outputs::write(&bytes, &path)?);
+    }
+    Ok(saved)
+}
