@@ -89,12 +89,15 @@ const result = (call) => (call.status === "ok" ? "succeeded" : "failed");
 
 function CallDialog({ call, close }) {
   const it = call.generation;
+  const kept = useRead((signal) => askJson(`v1/generations/${call.request_id}?workspace=${encodeURIComponent(call.workspace)}`, { signal }), [call.request_id]);
+  const files = kept.data?.results ?? [];
   const facts = [["Request", call.request_id], ["Account", call.workspace], ["Model", call.model], ["Ended", call.status], ["Received", clock(call.received_at)],
     ["Answered", call.answered_at && clock(call.answered_at)], ["Delivered", call.delivered ? "yes" : "no"], ["Replayed", call.replayed ? "yes" : "no"],
     ["Generation", it && `${it.id}${it.began ? "" : " (began by another call)"}`], ["State", it?.status], ["Partner's id", it?.task_id], ["Dispatched", it && clock(it.dispatched_at)],
     ["Accepted", it?.accepted_at && clock(it.accepted_at)], ["Settled", it?.settled_at && clock(it.settled_at)], ["Held", it && money(it.hold_cents)], ["Billed", it && it.charge_cents !== null && money(it.charge_cents)],
     ...Object.entries(call.labels ?? {}).map(([key, value]) => [`Label ${key}`, value || "(empty)"])];
   return html`<${Dialog} title=${call.model ?? "A call"} close=${close}><dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd class="cut">${value}</dd></div>`)}</dl>
+    ${files.length > 0 && html`<h3>Kept results</h3><ul class="list">${files.map((file) => html`<li key=${file.pointer}>${file.url ? html`<a href=${file.url}>${file.pointer}</a>` : file.pointer} <span class="why">${file.state}${file.reason ? `: ${file.reason}` : ""}</span></li>`)}</ul>`}
     <div class="actions"><${Copy} text=${call.request_id} label="Copy the request's id" /></div><//>`;
 }
 
