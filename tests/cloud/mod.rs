@@ -1,5 +1,6 @@
 //! One installation in PostgreSQL and a bucket: the real program as one replica, and as several of one fleet.
 
+mod deployments;
 mod kept;
 mod migrate;
 mod one;

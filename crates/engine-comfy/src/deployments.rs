@@ -10,6 +10,7 @@ mod process;
 mod record;
 mod report;
 mod running;
+mod seen;
 mod start;
 
 use std::collections::BTreeMap;

@@ -56,6 +56,17 @@ pub enum Wanted {
     Stopped,
 }
 
+/// How many workers of each kind there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerCounts {
+    /// Those that have not answered yet, or do not now.
+    pub starting: u32,
+    /// Those that take jobs.
+    pub ready: u32,
+    /// Those that only end their jobs.
+    pub draining: u32,
+}
+
 /// A deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deployment {
@@ -79,6 +90,8 @@ pub struct Deployment {
     pub start_ms: Option<u64>,
     /// Names what its workers have, as it was kept last.
     pub definitions: Option<String>,
+    /// The workers that were started for it, as the replica that starts them saw them last.
+    pub workers: WorkerCounts,
 }
 
 /// How a deployment is.
@@ -133,6 +146,8 @@ pub enum DeploymentChange {
     StartMeasured(u64),
     /// What the workers have was kept under this name.
     DefinitionsKept(String),
+    /// Whoever starts its workers saw so many.
+    WorkersSeen(WorkerCounts),
 }
 
 /// Why a change is not made. The texts say what to do.
@@ -172,6 +187,7 @@ impl Deployment {
             bounds: None,
             start_ms: None,
             definitions: None,
+            workers: WorkerCounts::default(),
         };
         let events = deployment.apply(DeploymentChange::Apply(definition), now)?;
         Ok((deployment, events))
@@ -208,14 +224,14 @@ impl Deployment {
         self.wanted == Wanted::Stopped || self.failure.is_some()
     }
 
-    /// How it is, and why in a sentence, with so many workers that start, take jobs, and only end theirs.
+    /// How it is with these workers, and why in a sentence.
     #[must_use]
-    pub fn state(
-        &self,
-        starting: usize,
-        ready: usize,
-        draining: usize,
-    ) -> (DeploymentState, String) {
+    pub fn state(&self, workers: WorkerCounts) -> (DeploymentState, String) {
+        let WorkerCounts {
+            starting,
+            ready,
+            draining,
+        } = workers;
         if let Some(why) = &self.failure {
             return (DeploymentState::Failed, why.clone());
         }
@@ -229,12 +245,19 @@ impl Deployment {
                 DeploymentState::Stopped,
                 "an operator stopped it; `deployment start` starts it".to_owned(),
             ),
-            Wanted::Running if ready > 0 => {
-                (DeploymentState::Ready, format!("{ready} workers take jobs"))
-            }
+            Wanted::Running if ready > 0 => (
+                DeploymentState::Ready,
+                match ready {
+                    1 => "1 worker takes jobs".to_owned(),
+                    _ => format!("{ready} workers take jobs"),
+                },
+            ),
             Wanted::Running if starting > 0 => (
                 DeploymentState::Starting,
-                format!("{starting} workers start"),
+                match starting {
+                    1 => "1 worker starts".to_owned(),
+                    _ => format!("{starting} workers start"),
+                },
             ),
             Wanted::Running if draining > 0 => (
                 DeploymentState::Draining,
@@ -332,6 +355,10 @@ impl Deployment {
             }
             DeploymentChange::DefinitionsKept(name) => {
                 self.definitions = Some(name);
+                Ok(Vec::new())
+            }
+            DeploymentChange::WorkersSeen(workers) => {
+                self.workers = workers;
                 Ok(Vec::new())
             }
         }

@@ -34,8 +34,10 @@ pub(super) struct DeploymentEngine {
 #[derive(Debug)]
 struct Facts {
     is_stopped: bool,
-    /// Whether workers are started here when jobs wait.
+    /// Whether workers are started when jobs wait.
     is_managed: bool,
+    /// Whether a worker took jobs when the replica that starts them looked last.
+    has_ready: bool,
     /// How many jobs may wait while no worker is up.
     waking_queue: u64,
     start_time: Option<Duration>,
@@ -61,6 +63,7 @@ impl DeploymentEngine {
             facts: Mutex::new(Facts {
                 is_stopped: true,
                 is_managed: true,
+                has_ready: false,
                 waking_queue: 0,
                 start_time: None,
                 waiting: 0,
@@ -74,6 +77,7 @@ impl DeploymentEngine {
     pub(super) fn follow(&self, row: &Deployment) {
         let mut facts = self.facts();
         facts.is_stopped = row.is_stopped();
+        facts.has_ready = row.workers.ready > 0;
         let Some(serving) = row.serving() else {
             return;
         };
@@ -90,6 +94,11 @@ impl DeploymentEngine {
     /// So many jobs waited when a count of the rows began.
     pub(super) fn counted(&self, waiting: u64, began: Instant) {
         self.facts().counted(waiting, began);
+    }
+
+    /// Whether submissions were taken, or waited, at the last count.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.facts().waiting > 0
     }
 
     /// Whether a worker was asked for since the last look, although nothing waits.
@@ -130,7 +139,7 @@ impl Engine for DeploymentEngine {
                 Availability::Stopped => Availability::NotReady,
                 other @ (Availability::Ready | Availability::NotReady) => other,
             },
-            () if self.pool.has_ready() => Availability::Ready,
+            () if self.pool.has_ready() || facts.has_ready => Availability::Ready,
             () if !self.pool.is_known() => {
                 facts.is_woken = true;
                 self.bell.notify_one();
@@ -211,6 +220,7 @@ mod tests {
         let mut facts = Facts {
             is_stopped: false,
             is_managed: true,
+            has_ready: false,
             waking_queue: 2,
             start_time: None,
             waiting: 0,

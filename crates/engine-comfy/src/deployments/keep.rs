@@ -42,6 +42,7 @@ impl Deployments {
         let inner = &self.inner;
         let mut sets = ReadSets::new();
         let mut synced: Option<Instant> = None;
+        let mut counted: Option<Instant> = None;
         let mut adopted = false;
         let began = Instant::now();
         while !stop.is_cancelled() {
@@ -59,8 +60,18 @@ impl Deployments {
                     }
                 }
             }
+            // Elsewhere a count only makes room for submissions.
+            let counts = inner.owns()
+                || (inner.is_waited_for() && counted.is_none_or(|at| at.elapsed() >= SYNC));
+            if counts {
+                counted = Some(Instant::now());
+            }
+            let loads = match counts {
+                true => inner.count(&mut sets).await,
+                false => HashMap::new(),
+            };
             if inner.owns() || began.elapsed() > OWNER_TIME {
-                inner.look(&mut sets).await;
+                inner.look(&loads).await;
             }
             tokio::select! {
                 () = inner.bell.notified() => {}
@@ -179,28 +190,39 @@ impl Inner {
         }
     }
 
-    async fn look(&self, sets: &mut ReadSets) {
-        let now = Timestamp::now();
+    fn is_waited_for(&self) -> bool {
+        self.all()
+            .iter()
+            .any(|running| running.engine.is_waited_for())
+    }
+
+    /// Counts what waits for each deployment; of those that cannot be counted now, nothing is answered.
+    async fn count(&self, sets: &mut ReadSets) -> HashMap<DeploymentName, Load> {
         let all = self.all();
         if all.is_empty() {
-            return;
+            return HashMap::new();
         }
-        let owns = self.owns();
         let began = Instant::now();
-        let loads = match owns {
-            true => self.loads(&all, sets, now).await,
-            false => Ok(HashMap::new()),
-        };
-        let loads = loads.unwrap_or_else(|error| {
-            tracing::debug!(%error, "what waits for deployments cannot be told now");
-            HashMap::new()
-        });
-        for running in all {
-            let load = loads.get(&running.name).copied();
-            if let Some(load) = load {
-                running.engine.counted(load.waiting, began);
+        match self.loads(&all, sets, Timestamp::now()).await {
+            Ok(loads) => {
+                for running in &all {
+                    if let Some(load) = loads.get(&running.name) {
+                        running.engine.counted(load.waiting, began);
+                    }
+                }
+                loads
             }
-            let told = running.look(owns, load.unwrap_or_default(), now);
+            Err(error) => {
+                tracing::debug!(%error, "what waits for deployments cannot be told now");
+                HashMap::new()
+            }
+        }
+    }
+
+    async fn look(&self, loads: &HashMap<DeploymentName, Load>) {
+        let (owns, now) = (self.owns(), Timestamp::now());
+        for running in self.all() {
+            let told = running.look(owns, loads.get(&running.name).copied(), now);
             if let Err(error) = self.write(&running, told, now).await {
                 tracing::warn!(deployment = running.name.as_str(), %error, "what happened to a deployment could not be written down");
             }

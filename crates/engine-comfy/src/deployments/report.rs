@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use workflow_core::deployment::{Deployment, DeploymentName, DeploymentState, RevisionNumber};
+use workflow_core::deployment::{
+    Deployment, DeploymentName, DeploymentState, RevisionNumber, WorkerCounts,
+};
 
 use super::keep::is_managed;
 use super::running::Running;
@@ -96,14 +98,14 @@ impl Deployments {
     }
 
     fn report(&self, running: &Running) -> DeploymentReport {
-        let (state, why) = running.shown();
         let row = running.state().row.clone();
-        let (state, why) = match is_managed(&row) && !self.inner.owns() && !row.is_stopped() {
-            true => (
-                state,
-                "another server of the installation has its workers".to_owned(),
-            ),
-            false => (state, why),
+        let (state, why) = match is_managed(&row) && !self.inner.owns() {
+            true => {
+                let (state, why) = row.state(row.workers);
+                let elsewhere = "another server of the installation starts its workers";
+                (state, format!("{why}; {elsewhere}"))
+            }
+            false => running.shown(),
         };
         let reports = running.pool.workers();
         let managed = running.state();
@@ -139,7 +141,7 @@ impl Deployments {
 /// One that was removed and made again, while the workers of before end.
 fn ending(row: Deployment) -> DeploymentReport {
     DeploymentReport {
-        state: row.state(0, 0, 0).0,
+        state: row.state(WorkerCounts::default()).0,
         why: "it begins when the workers of the removed deployment of this name are gone"
             .to_owned(),
         workers: Vec::new(),

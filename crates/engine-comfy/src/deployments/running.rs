@@ -13,12 +13,13 @@ use tokio::time::Instant;
 use workflow_core::Engines;
 use workflow_core::deployment::{
     Deployment, DeploymentChange, DeploymentName, DeploymentState, Failures, Load, NewEvent,
-    RevisionNumber, Seen, SeenWorker, Step, WorkerPhase, WorkerSource, decide,
+    RevisionNumber, Seen, SeenWorker, Step, WorkerSource, decide,
 };
 
 use super::engine::DeploymentEngine;
 use super::process::{self, Process};
 use super::record::Record;
+use super::seen::{counts, seen};
 use super::start;
 use crate::pool::{ComfyPool, WorkerReport};
 use crate::worker::{PLACES, WorkerState};
@@ -49,6 +50,8 @@ pub(super) struct State {
     /// Processes that were asked to end, with their numbers.
     ending: Vec<(u32, Process, Instant)>,
     failures: BTreeMap<RevisionNumber, Failures>,
+    /// What waited when that could be told last.
+    load: Load,
 }
 
 /// A worker of the deployment.
@@ -59,9 +62,9 @@ pub(super) struct Managed {
     pub(super) started_at: Timestamp,
     /// Nothing of one that others start.
     pub(super) process: Option<Process>,
-    idle_since: Option<Timestamp>,
-    was_ready: bool,
-    is_draining: bool,
+    pub(super) idle_since: Option<Timestamp>,
+    pub(super) was_ready: bool,
+    pub(super) is_draining: bool,
 }
 
 /// What a look came to.
@@ -113,6 +116,7 @@ impl Running {
                 workers: BTreeMap::new(),
                 ending: Vec::new(),
                 failures: BTreeMap::new(),
+                load: Load::default(),
             }),
         }
     }
@@ -136,21 +140,10 @@ impl Running {
         state.row = row;
     }
 
-    /// How it is, and why.
+    /// How it is, and why, with the workers that this process has.
     pub(super) fn shown(&self) -> (DeploymentState, String) {
         let state = self.state();
-        let reports = self.reports();
-        let (mut starting, mut ready, mut draining) = (0, 0, 0);
-        for worker in state.workers.values() {
-            let report = reports.get(&worker.worker);
-            match report.map(|report| report.state) {
-                Some(WorkerState::Draining | WorkerState::Stopped) => draining += 1,
-                Some(WorkerState::Ready | WorkerState::Busy) => ready += 1,
-                Some(WorkerState::Starting | WorkerState::Unreachable | WorkerState::Failed)
-                | None => starting += 1,
-            }
-        }
-        state.row.state(starting, ready, draining)
+        state.row.state(counts(&state, &self.reports()))
     }
 
     /// Whether nothing of it runs here any more.
@@ -159,9 +152,11 @@ impl Running {
         state.workers.is_empty() && state.ending.is_empty()
     }
 
-    /// Looks at the workers and does what is to be done. `is_owner` is whether this process starts and stops workers.
-    pub(super) fn look(&self, is_owner: bool, load: Load, now: Timestamp) -> Told {
+    /// Looks at the workers and does what is to be done. `is_owner` is whether this process starts and stops workers; without a
+    /// load, the one before stands.
+    pub(super) fn look(&self, is_owner: bool, load: Option<Load>, now: Timestamp) -> Told {
         let mut state = self.state();
+        state.load = load.unwrap_or(state.load);
         let mut told = Told::default();
         self.end_processes(&mut state);
         let reports = self.reports();
@@ -194,7 +189,7 @@ impl Running {
             decide(&Seen {
                 deployment: &state.row,
                 workers: &seen,
-                load,
+                load: state.load,
                 failures: &state.failures,
                 is_woken,
                 places: PLACES as u32,
@@ -216,6 +211,11 @@ impl Running {
                 Step::Stop(number) => self.stop(&mut state, number, now, &mut told),
                 Step::Fail(number, why) => self.fail(&mut state, number, &why, now, &mut told),
             }
+        }
+        let workers = counts(&state, &self.reports());
+        if is_managed && is_owner && workers != state.row.workers {
+            // For the replicas that have none of them.
+            told.changes.push(DeploymentChange::WorkersSeen(workers));
         }
         told
     }
@@ -443,38 +443,6 @@ fn end(state: &mut State, number: u32, process: Option<Process>) {
     if let Some(process) = process {
         process.signal(Signal::TERM);
         state.ending.push((number, process, Instant::now()));
-    }
-}
-
-/// A worker as the decision sees it.
-fn seen(
-    number: u32,
-    worker: &Managed,
-    report: Option<&WorkerReport>,
-    now: Timestamp,
-) -> SeenWorker {
-    let phase = match report.map(|report| (report.state, report.since)) {
-        None | Some((WorkerState::Starting, _)) => WorkerPhase::Starting(worker.started_at),
-        // What cannot be used never becomes ready.
-        Some((WorkerState::Failed, _)) if !worker.was_ready => {
-            WorkerPhase::Starting(worker.started_at)
-        }
-        Some((WorkerState::Unreachable, since)) => WorkerPhase::Away(since.min(now)),
-        Some((
-            WorkerState::Ready
-            | WorkerState::Busy
-            | WorkerState::Failed
-            | WorkerState::Draining
-            | WorkerState::Stopped,
-            _,
-        )) => WorkerPhase::Ready(worker.idle_since),
-    };
-    SeenWorker {
-        number,
-        revision: worker.revision,
-        phase,
-        is_draining: worker.is_draining,
-        jobs: report.map_or(0, |report| u32::try_from(report.jobs).unwrap_or(u32::MAX)),
     }
 }
 

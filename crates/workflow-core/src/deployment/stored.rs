@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Bounds, Definition, Deployment, DeploymentName, EnvironmentValue, NextRevision, Revision,
-    RevisionNumber, StoredDeployment, Wanted, WorkerCommand, WorkerSource,
+    RevisionNumber, StoredDeployment, Wanted, WorkerCommand, WorkerCounts, WorkerSource,
 };
 
 impl Deployment {
@@ -24,6 +24,7 @@ impl Deployment {
             "bounds": self.bounds.map(bounds),
             "start_ms": self.start_ms,
             "definitions": self.definitions,
+            "workers": workers(self.workers),
         });
         StoredDeployment {
             name: self.name.clone(),
@@ -66,6 +67,11 @@ impl Deployment {
             bounds: value.get("bounds").and_then(read_bounds),
             start_ms: value.get("start_ms").and_then(Value::as_u64),
             definitions: text("definitions"),
+            // Versions before this one wrote none.
+            workers: value
+                .get("workers")
+                .and_then(read_workers)
+                .unwrap_or_default(),
         })
     }
 }
@@ -166,6 +172,19 @@ fn read_bounds(value: &Value) -> Option<Bounds> {
     Some(Bounds {
         min: part(0)?,
         max: part(1)?,
+    })
+}
+
+fn workers(workers: WorkerCounts) -> Value {
+    json!([workers.starting, workers.ready, workers.draining])
+}
+
+fn read_workers(value: &Value) -> Option<WorkerCounts> {
+    let part = |at: usize| u32::try_from(value.get(at)?.as_u64()?).ok();
+    Some(WorkerCounts {
+        starting: part(0)?,
+        ready: part(1)?,
+        draining: part(2)?,
     })
 }
 

@@ -32,6 +32,14 @@ fn new() -> Deployment {
     deployment
 }
 
+fn workers(starting: u32, ready: u32, draining: u32) -> WorkerCounts {
+    WorkerCounts {
+        starting,
+        ready,
+        draining,
+    }
+}
+
 fn kinds(events: &[NewEvent]) -> Vec<&str> {
     events.iter().map(|event| event.kind.as_str()).collect()
 }
@@ -116,7 +124,7 @@ fn a_first_revision_that_does_not_become_ready_fails_and_a_start_tries_it_again(
     let mut deployment = new();
     let failed = DeploymentChange::RevisionFailed(RevisionNumber(1), "it exits".to_owned());
     change(&mut deployment, failed);
-    let (state, why) = deployment.state(0, 0, 0);
+    let (state, why) = deployment.state(workers(0, 0, 0));
     assert_eq!(state, DeploymentState::Failed);
     assert!(why.contains("it exits"), "{why}");
     assert_eq!(
@@ -139,21 +147,33 @@ fn an_operator_stops_and_starts_it_and_only_a_change_is_told() {
         ["stopped"]
     );
     assert_eq!(change(&mut deployment, DeploymentChange::Stop), []);
-    assert_eq!(deployment.state(0, 0, 1).0, DeploymentState::Draining);
-    assert_eq!(deployment.state(0, 0, 0).0, DeploymentState::Stopped);
+    assert_eq!(
+        deployment.state(workers(0, 0, 1)).0,
+        DeploymentState::Draining
+    );
+    assert_eq!(
+        deployment.state(workers(0, 0, 0)).0,
+        DeploymentState::Stopped
+    );
     change(&mut deployment, DeploymentChange::Start);
     assert_eq!(
-        deployment.state(0, 0, 0).0,
+        deployment.state(workers(0, 0, 0)).0,
         DeploymentState::Stopped,
         "nothing needs it"
     );
-    assert_eq!(deployment.state(1, 0, 0).0, DeploymentState::Starting);
-    assert_eq!(deployment.state(1, 1, 1).0, DeploymentState::Ready);
+    assert_eq!(
+        deployment.state(workers(1, 0, 0)).0,
+        DeploymentState::Starting
+    );
+    assert_eq!(deployment.state(workers(1, 1, 1)).0, DeploymentState::Ready);
     change(
         &mut deployment,
         DeploymentChange::WorkersFailed("they crash".to_owned()),
     );
-    assert_eq!(deployment.state(0, 1, 0).0, DeploymentState::Failed);
+    assert_eq!(
+        deployment.state(workers(0, 1, 0)).0,
+        DeploymentState::Failed
+    );
     change(&mut deployment, DeploymentChange::Apply(command("mended")));
     assert!(!deployment.is_stopped(), "a new definition is tried");
 }
@@ -233,6 +253,7 @@ fn what_is_stored_reads_back_and_what_is_none_does_not() {
         DeploymentChange::Scale(bounds),
         DeploymentChange::StartMeasured(1_500),
         DeploymentChange::DefinitionsKept("x".to_owned()),
+        DeploymentChange::WorkersSeen(workers(1, 2, 3)),
         DeploymentChange::Apply(Definition::of(WorkerSource::Urls(urls))),
         DeploymentChange::Stop,
         DeploymentChange::WorkersFailed("they \"crash\"".to_owned()),
@@ -245,6 +266,13 @@ fn what_is_stored_reads_back_and_what_is_none_does_not() {
             Some(&deployment)
         );
     }
+    let stored = deployment.to_stored();
+    let before = StoredDeployment {
+        text: stored.text.replace(r#","workers":[1,2,3]"#, "").into(),
+        ..stored
+    };
+    let read = Deployment::read(&before).expect("a version before wrote it");
+    assert_eq!(read.workers, WorkerCounts::default());
     for text in [
         "",
         "{}",
