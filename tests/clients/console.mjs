@@ -1,5 +1,5 @@
 // Drives the console in headless Chromium by the keyboard alone: signs in, follows jobs live, opens one, runs it again, cancels,
-// looks at assets, calls a model. Looks over every view with axe, light and dark, and takes a screenshot of it.
+// looks at assets, calls a model, operates accounts, webhooks and a deployment. Looks over every view with axe, light and dark, and takes a screenshot of it.
 //
 // Arguments: the server's address, a key, a folder for screenshots, the key of an operator, and the address of a receiver of webhooks.
 // Prints one JSON object. `EASEL_PLAYWRIGHT` and `EASEL_AXE`
@@ -287,6 +287,47 @@ await press("g", "w");
 await title("Workers");
 await page.getByText("No workers").waitFor();
 await look("workers");
+await press("g", "d");
+await title("Deployments");
+await page.getByRole("row").filter({ hasText: "sim" }).getByText("ready", { exact: true }).waitFor();
+await look("deployments");
+await press("j", "Enter");
+await title("sim");
+await page.getByRole("row").filter({ hasText: "sim-1" }).getByText("ready", { exact: true }).waitFor();
+const least = page.getByLabel("Least");
+await tabTo(least);
+await press("ArrowUp");
+await press("Enter");
+await page.getByText("it has 2 to 3 workers").waitFor();
+await page.getByRole("row").filter({ hasText: "sim-2" }).getByText("ready", { exact: true }).waitFor();
+await tabTo(page.getByRole("button", { name: "New revision" }));
+await press("Enter");
+const definition = page.getByLabel("The definition");
+const read = JSON.parse(await definition.inputValue());
+await tabTo(definition);
+await press("Control+a");
+await page.keyboard.insertText("{");
+await tabTo(page.getByRole("button", { name: "Apply" }));
+await press("Enter");
+told.refused = await page.getByRole("dialog").getByRole("alert").innerText();
+await look("revision");
+await tabTo(definition);
+await press("Control+a");
+await page.keyboard.insertText(JSON.stringify({ ...read, idle_window_s: 77 }));
+await tabTo(page.getByRole("button", { name: "Apply" }));
+await press("Enter");
+await page.getByRole("row").filter({ hasText: "2 (current)" }).waitFor();
+await tabTo(page.getByRole("button", { name: "Stop", exact: true }));
+await press("Enter");
+await page.getByText("an operator stopped it; `deployment start` starts it", { exact: true }).waitFor();
+await page.locator("main").evaluate((it) => it.scrollTo(0, 0));
+await look("deployment");
+page.once("dialog", (dialog) => dialog.accept());
+await tabTo(page.getByRole("button", { name: "Remove" }));
+await press("Enter");
+await title("Deployments");
+await page.getByText("No deployments").waitFor();
+await page.evaluate(() => document.activeElement.blur());
 await press("g", "s");
 await title("Settings");
 await tabTo(page.getByLabel("Find a setting"));

@@ -10,10 +10,31 @@ use tokio::process::Command;
 const NEEDED: [&str; 3] = ["EASEL_PLAYWRIGHT", "EASEL_CHROMIUM", "EASEL_AXE"];
 
 /// The views that are looked at.
-const VIEWS: [&str; 21] = [
-    "signin", "jobs", "job", "graph", "again", "failed", "running", "overview", "assets", "asset",
-    "models", "model", "calls", "usage", "keys", "accounts", "account", "webhooks", "webhook",
-    "workers", "settings",
+const VIEWS: [&str; 24] = [
+    "signin",
+    "jobs",
+    "job",
+    "graph",
+    "again",
+    "failed",
+    "running",
+    "overview",
+    "assets",
+    "asset",
+    "models",
+    "model",
+    "calls",
+    "usage",
+    "keys",
+    "accounts",
+    "account",
+    "webhooks",
+    "webhook",
+    "workers",
+    "deployments",
+    "revision",
+    "deployment",
+    "settings",
 ];
 
 #[tokio::test]
@@ -51,6 +72,22 @@ async fn every_view_works_by_keyboard_and_live() {
     let made = operate(data.path(), ["key", "add", "acme"]).await;
     assert_eq!(made.code, 0, "{}", made.stderr);
     let operator = operate(data.path(), ["key", "add", "local", "--scopes", "admin"]).await;
+    let simulated = it::process::binary_of("simulated-comfyui");
+    let command = [
+        simulated.to_str().unwrap(),
+        "--port",
+        "{port}",
+        "--name",
+        "{name}",
+    ];
+    let definition = format!(
+        "name = \"sim\"\ncommand = {}\nmin = 1\nmax = 3\n",
+        json!(command)
+    );
+    let file = data.path().join("sim.toml");
+    std::fs::write(&file, definition).unwrap();
+    let applied = operate(data.path(), ["deployment", "apply", file.to_str().unwrap()]).await;
+    assert_eq!(applied.code, 0, "{}", applied.stderr);
     // Kept for people to look at.
     let screenshots = root().join("target/ci/console");
     std::fs::create_dir_all(&screenshots).unwrap();
@@ -95,6 +132,8 @@ async fn every_view_works_by_keyboard_and_live() {
     assert_eq!(told["focusReturns"], "output", "{told}");
     assert_eq!(told["needed"], "field-image", "{told}");
     assert_eq!(told["secret"], "whsec_", "{told}");
+    let refused = told["refused"].as_str().unwrap();
+    assert!(refused.starts_with("This is no JSON"), "{refused}");
     assert_eq!(told["leaked"], false, "a secret is shown once: {told}");
     let settings = told["settings"].as_str().unwrap();
     assert!(

@@ -9,6 +9,7 @@ import { Job } from "./job.js";
 import { Assets } from "./assets.js";
 import { Model, Models } from "./models.js";
 import { Calls, Usage } from "./usage.js";
+import { Deployment, Deployments } from "./deployments.js";
 import { Account, Accounts, Settings, Webhook, Webhooks, Workers } from "./operate.js";
 
 const VIEWS = [
@@ -21,10 +22,11 @@ const VIEWS = [
   { id: "accounts", icon: "accounts", name: "Accounts", letter: "t", shown: true, first: true },
   { id: "webhooks", icon: "webhooks", name: "Webhooks", letter: "h", shown: true },
   { id: "workers", icon: "workers", name: "Workers", letter: "w", shown: has("workflows") },
+  { id: "deployments", icon: "deployments", name: "Deployments", letter: "d", shown: has("workflows") },
   { id: "settings", icon: "settings", name: "Settings", letter: "s", shown: true },
 ].filter((view) => view.shown);
 
-const KEYS = [["g then o, j, a, m, c, u, t, h, w, s", "Go to a view"], ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["/", "Filter jobs"], ["Escape", "Close a dialog"], ["?", "This list"]];
+const KEYS = [["g then o, j, a, m, c, u, t, h, w, d, s", "Go to a view"], ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["/", "Filter jobs"], ["Escape", "Close a dialog"], ["?", "This list"]];
 
 function View() {
   const { path } = route.value;
@@ -38,6 +40,7 @@ function View() {
   if (view === "accounts") return rest[0] ? html`<${Account} key=${rest[0]} id=${rest[0]} />` : html`<${Accounts} />`;
   if (view === "webhooks") return rest[0] ? html`<${Webhook} key=${rest[0]} id=${rest[0]} />` : html`<${Webhooks} />`;
   if (view === "workers") return html`<${Workers} />`;
+  if (view === "deployments") return rest[0] ? html`<${Deployment} key=${rest[0]} name=${rest[0]} />` : html`<${Deployments} />`;
   if (view === "settings") return html`<${Settings} />`;
   return html`<${Overview} />`;
 }

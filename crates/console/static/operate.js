@@ -6,11 +6,11 @@ import { askJson, clock, count, href, html, route, size, useRead, useWhileVisibl
 import { money } from "./usage.js";
 
 const ADMIN = "api/v2/admin";
-const at = (...path) => [ADMIN, ...path.map(encodeURIComponent)].join("/");
+export const at = (...path) => [ADMIN, ...path.map(encodeURIComponent)].join("/");
 const EVENTS = ["job.created", "job.ended", "call.ended", "budget.reached", "webhook.disabled"];
 
 // A change that is asked for, and what it was answered; `after` reads again what is shown.
-function useChange(after) {
+export function useChange(after) {
   const [state, set] = useState({});
   const run = async (path, options) => {
     set({ busy: true });
@@ -27,14 +27,14 @@ function useChange(after) {
   return [run, state.error && html`<p class="problem" role="alert">${state.error.message}</p>`, state.busy];
 }
 
-const Facts = ({ facts }) => html`<dl class="facts row">${facts.filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => html`<div><dt>${name}</dt><dd class="cut">${value}</dd></div>`)}</dl>`;
+export const Facts = ({ facts }) => html`<dl class="facts row">${facts.filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => html`<div><dt>${name}</dt><dd class="cut">${value}</dd></div>`)}</dl>`;
 const Head = ({ names }) => html`<thead><tr>${names.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>`;
-const Table = ({ caption, names, children }) => html`<div class="table plain" data-rows tabindex="0" role="region" aria-label=${caption}><table><caption class="hidden">${caption}</caption><${Head} names=${names} /><tbody>${children}</tbody></table></div>`;
-const Mark = ({ good, children }) => html`<span class=${`status ${good ? "succeeded" : "failed"}`}>${children}</span>`;
-const Older = ({ next, path }) => next && html`<nav class="pages" aria-label="Pages"><a class="button" href=${href(path, { cursor: next })}>More</a></nav>`;
+export const Table = ({ caption, names, children }) => html`<div class="table plain" data-rows tabindex="0" role="region" aria-label=${caption}><table><caption class="hidden">${caption}</caption><${Head} names=${names} /><tbody>${children}</tbody></table></div>`;
+export const Mark = ({ good, children }) => html`<span class=${`status ${good ? "succeeded" : "failed"}`}>${children}</span>`;
+export const Older = ({ next, path }) => next && html`<nav class="pages" aria-label="Pages"><a class="button" href=${href(path, { cursor: next })}>More</a></nav>`;
 
 // A page of a list; the cursor is in the address.
-function usePage(path, pause) {
+export function usePage(path, pause) {
   const cursor = route.value.query.get("cursor");
   const state = useRead((signal) => askJson(`${path}${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`, { signal }), [path, cursor]);
   useWhileVisible(state.reload, pause ?? 15000);
