@@ -128,11 +128,40 @@ async fn what_no_worker_has_is_refused_at_once_and_named() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_the_worker_ends_the_job_with_its_words() {
+async fn a_refusal_of_an_idle_worker_is_the_answer_and_nothing_is_kept() {
     let rig = Rig::start().await;
     let mut refused = graph("x", 1);
     refused["1"]["inputs"]["width"] = json!(0);
-    let job = rig.run(&refused).await;
+    let answer = rig.try_submit(&refused).await;
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    let error = answer.json()["error"].take();
+    assert_eq!(error["code"], "invalid_workflow", "{error:#}");
+    let body = json!({"prompt": refused, "client_id": "somebody"});
+    let older = rig.send(Request::post_json("/api/prompt", &body)).await;
+    assert_eq!(older.status, 400, "{}", older.text());
+    let node = older.json()["node_errors"]["1"]["errors"][0].take();
+    assert_eq!(node["type"], "value_smaller_than_min", "{node:#}");
+    for told in [answer.text(), older.text()] {
+        assert!(told.contains("value_smaller_than_min"), "{told}");
+        assert!(!told.contains("/home/"), "{told}");
+    }
+    let jobs = rig.send(Request::get("/api/v2/jobs")).await.json();
+    assert_eq!(jobs["jobs"], json!([]), "{jobs:#}");
+    let history = rig.send(Request::get("/api/history")).await.json();
+    assert_eq!(history, json!({}));
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_busy_worker_ends_the_job_with_its_words() {
+    let rig = Rig::start().await;
+    rig.worker().pace(Duration::from_millis(20));
+    let busy = rig.submit(&graph("long", 1000)).await;
+    rig.worker().until(|ran| ran.len() == 1).await;
+    let mut refused = graph("x", 1);
+    refused["1"]["inputs"]["width"] = json!(0);
+    let refused = rig.submit(&refused).await;
+    rig.cancel(&busy).await;
+    let job = rig.ended(&refused).await;
     assert_eq!(
         (&job["status"], &job["error"]["code"]),
         (&json!("failed"), &json!("invalid_workflow")),
@@ -153,15 +182,14 @@ async fn a_refusal_of_one_output_is_no_success_of_the_others() {
     refused["5"] = json!({"class_type": "EmptyImage", "inputs": {"width": 0, "height": 8, "batch_size": 1, "color": 7}});
     refused["6"] =
         json!({"class_type": "SaveImage", "inputs": {"images": ["5", 0], "filename_prefix": "y"}});
-    let job = rig.run(&refused).await;
-    assert_eq!(job["status"], "failed", "{job:#}");
-    assert_eq!(job["error"]["code"], "invalid_workflow", "{job:#}");
-    assert_eq!(job["error"]["node_id"], "5", "{job:#}");
+    let answer = rig.try_submit(&refused).await;
+    assert_eq!(answer.status, 422, "{}", answer.text());
+    let errors = answer.json()["error"]["details"]["node_errors"].take();
+    assert_eq!(errors.as_object().map(serde_json::Map::len), Some(1));
     assert!(
-        job.to_string().contains("value_smaller_than_min"),
-        "{job:#}"
+        errors["5"].to_string().contains("value_smaller_than_min"),
+        "{errors:#}"
     );
-    assert_eq!(job["outputs"], json!([]), "{job:#}");
     // What the worker runs of it is stopped.
     rig.worker()
         .until(|ran| ran.iter().all(|ran| ran.end.is_some()))

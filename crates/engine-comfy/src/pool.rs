@@ -402,6 +402,15 @@ impl EngineWorkers for ComfyPool {
         }
     }
 
+    fn is_idle_for(&self, needs: &Requirements) -> bool {
+        let candidates = self.shared.candidates(needs);
+        candidates.iter().any(|(worker, candidate)| {
+            candidate.unfit.is_none()
+                && candidate.lacks.is_empty()
+                && worker.compute.available_permits() > 0
+        })
+    }
+
     fn start_time(&self) -> Option<Duration> {
         None
     }

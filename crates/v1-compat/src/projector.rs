@@ -236,6 +236,11 @@ impl Projector {
             return was_live.then_some(status).into_iter().collect();
         };
         let id = run.called;
+        if job.is_withdrawn() {
+            // The answer to its submission says why. Here it only leaves the queue.
+            let status = frames::status(self.live.len(), None);
+            return vec![status, frames::executing_nothing(id)];
+        }
         self.spender = Some(id);
         let mut told: Vec<Frame> = run.held.into_iter().collect();
         if run.report.cached.is_none() {

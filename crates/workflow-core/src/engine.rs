@@ -79,7 +79,8 @@ pub struct Refusal {
     pub node_errors: Map<String, Value>,
 }
 
-/// How long [`EngineWorkers::judge`] may take; the submission is accepted after that.
+/// How long [`EngineWorkers::judge`] may take, and how long the answer to a submission waits for the verdict of the worker that takes
+/// the job at once; the submission is accepted after that.
 pub const JUDGE_TIME: Duration = Duration::from_secs(2);
 
 impl From<Refusal> for JobError {
@@ -185,6 +186,9 @@ pub trait EngineWorkers: Send + Sync {
     /// Looks at a graph that fits the definitions before it is taken in, within [`JUDGE_TIME`]. Workers that cannot tell by then
     /// accept. What was accepted may still never come to run.
     async fn judge(&self, ticket: &Ticket) -> Result<(), Refusal>;
+
+    /// Whether a worker with nothing to do has all that a job needs, so that it takes the job, or refuses it, at once.
+    fn is_idle_for(&self, needs: &Requirements) -> bool;
 
     /// Every worker, and why it does not take a job with these needs now.
     fn explain(&self, job: JobId, needs: &Requirements) -> Vec<WorkerNote>;

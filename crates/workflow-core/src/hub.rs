@@ -107,6 +107,8 @@ struct Topic {
     /// Whose it is, once that was told.
     account: Option<AccountId>,
     live: watch::Sender<Live>,
+    /// Whether its submission is still to be answered, and may be refused by the worker that takes the job.
+    is_answerable: bool,
 }
 
 impl Follower {
@@ -197,6 +199,21 @@ impl Hub {
         Follower {
             receiver: topic.live.subscribe(),
         }
+    }
+
+    /// Says that the submission of a job that is followed waits for the verdict of the worker that takes it.
+    pub(crate) fn await_verdict(&self, id: JobId) {
+        if let Some(topic) = self.topics().jobs.get_mut(&id) {
+            topic.is_answerable = true;
+        }
+    }
+
+    /// Takes the wait for a verdict; whether somebody waited. Of those who end it, one hears `true`: the run that is refused, which
+    /// keeps nothing of the job then, or the submission, which is answered.
+    pub(crate) fn take_verdict(&self, id: JobId) -> bool {
+        let mut topics = self.topics();
+        let topic = topics.jobs.get_mut(&id);
+        topic.is_some_and(|topic| std::mem::take(&mut topic.is_answerable))
     }
 
     /// Follows all jobs of an account from now on.

@@ -410,6 +410,18 @@ impl Job {
         }
     }
 
+    /// Keeps nothing of a job that just ended: it is past its time at once, and its idempotency key free.
+    pub(crate) fn withdraw(&mut self) {
+        self.expires_at = self.completed_at.unwrap_or(self.expires_at);
+    }
+
+    /// Whether nothing was kept of it when it ended: a worker refused it, and its submission was answered so.
+    #[must_use]
+    pub fn is_withdrawn(&self) -> bool {
+        self.completed_at
+            .is_some_and(|ended| self.expires_at <= ended)
+    }
+
     fn requeue(&mut self) {
         self.status = JobStatus::Queued;
         self.worker = None;

@@ -181,6 +181,10 @@ impl EngineWorkers for DeploymentEngine {
         Ok(())
     }
 
+    fn is_idle_for(&self, needs: &Requirements) -> bool {
+        self.pool.is_idle_for(needs)
+    }
+
     fn explain(&self, job: JobId, needs: &Requirements) -> Vec<WorkerNote> {
         let notes = self.pool.explain(job, needs);
         if !notes.is_empty() {

@@ -149,6 +149,18 @@ fn a_job_that_never_ran_only_leaves_the_queue() {
 }
 
 #[test]
+fn a_job_whose_submission_is_refused_leaves_the_queue_without_an_error() {
+    let mut projector = Projector::new();
+    projector.begin(&[Arc::new(running(1))], Vec::new(), None);
+    let error = JobError::new(JobErrorCode::InvalidWorkflow, "the worker refuses it");
+    let epoch = Epoch(1);
+    let mut refused = after(&running(1), JobEvent::Failed { epoch, error });
+    refused.expires_at = at(1);
+    let told = saved(&mut projector, &refused);
+    assert_eq!(words(&told), ["status 0", "executing null"]);
+}
+
+#[test]
 fn a_new_socket_gets_the_state_as_it_is() {
     let mut report = RunReport::default();
     report.record(&NodeEvent::Cached(vec!["9".into()]));

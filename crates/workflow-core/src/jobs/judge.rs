@@ -1,9 +1,12 @@
-//! What the engine of a submission says before the job is taken in.
+//! What the engine of a submission says of it: its workers before the job is taken in, and the worker that takes it at once.
 
 use std::sync::Arc;
 
 use super::{Jobs, JobsError, Submission};
-use crate::{Availability, EngineWorkers, JUDGE_TIME, Plan, Refusal, Ticket, ValidGraph};
+use crate::{
+    Availability, EngineWorkers, Follower, JUDGE_TIME, Job, JobId, Plan, Progress, Refusal, Ticket,
+    ValidGraph,
+};
 
 impl Jobs {
     /// Whether submissions are taken by what is in this state.
@@ -41,4 +44,53 @@ impl Jobs {
             () = self.ports.timer.sleep(JUDGE_TIME) => None,
         }
     }
+
+    /// Why the worker that took a job refused it, if it did so in time. The job is durable meanwhile, and runs if nobody refuses it;
+    /// of one that was refused nothing is kept.
+    pub(super) async fn verdict(&self, id: JobId, follower: &mut Follower) -> Option<Refusal> {
+        let begun = self.begun(follower);
+        let late = self.ports.timer.sleep(JUDGE_TIME);
+        tokio::select! {
+            biased;
+            refusal = begun => {
+                self.ports.hub.take_verdict(id);
+                return refusal;
+            }
+            () = late => {}
+        }
+        if self.ports.hub.take_verdict(id) {
+            return None;
+        }
+        // A run was refused at this moment, and its end is being saved. A store that cannot do that is not waited for.
+        tokio::select! {
+            biased;
+            refusal = self.begun(follower) => refusal,
+            () = self.ports.timer.sleep(JUDGE_TIME) => None,
+        }
+    }
+
+    /// Completes when the run of a job does something, or is over.
+    async fn begun(&self, follower: &mut Follower) -> Option<Refusal> {
+        loop {
+            let live = follower.latest();
+            if let Some(job) = live.job.filter(|job| job.status.is_terminal()) {
+                return withdrawn(&job);
+            }
+            let works =
+                |progress: Progress| progress.current_node.is_some() || progress.nodes_done > 0;
+            if live.progress.is_some_and(works) {
+                return None;
+            }
+            follower.changed().await;
+        }
+    }
+}
+
+/// Why a job was refused of which nothing is kept.
+fn withdrawn(job: &Job) -> Option<Refusal> {
+    let error = job.error.as_ref().filter(|_| job.is_withdrawn())?;
+    Some(Refusal {
+        message: error.message.clone(),
+        node_errors: (*error.node_errors).clone(),
+    })
 }

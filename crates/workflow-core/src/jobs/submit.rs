@@ -138,7 +138,9 @@ impl Jobs {
         } = checked?;
 
         self.available(engine.engine.availability())?;
-        let refusal = match (to_judge, engine.engine.workers()) {
+        let workers = engine.engine.workers();
+        let takes_at_once = workers.is_some_and(|workers| workers.is_idle_for(&needs));
+        let refusal = match (to_judge, workers) {
             (Some((graph, plan)), Some(workers)) => {
                 self.judge(workers, graph, plan, &submission).await
             }
@@ -200,7 +202,7 @@ impl Jobs {
         // Both before the insert: a worker may claim the job, and be done with it, before this returns. A job that is
         // followed from here on is known to the hub, which then passes over what is told too late.
         let account = insert.job.account.clone();
-        let follower = self.ports.hub.follow(&account, id);
+        let mut follower = self.ports.hub.follow(&account, id);
         if let Some(secret) = submission.secret
             && !self.ports.secrets.put(&account, id, secret)
         {
@@ -215,6 +217,9 @@ impl Jobs {
                 return Err(error.into());
             }
         }
+        if takes_at_once {
+            self.ports.hub.await_verdict(id);
+        }
         let outcome = self.ports.store.insert(insert, now).await;
         let inserted = matches!(&outcome, Ok(InsertJobOutcome::Inserted(_)));
         if has_secret && !inserted {
@@ -224,10 +229,13 @@ impl Jobs {
             InsertJobOutcome::Inserted(job) => {
                 let queued = JobChange::Saved(Arc::clone(&job));
                 self.ports.hub.publish(id, queued);
-                drop(follower);
                 self.ports.hub.ring();
+                let view = self.view(job).await?;
+                if takes_at_once && let Some(refusal) = self.verdict(id, &mut follower).await {
+                    return Err(JobsError::Refused(Box::new(refusal)));
+                }
                 Ok(Submitted {
-                    view: self.view(job).await?,
+                    view,
                     replayed: false,
                     node_errors: errors,
                 })

@@ -208,6 +208,9 @@ impl Worker {
 
     async fn try_end(&self, sink: &Sink, event: &JobEvent) -> Result<(), StoreError> {
         let mut current = sink.current().await;
+        let is_refused = matches!(event, JobEvent::Failed { error, .. } if error.code == JobErrorCode::InvalidWorkflow);
+        // Once for all tries.
+        let withdraws = is_refused && self.ports.hub.take_verdict(current.id);
         loop {
             let now = self.timer.now();
             let mut job = Job::clone(&current);
@@ -220,6 +223,10 @@ impl Worker {
                     Some(_) | None => return Ok(()),
                 }
                 continue;
+            }
+            if withdraws {
+                // Its submission is refused instead.
+                job.withdraw();
             }
             let log = Some(sink.log(now, job.status.is_terminal()));
             let save = SaveJob {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 
 use super::*;
-use crate::{JobsError, NodeId, Progress};
+use crate::{JobQuery, JobsError, NodeId, Progress};
 
 /// What happens to a run of the second engine.
 pub(super) enum Fate {
@@ -23,6 +23,7 @@ pub(super) struct Remote {
     fates: Mutex<VecDeque<Fate>>,
     is_full: AtomicBool,
     is_silent: AtomicBool,
+    is_idle: AtomicBool,
     refuses: AtomicBool,
 }
 
@@ -45,6 +46,10 @@ impl EngineWorkers for Remote {
             true => Err(refusal()),
             false => Ok(()),
         }
+    }
+
+    fn is_idle_for(&self, needs: &Requirements) -> bool {
+        self.is_idle.load(Ordering::SeqCst) && self.capacity(needs) > 0
     }
 
     fn start_time(&self) -> Option<Duration> {
@@ -359,6 +364,74 @@ async fn a_refusal_that_comes_later_fails_the_job_with_what_the_engine_said() {
     let error = job.error.clone().expect("it failed");
     assert_eq!(error.code, JobErrorCode::InvalidWorkflow);
     assert_eq!(*error.node_errors, refusal().node_errors);
+}
+
+#[tokio::test]
+async fn a_refusal_that_comes_at_once_is_the_answer_and_nothing_is_kept() {
+    let bench = bench([
+        Fate::Refused,
+        Fate::Refused,
+        Fate::Done(vec![started("2")]),
+        Fate::Refused,
+    ]);
+    bench.remote.is_idle.store(true, Ordering::SeqCst);
+    let submit = async |n, key| {
+        let submission = Submission {
+            key,
+            ..submission(n, FAR)
+        };
+        bench.jobs.submit(submission, bench.timer.now()).await
+    };
+    let taken = async {
+        for n in [1, 2] {
+            match submit(n, Some([7; 32])).await {
+                Err(JobsError::Refused(refused)) => assert_eq!(*refused, refusal()),
+                other => panic!("{other:?}"),
+            }
+        }
+        let taken = submit(3, Some([7; 32])).await.expect("its key is free");
+        assert!(!taken.replayed);
+        assert_eq!(taken.view.job.status, JobStatus::Queued);
+        bench.ended(taken.view.job.id).await;
+        // Where every worker is busy, a refusal comes too late to be the answer.
+        bench.remote.is_idle.store(false, Ordering::SeqCst);
+        let late = submit(4, None).await.expect("it is taken in");
+        bench.ended(late.view.job.id).await;
+        [taken.view.job.id, late.view.job.id]
+    };
+    let taken = bench.while_running(taken).await;
+    let query = JobQuery {
+        account: AccountId::local(),
+        labels: Vec::new(),
+        over: None,
+        statuses: Vec::new(),
+        after: None,
+        limit: 10,
+        outputs: usize::MAX,
+    };
+    let kept = bench.jobs.list(&query, bench.timer.now()).await;
+    let kept = kept.expect("an answer").jobs.into_iter();
+    let mut kept: Vec<JobId> = kept.map(|view| view.job.id).collect();
+    kept.sort();
+    assert_eq!(kept, taken);
+}
+
+#[tokio::test]
+async fn a_worker_that_says_nothing_in_time_is_not_waited_for() {
+    let bench = bench([Fate::Refused]);
+    bench.remote.is_idle.store(true, Ordering::SeqCst);
+    // Nobody claims it.
+    let submitted = submit(&bench, 1, FAR);
+    tokio::pin!(submitted);
+    tokio::select! {
+        _ = &mut submitted => panic!("it waits for the worker"),
+        () = idle() => {}
+    }
+    bench.timer.advance(crate::JUDGE_TIME);
+    let id = submitted.await.expect("it is taken in");
+    let job = bench.while_running(bench.ended(id)).await;
+    let code = job.error.as_ref().map(|error| error.code);
+    assert_eq!(code, Some(JobErrorCode::InvalidWorkflow), "and kept");
 }
 
 #[tokio::test]
