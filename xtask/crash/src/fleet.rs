@@ -286,7 +286,7 @@ impl Fleet {
         let facts = Facts {
             events: world.history.events(),
             changes: audit::changes(&self.database).await?,
-            dispatched: self.dispatched(),
+            dispatched: self.dispatched().await?,
             bills: audit::bills(&self.database).await?,
             running_jobs: JOB_SLOTS,
             calls_in_flight: CALLS,
@@ -299,18 +299,24 @@ impl Fleet {
         })
     }
 
-    /// The partner's book.
-    fn dispatched(&self) -> Vec<Dispatched> {
+    /// The partner's book, with what the rows know of its tasks.
+    async fn dispatched(&self) -> io::Result<Vec<Dispatched>> {
+        let given_up = audit::given_up(&self.database).await?;
         let dispatches = self.partner.book.lock();
-        let dispatched = dispatches.iter().map(|dispatch| Dispatched {
-            key: dispatch.call.clone(),
-            generation: dispatch.generation.replace('-', ""),
-            cents: i64::try_from(dispatch.cents).unwrap_or(i64::MAX),
-            result: dispatch.result.clone(),
-            began: dispatch.began,
-            ended: dispatch.ended,
+        let dispatched = dispatches.iter().map(|dispatch| {
+            let generation = dispatch.generation.replace('-', "");
+            let given_up = given_up.get(&generation).filter(|_| dispatch.is_task);
+            Dispatched {
+                key: dispatch.call.clone(),
+                cents: i64::try_from(dispatch.cents).unwrap_or(i64::MAX),
+                result: dispatch.result.clone(),
+                began: dispatch.began,
+                ended: dispatch.ended,
+                given_up: given_up.copied(),
+                generation,
+            }
         });
-        dispatched.collect()
+        Ok(dispatched.collect())
     }
 }
 

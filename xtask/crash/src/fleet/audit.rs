@@ -3,7 +3,9 @@
 //! A client cannot see claims and revisions, and the program's own record of them is what is judged. Changes of one job have the
 //! order of their commits, since its row is locked; claims of all jobs have it, since one transaction claims at a time.
 
+use std::collections::HashMap;
 use std::io;
+use std::time::{Duration, Instant, SystemTime};
 
 use store_cloud::testing::PostgresServer;
 
@@ -96,6 +98,24 @@ fn change(row: &[String]) -> io::Result<Change> {
         },
         _ => Change::Left { job, account },
     })
+}
+
+/// The generations that ended without a handle of the partner's, each with when that was: nobody could ask after their tasks any more.
+pub(super) async fn given_up(database: &PostgresServer) -> io::Result<HashMap<String, Instant>> {
+    let sql =
+        "SELECT replace(id::text, '-', ''), settled_at FROM generations WHERE accepted_at IS NULL";
+    let rows = database.query(DATABASE, sql).await;
+    let (now, time) = (Instant::now(), SystemTime::now());
+    let given_up = |row: &Vec<String>| {
+        let micros = row[1].parse().map_err(io::Error::other)?;
+        let at = SystemTime::UNIX_EPOCH + Duration::from_micros(micros);
+        let ago = time.duration_since(at).unwrap_or_default();
+        let at = now
+            .checked_sub(ago)
+            .ok_or("it ended before the machine began");
+        Ok((row[0].clone(), at.map_err(io::Error::other)?))
+    };
+    rows.iter().map(given_up).collect()
 }
 
 /// What calls were billed.

@@ -64,6 +64,8 @@ pub(super) struct Dispatched {
     /// From when to when the partner worked on it; open while nobody fetched the result.
     pub(super) began: Instant,
     pub(super) ended: Option<Instant>,
+    /// Of a task that the program has no handle of: when it ended the call with an unknown outcome.
+    pub(super) given_up: Option<Instant>,
 }
 
 /// Everything that is judged.
@@ -270,7 +272,9 @@ fn calls(facts: &Facts, found: &mut Vec<Violation>) {
 fn in_flight(facts: &Facts, found: &mut Vec<Violation>) {
     let mut moments: Vec<(Instant, bool, &Dispatched)> = Vec::new();
     for dispatch in &facts.dispatched {
-        if let Some(ended) = dispatch.ended {
+        // A program that cannot ask after a task cannot keep its room until the partner is done with it, only until it gives it up.
+        let ends = [dispatch.ended, dispatch.given_up];
+        if let Some(ended) = ends.into_iter().flatten().min() {
             // An end at the instant of a beginning comes first.
             moments.push((dispatch.began, true, dispatch));
             moments.push((ended, false, dispatch));

@@ -58,6 +58,7 @@ fn dispatched(key: &str, generation: &str, start: Instant, from: u64, to: u64) -
         result: b"made".to_vec(),
         began: start + Duration::from_millis(from),
         ended: Some(start + Duration::from_millis(to)),
+        given_up: None,
     }
 }
 
@@ -207,6 +208,22 @@ fn a_bound_holds_at_every_moment() {
         facts.dispatched[1].began = facts.dispatched[0].began;
     };
     assert_eq!(noticed(calls), [Kind::Overshoot]);
+    // A task that nobody has a handle of counts until the program gave it up, and no longer.
+    let given_up = |after: u64, ended: Option<u64>| {
+        noticed(|facts| {
+            let [task, other, ..] = &mut facts.dispatched[..] else {
+                panic!("there are two");
+            };
+            let start = task.began;
+            let at = |millis| start + Duration::from_millis(millis);
+            (task.ended, task.given_up) = (ended.map(at), Some(at(after)));
+            (other.began, other.ended) = (at(10), Some(at(12)));
+        })
+    };
+    for ended in [None, Some(20)] {
+        assert_eq!(given_up(9, ended), []);
+        assert_eq!(given_up(11, ended), [Kind::Overshoot]);
+    }
     let jobs = |facts: &mut Facts| facts.changes.push(claimed("x", 1));
     assert_eq!(noticed(jobs), [Kind::Overshoot]);
 }
