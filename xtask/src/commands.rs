@@ -7,7 +7,7 @@ use clap::Subcommand;
 use bench::{counts, engine, fair, router, v2, webhooks};
 use crash::{fleet, power};
 
-use crate::{ci, repository_root, tidy};
+use crate::{ci, dist, repository_root, tidy};
 
 /// One command with its options.
 #[derive(Debug, Subcommand)]
@@ -16,6 +16,8 @@ pub enum Command {
     Tidy,
     /// Run formatting, clippy, tidy and every test; stop at the first failure.
     Ci,
+    /// Make what a release ships: archives of the programs with licences, manual pages, a bill of materials and checksums.
+    Dist(dist::Options),
     /// Measure the real binary against the figures that it must reach.
     #[command(subcommand)]
     Bench(Bench),
@@ -68,6 +70,7 @@ impl Command {
         match self {
             Self::Tidy => tidy::run(repository_root(), out),
             Self::Ci => ci::run(repository_root(), out),
+            Self::Dist(options) => dist::run(repository_root(), &options, out),
             Self::Bench(Bench::V2(options)) => v2::run(repository_root(), &options, out),
             Self::Bench(Bench::Engine(options)) => engine::run(repository_root(), &options, out),
             Self::Bench(Bench::Router(options)) => router::run(repository_root(), &options, out),

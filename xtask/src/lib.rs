@@ -7,6 +7,7 @@
 
 pub mod ci;
 pub mod commands;
+pub mod dist;
 pub mod finding;
 pub mod source;
 pub mod tidy;
