@@ -24,6 +24,7 @@ mod math;
 mod media;
 mod noise;
 mod number;
+mod painter;
 mod primitive;
 mod quantize;
 mod regex;
@@ -77,6 +78,7 @@ pub use noise::ImageAddNoise;
 pub use number::{
     ColorToRGBInt, ComfyNumberConvert, PrimitiveBoundingBox, ResolutionSelector, SeedNode,
 };
+pub use painter::Painter;
 pub use primitive::{
     PrimitiveBoolean, PrimitiveFloat, PrimitiveInt, PrimitiveString, PrimitiveStringMultiline,
 };
@@ -182,6 +184,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(SeedNode),
         Arc::new(PrimitiveBoundingBox),
         Arc::new(ColorToRGBInt),
+        Arc::new(Painter),
         Arc::new(CurveEditor),
         Arc::new(ImageHistogram),
         Arc::new(ResizeImageMaskNode),

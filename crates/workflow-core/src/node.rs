@@ -121,6 +121,8 @@ pub enum FileSource {
     Output,
     /// A sound that the page records and uploads when it sends the graph: there is nothing to choose from.
     Recording,
+    /// A picture that somebody draws in the page, which uploads it when it sends the graph; an empty text where nothing is drawn.
+    Drawing,
 }
 
 /// An input that the server fills in.
@@ -207,6 +209,10 @@ impl Socket {
                 source: FileSource::Recording,
                 ..
             } => "AUDIO_RECORD",
+            Self::File {
+                source: FileSource::Drawing,
+                ..
+            } => "STRING",
             Self::Combo { .. } | Self::File { .. } => "COMBO",
             Self::Autogrow(_) => "COMFY_AUTOGROW_V3",
             Self::DynamicCombo(_) => "COMFY_DYNAMICCOMBO_V3",

@@ -65,7 +65,10 @@ pub(crate) fn references(graph: &Graph, catalog: &NodeCatalog) -> Vec<Reference>
             let socket = definition
                 .and_then(|definition| definition.input(field))
                 .map(|input| &input.socket);
-            if let (Some(Socket::File { .. }), Value::String(name)) = (socket, value) {
+            // An empty text names no file.
+            if let (Some(Socket::File { .. }), Value::String(name)) = (socket, value)
+                && !name.is_empty()
+            {
                 found.push(place(name.clone(), false));
             }
         }

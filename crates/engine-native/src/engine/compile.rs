@@ -135,7 +135,9 @@ pub(super) fn compile(
 /// Reads a constant as its socket means it; a text that stands for a file is its address.
 pub(super) fn constant_source(socket: &Socket, value: &Json) -> Source {
     match (socket, value) {
-        (Socket::File { .. }, Json::String(address)) => Source::Address(address.as_str().into()),
+        (Socket::File { .. }, Json::String(address)) if !address.is_empty() => {
+            Source::Address(address.as_str().into())
+        }
         _ => Source::Constant(constant(socket, value)),
     }
 }

@@ -17,5 +17,6 @@ mod latents;
 mod latest;
 mod mapping;
 mod overdue;
+mod painter;
 mod recorded;
 mod toys;
