@@ -122,8 +122,9 @@ fn ending(status: Option<&Value>) -> Ending {
     }
     let is_success = status.get("status_str").and_then(Value::as_str) == Some("success");
     match last("execution_error") {
-        // A blocked branch is an error message of a prompt that succeeds.
-        Some(_) if is_success => Ending::Succeeded,
+        // A blocked branch is an error message of a prompt that succeeds and says so in the end. One that stops for a cycle of nodes
+        // that a node made has the status of a success, too, and does not.
+        Some(_) if is_success && last("execution_success").is_some() => Ending::Succeeded,
         Some(data) => Ending::Failed(Failure {
             node: text(data, "node_id"),
             class: text(data, "node_type"),
@@ -250,6 +251,12 @@ mod tests {
         };
         assert_eq!(failure.node.as_deref(), Some("2"));
         assert_eq!(failure.inputs["a"], json!([1]));
+        let told = json!(["execution_error", {"node_id": "2", "exception_message": "Dependency cycle detected"}]);
+        let blocked =
+            json!({"status_str": "success", "messages": [told, ["execution_success", {}]]});
+        assert_eq!(entry(blocked), Ending::Succeeded);
+        let cycle = json!({"status_str": "success", "messages": [told]});
+        assert!(matches!(entry(cycle), Ending::Failed(_)));
         assert_eq!(read_entry(&json!({}), "p"), None);
     }
 
