@@ -217,9 +217,6 @@ impl Jobs {
                 return Err(error.into());
             }
         }
-        if takes_at_once {
-            self.ports.hub.await_verdict(id);
-        }
         let outcome = self.ports.store.insert(insert, now).await;
         let inserted = matches!(&outcome, Ok(InsertJobOutcome::Inserted(_)));
         if has_secret && !inserted {
@@ -227,6 +224,10 @@ impl Jobs {
         }
         match outcome? {
             InsertJobOutcome::Inserted(job) => {
+                if takes_at_once {
+                    // Not before: an id that was chosen twice is that of somebody else's job.
+                    self.ports.hub.await_verdict(id);
+                }
                 let queued = JobChange::Saved(Arc::clone(&job));
                 self.ports.hub.publish(id, queued);
                 self.ports.hub.ring();

@@ -224,8 +224,8 @@ impl Worker {
                 }
                 continue;
             }
-            if withdraws {
-                // Its submission is refused instead.
+            if withdraws && job.status == JobStatus::Failed {
+                // Its submission is refused instead. One that was canceled meanwhile is no refused one.
                 job.withdraw();
             }
             let log = Some(sink.log(now, job.status.is_terminal()));

@@ -417,6 +417,22 @@ async fn a_refusal_that_comes_at_once_is_the_answer_and_nothing_is_kept() {
 }
 
 #[tokio::test]
+async fn a_submission_with_a_taken_id_leaves_the_job_of_that_id_alone() {
+    let bench = bench([Fate::Refused]);
+    let id = submit(&bench, 1, FAR).await.expect("a good submission");
+    bench.remote.is_idle.store(true, Ordering::SeqCst);
+    // Somebody follows the job, so the hub knows it.
+    let now = bench.timer.now();
+    let followed = bench.jobs.follow(&AccountId::local(), id, now).await;
+    let taken = submit(&bench, 1, FAR).await;
+    assert!(matches!(taken, Err(JobsError::IdTaken)), "{taken:?}");
+    let job = bench.while_running(bench.ended(id)).await;
+    assert_eq!(job.status, JobStatus::Failed);
+    assert!(!job.is_withdrawn(), "nobody waited for its verdict");
+    drop(followed);
+}
+
+#[tokio::test]
 async fn a_worker_that_says_nothing_in_time_is_not_waited_for() {
     let bench = bench([Fate::Refused]);
     bench.remote.is_idle.store(true, Ordering::SeqCst);
