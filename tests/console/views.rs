@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use it::{Receivers, Server, operate, root, skipped};
+use it::{Receivers, Server, lacks, operate, root};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -40,18 +40,7 @@ const VIEWS: [&str; 24] = [
 #[tokio::test]
 async fn every_view_works_by_keyboard_and_live() {
     const TEST: &str = "every_view_works_by_keyboard_and_live";
-    let missing = NEEDED
-        .into_iter()
-        .find(|name| std::env::var_os(name).is_none());
-    if let Some(missing) = missing {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "{missing} must be set where nothing may be skipped"
-        );
-        skipped(
-            TEST,
-            &format!("{missing} is not set; `.ci/run` installs the browser and what drives it"),
-        );
+    if lacks(TEST, &NEEDED) {
         return;
     }
     let data = tempfile::tempdir().unwrap();

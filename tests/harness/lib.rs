@@ -41,6 +41,22 @@ pub use usage::Usage;
 
 use std::io::Write;
 
+/// Whether a test lacks what `.ci/run` installs and these variables name; then it says that it was skipped. In CI that is a failure.
+pub fn lacks(test: &str, needed: &[&str]) -> bool {
+    let missing = needed.iter().find(|name| std::env::var_os(name).is_none());
+    if let Some(missing) = missing {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{missing} must be set where nothing may be skipped"
+        );
+        skipped(
+            test,
+            &format!("{missing} is not set; `.ci/run` installs what it names"),
+        );
+    }
+    missing.is_some()
+}
+
 /// Says plainly that a test did nothing and why, past the capture of test output.
 pub fn skipped(test: &str, why: &str) {
     // A closed standard error is no reason to fail a test.

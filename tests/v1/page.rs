@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use it::{Server, operate, root, skipped};
+use it::{Server, lacks, operate, root, skipped};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -20,18 +20,7 @@ const RUN_HERE: [&str; 4] = [
 
 /// The folder of the page, if everything is there that drives it; `None` after saying that the test was skipped.
 pub(crate) fn web_root(test: &str) -> Option<String> {
-    let missing = NEEDED
-        .into_iter()
-        .find(|name| std::env::var_os(name).is_none());
-    if let Some(missing) = missing {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "{missing} must be set where nothing may be skipped"
-        );
-        skipped(
-            test,
-            &format!("{missing} is not set; `.ci/run` installs the page and its driver"),
-        );
+    if lacks(test, &NEEDED) {
         return None;
     }
     let web_root = std::env::var_os(NEEDED[0]).unwrap();
