@@ -194,7 +194,7 @@ impl CreditBalance {
             let over = budgets.admit(hold_cents.into(), credits, now).err()?;
             Some(over.of_scope(scope))
         });
-        // Of several the one that is over last, so that whoever waits for it need not wait for another one.
+        // The one whose window ends last: a client that waits for it waits for all of them.
         let all = over.err().into_iter().chain(of_scopes);
         let last = all.min_by_key(|over| Reverse(over.left.ends_at));
         last.map(Reservation::OverBudget)

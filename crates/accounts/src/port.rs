@@ -24,9 +24,9 @@ pub struct AccountsError(#[source] pub Box<dyn std::error::Error + Send + Sync>)
 ///
 /// A hold lasts until it is settled or released, or until its lease lapses: then its cents are free, whether anybody noticed or
 /// not. It need not be durable: a store that knows the process to be gone that made it may forget it. Who goes on after a
-/// restart, or after a hold lapsed, reserves again. Against which budgets of keys and labels a cause counts is settled by its
-/// first hold and durable: it is charged in them, whoever goes on with it, until it is settled or released. Suspended accounts have credits like others; an account that does not exist
-/// has none, holds nothing, and settling for it fails.
+/// restart, or after a hold lapsed, reserves again. The first hold of a cause settles which budgets of keys and labels it counts
+/// against. This is durable: the bill counts in the same budgets, also if another process goes on with the cause. Suspended accounts
+/// have credits like others; an account that does not exist has none, holds nothing, and settling for it fails.
 #[async_trait]
 pub trait CreditLedger: Send + Sync + 'static {
     /// What the account has now.

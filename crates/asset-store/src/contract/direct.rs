@@ -1,4 +1,4 @@
-//! The rules of [`DirectReads`], read by somebody whom the store's own process knows nothing of.
+//! The rules of [`DirectReads`]. The links are read from outside, as a client of the server reads them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ async fn an_address_gives_a_blob_as_it_is_presented(store: &DirectStore) {
 
 async fn an_address_gives_nothing_else(store: &DirectStore) {
     let own = put(&*store.blobs, b"their own").await;
-    let other = put(&*store.blobs, b"somebody else's").await;
+    let other = put(&*store.blobs, b"other bytes").await;
     let address = store.address(&own, PAGE).await;
     let lasts = LASTS.as_secs().to_string();
     let longer = (LASTS.as_secs() * 60).to_string();

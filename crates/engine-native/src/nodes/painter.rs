@@ -1,4 +1,4 @@
-//! Pictures that somebody paints in the page.
+//! `Painter`: a picture that a user paints in the page.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The beginning and the end of leaving: clients are told to go elsewhere, and nobody who has connected is turned away.
+//! How a server leaves: first it tells clients to go elsewhere; in the end it accepts every client that has connected already.
 
 use std::io;
 use std::net::SocketAddr;

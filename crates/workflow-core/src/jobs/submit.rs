@@ -225,7 +225,7 @@ impl Jobs {
         match outcome? {
             InsertJobOutcome::Inserted(job) => {
                 if takes_at_once {
-                    // Not before: an id that was chosen twice is that of somebody else's job.
+                    // Only now: before the insert, the id may be that of another job.
                     self.ports.hub.await_verdict(id);
                 }
                 let queued = JobChange::Saved(Arc::clone(&job));

@@ -20,7 +20,7 @@ struct EmptyArea {
     channels: usize,
     /// Pixels of a side for each sample.
     scale: usize,
-    /// How the side of the page's widgets is told: default width, default height, least and step.
+    /// The page's widgets for width and height: the two defaults, the least value and the step, in pixels.
     sides: [usize; 4],
     third: Third,
 }
