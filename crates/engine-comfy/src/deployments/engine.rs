@@ -21,6 +21,9 @@ use crate::pool::{COMFYUI, ComfyPool};
 /// How long the row of a submission that was taken may be on its way. A count that begins within this time may miss it.
 const ROW_TIME: Duration = Duration::from_secs(1);
 
+/// How long a job may be on its way from the queue to its run: it waits in neither then.
+const CLAIM_TIME: Duration = Duration::from_secs(2);
+
 /// The pool of a deployment as an engine.
 pub(super) struct DeploymentEngine {
     name: DeploymentName,
@@ -45,6 +48,8 @@ struct Facts {
     waiting: u64,
     /// When the last of them was taken.
     taken: Option<Instant>,
+    /// When a worker had room for a job that waits, last.
+    offered: Option<Instant>,
     /// Whether somebody must know what workers have.
     is_woken: bool,
 }
@@ -68,6 +73,7 @@ impl DeploymentEngine {
                 start_time: None,
                 waiting: 0,
                 taken: None,
+                offered: None,
                 is_woken: false,
             }),
         }
@@ -101,6 +107,11 @@ impl DeploymentEngine {
         self.facts().waiting > 0
     }
 
+    /// Whether a job may be on its way to a worker, seen by no count.
+    pub(super) fn is_claimed(&self) -> bool {
+        self.facts().is_claimed(Instant::now())
+    }
+
     /// Whether a worker was asked for since the last look, although nothing waits.
     pub(super) fn take_wake(&self) -> bool {
         std::mem::take(&mut self.facts().is_woken)
@@ -116,6 +127,11 @@ impl Facts {
     fn taken(&mut self, now: Instant) {
         self.waiting += 1;
         self.taken = Some(now);
+    }
+
+    fn is_claimed(&self, now: Instant) -> bool {
+        self.offered
+            .is_some_and(|offered| now < offered + CLAIM_TIME)
     }
 
     fn counted(&mut self, waiting: u64, began: Instant) {
@@ -155,7 +171,11 @@ impl Engine for DeploymentEngine {
     }
 
     fn capacity(&self, needs: &Requirements) -> usize {
-        self.pool.capacity(needs)
+        let capacity = self.pool.capacity(needs);
+        if capacity > 0 {
+            self.facts().offered = Some(Instant::now());
+        }
+        capacity
     }
 
     fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile> {
@@ -218,10 +238,8 @@ impl fmt::Debug for DeploymentEngine {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_count_forgets_no_submission_whose_row_is_on_its_way() {
-        let begin = Instant::now();
-        let mut facts = Facts {
+    fn nothing_known() -> Facts {
+        Facts {
             is_stopped: false,
             is_managed: true,
             has_ready: false,
@@ -229,8 +247,15 @@ mod tests {
             start_time: None,
             waiting: 0,
             taken: None,
+            offered: None,
             is_woken: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_count_forgets_no_submission_whose_row_is_on_its_way() {
+        let begin = Instant::now();
+        let mut facts = nothing_known();
         facts.counted(1, begin);
         assert_eq!(facts.waiting, 1, "of before");
         facts.taken(begin);
@@ -241,5 +266,15 @@ mod tests {
         assert_eq!(facts.waiting, 5, "others took some");
         facts.counted(1, begin + ROW_TIME);
         assert_eq!(facts.waiting, 1, "every row is there");
+    }
+
+    #[test]
+    fn a_job_on_its_way_to_a_worker_keeps_it() {
+        let begin = Instant::now();
+        let mut facts = nothing_known();
+        assert!(!facts.is_claimed(begin));
+        facts.offered = Some(begin);
+        assert!(facts.is_claimed(begin + CLAIM_TIME / 2));
+        assert!(!facts.is_claimed(begin + CLAIM_TIME));
     }
 }

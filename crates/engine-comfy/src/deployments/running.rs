@@ -172,6 +172,11 @@ impl Running {
             .serving()
             .is_none_or(|serving| matches!(serving.definition.source, WorkerSource::Command(_)));
         let is_woken = self.engine.take_wake();
+        let mut load = state.load;
+        if self.engine.is_claimed() {
+            // Its worker must not be stopped under its feet.
+            load.waiting = load.waiting.max(1);
+        }
         let steps = if state.is_removed || (is_managed && !is_owner) {
             // Whoever owns it has workers of its own.
             let mut stopped = state.row.clone();
@@ -189,7 +194,7 @@ impl Running {
             decide(&Seen {
                 deployment: &state.row,
                 workers: &seen,
-                load: state.load,
+                load,
                 failures: &state.failures,
                 is_woken,
                 places: PLACES as u32,
