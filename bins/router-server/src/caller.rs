@@ -49,7 +49,7 @@ impl Caller {
         };
         let mut caller = caller.clone();
         // Who calls from within makes its own files of a result.
-        caller.tier.router.keep_results = false;
+        Arc::make_mut(&mut caller.tier).router.keep_results = false;
         let opened = self.router.open(&caller, head, self.clock.now()).await?;
         if body.len() > self.body_bytes {
             let error = RouterError::TooLarge {

@@ -117,7 +117,7 @@ async fn other_defaults_count_where_an_account_has_no_limit_of_its_own(store: &P
             streams,
             ..defaults.clone()
         };
-        assert_eq!(seen, expected, "{id}");
+        assert_eq!(*seen, expected, "{id}");
         let views = store.admin.accounts(&AccountQuery::One(id.clone())).await;
         assert_eq!(views.expect("the store answers")[0].tier, expected, "{id}");
     }
@@ -164,7 +164,7 @@ async fn a_change_counts_from_the_next_look_on(store: &Ports) {
         (seen.subscribed, seen.router, seen.billed),
         (false, false, true)
     );
-    assert_eq!(seen.tier, Tier::standard().with(&expected.limits));
+    assert_eq!(*seen.tier, Tier::standard().with(&expected.limits));
     assert_eq!(seen.tier.router.windows, windows);
     assert_eq!(
         (&seen.tier.submissions, seen.tier.stored_bytes),

@@ -27,7 +27,7 @@ pub struct AccountIndex {
 struct Row {
     account: Account,
     /// What `account.limits` make of the defaults, so that a look need not work it out.
-    tier: Tier,
+    tier: Arc<Tier>,
     /// What the account itself allows; less than all only where a fixed principal says so.
     scopes: Scopes,
     balance: CreditBalance,
@@ -48,7 +48,7 @@ impl AccountIndex {
     /// Gives the tier `defaults` to every account where its limits say nothing else.
     pub fn set_defaults(&mut self, defaults: Tier) {
         for row in self.accounts.values_mut() {
-            row.tier = defaults.with(&row.account.limits);
+            row.tier = Arc::new(defaults.with(&row.account.limits));
         }
         self.defaults = defaults;
     }
@@ -56,7 +56,7 @@ impl AccountIndex {
     /// Adds an account that has these credits, in place of one with its id.
     pub fn insert(&mut self, account: Account, credits: Credits) {
         let row = Row {
-            tier: self.defaults.with(&account.limits),
+            tier: Arc::new(self.defaults.with(&account.limits)),
             scopes: Scopes::all(),
             balance: CreditBalance::new(credits),
             account,
@@ -73,7 +73,7 @@ impl AccountIndex {
 
     /// Takes over a changed account; its credits stay.
     pub fn update(&mut self, account: Account) {
-        let tier = self.defaults.with(&account.limits);
+        let tier = Arc::new(self.defaults.with(&account.limits));
         if let Some(row) = self.accounts.get_mut(&account.id) {
             let budgets = &account.limits.scoped_budgets;
             row.balance
@@ -230,7 +230,7 @@ impl Row {
             account: self.account.id.clone(),
             key,
             scopes,
-            tier: self.tier.clone(),
+            tier: Arc::clone(&self.tier),
             subscribed: self.account.subscribed,
             router: self.account.router,
             billed: self.account.billed,
@@ -240,7 +240,7 @@ impl Row {
     fn view(&self) -> AccountView {
         AccountView {
             account: self.account.clone(),
-            tier: self.tier.clone(),
+            tier: Tier::clone(&self.tier),
             credits: self.balance.last_credits(),
             scoped: self.account.limits.scoped_budgets.views(&self.balance),
         }

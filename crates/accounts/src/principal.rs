@@ -1,5 +1,7 @@
 //! What is known of a caller once the credential is verified.
 
+use std::sync::Arc;
+
 use crate::{AccountId, KeyId, Scopes, Tier};
 
 /// An account as one credential may use it.
@@ -12,7 +14,7 @@ pub struct Principal {
     /// What the credential allows.
     pub scopes: Scopes,
     /// What the account may hold at once, and which models it may call.
-    pub tier: Tier,
+    pub tier: Arc<Tier>,
     /// Whether the account's subscription is active: new workflows and models are taken in only then. Without it an account
     /// still reads, stops and deletes what is its own.
     pub subscribed: bool,
@@ -25,12 +27,12 @@ pub struct Principal {
 impl Principal {
     /// An account that may do everything within `tier`, free of charge.
     #[must_use]
-    pub fn full(account: AccountId, tier: Tier) -> Self {
+    pub fn full(account: AccountId, tier: impl Into<Arc<Tier>>) -> Self {
         Self {
             account,
             key: None,
             scopes: Scopes::all(),
-            tier,
+            tier: tier.into(),
             subscribed: true,
             router: true,
             billed: false,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, Principal, Tier};
+use accounts::{AccountId, Principal};
 use async_trait::async_trait;
 use bytes::Bytes;
 use router_core::{
@@ -122,14 +122,13 @@ impl Provider for WorkflowModel {
         let filled = body::fill(workflows, template, &caller, generation, &body).await?;
         drop(body);
         let id = JobId(generation.0);
+        let mut tier = caller.tier;
+        // The router counts its calls; and a job that waits for this one must not keep it from running.
+        Arc::make_mut(&mut tier).concurrent_jobs = u32::MAX;
         let submission = workflow_core::Submission {
             id,
             account: account.clone(),
-            tier: Tier {
-                // The router counts its calls; and a job that waits for this one must not keep it from running.
-                concurrent_jobs: u32::MAX,
-                ..caller.tier
-            },
+            tier,
             workflow: filled.workflow,
             metadata: labels(id, &model),
             secret: None,

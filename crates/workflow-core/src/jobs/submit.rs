@@ -33,7 +33,7 @@ pub struct Submission {
     /// Whose it will be.
     pub account: AccountId,
     /// What the account may hold.
-    pub tier: Tier,
+    pub tier: Arc<Tier>,
     /// The graph, as it came.
     pub workflow: Bytes,
     /// The caller's labels.

@@ -184,10 +184,10 @@ fn submission(n: u128, workflow: &str) -> Submission {
     Submission {
         id: JobId(Uuid::from_u128(n)),
         account: AccountId::local(),
-        tier: Tier {
+        tier: Arc::new(Tier {
             concurrent_jobs: 100,
             ..Tier::standard()
-        },
+        }),
         workflow: Bytes::from(workflow.to_owned()),
         metadata: Metadata::new(),
         secret: None,

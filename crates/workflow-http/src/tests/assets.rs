@@ -1,11 +1,10 @@
 //! Assets over HTTP: what is kept, what is answered, and what is refused.
 
-use accounts::Principal;
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::harness::{Rig, Server, form, graph, principal, server};
+use super::harness::{Rig, Server, form, graph, limited, principal, server};
 
 const HASH_OF_OTHER: &str =
     "blake3:0000000000000000000000000000000000000000000000000000000000000000";
@@ -273,13 +272,7 @@ async fn unexpected_bytes_mint_nothing() {
 
 #[tokio::test]
 async fn an_upload_beyond_the_bound_is_413() {
-    let small = Principal {
-        tier: accounts::Tier {
-            upload_bytes: 4,
-            ..principal("local").tier
-        },
-        ..principal("local")
-    };
+    let small = limited(|tier| tier.upload_bytes = 4);
     let server = Rig::new().server(small, |_| {});
     let error = upload(&server, &PHOTO, Some("bytes"))
         .await
@@ -306,13 +299,7 @@ async fn a_form_of_unknown_length_is_taken_byte_by_byte() {
 
 #[tokio::test]
 async fn a_form_of_unknown_length_is_refused_at_the_bound_and_not_at_its_end() {
-    let small = Principal {
-        tier: accounts::Tier {
-            upload_bytes: 1 << 20,
-            ..principal("local").tier
-        },
-        ..principal("local")
-    };
+    let small = limited(|tier| tier.upload_bytes = 1 << 20);
     let server = Rig::new().server(small, |_| {});
     let (kind, form) = form(&PHOTO, Some(""));
     let head = form.slice(..form.len() - "\r\n--b--\r\n".len());

@@ -236,6 +236,13 @@ pub(super) fn principal(account: &str) -> Principal {
     Principal::full(account.parse().expect("an account id"), tier)
 }
 
+/// One that may do everything within a tier that differs a little.
+pub(super) fn limited(change: impl FnOnce(&mut Tier)) -> Principal {
+    let mut limited = principal("local");
+    change(Arc::make_mut(&mut limited.tier));
+    limited
+}
+
 pub(super) fn start() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().expect("a time")
 }

@@ -1,12 +1,12 @@
 //! Jobs over HTTP: what is taken, what is answered, and what is refused.
 
-use accounts::{AccountAdmin, CreditLedger, LedgerRef, Principal, Tier};
+use accounts::{AccountAdmin, CreditLedger, LedgerRef, Principal};
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use workflow_core::{Availability, JobError, JobErrorCode, JobEvent, Timer};
 
-use super::harness::{Answer, Rig, Server, graph, principal, server};
+use super::harness::{Answer, Rig, Server, graph, limited, principal, server};
 
 async fn submit_with(server: &Server, headers: &[(&str, &str)], body: &Value) -> Answer {
     let mut all = vec![("content-type", "application/json")];
@@ -362,13 +362,7 @@ async fn the_secret_is_kept_in_memory_and_answered_nowhere() {
 
 #[tokio::test]
 async fn a_full_queue_says_when_to_come_back() {
-    let short = Principal {
-        tier: Tier {
-            queued_jobs: 1,
-            ..principal("local").tier
-        },
-        ..principal("local")
-    };
+    let short = limited(|tier| tier.queued_jobs = 1);
     let server = Rig::new().server(short, |_| {});
     server.submit().await;
     let answer = submit_with(
@@ -388,14 +382,10 @@ async fn a_full_queue_says_when_to_come_back() {
 
 #[tokio::test]
 async fn submissions_have_windows_that_only_what_is_taken_in_counts_in() {
-    let limited = Principal {
-        tier: Tier {
-            submissions: accounts::RateWindow::read_list("2/1m").expect("windows"),
-            ..principal("local").tier
-        },
-        ..principal("local")
-    };
-    let server = Rig::new().server(limited, |_| {});
+    let slow = limited(|tier| {
+        tier.submissions = accounts::RateWindow::read_list("2/1m").expect("windows")
+    });
+    let server = Rig::new().server(slow, |_| {});
     let key = [("idempotency-key", "k")];
     let workflow = json!({ "workflow": graph() });
     let first = submit_with(&server, &key, &workflow).await;
@@ -419,13 +409,7 @@ async fn submissions_have_windows_that_only_what_is_taken_in_counts_in() {
 
 #[tokio::test]
 async fn an_account_stores_no_more_bytes_than_its_tier_says() {
-    let small = Principal {
-        tier: Tier {
-            stored_bytes: 1_000,
-            ..principal("local").tier
-        },
-        ..principal("local")
-    };
+    let small = limited(|tier| tier.stored_bytes = 1_000);
     let server = Rig::new().server(small, |_| {});
     server.upload("a", &"a".repeat(900)).await;
     let parts = [("content_type", "image/png"), ("file_path", "b")];
@@ -679,15 +663,10 @@ async fn credits_that_are_set_aside_are_not_left() {
 
 #[tokio::test]
 async fn jobs_and_uploads_are_kept_as_long_as_the_tier_says() {
-    let tier = Tier {
-        job_retention: SignedDuration::from_hours(1),
-        upload_retention: SignedDuration::from_hours(2),
-        ..principal("local").tier
-    };
-    let brief = Principal {
-        tier,
-        ..principal("local")
-    };
+    let brief = limited(|tier| {
+        tier.job_retention = SignedDuration::from_hours(1);
+        tier.upload_retention = SignedDuration::from_hours(2);
+    });
     let server = Rig::new().server(brief, |_| {});
     let job = server
         .post_json("/api/v2/jobs", &json!({ "workflow": graph() }))

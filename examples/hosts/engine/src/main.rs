@@ -93,7 +93,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let submission = Submission {
         id: JobId(Uuid::now_v7()),
         account: account.clone(),
-        tier: Tier::standard(),
+        tier: Tier::standard().into(),
         workflow: graph.to_string().into(),
         metadata: Metadata::default(),
         secret: None,
