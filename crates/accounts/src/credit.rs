@@ -1,8 +1,9 @@
 //! Credits: what an account has, what is set aside of it, and the entries that say why.
 //!
 //! The ledger is append-only and each entry has a cause of its own, so a cause is billed once however often it is told.
-//! Holds are no entries: they keep calls in flight from spending the same credits twice, and end with them, or when the process
-//! that made them does not renew them.
+//! Holds are no entries: they keep calls in flight from spending the same credits twice, and end with them. A hold whose call does
+//! not run yet ends also when the process that made it does not renew it. A store tells by `runs` whether a cause runs; it is asked
+//! only about holds that lapsed.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -96,6 +97,13 @@ struct Held {
     until: Timestamp,
 }
 
+impl Held {
+    /// Whether the cents of this cause are set aside.
+    fn counts(&self, cause: LedgerRef, now: Timestamp, runs: impl Fn(LedgerRef) -> bool) -> bool {
+        self.until > now || runs(cause)
+    }
+}
+
 /// When something lapses that lasts so long from now on.
 #[must_use]
 pub fn lapses_at(now: Timestamp, lasts: Duration) -> Timestamp {
@@ -127,11 +135,12 @@ impl CreditBalance {
 
     /// What it holds now.
     #[must_use]
-    pub fn credits(&self, now: Timestamp) -> Credits {
+    pub fn credits(&self, now: Timestamp, runs: impl Fn(LedgerRef) -> bool) -> Credits {
         let mut credits = self.credits;
         if self.may_have_lapsed(now) {
-            let lapsed = self.holds.values().filter(|held| held.until <= now);
-            credits.held_cents -= lapsed.map(|held| u64::from(held.cents)).sum::<u64>();
+            let holds = self.holds.iter();
+            let ended = holds.filter(|(cause, held)| !held.counts(**cause, now, &runs));
+            credits.held_cents -= ended.map(|(_, held)| u64::from(held.cents)).sum::<u64>();
         }
         credits
     }
@@ -150,12 +159,13 @@ impl CreditBalance {
         hold_cents: u32,
         rules: SpendRules<'_>,
         (now, until): (Timestamp, Timestamp),
+        runs: impl Fn(LedgerRef) -> bool,
     ) -> Reservation {
-        if self.renew(cause, (now, until)) {
+        if self.renew(cause, (now, until), &runs) {
             return Reservation::Held;
         }
         if self.refusal(hold_cents, rules, now).is_some() {
-            self.drop_lapsed(now);
+            self.drop_lapsed(now, runs);
             if let Some(refusal) = self.refusal(hold_cents, rules, now) {
                 return refusal;
             }
@@ -201,8 +211,14 @@ impl CreditBalance {
     }
 
     /// Keeps what is set aside for a cause until then; whether anything is.
-    pub fn renew(&mut self, cause: LedgerRef, (now, until): (Timestamp, Timestamp)) -> bool {
-        match self.holds.get_mut(&cause).filter(|held| held.until > now) {
+    pub fn renew(
+        &mut self,
+        cause: LedgerRef,
+        (now, until): (Timestamp, Timestamp),
+        runs: impl Fn(LedgerRef) -> bool,
+    ) -> bool {
+        let held = self.holds.get_mut(&cause);
+        match held.filter(|held| held.counts(cause, now, runs)) {
             Some(held) => {
                 held.until = until;
                 self.first_lapse = self.first_lapse.map(|first| first.min(until));
@@ -266,12 +282,14 @@ impl CreditBalance {
         self.first_lapse.is_some_and(|first| first <= now)
     }
 
-    /// Gives back what lapsed.
-    fn drop_lapsed(&mut self, now: Timestamp) {
-        // Renewed ones lapse later than this tells. So holds are looked through once for each lease and not for each call.
+    /// Gives back what lapsed and does not run.
+    fn drop_lapsed(&mut self, now: Timestamp, runs: impl Fn(LedgerRef) -> bool) {
+        // Renewed ones lapse later than this tells. So holds are looked through once for each lease and not for each call; while one
+        // that lapsed runs on, each time.
         if self.may_have_lapsed(now) {
-            let lapsed = self.holds.extract_if(|_, held| held.until <= now);
-            for (cause, held) in lapsed.collect::<Vec<_>>() {
+            let holds = &mut self.holds;
+            let ended = holds.extract_if(|cause, held| !held.counts(*cause, now, &runs));
+            for (cause, held) in ended.collect::<Vec<_>>() {
                 self.give_back(cause, held);
             }
             self.first_lapse = self.holds.values().map(|held| held.until).min();

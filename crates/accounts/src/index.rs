@@ -2,6 +2,7 @@
 //!
 //! Pure and synchronous. It answers and remembers; that a change is durable before it is made here is up to the store.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,11 @@ pub struct AccountIndex {
     accounts: HashMap<AccountId, Row>,
     keys: HashMap<KeyHash, ApiKey>,
     hashes: HashMap<KeyId, KeyHash>,
+    runs: Runs,
 }
+
+/// Tells whether a cause runs.
+struct Runs(Box<dyn Fn(LedgerRef) -> bool + Send + Sync>);
 
 #[derive(Debug)]
 struct Row {
@@ -42,7 +47,14 @@ impl AccountIndex {
             accounts: HashMap::default(),
             keys: HashMap::default(),
             hashes: HashMap::default(),
+            runs: Runs(Box::new(|_| false)),
         }
+    }
+
+    /// Has holds count past their leases while their causes run. `runs` tells whether one was dispatched and has not ended; it is
+    /// asked about holds that lapsed, while a caller has this index. Without it, no cause runs.
+    pub fn keep_holds_while(&mut self, runs: impl Fn(LedgerRef) -> bool + Send + Sync + 'static) {
+        self.runs = Runs(Box::new(runs));
     }
 
     /// Gives the tier `defaults` to every account where its limits say nothing else.
@@ -160,7 +172,8 @@ impl AccountIndex {
             Some(row) => {
                 let scoped = row.tier.router.scoped_budgets.of_scopes(payer.scopes);
                 let rules = row.tier.spend_rules(row.account.billed, &scoped);
-                row.balance.reserve(cause, hold_cents, rules, span)
+                let runs = &self.runs.0;
+                row.balance.reserve(cause, hold_cents, rules, span, runs)
             }
             None => Reservation::Insufficient { available_cents: 0 },
         }
@@ -176,7 +189,7 @@ impl AccountIndex {
         let span = (now, lapses_at(now, lasts));
         let gone = holds.iter().enumerate().filter(|(_, (id, cause))| {
             let row = self.accounts.get_mut(*id);
-            !row.is_some_and(|row| row.balance.renew(*cause, span))
+            !row.is_some_and(|row| row.balance.renew(*cause, span, &self.runs.0))
         });
         gone.map(|(position, _)| position).collect()
     }
@@ -185,7 +198,9 @@ impl AccountIndex {
     #[must_use]
     pub fn credits(&self, id: &AccountId, now: Timestamp) -> Credits {
         let row = self.accounts.get(id);
-        row.map_or_else(Credits::default, |row| row.balance.credits(now))
+        row.map_or_else(Credits::default, |row| {
+            row.balance.credits(now, &self.runs.0)
+        })
     }
 
     /// The full principal of an active account.
@@ -221,6 +236,12 @@ impl AccountIndex {
     fn active(&self, id: &AccountId) -> Option<&Row> {
         let row = self.accounts.get(id)?;
         (row.account.state == AccountState::Active).then_some(row)
+    }
+}
+
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Runs")
     }
 }
 

@@ -47,6 +47,12 @@ impl MemoryAccounts {
         }
     }
 
+    /// Has holds count past their leases while their causes run. `runs` tells whether one was dispatched and has not ended; it is
+    /// asked about holds that lapsed, with the accounts locked.
+    pub fn keep_holds_while(&self, runs: impl Fn(LedgerRef) -> bool + Send + Sync + 'static) {
+        self.rows().index.keep_holds_while(runs);
+    }
+
     /// Adds an account that has exactly this principal, or replaces it.
     pub fn put(&self, principal: Principal) {
         let (id, scopes) = (principal.account.clone(), principal.scopes);

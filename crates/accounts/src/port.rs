@@ -22,9 +22,10 @@ pub struct AccountsError(#[source] pub Box<dyn std::error::Error + Send + Sync>)
 /// are durable before they are answered and never change. Where an account is billed, no hold is made that is higher than what is
 /// available; a charge may differ from its hold, and take the balance below nothing.
 ///
-/// A hold lasts until it is settled or released, or until its lease lapses: then its cents are free, whether anybody noticed or
-/// not. It need not be durable: a store that knows the process to be gone that made it may forget it. Who goes on after a
-/// restart, or after a hold lapsed, reserves again. The first hold of a cause settles which budgets of keys and labels it counts
+/// A hold lasts until it is settled or released. If its cause does not run, it ends also when its lease lapses: then its cents are
+/// free, whether anybody noticed or not. A generation runs from its dispatch to its end, in the calls of the same installation. A
+/// hold need not be durable: a store that knows the process to be gone that made it may forget it. Who goes on after a restart, or
+/// after a hold lapsed, reserves again. The first hold of a cause settles which budgets of keys and labels it counts
 /// against. This is durable: the bill counts in the same budgets, also if another process goes on with the cause. Suspended accounts
 /// have credits like others; an account that does not exist has none, holds nothing, and settling for it fails.
 #[async_trait]
@@ -43,7 +44,8 @@ pub trait CreditLedger: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Reservation, AccountsError>;
 
-    /// Has holds last so long from now on. Answers the positions of those that are none: they lapsed, were settled or released.
+    /// Has holds last so long from now on. Answers the positions of those that are none: they were settled or
+    /// released, or lapsed before their cause ran.
     async fn renew(
         &self,
         holds: &[(&AccountId, LedgerRef)],

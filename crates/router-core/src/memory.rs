@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, btree_map};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use accounts::{AccountId, CreditLedger, Fingerprint, LedgerRef};
+use accounts::{AccountId, CreditLedger, Fingerprint, LedgerRef, MemoryAccounts};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -21,8 +21,8 @@ use crate::{
 
 /// Forgets everything with the process.
 pub struct MemoryCalls {
-    ledger: Arc<dyn CreditLedger>,
-    rows: Mutex<Rows>,
+    ledger: Arc<MemoryAccounts>,
+    rows: Arc<Mutex<Rows>>,
 }
 
 #[derive(Default)]
@@ -59,25 +59,33 @@ struct End {
 }
 
 impl MemoryCalls {
-    /// No calls yet; what is billed goes into this ledger.
+    /// No calls yet. What is billed goes into this ledger, which keeps the holds of what runs.
     #[must_use]
-    pub fn new(ledger: Arc<dyn CreditLedger>) -> Self {
-        Self {
-            ledger,
-            rows: Mutex::default(),
-        }
+    pub fn new(ledger: Arc<MemoryAccounts>) -> Self {
+        let rows: Arc<Mutex<Rows>> = Arc::default();
+        let of_holds = Arc::clone(&rows);
+        ledger.keep_holds_while(move |cause| match cause {
+            LedgerRef::Generation(id) => locked(&of_holds).owned.has(GenerationId(id)),
+            LedgerRef::Grant(_) => false,
+        });
+        Self { ledger, rows }
     }
 
     /// What accounts have in flight beside these calls. Each one is a store of its own.
     #[must_use]
-    pub fn quota(self: &Arc<Self>) -> MemoryQuota {
-        let calls = Arc::clone(self);
-        MemoryQuota::new(move |id| calls.rows().owned.has(id))
+    pub fn quota(&self) -> MemoryQuota {
+        let rows = Arc::clone(&self.rows);
+        MemoryQuota::new(move |id| locked(&rows).owned.has(id))
     }
 
+    /// No account is locked meanwhile: the accounts ask what runs.
     fn rows(&self) -> MutexGuard<'_, Rows> {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.rows)
     }
+}
+
+fn locked(rows: &Mutex<Rows>) -> MutexGuard<'_, Rows> {
+    rows.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Rows {

@@ -69,6 +69,15 @@ impl SharedAccounts {
         self.read().account(account).is_some()
     }
 
+    /// Has holds count past their leases while their causes run.
+    #[cfg(feature = "router")]
+    pub(crate) fn keep_holds_while(
+        &self,
+        runs: impl Fn(LedgerRef) -> bool + Send + Sync + 'static,
+    ) {
+        self.write().keep_holds_while(runs);
+    }
+
     /// Against which budgets of keys and labels a cause counts, if against any.
     fn scopes_of(&self, account: &AccountId, cause: LedgerRef) -> Option<Arc<[BudgetScope]>> {
         self.read().scopes_of(account, cause).cloned()

@@ -97,6 +97,7 @@ impl SqliteCalls {
         (under_way, waiting): (UnderWay, Waiting),
         log: CallLog,
     ) -> Self {
+        under_way.owned.keep_holds(&accounts);
         Self {
             _syncer: Arc::new(Syncer::start(&log)),
             database,

@@ -137,7 +137,7 @@ proptest! {
             let windows = ["%Y-%m-%dT%H", "%Y-%m-%d", "%Y-%m"].map(|of| now.strftime(of).to_string());
             match step {
                 Step::Reserve(number, cents) => {
-                    let answer = balance.reserve(cause(number), cents, rules, (now, Timestamp::MAX));
+                    let answer = balance.reserve(cause(number), cents, rules, (now, Timestamp::MAX), |_| false);
                     let under_way: u64 = held.values().map(|cents| u64::from(*cents)).sum();
                     let fits = windows.iter().zip([hour, day, month]).all(|(window, limit)| {
                         let used = charged.get(window).copied().unwrap_or(0) + under_way;

@@ -1,7 +1,8 @@
 //! Who may say how a generation goes on.
 
-use accounts::RouterLimits;
+use accounts::{AccountChange, BudgetScope, LedgerRef, Payer, Reservation, RouterLimits};
 use futures_util::future::join_all;
+use uuid::Uuid;
 
 use super::{
     Bucket, Claimed, Dispatched, Ending, FIRST, Handle, LASTS, Lease, Rule, SECOND, Settled,
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::{Admission, Calls, Load, OwnerId, Permit};
 
-pub(super) const RULES: [Rule; 9] = [
+pub(super) const RULES: [Rule; 10] = [
     |stores| {
         Box::pin(a_generation_is_taken_over_by_one_and_after_its_lease(
             stores,
@@ -23,6 +24,7 @@ pub(super) const RULES: [Rule; 9] = [
     |stores| Box::pin(a_claim_that_is_not_dispatched_in_its_time_is_void(stores)),
     |stores| Box::pin(a_result_of_another_owner_answers_its_key(stores)),
     |stores| Box::pin(what_runs_keeps_its_room_past_its_lease(stores)),
+    |stores| Box::pin(what_runs_keeps_its_credits_past_its_lease(stores)),
 ];
 
 /// When the lease of the generation `n` lapses, which is dispatched at `n`.
@@ -257,4 +259,70 @@ async fn what_runs_keeps_its_room_past_its_lease(stores: Stores) {
     let last = later + lapsed(0);
     assert_eq!(load(last).await, (0, 0));
     assert_eq!(admit(SECOND, 4, last).await, Admission::Admitted);
+}
+
+/// Nor may anything else spend the credits that are set aside for it, neither those of its account nor those of a budget.
+async fn what_runs_keeps_its_credits_past_its_lease(stores: Stores) {
+    stores.open_account().await;
+    let acme = account("acme");
+    let blue: BudgetScope = "label:team=blue".parse().expect("a scope");
+    let budgets = "80/month".parse().expect("budgets");
+    let changes = vec![
+        AccountChange::Billed(true),
+        AccountChange::ScopedBudgets(vec![(blue.clone(), budgets)]),
+    ];
+    let changed = stores.admin.change(&acme, changes).await;
+    changed.expect("the account is there");
+    let grant = LedgerRef::Grant(Uuid::from_u128(1));
+    let granted = stores.admin.grant(&acme, grant, 100, at(0)).await;
+    granted.expect("the account is there");
+    let cause = |n: u128| LedgerRef::Generation(id(n).0);
+    let reserve = async |scopes: &[BudgetScope], n: u128, cents: u32, now: i64| {
+        let account = &acme;
+        let payer = Payer { account, scopes };
+        let reserved = stores
+            .accounts
+            .reserve(payer, cause(n), cents, LASTS, at(now));
+        reserved.await.expect("the store answers")
+    };
+    let credits = async |now: i64| {
+        let credits = stores.accounts.credits(&acme, at(now)).await;
+        let credits = credits.expect("the store answers");
+        (credits.balance_cents, credits.held_cents)
+    };
+    let (blue, plain) = (&[blue][..], &[][..]);
+    let held = Reservation::Held;
+    assert_eq!(reserve(blue, 1, 60, 0).await, held);
+    assert_eq!(reserve(blue, 2, 20, 0).await, held);
+    // The second is never dispatched, and neither hold is renewed.
+    stores.dispatch(1, 60).await;
+    let later = lapsed(1);
+    assert_eq!(credits(later).await, (100, 60));
+    let refused = reserve(blue, 3, 21, later).await;
+    assert!(matches!(refused, Reservation::OverBudget(_)), "{refused:?}");
+    assert_eq!(reserve(blue, 3, 20, later).await, held);
+    let available_cents = 20;
+    let refused = Reservation::Insufficient { available_cents };
+    assert_eq!(reserve(plain, 4, 21, later).await, refused);
+    // A process that wakes renews it. What did not run is gone, and what runs is not swept away with it.
+    let holds = [(&acme, cause(1)), (&acme, cause(2))];
+    for now in [later, later + lapsed(0)] {
+        let gone = stores.accounts.renew(&holds, LASTS, at(now)).await;
+        assert_eq!(gone.expect("the store answers"), [1]);
+        assert_eq!(credits(now).await.1, if now == later { 80 } else { 60 });
+    }
+    // Who takes it over holds it again, and no second time.
+    let last = later + 2 * lapsed(0);
+    assert_eq!(ids(&stores.take_over(SECOND, 10, last).await), [1]);
+    assert_eq!(reserve(plain, 1, 90, last).await, held);
+    assert_eq!(credits(last).await, (100, 60));
+    let settled = stores.settle_by(SECOND, "acme", 1, answered(b"{}", 5));
+    assert_eq!(settled.await, Settled::Now);
+    assert_eq!(credits(last).await, (95, 0));
+    // What ended without a bill counts for its lease at most.
+    assert_eq!(reserve(plain, 5, 95, last).await, held);
+    stores.dispatch(5, 95).await;
+    let ending = Ending::Released(Bucket::ServiceUnavailable);
+    assert_eq!(stores.settle(5, ending).await, Settled::Now);
+    assert_eq!(credits(last + lapsed(0)).await, (95, 0));
 }

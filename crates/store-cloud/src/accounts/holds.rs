@@ -1,6 +1,8 @@
 //! The SQL of what is set aside for what is under way.
 //!
 //! A hold is made while the credits of its account are locked. Where several holds are locked, it is in the order of their keys.
+//! A hold that lapsed counts while the row of its generation is among those that run, whichever process this is: whoever took that
+//! over, or will, asks the partner for it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -39,9 +41,9 @@ struct Facts {
     billed: bool,
     budgets: Budgets,
     scoped_budgets: ScopedBudgets,
-    /// All live holds are in them.
+    /// All holds that count are in them.
     credits: Credits,
-    /// Live holds of causes in the batch.
+    /// Holds that count of causes in the batch.
     own: HashMap<LedgerRef, u32>,
     /// What is held and was charged in scopes that have budgets.
     scopes: HashMap<BudgetScope, Credits>,
@@ -103,7 +105,9 @@ impl Facts {
         });
         if let Some(cents) = own {
             let unbounded = SpendRules::default();
-            balance.reserve(wish.cause, cents, unbounded, (now, Timestamp::MAX));
+            balance.reserve(wish.cause, cents, unbounded, (now, Timestamp::MAX), |_| {
+                true
+            });
         }
         let scoped = self.scoped_budgets.of_scopes(&wish.scopes);
         for (scope, _) in &scoped {
@@ -115,7 +119,9 @@ impl Facts {
             budgets: self.budgets,
             scoped: &scoped,
         };
-        let answer = balance.reserve(wish.cause, wish.hold_cents, rules, (now, until));
+        let span = (now, until);
+        // Holds of the database that do not count any more were not read.
+        let answer = balance.reserve(wish.cause, wish.hold_cents, rules, span, |_| true);
         if answer == Reservation::Held && own.is_none() {
             self.own.insert(wish.cause, wish.hold_cents);
             self.credits.held_cents += u64::from(wish.hold_cents);
@@ -171,11 +177,13 @@ async fn facts(
     let held = query(
         rows,
         "SELECT account, NULL::smallint AS why, NULL::uuid AS cause, sum(cents)::bigint AS cents
-         FROM credit_holds WHERE account = ANY($1) AND until > $4 GROUP BY account
+         FROM credit_holds WHERE account = ANY($1)
+            AND (until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)) GROUP BY account
          UNION ALL
          SELECT account, why, cause, cents
          FROM unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
-         JOIN credit_holds USING (account, why, cause) WHERE until > $4",
+         JOIN credit_holds USING (account, why, cause)
+         WHERE until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)",
         &[&accounts, &whys, &ids, &micros],
     )
     .await?;
@@ -268,7 +276,8 @@ pub(crate) async fn renew(
             SELECT account, why, cause FROM credit_holds
             JOIN unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
                 USING (account, why, cause)
-            WHERE until > $4 ORDER BY account COLLATE \"C\", why, cause FOR UPDATE OF credit_holds
+            WHERE until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)
+            ORDER BY account COLLATE \"C\", why, cause FOR UPDATE OF credit_holds
          )
          UPDATE credit_holds SET until = $5 FROM live
          WHERE credit_holds.account = live.account AND credit_holds.why = live.why
@@ -282,11 +291,13 @@ pub(crate) async fn renew(
         let account: AccountId = parse(row.get(0))?;
         live.insert((account, read(row.get(1), row.get(2))?));
     }
-    // Those of processes that are gone.
+    // Those of processes that are gone, whose calls have ended or never ran.
     execute(
         rows,
         "DELETE FROM credit_holds WHERE (account, why, cause) IN (
-            SELECT account, why, cause FROM credit_holds WHERE until <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)",
+            SELECT account, why, cause FROM credit_holds
+            WHERE until <= $1 AND NOT EXISTS (SELECT FROM generations_running r WHERE r.id = cause)
+            LIMIT $2 FOR UPDATE OF credit_holds SKIP LOCKED)",
         &[&now, &LAPSED],
     )
     .await?;
@@ -339,7 +350,8 @@ pub(crate) async fn credits(
         rows,
         "SELECT credits.*,
             (SELECT coalesce(sum(cents), 0)::bigint FROM credit_holds
-             WHERE credit_holds.account = credits.account AND until > $2) AS held_cents
+             WHERE credit_holds.account = credits.account
+                AND (until > $2 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause))) AS held_cents
          FROM credits WHERE account = $1",
         &[&account.as_str(), &now.as_microsecond()],
     )

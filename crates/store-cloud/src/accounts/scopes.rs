@@ -51,7 +51,8 @@ pub(super) async fn credits(
         rows,
         "SELECT account, scope, sum(cents)::bigint AS cents
          FROM budget_causes JOIN credit_holds USING (account, why, cause), unnest(scopes) AS scope
-         WHERE account = ANY($1) AND until > $2 GROUP BY account, scope",
+         WHERE account = ANY($1)
+            AND (until > $2 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)) GROUP BY account, scope",
         &[&accounts, &now.as_microsecond()],
     )
     .await?;

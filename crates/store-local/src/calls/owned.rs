@@ -6,9 +6,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use accounts::LedgerRef;
 use router_core::{GenerationId, MemoryQuota, Ownerships};
 
 use super::SqliteCalls;
+use crate::accounts::SharedAccounts;
 
 /// The owners of a data directory's generations. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +24,17 @@ impl Owned {
         Self(Arc::new(Mutex::new(owned)))
     }
 
-    /// Looks at them and changes them. Held while the log writes an end, so that nobody takes over what ends.
+    /// Has holds on credits count while their generations run.
+    pub(super) fn keep_holds(&self, accounts: &SharedAccounts) {
+        let owned = self.clone();
+        accounts.keep_holds_while(move |cause| match cause {
+            LedgerRef::Generation(id) => owned.lock().has(GenerationId(id)),
+            LedgerRef::Grant(_) => false,
+        });
+    }
+
+    /// Looks at them and changes them. Held while the log writes an end, so that nobody takes over what ends. No account is locked
+    /// meanwhile: the accounts ask what runs.
     pub(super) fn lock(&self) -> MutexGuard<'_, Ownerships> {
         // Every change is one insert or remove.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

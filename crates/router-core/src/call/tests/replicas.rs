@@ -235,3 +235,37 @@ async fn a_call_whose_router_sleeps_past_its_lease_keeps_its_room_until_another_
     assert_eq!(first.load().await, crate::Load::default());
     assert_eq!((first.submits(), second.submits()), (1, 1));
 }
+
+#[tokio::test]
+async fn the_credits_of_a_call_whose_router_sleeps_past_its_lease_are_not_spent_by_another_one() {
+    let (first, second) = replicas().await;
+    let call = first.begin(keyed("{\"cents\":600}")).await;
+    let (_, answer) = first.submitted().await;
+    answer.send(Ok(accepted(100))).expect("awaited");
+    accepted_one(&first).await;
+    let other = Call {
+        key: Some("other"),
+        ..keyed("{\"cents\":401}")
+    };
+    let too_few = RouterError::InsufficientCredits.to_string();
+    first.clock.advance(RouterConfig::LEASE);
+    assert_eq!(second.balance().await, (1_000, 600));
+    assert_eq!(second.refused(other).await.to_string(), too_few);
+    let taken = second.router.recover().await.expect("memory answers");
+    let taken: Vec<_> = taken.into_iter().map(tokio::spawn).collect();
+    assert_eq!(second.refused(other).await.to_string(), too_few);
+    collects(&second, "{}").await;
+    for one in taken {
+        one.await.expect("no panic");
+    }
+    // The sleeper wakes, and holds nothing again.
+    first.router.renew().await.expect("memory answers");
+    let (lost, execution) = call.early().await;
+    assert!(
+        matches!(lost, Err(RouterError::TakenOver { .. })),
+        "{lost:?}"
+    );
+    execution.await.expect("no panic");
+    assert_eq!(first.balance().await, (400, 0));
+    assert_eq!(second.refused(other).await.to_string(), too_few);
+}
