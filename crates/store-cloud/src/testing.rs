@@ -5,6 +5,7 @@ mod object_store;
 mod pooler;
 mod postgres;
 mod server;
+mod standby;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -8,6 +8,7 @@
 mod audit;
 mod checker;
 mod clients;
+mod database;
 mod faults;
 mod history;
 mod members;
@@ -31,6 +32,7 @@ use tokio::task::JoinSet;
 
 use self::checker::{Dispatched, Facts, Kind, Violation};
 use self::clients::{Account, Client, World};
+use self::database::{Database, Promotion, Standby};
 use self::faults::{Fault, Victims};
 use self::history::Told;
 use self::members::{Member, Place, Role};
@@ -55,6 +57,10 @@ pub struct Options {
     /// Bring this fault about behind the program's back: the campaign passes if the checker reports it.
     #[arg(long)]
     witness: Option<Witness>,
+    /// Whether a standby of the database has everything that is acknowledged. If not, what promotions lose is counted, and nothing
+    /// that is found fails the campaign.
+    #[arg(long, value_enum, default_value_t = Standby::Synchronous)]
+    standby: Standby,
 }
 
 const APIS: usize = 3;
@@ -75,7 +81,7 @@ const MOST_TOLD: usize = 10;
 /// A campaign that is set up.
 struct Fleet {
     members: Vec<Arc<Member>>,
-    database: Arc<PostgresServer>,
+    database: Arc<Database>,
     /// Its files go with it.
     _bucket: S3Server,
     partner: Partner,
@@ -86,6 +92,7 @@ struct Fleet {
 struct Outcome {
     faults: BTreeMap<Fault, u64>,
     counts: Vec<(&'static str, u64)>,
+    promotions: Vec<Promotion>,
     violations: Vec<Violation>,
 }
 
@@ -122,7 +129,7 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
     let runtime = tokio::runtime::Runtime::new()?;
     let outcome = runtime.block_on(async {
         let campaign = async {
-            let fleet = Fleet::start(&program, folder.path()).await?;
+            let fleet = Fleet::start(&program, folder.path(), options.standby).await?;
             let life = Duration::from_secs(options.seconds);
             fleet.run(seed, life, options.witness, out).await
         };
@@ -138,7 +145,8 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
         let _ = writeln!(out, "fleet: {error}");
     })?;
     outcome.write(seed, out)?;
-    let is_clean = outcome.violations.is_empty();
+    // What an asynchronous standby had not got is gone, with all that follows.
+    let is_clean = outcome.violations.is_empty() || options.standby == Standby::Asynchronous;
     if !is_clean && options.witness.is_none() {
         writeln!(out, "fleet: logs are in {}", folder.keep().display())?;
     }
@@ -154,11 +162,8 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
 
 impl Fleet {
     /// Starts servers, processes and a partner, and makes the accounts.
-    async fn start(program: &Path, folder: &Path) -> io::Result<Self> {
-        // What a crash of PostgreSQL takes does not depend on the disk, which stays.
-        let settings = ["fsync=off", "full_page_writes=off"];
-        let database =
-            tokio::task::spawn_blocking(move || PostgresServer::start(&settings)).await?;
+    async fn start(program: &Path, folder: &Path, standby: Standby) -> io::Result<Self> {
+        let database = Database::start(standby).await?;
         let bucket = tokio::task::spawn_blocking(S3Server::start).await?;
         let bucket = bucket.ok_or_else(|| {
             let text = "no SeaweedFS is installed; EASEL_WEED names its program `weed`";
@@ -185,7 +190,7 @@ impl Fleet {
         let place = Place {
             program: program.to_owned(),
             folder: folder.to_owned(),
-            postgres: database.socket(),
+            postgres: database.sockets(),
             bucket: endpoint.map_err(io::Error::other)?,
             arguments: arguments.map(str::to_owned).to_vec(),
         };
@@ -199,7 +204,7 @@ impl Fleet {
         }
         let first = &members[0];
         first.start().await?;
-        audit::begin(&database).await;
+        audit::begin(&database.primary()).await;
         let mut accounts = Vec::new();
         for name in ACCOUNTS {
             let operate = async |words: &[&str]| members::operate(program, first, words).await;
@@ -274,20 +279,22 @@ impl Fleet {
         out.flush()?;
         let mut random = Random::of_all(&[seed, u64::MAX]);
         world.wait_for_ends(&mut random, SETTLING).await;
+        // Nothing takes its place any more.
+        let database = self.database.primary();
         if let Some(witness) = witness {
-            witness.inject(&self.database).await;
+            witness.inject(&database).await;
         }
         let files = world.look_at_all(&mut random, SETTLING).await;
-        let lost_claims = audit::lost_claims(&self.database).await;
+        let lost_claims = audit::lost_claims(&database).await;
         // Those that answer end last, so that nothing that ends then is left to be judged.
         for member in self.members.iter().rev() {
             member.terminate().await?;
         }
         let facts = Facts {
             events: world.history.events(),
-            changes: audit::changes(&self.database).await?,
-            dispatched: self.dispatched().await?,
-            bills: audit::bills(&self.database).await?,
+            changes: audit::changes(&database).await?,
+            dispatched: self.dispatched(&database).await?,
+            bills: audit::bills(&database).await?,
             running_jobs: JOB_SLOTS,
             calls_in_flight: CALLS,
         };
@@ -295,13 +302,14 @@ impl Fleet {
         Ok(Outcome {
             faults,
             counts,
+            promotions: self.database.promotions(),
             violations: checker::check(&facts),
         })
     }
 
     /// The partner's book, with what the rows know of its tasks.
-    async fn dispatched(&self) -> io::Result<Vec<Dispatched>> {
-        let given_up = audit::given_up(&self.database).await?;
+    async fn dispatched(&self, database: &PostgresServer) -> io::Result<Vec<Dispatched>> {
+        let given_up = audit::given_up(database).await?;
         let dispatches = self.partner.book.lock();
         let dispatched = dispatches.iter().map(|dispatch| {
             let generation = dispatch.generation.replace('-', "");
@@ -396,6 +404,14 @@ impl Outcome {
         for (name, count) in &self.counts {
             writeln!(out, "| {name} | {count} |")?;
         }
+        let took = self.promotions.iter().map(|one| one.took.as_millis());
+        let behind = self.promotions.iter().map(|one| one.behind);
+        writeln!(
+            out,
+            "| ms until a standby took writes, at most | {} |\n| bytes that a standby had not got, at most | {} |",
+            took.max().unwrap_or(0),
+            behind.max().unwrap_or(0)
+        )?;
         for kind in Kind::ALL {
             let same = self.violations.iter().filter(|found| found.kind == kind);
             writeln!(out, "| {} | {} |", kind.name(), same.count())?;

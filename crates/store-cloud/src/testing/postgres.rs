@@ -1,6 +1,7 @@
 //! Starts a PostgreSQL server of the one that is installed.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 
 use tempfile::TempDir;
@@ -29,47 +30,59 @@ impl PostgresServer {
     /// If no PostgreSQL is installed, or it does not start.
     #[must_use]
     pub fn start(settings: &[&str]) -> Self {
-        let programs = installed().expect(MISSING);
-        let folder = server::folder("postgres");
-        let data = folder.path().join("data");
-        let made = server::command(&programs.join("initdb"))
-            .arg("--pgdata")
-            .arg(&data)
-            .args(["--username=easel", "--auth=trust", "--encoding=UTF8"])
-            .args(["--locale=C", "--no-sync", "--no-instructions"])
-            .output()
-            .expect("initdb runs");
-        assert!(
-            made.status.success(),
-            "{}",
-            String::from_utf8_lossy(&made.stderr)
-        );
+        let server = Self::without_files(settings);
+        server.execute_program("initdb", |command| {
+            command
+                .args(["--username=easel", "--auth=trust", "--encoding=UTF8"])
+                .args(["--locale=C", "--no-sync", "--no-instructions"]);
+        });
+        server.run();
+        server
+    }
+
+    /// A server that has a folder and does not run.
+    pub(super) fn without_files(settings: &[&str]) -> Self {
         let port = settings
             .iter()
             .find_map(|setting| setting.strip_prefix("port="));
-        let server = Self {
-            folder,
+        Self {
+            folder: server::folder("postgres"),
             port: port.unwrap_or("5432").to_owned(),
             settings: settings
                 .iter()
                 .map(|setting| (*setting).to_owned())
                 .collect(),
             running: Mutex::new(None),
-        };
-        server.run();
-        server
+        }
     }
 
-    fn run(&self) {
+    /// Its files.
+    pub(super) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Runs a program of PostgreSQL on its files and waits for the end.
+    pub(super) fn execute_program(&self, name: &str, arguments: impl FnOnce(&mut Command)) {
+        let mut command = server::command(&installed().expect(MISSING).join(name));
+        command.arg("--pgdata").arg(self.data());
+        arguments(&mut command);
+        let output = command.output().expect("the programs of PostgreSQL run");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {complaint}");
+    }
+
+    /// Starts it over its files.
+    pub(super) fn run(&self) {
         let mut command = server::command(&installed().expect(MISSING).join("postgres"));
-        command.arg("-D").arg(self.folder.path().join("data"));
+        command.arg("-D").arg(self.data());
         command.arg("-k").arg(self.folder.path());
         let always = ["listen_addresses=", "max_connections=400"];
         let set = self.settings.iter().map(String::as_str);
         for setting in always.into_iter().chain(set) {
             command.arg("-c").arg(setting);
         }
-        let ran = server::run(command, "ready to accept connections");
+        // A standby accepts read-only ones.
+        let ran = server::run(command, "database system is ready to accept");
         let ran = ran.unwrap_or_else(|said| panic!("PostgreSQL does not start:\n{said}"));
         *self.running.lock().expect("nobody panics holding it") = Some(ran);
     }
@@ -80,13 +93,16 @@ impl PostgresServer {
     /// # Panics
     /// If it does not start.
     pub fn restart(&self, signal: &str) {
-        let running = self
-            .running
-            .lock()
-            .expect("nobody panics holding it")
-            .take();
-        running.expect("it runs").stop(signal);
+        self.stop(signal);
         self.run();
+    }
+
+    /// Stops it with this signal, if it runs, and waits for its end.
+    pub fn stop(&self, signal: &str) {
+        let mut running = self.running.lock().expect("nobody panics holding it");
+        if let Some(running) = running.take() {
+            running.stop(signal);
+        }
     }
 
     /// Whether this machine has one.

@@ -68,6 +68,25 @@ struct Asset {
     hash: blake3::Hash,
 }
 
+/// What a look at a job found.
+#[derive(Debug)]
+enum Look {
+    Shown(Value),
+    Missing,
+    Unanswered,
+}
+
+impl Look {
+    /// Whether no later look finds anything else.
+    fn is_last(&self) -> bool {
+        match self {
+            Self::Shown(shown) => is_over(&text(&shown["status"])),
+            Self::Missing => true,
+            Self::Unanswered => false,
+        }
+    }
+}
+
 /// One client.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -120,13 +139,17 @@ impl World {
     }
 
     /// Looks at a job, and writes it down.
-    async fn look(&self, random: &mut Random, account: &Account, job: &str) -> Option<Value> {
+    async fn look(&self, random: &mut Random, account: &Account, job: &str) -> Look {
         let request = Request::get(&format!("/api/v2/jobs/{job}"));
-        let (began, answer) = self.ask(random, account, request).await?;
+        let Some((began, answer)) = self.ask(random, account, request).await else {
+            return Look::Unanswered;
+        };
         let job = job.to_owned();
         match answer.status {
             200 => {
-                let shown = answer.try_json().ok()?;
+                let Ok(shown) = answer.try_json() else {
+                    return Look::Unanswered;
+                };
                 let outputs = shown["outputs"].as_array().into_iter().flatten();
                 let outputs = outputs.map(|output| format!("{}={}", output["id"], output["hash"]));
                 let told = Told::Seen {
@@ -135,13 +158,13 @@ impl World {
                     outputs: outputs.collect(),
                 };
                 self.history.add(began, told);
-                Some(shown)
+                Look::Shown(shown)
             }
             404 => {
                 self.history.add(began, Told::Missing { job });
-                None
+                Look::Missing
             }
-            _ => None,
+            _ => Look::Unanswered,
         }
     }
 
@@ -189,8 +212,7 @@ impl World {
         let jobs = locked(&self.jobs).clone();
         for (job, account) in jobs {
             while Instant::now() < deadline {
-                let shown = self.look(random, &account, &job).await;
-                if shown.is_some_and(|shown| is_over(&text(&shown["status"]))) {
+                if self.look(random, &account, &job).await.is_last() {
                     break;
                 }
                 sleep(AGAIN).await;
@@ -212,8 +234,8 @@ impl World {
         for (job, account) in jobs {
             while Instant::now() < deadline {
                 let began = Instant::now();
-                let missing = self.history.events().len();
-                if let Some(shown) = self.look(random, &account, &job).await {
+                let look = self.look(random, &account, &job).await;
+                if let Look::Shown(shown) = &look {
                     let status = text(&shown["status"]);
                     let told = Told::Final {
                         job: job.clone(),
@@ -230,8 +252,7 @@ impl World {
                     }
                     break;
                 }
-                // An answer that there is none was written down.
-                if self.history.events().len() > missing {
+                if look.is_last() {
                     break;
                 }
                 sleep(AGAIN).await;
@@ -280,8 +301,8 @@ impl Client {
             }
             while self.goes_on() {
                 let (world, account) = (Arc::clone(&self.world), self.account.clone());
-                let shown = world.look(&mut self.random, &account, &job).await;
-                if shown.is_some_and(|shown| is_over(&text(&shown["status"]))) {
+                let look = world.look(&mut self.random, &account, &job).await;
+                if look.is_last() {
                     break;
                 }
                 sleep(AGAIN).await;

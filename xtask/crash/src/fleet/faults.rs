@@ -1,16 +1,17 @@
 //! What goes wrong, and when: each kind once in an order that follows from the seed, then any of them.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use it::random::Random;
-use store_cloud::testing::PostgresServer;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::audit::DATABASE;
+use super::database::{Database, Turn};
 use super::members::{Member, Role};
 use super::proxy::Network;
 
@@ -31,19 +32,25 @@ pub(super) enum Fault {
     Restart,
     /// PostgreSQL crashes and is started again.
     Crash,
+    /// PostgreSQL crashes, and its standby takes its place.
+    Promote,
+    /// The standby hears nothing for a while.
+    Deaf,
     /// The bucket answers 503 for a while.
     Bucket,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Sleep,
         Self::Hold,
+        Self::Promote,
         Self::Kill,
         Self::Refuse,
         Self::Backends,
         Self::Restart,
         Self::Crash,
+        Self::Deaf,
         Self::Bucket,
     ];
 
@@ -56,6 +63,8 @@ impl Fault {
             Self::Backends => "all connections of the database ended",
             Self::Restart => "PostgreSQL restarted",
             Self::Crash => "PostgreSQL crashed",
+            Self::Promote => "standbys promoted",
+            Self::Deaf => "networks of the standby cut",
             Self::Bucket => "bucket answered 503",
         }
     }
@@ -72,7 +81,7 @@ const MOST_WORKERS: usize = 2;
 #[derive(Debug)]
 pub(super) struct Victims {
     pub(super) members: Vec<Arc<Member>>,
-    pub(super) database: Arc<PostgresServer>,
+    pub(super) database: Arc<Database>,
 }
 
 /// Lets things go wrong until `stop`, then waits until all is well again; how often each kind happened.
@@ -106,46 +115,73 @@ pub(super) async fn run(
     counts
 }
 
+/// A fault that is under way.
+type Happening = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// A fault that begins now; `None` if nothing is left that may break.
 fn begin(
     fault: Fault,
     victims: &Arc<Victims>,
     mut random: Random,
     mut stop: watch::Receiver<bool>,
-) -> Option<impl Future<Output = ()> + Send + use<>> {
-    let member = match fault {
-        Fault::Kill | Fault::Sleep | Fault::Hold | Fault::Refuse => {
-            Some(take(&victims.members, &mut random)?)
-        }
-        Fault::Backends | Fault::Restart | Fault::Crash | Fault::Bucket => None,
-    };
+) -> Option<Happening> {
     let victims = Arc::clone(victims);
-    Some(async move {
-        match (fault, &member) {
-            (Fault::Backends, _) => {
-                const END: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                    WHERE application_name = 'easel'";
-                victims.database.execute(DATABASE, END).await;
-            }
-            (Fault::Restart, _) => restart(&victims, "INT").await,
-            (Fault::Crash, _) => restart(&victims, "QUIT").await,
-            (Fault::Bucket, _) => {
-                for member in &victims.members {
-                    member.set_bucket(Network::Unwell);
-                }
-                pause_unless(&mut stop, Duration::from_secs(3)).await;
-                for member in &victims.members {
-                    member.restore_bucket();
-                }
-            }
-            (_, None) => {}
-            (_, Some(member)) => {
-                trouble(fault, member, &mut random, &mut stop).await;
+    Some(match fault {
+        Fault::Kill | Fault::Sleep | Fault::Hold | Fault::Refuse => {
+            let member = take(&victims.members, &mut random)?;
+            Box::pin(async move {
+                trouble(fault, &member, &mut random, &mut stop).await;
                 member.set_network(Network::Whole);
                 member.give_back();
-            }
+            })
         }
+        Fault::Backends | Fault::Restart | Fault::Crash | Fault::Promote | Fault::Deaf => {
+            let turn = victims.database.take()?;
+            Box::pin(async move {
+                let pause = short(&mut random);
+                trouble_database(fault, &victims.database, &turn, pause, &mut stop).await;
+            })
+        }
+        Fault::Bucket => Box::pin(async move {
+            for member in &victims.members {
+                member.set_bucket(Network::Unwell);
+            }
+            pause_unless(&mut stop, Duration::from_secs(3)).await;
+            for member in &victims.members {
+                member.restore_bucket();
+            }
+        }),
     })
+}
+
+/// Shorter than any lease.
+fn short(random: &mut Random) -> Duration {
+    Duration::from_millis(500 + random.below(4_000))
+}
+
+async fn trouble_database(
+    fault: Fault,
+    database: &Database,
+    turn: &Turn,
+    pause: Duration,
+    stop: &mut watch::Receiver<bool>,
+) {
+    match fault {
+        Fault::Backends => {
+            const END: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE application_name = 'easel'";
+            database.primary().execute(DATABASE, END).await;
+        }
+        Fault::Restart => database.restart("INT", turn).await,
+        Fault::Crash => database.restart("QUIT", turn).await,
+        Fault::Promote => database.promote(pause, turn).await,
+        Fault::Deaf => {
+            database.set_link(Network::Refused, turn);
+            pause_unless(stop, pause).await;
+            database.set_link(Network::Whole, turn);
+        }
+        Fault::Kill | Fault::Sleep | Fault::Hold | Fault::Refuse | Fault::Bucket => {}
+    }
 }
 
 async fn trouble(
@@ -176,16 +212,15 @@ async fn trouble(
         }
         Fault::Refuse => {
             member.set_network(Network::Refused);
-            pause_unless(stop, Duration::from_millis(500 + random.below(4_000))).await;
+            pause_unless(stop, short(random)).await;
         }
-        Fault::Backends | Fault::Restart | Fault::Crash | Fault::Bucket => {}
+        Fault::Backends
+        | Fault::Restart
+        | Fault::Crash
+        | Fault::Promote
+        | Fault::Deaf
+        | Fault::Bucket => {}
     }
-}
-
-async fn restart(victims: &Arc<Victims>, signal: &'static str) {
-    let database = Arc::clone(&victims.database);
-    // It waits for a process. If it panics, the campaign cannot go on, and every request after it says so.
-    let _ = tokio::task::spawn_blocking(move || database.restart(signal)).await;
 }
 
 /// One that may be in trouble besides those that are.

@@ -25,8 +25,8 @@ pub(super) enum Role {
 pub(super) struct Place {
     pub(super) program: PathBuf,
     pub(super) folder: PathBuf,
-    /// The socket of PostgreSQL, and the object store.
-    pub(super) postgres: PathBuf,
+    /// The sockets of PostgreSQL, that of the standby too, and the object store.
+    pub(super) postgres: Vec<PathBuf>,
     pub(super) bucket: SocketAddr,
     /// What every process gets besides.
     pub(super) arguments: Vec<String>,
@@ -40,7 +40,7 @@ pub(super) struct Member {
     pub(super) store: String,
     pub(super) blobs: String,
     launch: Launch,
-    database: Proxy,
+    databases: Vec<Proxy>,
     bucket: Proxy,
     /// What its own network does, whatever the bucket does to all.
     network: Mutex<Network>,
@@ -62,11 +62,16 @@ const STARTS: u32 = 300;
 impl Member {
     /// A process that does not run yet.
     pub(super) async fn new(place: &Place, role: Role, name: &str) -> io::Result<Self> {
-        let database = Proxy::start(Upstream::Unix(place.postgres.clone())).await?;
+        let mut databases = Vec::new();
+        for socket in &place.postgres {
+            databases.push(Proxy::start(Upstream::Unix(socket.clone())).await?);
+        }
         let bucket = Proxy::start(Upstream::Tcp(place.bucket)).await?;
+        let hosts = databases.iter().map(|proxy| proxy.address.to_string());
+        let hosts: Vec<String> = hosts.collect();
         let store = format!(
-            "postgres://easel@{}/postgres?sslmode=disable",
-            database.address
+            "postgres://easel@{}/postgres?sslmode=disable&target_session_attrs=read-write",
+            hosts.join(",")
         );
         let blobs = format!(
             "s3://easel/fleet?endpoint=http://{}&region=us-east-1",
@@ -92,7 +97,7 @@ impl Member {
             store,
             blobs,
             launch,
-            database,
+            databases,
             bucket,
             network: Mutex::new(Network::Whole),
             server: tokio::sync::Mutex::new(None),
@@ -151,10 +156,12 @@ impl Member {
         Ok(())
     }
 
-    /// Changes the network between the process and the database, and between it and the bucket.
+    /// Changes the network between the process and both servers of the database, and between it and the bucket.
     pub(super) fn set_network(&self, network: Network) {
         *self.network.lock().unwrap_or_else(PoisonError::into_inner) = network;
-        self.database.set(network);
+        for database in &self.databases {
+            database.set(network);
+        }
         self.bucket.set(network);
     }
 
