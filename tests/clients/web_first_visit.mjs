@@ -68,7 +68,7 @@ await shot(page, "ran");
 
 // Somebody who looks for a class that is not here learns where it would come from.
 await page.evaluate(() => window.app.extensionManager.command.execute("Workspace.SearchBox.Toggle"));
-await page.keyboard.type("KSampler");
+await page.keyboard.type("UNETLoader");
 const nothing = page.getByTestId("no-results");
 await nothing.waitFor();
 told.search = await nothing.innerText();

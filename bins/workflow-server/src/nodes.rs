@@ -135,7 +135,9 @@ mod tests {
         page += "\nNative classes are equal to recorded results of ComfyUI on a CPU: pictures within the tolerances that the \
                  recordings need, sounds to 13 bits, latents to the bit where additions and products settle it and to five digits \
                  where roots and sines do not. Merged tiles \
-                 are equal to five digits, so a saved picture may differ by one level where tiles overlap. FFmpeg must be installed for videos, MP3, Opus and OpenEXR.\n";
+                 are equal to five digits, so a saved picture may differ by one level where tiles overlap. \
+                 Seeds shuffle and cut as numpy does. The preview of CreateBoundingBoxes has no labels, and a format of StringFormat \
+                 reads no attributes but those of numbers. FFmpeg must be installed for videos, MP3, Opus and OpenEXR.\n";
         for (state, _) in STATES {
             page += &format!("\n## {state}\n\n");
             for listed in classes.iter().filter(|listed| listed.state == state) {

@@ -12,6 +12,7 @@ pub mod value;
 mod engine;
 mod latent;
 mod node;
+mod numpy_random;
 mod program;
 mod python_json;
 mod sound;

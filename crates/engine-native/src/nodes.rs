@@ -8,11 +8,15 @@ mod animation;
 mod audio;
 mod audio_join;
 mod batch;
+mod boxes;
 mod canvas;
 mod channel;
+mod class;
+mod color_transfer;
 mod compare;
 mod composite;
 mod curve;
+mod dataset;
 mod filter;
 mod group;
 mod json_strings;
@@ -36,7 +40,9 @@ mod save_text;
 mod scale;
 mod show;
 mod solid;
+mod string_format;
 mod strings;
+mod subject;
 mod text;
 mod tiles;
 mod transform;
@@ -56,10 +62,12 @@ pub use audio::{
 };
 pub use audio_join::{AudioConcat, AudioMerge, JoinAudioChannels};
 pub use batch::{ImageBatch, ImageFromBatch, RebatchImages, RepeatImageBatch};
+pub use boxes::{BuildJsonPromptIdeogram, CreateBoundingBoxes};
 pub use canvas::{ImagePadForOutpaint, ImageStitch, ResizeAndPadImage};
 pub use channel::{
     ImageColorToMask, ImageToMask, JoinImageWithAlpha, MaskToImage, SplitImageWithAlpha,
 };
+pub use color_transfer::ColorTransfer;
 pub use compare::ImageCompare;
 pub use composite::{ImageCompositeMasked, PorterDuffImageComposite};
 pub use curve::{CurveEditor, ImageHistogram};
@@ -67,7 +75,7 @@ pub use filter::{ImageBlend, ImageBlur, ImageInvert, ImageSharpen};
 pub use group::{BatchImagesNode, BatchMasksNode};
 pub use json_strings::{ConvertArrayToString, ConvertDictionaryToString, JsonExtractString};
 pub use latent::{LoadLatent, SaveLatent};
-pub use load::{LoadImage, LoadImageMask, LoadImageOutput};
+pub use load::{LoadImage, LoadImageMask, LoadImageOutput, WebcamCapture};
 pub use logic::{
     ComfyAndNode, ComfyNotNode, ComfyOrNode, ComfySwitchNode, CreateList, CustomCombo,
 };
@@ -92,10 +100,12 @@ pub use save_text::SaveText;
 pub use scale::{ImageScale, ImageScaleBy, ImageScaleToMaxDimension, ImageScaleToTotalPixels};
 pub use show::{GetImageSize, PreviewAny, SaveImageWebsocket};
 pub use solid::{EmptyImage, SolidMask};
+pub use string_format::StringFormat;
 pub use strings::{
     CaseConverter, StringCompare, StringConcatenate, StringContains, StringLength, StringReplace,
     StringSubstring, StringTrim,
 };
+pub use subject::ImageCropToMask;
 pub use tiles::{ImageCropV2, ImageMergeTileList, SplitImageToTileList};
 pub use transform::{ImageCrop, ImageFlip, ImageRotate};
 pub use vector::{SaveSVGNode, Svg};
@@ -108,6 +118,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(LoadImage),
         Arc::new(LoadImageMask),
         Arc::new(LoadImageOutput),
+        Arc::new(WebcamCapture),
         Arc::new(SaveImage),
         Arc::new(PreviewImage),
         Arc::new(ImageInvert),
@@ -187,6 +198,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(Painter),
         Arc::new(CurveEditor),
         Arc::new(ImageHistogram),
+        Arc::new(ColorTransfer),
         Arc::new(ResizeImageMaskNode),
         Arc::new(FluxKontextImageScale),
         Arc::new(BatchImagesNode),
@@ -197,9 +209,13 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(ImageCropV2),
         Arc::new(SplitImageToTileList),
         Arc::new(ImageMergeTileList),
+        Arc::new(ImageCropToMask),
         Arc::new(JsonExtractString),
         Arc::new(ConvertDictionaryToString),
         Arc::new(ConvertArrayToString),
+        Arc::new(StringFormat),
+        Arc::new(CreateBoundingBoxes),
+        Arc::new(BuildJsonPromptIdeogram),
         Arc::new(AdjustBrightness),
         Arc::new(AdjustContrast),
         Arc::new(NormalizeImages),
@@ -225,6 +241,8 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(SaveVideo),
         Arc::new(SaveWEBM),
     ];
+    all.extend(class::classes(&[video::frames::CLASSES]));
+    all.extend(dataset::classes());
     all.extend(latent::classes());
     all
 }

@@ -13,6 +13,7 @@ pub mod composite;
 mod error;
 mod extremes;
 mod frames;
+pub mod grid;
 pub mod mask;
 pub mod morphology;
 pub mod noise;
@@ -23,7 +24,9 @@ mod rows;
 pub mod scale;
 pub mod solid;
 pub mod stitch;
+pub mod subject;
 pub mod tile;
+pub mod transfer;
 pub mod transform;
 pub mod yuv;
 

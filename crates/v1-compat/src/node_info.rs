@@ -165,7 +165,7 @@ pub(crate) fn input_config(
         }
         Socket::Combo { choices, listed } => combo(choices.clone(), *listed),
         Socket::File {
-            source: FileSource::Recording | FileSource::Drawing,
+            source: FileSource::Recording | FileSource::Capture | FileSource::Drawing,
             ..
         } => Some(plain(input.socket.io_type())),
         Socket::File { source, listed } => combo(

@@ -121,6 +121,8 @@ pub enum FileSource {
     Output,
     /// A sound that the page records and uploads when it sends the graph: there is nothing to choose from.
     Recording,
+    /// A picture of the camera, which the page takes and uploads when it sends the graph: there is nothing to choose from.
+    Capture,
     /// A picture that somebody draws in the page, which uploads it when it sends the graph; an empty text where nothing is drawn.
     Drawing,
 }
@@ -209,6 +211,10 @@ impl Socket {
                 source: FileSource::Recording,
                 ..
             } => "AUDIO_RECORD",
+            Self::File {
+                source: FileSource::Capture,
+                ..
+            } => "WEBCAM",
             Self::File {
                 source: FileSource::Drawing,
                 ..

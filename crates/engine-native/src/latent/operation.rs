@@ -1,13 +1,20 @@
 //! What can be done to a latent later: the value of a `LATENT_OPERATION` socket.
 
-use super::Tensor;
 use super::tensor::room;
+use super::{Tensor, unfit};
 use crate::value::Opaque;
 use crate::{NodeContext, NodeError, Value};
 
 /// Something to do to a latent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LatentOperation {
+    /// Mixes another latent in.
+    Blend {
+        /// The other one.
+        reference: Tensor,
+        /// How much of it: nothing at 0, nothing else at 1.
+        strength: f64,
+    },
     /// Compresses the lengths of the channels' vectors towards what is usual in the latent.
     Tonemap {
         /// How far from the usual length the curve ends.
@@ -28,33 +35,101 @@ impl LatentOperation {
     /// Does it.
     ///
     /// # Errors
-    /// If the latent is none of pictures, is smaller than the radius, or there is no room.
+    /// If the latent is none of pictures, is smaller than the radius, does not fit the one that is mixed in, or there is no room.
     pub(crate) fn apply(
-        self,
+        &self,
         samples: &Tensor,
         context: &NodeContext,
     ) -> Result<Tensor, NodeError> {
-        if samples.sides() != 4 {
-            return Err(NodeError::value(
-                "operations work on latents of pictures: [batch, channels, height, width]",
-            ));
-        }
         match self {
-            Self::Tonemap { multiplier } => tonemap(samples, multiplier, context),
+            Self::Blend {
+                reference,
+                strength,
+            } => blend(samples, reference, *strength as f32, context),
+            Self::Tonemap { multiplier } => {
+                needs_picture(samples)?;
+                tonemap(samples, *multiplier, context)
+            }
             Self::Sharpen {
                 radius,
                 sigma,
                 alpha,
-            } => sharpen(samples, &weights(radius, sigma, alpha), radius, context),
+            } => {
+                needs_picture(samples)?;
+                let weights = weights(*radius, *sigma, *alpha);
+                sharpen(samples, &weights, *radius, context)
+            }
         }
+    }
+}
+
+fn needs_picture(samples: &Tensor) -> Result<(), NodeError> {
+    match samples.sides() {
+        4 => Ok(()),
+        _ => Err(NodeError::value(
+            "this operation works on latents of pictures: [batch, channels, height, width]",
+        )),
     }
 }
 
 impl From<LatentOperation> for Value {
     fn from(operation: LatentOperation) -> Self {
-        let size = size_of::<LatentOperation>() as u64;
+        let held = match &operation {
+            LatentOperation::Blend { reference, .. } => reference.size_bytes(),
+            LatentOperation::Tonemap { .. } | LatentOperation::Sharpen { .. } => 0,
+        };
+        let size = held + size_of::<LatentOperation>() as u64;
         Opaque::new("LATENT_OPERATION", operation, size).into()
     }
+}
+
+fn blend(
+    samples: &Tensor,
+    reference: &Tensor,
+    strength: f32,
+    context: &NodeContext,
+) -> Result<Tensor, NodeError> {
+    if strength == 0.0 {
+        return Ok(samples.clone());
+    }
+    if reference.sides() != samples.sides() || reference.side(1) != samples.side(1) {
+        return Err(unfit(samples.shape(), reference.shape()));
+    }
+    let mut other = reference.clone();
+    for side in 2..samples.sides() {
+        other = nearest(&other, side, samples.side(side), context)?;
+    }
+    let other = other.of_count(samples.side(0), context)?;
+    // From the nearer end, in one rounding: what the reference is at 1 it is to the bit.
+    samples.zip(&other, context, |sample, other| match strength < 0.5 {
+        true => strength.mul_add(other - sample, sample),
+        false => (strength - 1.0).mul_add(other - sample, other),
+    })
+}
+
+/// One side in another length: each place has the sample at or before where it lies.
+fn nearest(
+    samples: &Tensor,
+    side: usize,
+    length: usize,
+    context: &NodeContext,
+) -> Result<Tensor, NodeError> {
+    let (_, own, inner) = samples.around(side);
+    if own == length {
+        return Ok(samples.clone());
+    }
+    let scale = own as f32 / length as f32;
+    let place = |at: usize| ((at as f32 * scale) as usize).min(own - 1);
+    let mut shape = samples.shape().to_vec();
+    shape[side] = length;
+    let mut data = room(&shape, context)?;
+    for block in samples.data().chunks_exact(own * inner) {
+        context.check()?;
+        for at in 0..length {
+            data.extend_from_slice(&block[place(at) * inner..][..inner]);
+        }
+    }
+    Ok(Tensor::new(shape, data))
 }
 
 /// The lengths of the vectors as a channel of their own, a little longer than they are so that nothing is divided by 0.

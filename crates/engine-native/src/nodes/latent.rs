@@ -1,9 +1,8 @@
 //! Latents without a model: made empty, put together, taken apart, resized, saved and loaded.
-//!
-//! The classes of one family differ in a line each, so each is a definition and a function instead of a type of its own.
 
 mod arithmetic;
 mod arrange;
+mod av;
 mod batch;
 mod composite;
 mod empty;
@@ -14,51 +13,27 @@ use std::sync::Arc;
 
 use workflow_core::{InputDefinition, NodeDefinition};
 
+use super::class::{self, Class};
 use crate::define::{link, output};
 use crate::latent::Latent;
-use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, Value};
+use crate::{Inputs, Node, NodeError, NodeOutput, Value};
 pub use file::{LoadLatent, SaveLatent};
-
-/// A class: what it takes and gives, and how.
-struct LatentClass {
-    definition: fn() -> NodeDefinition,
-    run: fn(&mut Inputs, &NodeContext) -> Result<NodeOutput, NodeError>,
-}
-
-impl Node for LatentClass {
-    fn definition(&self) -> NodeDefinition {
-        (self.definition)()
-    }
-
-    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        (self.run)(&mut inputs, context)
-    }
-}
 
 /// Every class of latents, in the order in which clients see them.
 pub(super) fn classes() -> Vec<Arc<dyn Node>> {
-    let families = [
+    let mut classes = empty::classes();
+    classes.extend(class::classes(&[
         arithmetic::CLASSES,
         arrange::CLASSES,
         batch::CLASSES,
         composite::CLASSES,
         operation::CLASSES,
-    ];
-    let functions = families.into_iter().flatten();
-    let functions = functions
-        .map(|&(definition, run)| -> Arc<dyn Node> { Arc::new(LatentClass { definition, run }) });
-    let mut classes = empty::classes();
-    classes.extend(functions);
+        av::CLASSES,
+    ]));
     classes.push(Arc::new(SaveLatent));
     classes.push(Arc::new(LoadLatent));
     classes
 }
-
-/// A definition and a function, as the families list them.
-type Class = (
-    fn() -> NodeDefinition,
-    fn(&mut Inputs, &NodeContext) -> Result<NodeOutput, NodeError>,
-);
 
 /// A class that gives a latent.
 fn gives_latent(definition: NodeDefinition, inputs: Vec<InputDefinition>) -> NodeDefinition {
@@ -76,7 +51,13 @@ fn latent(name: &str) -> InputDefinition {
 
 /// The latent of an input.
 fn given<'a>(inputs: &'a Inputs, name: &str) -> Result<&'a Latent, NodeError> {
-    inputs.opaque(name)
+    match inputs.opaque::<av::AvLatent>(name) {
+        Ok(_) => Err(NodeError::value(
+            "this works on the latent of a video or of a sound, and both came as one; take them apart with \
+             LTXVSeparateAVLatent",
+        )),
+        Err(_) => inputs.opaque(name),
+    }
 }
 
 /// An output of one latent.

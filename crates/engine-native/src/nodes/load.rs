@@ -4,7 +4,9 @@ use bytes::Bytes;
 use serde_json::json;
 use workflow_core::{FileSource, NodeDefinition};
 
-use crate::define::{classic, experimental, file_input, listed_combo, named, output};
+use crate::define::{
+    boolean_input, classic, experimental, file_input, int_input, listed_combo, named, output,
+};
 use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput};
 use images::codec::{self, Limits};
 
@@ -106,6 +108,42 @@ impl Node for LoadImageMask {
         let (bytes, limits) = read(&inputs, context)?;
         let mask = codec::decode_channel(&bytes, channel, &limits)?;
         Ok(mask.into())
+    }
+
+    fn is_changed(&self, constants: &Inputs) -> Result<Changed, NodeError> {
+        changed_with_file(constants)
+    }
+}
+
+/// A picture that the page took with the camera.
+#[derive(Clone, Copy, Debug)]
+pub struct WebcamCapture;
+
+impl Node for WebcamCapture {
+    fn definition(&self) -> NodeDefinition {
+        // The page takes the picture in this size; here it comes as it is.
+        let side = |name| {
+            int_input(
+                name,
+                json!({"default": 0, "min": 0, "max": 16384, "step": 1}),
+            )
+        };
+        NodeDefinition {
+            display_name: named("Webcam Capture"),
+            inputs: vec![
+                file_input("image", FileSource::Capture, false, json!({})),
+                side("width"),
+                side("height"),
+                boolean_input("capture_on_queue", json!({"default": true})),
+            ],
+            outputs: vec![output("IMAGE")],
+            ..classic("WebcamCapture", "comfy_extras.nodes_webcam", "image")
+        }
+    }
+
+    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+        let (bytes, limits) = read(&inputs, context)?;
+        Ok(codec::decode(&bytes, &limits)?.image.into())
     }
 
     fn is_changed(&self, constants: &Inputs) -> Result<Changed, NodeError> {

@@ -138,18 +138,26 @@ fn painting(
     )?)
 }
 
-/// A picture of one colour, black if it is not written as `#RRGGBB`.
-fn plain(width: usize, height: usize, color: &str) -> Result<Frame, NodeError> {
-    let digits = color.trim_start_matches('#');
+/// A picture of one colour.
+fn plain(width: usize, height: usize, text: &str) -> Result<Frame, NodeError> {
+    let pixel = color(text)?;
+    let data = std::iter::repeat_n(pixel, width * height)
+        .flatten()
+        .collect();
+    Ok(Frame::new(height, width, 3, data))
+}
+
+/// A colour that is written as `#RRGGBB`; black if it has another number of digits.
+///
+/// # Errors
+/// If they are no digits.
+pub(super) fn color(text: &str) -> Result<[f32; 3], NodeError> {
+    let digits = text.trim_start_matches('#');
     let number = match digits.len() {
         6 => u32::from_str_radix(digits, 16)
             .map_err(|_| NodeError::value("the colour must be written as #RRGGBB"))?,
         _ => 0,
     };
     let level = |shift: u32| (f64::from(number >> shift & 0xff) / 255.0) as f32;
-    let pixel = [level(16), level(8), level(0)];
-    let data = std::iter::repeat_n(pixel, width * height)
-        .flatten()
-        .collect();
-    Ok(Frame::new(height, width, 3, data))
+    Ok([level(16), level(8), level(0)])
 }

@@ -174,14 +174,20 @@ impl Node for StringReplace {
     }
 
     fn run(&self, inputs: Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let (string, find) = (inputs.text("string")?, inputs.text("find")?);
-        let replace = inputs.text("replace")?;
-        let matches = string.matches(find).count();
-        let added = matches.saturating_mul(replace.len());
-        check_length(added.saturating_add(string.len() - matches * find.len()))?;
-        let replaced = string.replace(find, replace);
-        Ok(Value::string(replaced).into())
+        let (find, replace) = (inputs.text("find")?, inputs.text("replace")?);
+        replaced(inputs.text("string")?, find, replace)
     }
+}
+
+/// `string.replace(find, replace)`.
+///
+/// # Errors
+/// If it gets too long.
+pub(super) fn replaced(string: &str, find: &str, replace: &str) -> Result<NodeOutput, NodeError> {
+    let matches = string.matches(find).count();
+    let added = matches.saturating_mul(replace.len());
+    check_length(added.saturating_add(string.len() - matches * find.len()))?;
+    Ok(Value::string(string.replace(find, replace)).into())
 }
 
 /// Whether a text holds another.

@@ -1,11 +1,13 @@
 //! Python's operations on texts, over code points.
 
 mod case;
+mod format;
 mod pattern;
 mod replacement;
 mod syntax;
 
 pub(super) use case::{capitalized, title_cased};
+pub(super) use format::formatted;
 pub(super) use pattern::{Options, Pattern, PatternError};
 
 use crate::{NodeError, Value};

@@ -1,5 +1,6 @@
 //! Videos: made of pictures, taken apart, cut and saved. What is in a file is left to FFmpeg, where it is installed.
 
+pub(super) mod frames;
 mod read;
 mod write;
 

@@ -5,9 +5,6 @@ use engine_native::nodes;
 use serde_json::{Map, Value as Json, json};
 use workflow_core::{AutogrowNames, InputDefinition, NodeDefinition, Socket};
 
-/// Recorded classes that need more than this engine has.
-const NOT_NATIVE: [&str; 1] = ["WebcamCapture"];
-
 #[test]
 fn every_native_class_is_defined_as_recorded() {
     let Some(folder) = goldens::folder() else {
@@ -32,10 +29,7 @@ fn every_native_class_is_defined_as_recorded() {
     let missing = recorded
         .keys()
         .filter(|class| !ours.iter().any(|ours| &ours.class == *class));
-    let missing: Vec<&str> = missing
-        .map(String::as_str)
-        .filter(|class| !NOT_NATIVE.contains(class))
-        .collect();
+    let missing: Vec<&str> = missing.map(String::as_str).collect();
     assert_eq!(missing, [""; 0], "recorded classes without a node");
 }
 
@@ -87,10 +81,10 @@ fn the_table_has_each_class_once() {
         .iter()
         .map(|node| node.definition().class)
         .collect();
-    assert_eq!(classes.len(), 162);
+    assert_eq!(classes.len(), 197);
     classes.sort();
     classes.dedup();
-    assert_eq!(classes.len(), 162);
+    assert_eq!(classes.len(), 197);
 }
 
 /// A definition as the recorded server spells it.

@@ -227,6 +227,20 @@ async fn videos_are_made_and_taken_apart_where_ffmpeg_is() {
             "9": {"class_type": "SaveVideo", "inputs": {
                 "video": ["1", 0], "filename_prefix": "video/again", "format": "auto", "codec": "auto",
             }},
+            "10": {"class_type": "VideoTemporalCrop", "inputs": {"video": ["1", 0], "start_frame": 5, "length": 3}},
+            "11": {"class_type": "GetVideoComponents", "inputs": {"video": ["10", 0]}},
+            "12": {"class_type": "Shown", "inputs": {"value": ["11", 0]}},
+            "13": {"class_type": "ImageFromBatch", "inputs": {"image": ["2", 0], "batch_index": 5, "length": 3}},
+            "14": {"class_type": "Shown", "inputs": {"value": ["13", 0]}},
+            "15": {"class_type": "VideoFrameSample", "inputs": {
+                "video": ["10", 0], "num_frames": 2, "strategy": "uniform", "seed": 0,
+            }},
+            "16": {"class_type": "GetVideoComponents", "inputs": {"video": ["15", 0]}},
+            "17": {"class_type": "Shown", "inputs": {"value": ["16", 0]}},
+            "18": {"class_type": "ImageFromBatch", "inputs": {"image": ["2", 0], "batch_index": 7, "length": 1}},
+            "19": {"class_type": "ImageFromBatch", "inputs": {"image": ["2", 0], "batch_index": 5, "length": 1}},
+            "20": {"class_type": "ImageBatch", "inputs": {"image1": ["19", 0], "image2": ["18", 0]}},
+            "21": {"class_type": "Shown", "inputs": {"value": ["20", 0]}},
         }))
         .await
         .expect_success();
@@ -243,6 +257,8 @@ async fn videos_are_made_and_taken_apart_where_ffmpeg_is() {
         "{}",
         shown("8")
     );
+    assert_eq!(shown("12"), shown("14"), "a range of frames");
+    assert_eq!(shown("17"), shown("21"), "the ends of that range");
     let (_, again) = told.outputs.last().unwrap();
     assert_eq!(again, mp4, "a file is saved as it came");
 }

@@ -12,7 +12,7 @@ use crate::latest::{self, every_case_is_equal, pattern, shown};
 
 #[tokio::test]
 async fn every_class_of_latents_gives_what_the_real_one_gave() {
-    every_case_is_equal("latents.json", 280).await;
+    every_case_is_equal("latents.json", 330).await;
 }
 
 /// The file that a real ComfyUI saved of `[1, 4, 3, 5]` samples of the seed 7.
@@ -180,7 +180,8 @@ pub(crate) fn told(latent: &Latent) -> String {
     format!("LATENT {told}")
 }
 
-const OPERATIONS: [(&str, &str, &[&str]); 2] = [
+const OPERATIONS: [(&str, &str, &[&str]); 3] = [
+    ("$blend", "LatentOperationBlend", &["reference", "strength"]),
     (
         "$tonemap",
         "LatentOperationTonemapReinhard",
@@ -210,11 +211,74 @@ pub(crate) fn operation(recipe: &Json) -> Option<Value> {
     let values = names
         .iter()
         .copied()
-        .zip(arguments.iter().map(Value::from_json));
+        .zip(arguments.iter().map(latest::of_recipe));
     let inputs = Inputs::new(definition, values);
     let output = node.run(inputs, &NodeContext::detached()).unwrap();
     match output.slots.into_iter().next() {
         Some(Slot::One(value)) => Some(value),
         _ => panic!("one operation"),
+    }
+}
+
+/// Latents of videos and sounds that were put together and taken apart by a real ComfyUI.
+const AV: &str = include_str!("recorded/av.json");
+
+#[tokio::test]
+async fn latents_of_both_kinds_come_apart_as_in_the_real_one() {
+    let cases: Vec<Json> = serde_json::from_str(AV).unwrap();
+    let bench = Bench::with(CONFIG, vec![latest::made(), shown()]);
+    for case in &cases {
+        let made = |name: &str| json!({"class_type": "Made", "inputs": {"of": {"__value__": {"$latent": case[name]}}}});
+        let shown = |slot: usize| json!({"class_type": "Shown", "inputs": {"value": ["4", slot]}});
+        let told = bench
+            .run(&json!({
+                "1": made("video"),
+                "2": made("audio"),
+                "3": {"class_type": "LTXVConcatAVLatent", "inputs": {"video_latent": ["1", 0], "audio_latent": ["2", 0]}},
+                "4": {"class_type": "LTXVSeparateAVLatent", "inputs": {"av_latent": ["3", 0]}},
+                "5": shown(0),
+                "6": shown(1),
+            }))
+            .await
+            .expect_success();
+        for (at, node) in ["5", "6"].into_iter().enumerate() {
+            let found = executed(&told.events, node)["told"][0][0].clone();
+            let latent = |told: &Json| -> Json {
+                serde_json::from_str(told.as_str().unwrap().strip_prefix("LATENT ").unwrap())
+                    .unwrap()
+            };
+            assert!(
+                same(latent(&found), &latent(&case["outputs"][at])),
+                "{found} {case}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_latent_of_both_kinds_is_told_to_be_taken_apart() {
+    let latent = json!({"$latent": {"shape": [1, 4, 3, 3], "seed": 1}});
+    let made = json!({"class_type": "Made", "inputs": {"of": {"__value__": latent}}});
+    let bench = Bench::with(CONFIG, vec![latest::made(), shown()]);
+    for (last, advice) in [
+        (
+            json!({"class_type": "LatentAdd", "inputs": {"samples1": ["2", 0], "samples2": ["1", 0]}}),
+            "LTXVSeparateAVLatent",
+        ),
+        (
+            json!({"class_type": "LTXVSeparateAVLatent", "inputs": {"av_latent": ["1", 0]}}),
+            "LTXVConcatAVLatent",
+        ),
+    ] {
+        let told = bench
+            .run(&json!({
+                "1": made,
+                "2": {"class_type": "LTXVConcatAVLatent", "inputs": {"video_latent": ["1", 0], "audio_latent": ["1", 0]}},
+                "3": last,
+                "4": {"class_type": "Shown", "inputs": {"value": ["3", 0]}},
+            }))
+            .await;
+        let error = format!("{:?}", told.result.unwrap_err());
+        assert!(error.contains(advice), "{error}");
     }
 }

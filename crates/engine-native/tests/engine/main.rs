@@ -5,8 +5,10 @@
 
 mod asking;
 mod bench;
+mod boxes;
 mod caching;
 mod conversations;
+mod dataset;
 mod definitions;
 mod downloads;
 mod events;

@@ -94,7 +94,7 @@ impl Choices {
         match source {
             FileSource::Input => self.uploads.clone(),
             FileSource::Output => self.outputs.clone(),
-            FileSource::Recording | FileSource::Drawing => Vec::new(),
+            FileSource::Recording | FileSource::Capture | FileSource::Drawing => Vec::new(),
         }
     }
 }

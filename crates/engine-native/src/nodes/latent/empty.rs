@@ -5,6 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use workflow_core::{InputDefinition, NodeDefinition, OutputDefinition};
 
+use super::super::class::{self, Class};
+use super::gives_latent;
 use crate::define::{
     classic, float_input, int_input, latest, named, named_output, options, output,
 };
@@ -153,10 +155,106 @@ const AREAS: [EmptyArea; 10] = [
 pub(super) fn classes() -> Vec<Arc<dyn Node>> {
     let mut classes: Vec<Arc<dyn Node>> = vec![Arc::new(EmptyLatentImage)];
     classes.extend(AREAS.map(|class| -> Arc<dyn Node> { Arc::new(class) }));
+    classes.extend(class::classes(&[NEWER]));
     classes.push(Arc::new(StableCascade));
     classes.push(Arc::new(EmptyLatentAudio));
     classes.push(Arc::new(EmptyAceStepLatentAudio));
     classes
+}
+
+/// Classes whose sides and batches end earlier than those of others.
+const NEWER: &[Class] = &[
+    (
+        || {
+            let side = |name, default| bounded(name, default, [16, 8192, 16]);
+            let length = bounded("length", 81, [1, 1024, 4]);
+            let inputs = vec![
+                side("width", 832),
+                side("height", 480),
+                length,
+                batch_of_64(),
+            ];
+            let category = "model/latent/autoregressive";
+            let module = "comfy_extras.nodes_ar_video";
+            gives_latent(
+                latest("EmptyARVideoLatent", module, category, json!({})),
+                inputs,
+            )
+        },
+        |inputs, context| {
+            let length: usize = inputs.int("length")?;
+            let (width, height): (usize, usize) = (inputs.int("width")?, inputs.int("height")?);
+            let frames = length.saturating_sub(1) / 4 + 1;
+            let shape = [inputs.int("batch_size")?, 16, frames, height / 8, width / 8];
+            zeros(&shape, context)
+        },
+    ),
+    (
+        || {
+            let side = |name| bounded(name, 2048, [64, 4096, 32]);
+            let inputs = vec![side("width"), side("height"), batch_of_64()];
+            let module = "comfy_extras.nodes_hidream_o1";
+            let class = "EmptyHiDreamO1LatentImage";
+            NodeDefinition {
+                display_name: named("Empty HiDream-O1 Latent Image"),
+                ..gives_latent(
+                    latest(class, module, "model/latent/hidream", json!({})),
+                    inputs,
+                )
+            }
+        },
+        |inputs, context| {
+            let (width, height) = (inputs.int("width")?, inputs.int("height")?);
+            zeros(&[inputs.int("batch_size")?, 3, height, width], context)
+        },
+    ),
+    (
+        || {
+            let seconds = json!({"default": 120.0, "min": 1.0, "max": 1000.0, "step": 0.01});
+            let class = "EmptyAceStep1.5LatentAudio";
+            let module = "comfy_extras.nodes_ace";
+            NodeDefinition {
+                display_name: named("Empty Ace Step 1.5 Latent Audio"),
+                ..newer_audio(class, module, "model/latent/ace", seconds)
+            }
+        },
+        |inputs, context| {
+            let length = length((inputs.float("seconds")? * 48000.0 / 1920.0).round_ties_even());
+            silence(&[inputs.int("batch_size")?, 64, length], context)
+        },
+    ),
+    (
+        || {
+            let seconds = json!({"default": 120.0, "min": 0.04, "max": 1000.0, "step": 0.04});
+            let class = "EmptyYuE2LatentAudio";
+            let module = "comfy_extras.nodes_yue2";
+            NodeDefinition {
+                display_name: named("Empty YuE2 Latent Audio"),
+                ..newer_audio(class, module, "model/latent/yue2", seconds)
+            }
+        },
+        |inputs, context| {
+            const FRAMES_PER_SECOND: f64 = 25.0;
+            let length = length((inputs.float("seconds")? * FRAMES_PER_SECOND).round_ties_even());
+            silence(&[inputs.int("batch_size")?, 64, length.max(1)], context)
+        },
+    ),
+];
+
+fn bounded(name: &str, default: usize, [min, max, step]: [usize; 3]) -> InputDefinition {
+    int_input(
+        name,
+        json!({"default": default, "min": min, "max": max, "step": step}),
+    )
+}
+
+fn batch_of_64() -> InputDefinition {
+    int_input("batch_size", json!({"default": 1, "min": 1, "max": 64}))
+}
+
+fn newer_audio(class: &str, module: &str, category: &str, seconds: Json) -> NodeDefinition {
+    let inputs = vec![float_input("seconds", seconds), batch_size(json!({}))];
+    gives_latent(latest(class, module, category, json!({})), inputs)
 }
 
 impl Node for EmptyArea {

@@ -4,12 +4,13 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use super::{Class, given, gives_latent, latent, one};
-use crate::define::{float_input, int_input, latest, link, output};
+use crate::define::{float_input, int_input, latest, link, named, output};
 use crate::latent::LatentOperation;
 use crate::{Inputs, NodeContext, NodeError, NodeOutput, Value};
 
 pub(super) const CLASSES: &[Class] = &[
     (apply_definition, apply),
+    (blend_definition, blend),
     (tonemap_definition, tonemap),
     (sharpen_definition, sharpen),
 ];
@@ -30,8 +31,31 @@ fn apply_definition() -> NodeDefinition {
 
 fn apply(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
     let latent = given(inputs, "samples")?;
-    let operation: LatentOperation = *inputs.opaque("operation")?;
+    let operation: &LatentOperation = inputs.opaque("operation")?;
     Ok(one(latent.with(operation.apply(&latent.samples, context)?)))
+}
+
+fn blend_definition() -> NodeDefinition {
+    let strength = json!({"default": 1.0, "min": 0.0, "max": 1.0, "step": 0.0001});
+    NodeDefinition {
+        display_name: named("Latent Operation Blend"),
+        inputs: vec![latent("reference"), float_input("strength", strength)],
+        outputs: vec![output("LATENT_OPERATION")],
+        ..latest(
+            "LatentOperationBlend",
+            "comfy_extras.nodes_latent",
+            "model/latent/advanced/operations",
+            json!({"experimental": true}),
+        )
+    }
+}
+
+fn blend(inputs: &mut Inputs, _context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    let operation = LatentOperation::Blend {
+        reference: given(inputs, "reference")?.samples.clone(),
+        strength: inputs.float("strength")?,
+    };
+    Ok(Value::from(operation).into())
 }
 
 fn tonemap_definition() -> NodeDefinition {
