@@ -349,6 +349,6 @@ async fn every_server_hands_the_document_out_and_serves_what_it_has() {
                 operations += 1;
             }
         }
-        assert_eq!(operations, 41);
+        assert_eq!(operations, 45);
     }
 }

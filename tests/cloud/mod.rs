@@ -5,6 +5,7 @@ mod kept;
 mod migrate;
 mod one;
 mod outages;
+mod publish;
 mod rolling;
 mod sockets;
 mod two;

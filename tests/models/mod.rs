@@ -2,6 +2,7 @@
 
 mod catalog;
 pub(crate) mod png;
+mod publish;
 mod reload;
 
 use std::path::Path;

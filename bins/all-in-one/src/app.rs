@@ -26,7 +26,7 @@ use workflow_server::{Role, Stack, StackError};
 
 use crate::config::Config;
 use crate::families::Families;
-use crate::models::{WorkflowKind, Workflows};
+use crate::models::{self, Workflows};
 use crate::nodes::{self, ResultsError};
 
 /// A server that is ready to run.
@@ -100,10 +100,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let router = RouterStack::open_with(
         &installation,
         &config.router,
-        vec![Arc::new(WorkflowKind::new(Workflows::of(
-            &stack,
-            base.clone(),
-        )))],
+        models::own(Workflows::of(&stack, base.clone())),
         &mut metrics,
         &requests,
     );
@@ -121,6 +118,7 @@ pub async fn assemble(config: &Config) -> Result<App, AssembleError> {
     let offering = nodes::offer(&stack, &router, &identity, config, &base).await?;
     let mut ports = AdminPorts {
         catalog: Some(router.catalog_control()),
+        models: router.model_admin(),
         ..stack.admin()
     };
     ports.webhooks.private_hosts = Some(server.webhook_private_hosts.clone());

@@ -19,7 +19,7 @@ use workflow_server::{Role, Stack};
 
 use crate::app::AssembleError;
 use crate::config::Config;
-use crate::models::{WorkflowKind, Workflows};
+use crate::models::{self, Workflows};
 use crate::nodes;
 
 /// What the names of temporary installations begin with.
@@ -111,16 +111,11 @@ impl Local {
         let installation = opening::open(&*store, config.opening()).await?;
         let stack = Stack::over(installation.clone(), limits, &mut metrics).await?;
         let base = format!("file://{}", data_dir.display());
-        let kind = Arc::new(WorkflowKind::new(Workflows::of(&stack, base.clone())));
+        let own = models::own(Workflows::of(&stack, base.clone()));
         let accounts = stack.accounts.clone();
-        let router = RouterStack::open_with(
-            &installation,
-            &config.router,
-            vec![kind],
-            &mut metrics,
-            &requests,
-        )
-        .await?;
+        let router =
+            RouterStack::open_with(&installation, &config.router, own, &mut metrics, &requests)
+                .await?;
         let closed = Access {
             anonymous: false,
             token: None,

@@ -9,6 +9,7 @@ mod body;
 mod definition;
 mod failure;
 mod kind;
+mod publish;
 mod runner;
 mod template;
 
@@ -16,10 +17,12 @@ use std::sync::Arc;
 
 use accounts::Accounts;
 use asset_store::{Assets, LinkKeys};
+use router_server::OwnModels;
 use workflow_core::{Jobs, Timer};
 use workflow_server::Stack;
 
 pub use kind::WorkflowKind;
+use publish::GraphModels;
 
 /// What the runs of models need of an installation of workflows.
 #[derive(Clone)]
@@ -45,6 +48,15 @@ impl Workflows {
             timer: stack.timer.clone(),
             base,
         }
+    }
+}
+
+/// What of a router's models is this program's own: those of folders, and those that operators publish.
+pub(crate) fn own(workflows: Workflows) -> OwnModels {
+    let kind = WorkflowKind::new(workflows);
+    OwnModels {
+        graphs: Some(Arc::new(GraphModels::of(&kind))),
+        kinds: vec![Arc::new(kind)],
     }
 }
 

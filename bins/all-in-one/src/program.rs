@@ -48,6 +48,7 @@ fn command() -> Command {
         .subcommand(run::command())
         .subcommand(workflow_server::nodes::command());
     copies::add_to(command.subcommands(admin::commands(true)))
+        .subcommand(admin::model_command())
         .subcommands(router_server::commands())
         .subcommand(migrate::command())
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::PartnerConfig;
 use crate::control::CatalogKeeper;
+use crate::published::PublishedOffer;
 
 /// How often the folder is looked at.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -51,8 +52,6 @@ pub(crate) struct CatalogSource {
 /// What a catalog offers here.
 pub struct Offer {
     /// The models that can be run.
-    pub catalog: Catalog,
-    /// The same, for trying one out.
     pub models: Vec<LoadedModel>,
     /// Those that are switched off.
     pub switched_off: Vec<LoadedModel>,
@@ -116,29 +115,38 @@ impl CatalogSource {
     }
 }
 
-/// Serves what the folder of `keeper` holds whenever it changes, until `stop`. It touches the disk on threads of its own.
+/// Serves what the folder of `keeper` holds and what is published whenever it changes, until `stop`. It touches the disk on threads of its own.
 pub(crate) async fn keep_fresh(
     keeper: Arc<CatalogKeeper>,
     watch: Option<Watch>,
     stop: CancellationToken,
 ) {
-    let Some(mut watch) = watch else {
+    if watch.is_none() && !keeper.publishes() {
         return;
-    };
+    }
+    let mut watch = watch;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(INTERVAL) => {}
         }
+        // What other replicas published.
+        if let Err(error) = keeper.refresh().await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "published models cannot be read; trying again");
+        }
+        let Some(mut looked_at) = watch.take() else {
+            continue;
+        };
         let looked = tokio::task::spawn_blocking(move || {
-            let changed = watch.has_changed();
-            (watch, changed)
+            let changed = looked_at.has_changed();
+            (looked_at, changed)
         });
         let Ok((seen, changed)) = looked.await else {
             tracing::error!("looking at the catalog panicked; it is not read again by itself");
             return;
         };
-        watch = seen;
+        watch = Some(seen);
         if !changed {
             continue;
         }
@@ -194,17 +202,7 @@ pub fn offer(source: &Source, settings: &Settings) -> Result<Offer, CatalogFault
         switches,
         partners,
     } = providers::load(source, settings, &credential).map_err(CatalogFaults)?;
-    let of_catalog = models.iter().map(|loaded| Arc::clone(&loaded.model));
-    let catalog = Catalog::new(of_catalog.collect());
-    let catalog = catalog.expect("files of one folder have names of their own");
-    let off = switched_off.iter().map(|loaded| {
-        let model = Arc::clone(&loaded.model);
-        (model.id().clone(), Withheld::SwitchedOff(model))
-    });
-    let lacking = without_credentials.iter().cloned();
-    let lacking = lacking.map(|(id, lacks)| (id, Withheld::NoCredentials(lacks)));
     Ok(Offer {
-        catalog: catalog.withholding(lacking.chain(off)),
         models,
         switched_off,
         without_credentials,
@@ -214,12 +212,48 @@ pub fn offer(source: &Source, settings: &Settings) -> Result<Offer, CatalogFault
 }
 
 impl Offer {
-    /// Whether the files have a model that a switch names.
-    pub(crate) fn has(&self, switch: &Switch) -> bool {
+    /// The catalog of these files, with published models beside them.
+    pub(crate) fn catalog(&self, published: PublishedOffer) -> Catalog {
+        let of_files = self.models.iter().map(|loaded| Arc::clone(&loaded.model));
+        let catalog = Catalog::new(of_files.chain(published.listed).collect());
+        let catalog = catalog.expect(
+            "files of one folder have names of their own, and what is published has others",
+        );
+        let off = self.switched_off.iter().map(|loaded| {
+            let model = Arc::clone(&loaded.model);
+            (model.id().clone(), Withheld::SwitchedOff(model))
+        });
+        let lacking = self.without_credentials.iter().cloned();
+        let lacking = lacking.map(|(id, lacks)| (id, Withheld::NoCredentials(lacks)));
+        let withheld = lacking.chain(off).chain(published.withheld);
+        catalog
+            .with_unlisted(published.unlisted)
+            .withholding(withheld)
+    }
+
+    /// Whether the files have a model of this id.
+    pub(crate) fn has_id(&self, id: &ModelId) -> bool {
+        self.ids().any(|known| known == id)
+    }
+
+    /// Whether models of this partner run elsewhere: only it has such names.
+    pub(crate) fn is_partner(&self, partner: &str) -> bool {
+        let all = self.models.iter().chain(&self.switched_off);
+        let asked = all.filter(|loaded| loaded.runner.is_some());
+        let asked = asked.map(|loaded| loaded.model.id());
+        let lacking = self.without_credentials.iter().map(|(id, _)| id);
+        asked.chain(lacking).any(|id| id.provider() == partner)
+    }
+
+    fn ids(&self) -> impl Iterator<Item = &ModelId> {
         let usable = self.models.iter().chain(&self.switched_off);
         let usable = usable.map(|loaded| loaded.model.id());
-        let others = self.without_credentials.iter().map(|(id, _)| id);
-        usable.chain(others).any(|id| switch.names(id))
+        usable.chain(self.without_credentials.iter().map(|(id, _)| id))
+    }
+
+    /// Whether the files have a model that a switch names.
+    pub(crate) fn has(&self, switch: &Switch) -> bool {
+        self.ids().any(|id| switch.names(id))
     }
 }
 

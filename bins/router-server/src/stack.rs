@@ -12,13 +12,13 @@ use hyper_kit::{PublicAddress, ReadPace, RouteError};
 use identity::Identity;
 use installation::{Installation, InstallationError, Turns, Work};
 use jiff::Timestamp;
-use providers::{Kind, PartnerStatus, Watch};
+use providers::{PartnerStatus, Watch};
 use router_core::{
     CallRetention, CallsError, CursorKey, KeptResults, LiveCatalog, OwnerId, QueueBounds, Router,
     RouterConfig, RouterPorts, Timer, Usage,
 };
 use router_http::{Observed, ResultFiles, RouterApi, RouterHttpConfig, RouterService};
-use server_kit::admin::CatalogControl;
+use server_kit::admin::{CatalogControl, ModelAdmin};
 use server_kit::config::ServerConfig;
 use server_kit::metrics::{HttpMetrics, Metrics};
 use server_kit::sweeps::{Passes, SweepName, Sweeps};
@@ -33,11 +33,12 @@ use uuid::Uuid;
 use crate::caller::Caller;
 use crate::catalog::{self, CatalogFaults, CatalogSource, PartnerError};
 use crate::config::RouterSettings;
-use crate::control::{self, CatalogKeeper, Control};
+use crate::control::{CatalogKeeper, Control, Served};
 use crate::files::FileSweep;
 use crate::keeping::{Fetcher, FetcherError, FilePorts, KeptMetrics, ResultKeeper};
 use crate::leases::LeaseKeeper;
 use crate::metrics::RouterMetrics;
+use crate::published::{OwnModels, PublishedControl, PublishedSource};
 use crate::queue::QueueKeeper;
 
 /// The pause between two sweeps of what is past its time.
@@ -67,6 +68,7 @@ pub struct RouterStack {
     sweeps_files: bool,
     timer: Arc<dyn Timer>,
     keeper: Arc<CatalogKeeper>,
+    published: Option<Arc<PublishedSource>>,
     watch: Option<Watch>,
     partners: Vec<PartnerStatus>,
     models: usize,
@@ -117,17 +119,18 @@ impl RouterStack {
         metrics: &mut Metrics,
         requests: &HttpMetrics,
     ) -> Result<Self, RouterStackError> {
-        Self::open_with(installation, settings, Vec::new(), metrics, requests).await
+        let own = OwnModels::default();
+        Self::open_with(installation, settings, own, metrics, requests).await
     }
 
-    /// The same, with other kinds of partners among the folders of the catalog.
+    /// The same, with models of the program's own.
     ///
     /// # Errors
     /// As [`RouterStack::open`].
     pub async fn open_with(
         installation: &Installation,
         settings: &RouterSettings,
-        kinds: Vec<Arc<dyn Kind>>,
+        own: OwnModels,
         metrics: &mut Metrics,
         requests: &HttpMetrics,
     ) -> Result<Self, RouterStackError> {
@@ -135,11 +138,14 @@ impl RouterStack {
         let source = CatalogSource::new(&settings.partners, Arc::clone(&timer));
         let source =
             source.map_err(|error: PartnerError| RouterStackError::Partners(error.into()))?;
-        let mut source = source.with_kinds(kinds);
+        let mut source = source.with_kinds(own.kinds);
         let watch = source.take_watch();
-        let offer = source.load()?;
-        let served = control::listed(&offer);
-        let models = offer.catalog.models().len();
+        let offer = Arc::new(source.load()?);
+        let rows = Arc::clone(&installation.calls.published);
+        let published = own.graphs.map(|maker| PublishedSource::new(rows, maker));
+        let published = published.map(Arc::new);
+        let (served, catalog) = Served::first(&offer, published.as_deref()).await?;
+        let models = catalog.models().len();
         let switched_off = offer.switched_off.iter();
         let switched_off = switched_off.map(|off| off.model.id().to_string()).collect();
         let ports = RouterPorts {
@@ -172,9 +178,10 @@ impl RouterStack {
             lease: RouterConfig::LEASE,
         };
         let executions = TaskTracker::new();
-        let router = Router::new(ports, LiveCatalog::new(offer.catalog), config);
+        let router = Router::new(ports, LiveCatalog::new(catalog), config);
         Ok(Self {
-            keeper: CatalogKeeper::new(source, router.clone(), served),
+            keeper: CatalogKeeper::new(source, published.clone(), router.clone(), served),
+            published,
             watch,
             router,
             metrics: RouterMetrics::register(
@@ -196,7 +203,7 @@ impl RouterStack {
             link_keys: Arc::new(link_keys),
             sweeps_files: false,
             timer,
-            partners: offer.partners,
+            partners: offer.partners.clone(),
             models,
             switched_off,
             settings: settings.clone(),
@@ -227,6 +234,14 @@ impl RouterStack {
     #[must_use]
     pub fn catalog_control(&self) -> Arc<dyn CatalogControl> {
         Arc::new(Control(Arc::clone(&self.keeper)))
+    }
+
+    /// Published models as operators look at them and change them, where the program makes any.
+    #[must_use]
+    pub fn model_admin(&self) -> Option<Arc<dyn ModelAdmin>> {
+        let source = self.published.clone()?;
+        let control = PublishedControl::new(Arc::clone(&self.keeper), source);
+        Some(Arc::new(control))
     }
 
     /// The API, to be mounted for the callers that `identity` knows.

@@ -19,7 +19,7 @@ use router_core::{
     ModelDefinition, ModelForm, ModelId, Price, Provider, Submission, Submitted, Usage, UsageQuery,
     UsageRow,
 };
-use router_server::{Background, Config, KEYS, RouterStack};
+use router_server::{Background, Config, KEYS, OwnModels, RouterStack};
 use serde_json::Value;
 use server_kit::config::Settings;
 use server_kit::metrics::{HttpMetrics, Metrics};
@@ -147,7 +147,10 @@ impl House {
         let stack = RouterStack::open_with(
             &installation,
             &config.router,
-            vec![Arc::new(BrokenKind)],
+            OwnModels {
+                kinds: vec![Arc::new(BrokenKind)],
+                graphs: None,
+            },
             &mut metrics,
             &requests,
         );

@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::body::{self, AddedKey, Fields, NewKey};
 use crate::deployments;
 use crate::errors::ApiError;
+use crate::models;
 use crate::query::{Page, parameter};
 use crate::routes::{BASE, Operation, Operation as O, ROUTES};
 use crate::service::{Actor, AdminService};
@@ -288,6 +289,7 @@ impl Call {
                 let name = params.get("name").unwrap_or_default();
                 deployments::wish(operation, name, head, body).await?
             }
+            O::Model(operation) => models::wish(operation, &params, head, body).await?,
             O::AddWorker => Wish::ChangeWorker(read(head, body).await?.worker()?),
             O::ListAllWebhooks | O::ListWebhooks => {
                 let Page { cursor, limit } = page()?;
@@ -420,6 +422,7 @@ fn shown(status: StatusCode, answer: Answer) -> Response<Body> {
         Answer::Workers(workers) => body::json(status, &workers),
         Answer::Job(job) => body::json(status, &job),
         Answer::Deployment(answer) => deployments::shown(status, answer),
+        Answer::Model(answer) => models::shown(status, answer),
         Answer::Webhooks(page) => body::json(status, &page),
         Answer::Webhook(webhook) => body::json(status, &webhook),
         Answer::WebhookSecret(webhook) => body::json(status, &webhook),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::errors::ApiError;
-use crate::wire::{DefinitionBody, KeyBody, Request, WebhookRequest, WorkerChange};
+use crate::wire::{DefinitionBody, GraphBody, KeyBody, Request, WebhookRequest, WorkerChange};
 
 /// What the field `events` of a webhook is.
 const EVENTS: &str = "kinds of events such as job.ended, as a list or separated by commas";
@@ -155,6 +155,12 @@ impl Fields {
     pub(crate) fn definition(self) -> Result<DefinitionBody, ApiError> {
         let read = serde_json::from_value(Value::Object(self.0));
         read.map_err(|error| field("body", &format!("a definition of a deployment: {error}")))
+    }
+
+    /// Everything that is left, as a graph to be published.
+    pub(crate) fn graph(self) -> Result<GraphBody, ApiError> {
+        let read = serde_json::from_value(Value::Object(self.0));
+        read.map_err(|error| field("body", &format!("a graph to be published: {error}")))
     }
 
     /// A whole number from 0 on, if it is there.

@@ -11,6 +11,7 @@ mod api;
 mod body;
 mod deployments;
 mod errors;
+mod models;
 mod query;
 mod routes;
 mod service;

@@ -33,6 +33,7 @@ pub(crate) enum Operation {
     ResumeWorker,
     ExplainJob,
     Deployment(OfDeployment),
+    Model(OfModel),
     ListAllWebhooks,
     ListWebhooks,
     AddWebhook,
@@ -60,7 +61,17 @@ pub(crate) enum OfDeployment {
     Logs,
 }
 
+/// What a client can do with published models.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OfModel {
+    List,
+    Show,
+    Publish,
+    Withdraw,
+}
+
 use OfDeployment as D;
+use OfModel as M;
 use Operation as O;
 
 /// Every route below [`BASE`].
@@ -168,6 +179,22 @@ pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
         Method::GET,
         "/api/v2/admin/deployments/{name}/logs",
         O::Deployment(D::Logs),
+    ),
+    (Method::GET, "/api/v2/admin/models", O::Model(M::List)),
+    (
+        Method::GET,
+        "/api/v2/admin/models/{provider}/{model}",
+        O::Model(M::Show),
+    ),
+    (
+        Method::PUT,
+        "/api/v2/admin/models/{provider}/{model}",
+        O::Model(M::Publish),
+    ),
+    (
+        Method::DELETE,
+        "/api/v2/admin/models/{provider}/{model}",
+        O::Model(M::Withdraw),
     ),
     (Method::GET, "/api/v2/admin/webhooks", O::ListAllWebhooks),
     (

@@ -1,6 +1,7 @@
 //! What operators ask for and what they are answered: the bodies over HTTP, and the lines over the admin socket.
 
 mod deployments;
+mod models;
 mod webhooks;
 mod workers;
 
@@ -11,6 +12,10 @@ pub use deployments::{
     DefinitionBody, DeploymentAnswer, DeploymentBody, DeploymentRequest, DeploymentWorkerBody,
     DeploymentsPage, EventBody, EventsPage, LogsBody, RevisionBody, SecretSource, VariableBody,
     WorkerLogBody,
+};
+pub use models::{
+    GraphBody, ModelAnswer, ModelRequest, PublishedModelBody, PublishedModelsPage,
+    PublishedVersionBody,
 };
 pub use webhooks::{
     DeliveriesPage, DeliveryBody, SecretText, WebhookBody, WebhookRequest, WebhookSecretBody,
@@ -126,6 +131,8 @@ pub enum Request {
     },
     /// Looks at deployments, or changes them.
     Deployment(DeploymentRequest),
+    /// Looks at published models, publishes and withdraws them.
+    Model(ModelRequest),
     /// Looks at webhooks or changes them.
     Webhook(WebhookRequest),
     /// The settings in force.
@@ -168,6 +175,8 @@ pub enum Answer {
     Job(JobExplanation),
     /// Of deployments.
     Deployment(DeploymentAnswer),
+    /// Of published models.
+    Model(ModelAnswer),
     /// A page of webhooks.
     Webhooks(WebhooksPage),
     /// One webhook.
@@ -364,7 +373,7 @@ pub struct CatalogBody {
 pub struct ModelBody {
     /// Its id.
     pub id: String,
-    /// `offered`, `switched_off` or `no_credentials`.
+    /// `offered`, `switched_off`, `no_credentials` or, of a published model, `withdrawn`.
     pub state: String,
 }
 

@@ -7,7 +7,9 @@ use asset_store::{
     AssetRecords, BlobStore, DirectReads, FileNames, ReleasedBlobs, ScrubStates, SweepStates,
 };
 #[cfg(feature = "router")]
-use router_core::{CallQueue, CallRetention, Calls, KeptResults, Quota, Usage};
+use router_core::{
+    CallQueue, CallRetention, Calls, KeptResults, Quota, Usage, published::PublishedModels,
+};
 #[cfg(feature = "v1")]
 use v1_compat::UserFiles;
 use webhooks::{Outbox, Webhooks};
@@ -99,6 +101,8 @@ pub struct CallRows {
     pub usage: Arc<dyn Usage>,
     /// Results that are kept.
     pub kept: Arc<dyn KeptResults>,
+    /// Models that operators published.
+    pub published: Arc<dyn PublishedModels>,
 }
 
 impl std::fmt::Debug for Installation {

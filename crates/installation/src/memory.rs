@@ -8,7 +8,7 @@ use asset_store::{LinkKeys, MemoryBlobs, MemoryRecords};
 use async_trait::async_trait;
 use jiff::Timestamp;
 #[cfg(feature = "router")]
-use router_core::{MemoryCalls, Usage};
+use router_core::{MemoryCalls, Usage, published::MemoryPublishedModels};
 #[cfg(feature = "v1")]
 use v1_compat::{MemoryUserFiles, UserFilesBounds};
 use webhooks::MemoryWebhooks;
@@ -89,6 +89,7 @@ impl MemoryStore {
                 queue: calls.clone(),
                 usage: calls.clone(),
                 kept: calls,
+                published: Arc::new(MemoryPublishedModels::default()),
             },
             #[cfg(feature = "v1")]
             user_files: Arc::new(MemoryUserFiles::new(UserFilesBounds::DEFAULT)),

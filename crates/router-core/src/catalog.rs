@@ -24,13 +24,15 @@ pub struct Catalog {
     withheld: HashMap<ModelId, Withheld>,
 }
 
-/// Why a model of the files is not offered.
+/// Why a model that is there is not offered.
 #[derive(Clone, Debug)]
 pub enum Withheld {
     /// The operator switched it off. What runs goes on, also after a restart.
     SwitchedOff(Arc<Model>),
     /// Its partner cannot be asked for this reason, which names the variable or file; it is for the operator alone.
     NoCredentials(String),
+    /// The operator withdrew it. What runs goes on, also after a restart.
+    Withdrawn(Arc<Model>),
 }
 
 /// Two models of a catalog have the same id.
@@ -82,19 +84,28 @@ impl Catalog {
         self
     }
 
+    /// The same, with models that can be called and are neither listed nor suggested. An id that there is already stays what it is.
+    #[must_use]
+    pub fn with_unlisted(mut self, models: impl IntoIterator<Item = Arc<Model>>) -> Self {
+        for model in models {
+            self.by_id.entry(model.id().clone()).or_insert(model);
+        }
+        self
+    }
+
     /// Why a model is not offered, if it is there all the same.
     #[must_use]
     pub fn withheld(&self, id: &ModelId) -> Option<&Withheld> {
         self.withheld.get(id)
     }
 
-    /// A model by its id, also one that is switched off: for what was dispatched before.
+    /// A model by its id, also one that is switched off or withdrawn: for what was dispatched before.
     pub(crate) fn runnable(&self, id: &ModelId) -> Option<&Arc<Model>> {
-        let switched_off = || match self.withheld.get(id)? {
-            Withheld::SwitchedOff(model) => Some(model),
+        let withheld = || match self.withheld.get(id)? {
+            Withheld::SwitchedOff(model) | Withheld::Withdrawn(model) => Some(model),
             Withheld::NoCredentials(_) => None,
         };
-        self.get(id).or_else(switched_off)
+        self.get(id).or_else(withheld)
     }
 
     /// A model by its id.
@@ -103,7 +114,7 @@ impl Catalog {
         self.by_id.get(id)
     }
 
-    /// Every model, in the order of their ids.
+    /// Every model that is listed, in the order of their ids.
     #[must_use]
     pub fn models(&self) -> &[Arc<Model>] {
         &self.ordered

@@ -5,6 +5,7 @@ mod kept;
 mod keys;
 mod labels;
 mod ownership;
+mod published;
 mod queue;
 mod quota;
 mod replicas;
@@ -26,6 +27,7 @@ use crate::{
     OwnerId, Quota, RequestId, Settled, Unfinished, Usage,
 };
 
+pub use published::published;
 pub use quota::quota;
 pub use replicas::replicas;
 

@@ -75,6 +75,9 @@ pub enum RouterError {
     /// The operator has switched the model off for now. 503.
     #[error("the model is switched off for now; use another model, or try again later")]
     SwitchedOff,
+    /// The operator has withdrawn the model, or this version of it. 404.
+    #[error("the model was withdrawn; list the models to see those that can be called")]
+    Withdrawn,
     /// Valid credentials without permission. 403.
     #[error("{0}")]
     Forbidden(&'static str),
@@ -226,7 +229,7 @@ impl RouterError {
                 BudgetWindow::Hour | BudgetWindow::Day => Bucket::RateLimited,
                 BudgetWindow::Month => Bucket::InsufficientCredits,
             },
-            Self::ModelNotFound { .. } => Bucket::ModelNotFound,
+            Self::ModelNotFound { .. } | Self::Withdrawn => Bucket::ModelNotFound,
             Self::Forbidden(_) => Bucket::Forbidden,
             Self::NotEnabled => Bucket::NotEnabled,
             Self::NotDispatched { bucket, .. } => *bucket,

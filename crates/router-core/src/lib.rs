@@ -1,7 +1,8 @@
 //! The model router: models and their catalog, calls that pay once, and limits that hold.
 //!
 //! Decides everything about a call to a partner's model and does nothing itself: no clock, no socket, no row, no task.
-//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`CallQueue`], [`Quota`], [`Usage`], [`KeptResults`], [`CallRetention`]); time and ids are arguments. What is forwarded is
+//! Partners and rows are behind ports ([`Provider`], [`Calls`], [`CallQueue`], [`Quota`], [`Usage`], [`KeptResults`], [`CallRetention`],
+//! [`published::PublishedModels`]); time and ids are arguments. What is forwarded is
 //! never touched: bodies are the bytes that came. Wire formats live above. Start at [`Router`] for what a caller may ask, at
 //! [`OpenCall`] for how a call runs, at [`Bucket`] for how it fails.
 //!
@@ -36,6 +37,7 @@ mod timer;
 mod usage;
 
 pub mod contract;
+pub mod published;
 
 pub use answer::{Answer, Outcome, REPLAY_CAP_BYTES, Refusal};
 pub use blocking_pool::BlockingPool;

@@ -273,9 +273,13 @@ impl Inner {
         };
         let is_visible = |id: &ModelId| is_visible(id, &caller.tier.router.entitlements);
         match (&found, id) {
-            (Ok(_) | Err(RouterError::SwitchedOff), Some(id)) if !is_visible(id) => Err(
-                RouterError::Forbidden("this workspace is not entitled to this model"),
-            ),
+            (Ok(_) | Err(RouterError::SwitchedOff | RouterError::Withdrawn), Some(id))
+                if !is_visible(id) =>
+            {
+                Err(RouterError::Forbidden(
+                    "this workspace is not entitled to this model",
+                ))
+            }
             _ => found,
         }
     }
@@ -284,6 +288,7 @@ impl Inner {
     fn withheld(&self, caller: &Principal, id: &ModelId) -> RouterError {
         match self.catalog.current().withheld(id) {
             Some(Withheld::SwitchedOff(_)) => RouterError::SwitchedOff,
+            Some(Withheld::Withdrawn(_)) => RouterError::Withdrawn,
             // Which variables the server reads is the operator's own.
             Some(Withheld::NoCredentials(lacks)) if caller.scopes.allow(Scope::Admin) => {
                 RouterError::ModelNotFound {

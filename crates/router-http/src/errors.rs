@@ -266,6 +266,7 @@ fn of_router(error: &RouterError) -> ErrorParts {
             }
             BudgetWindow::Month => plain(StatusCode::PAYMENT_REQUIRED),
         },
+        RouterError::Withdrawn => plain(StatusCode::NOT_FOUND),
         RouterError::ModelNotFound { suggestions, lacks } => {
             let detail = match lacks {
                 Some(lacks) => format!(

@@ -14,6 +14,7 @@ mod deployments;
 mod fields;
 mod flags;
 mod jobs;
+mod models;
 mod remote;
 mod service;
 mod show;
@@ -37,13 +38,15 @@ use crate::reload::SettingsInForce;
 pub use admin_http::AdminApi;
 pub use admin_http::wire::{
     CatalogBody, DefinitionBody, DeploymentBody, DeploymentRequest, DeploymentWorkerBody,
-    EventBody, JobExplanation, ModelBody, PartnerBody, Problem, ProblemKind, RevisionBody,
-    SecretSource, SettingBody, VariableBody, WorkerBody, WorkerChange, WorkerLogBody, WorkerNote,
+    EventBody, GraphBody, JobExplanation, ModelBody, PartnerBody, Problem, ProblemKind,
+    PublishedModelBody, PublishedVersionBody, RevisionBody, SecretSource, SettingBody,
+    VariableBody, WorkerBody, WorkerChange, WorkerLogBody, WorkerNote,
 };
 pub use catalog::commands as catalog_commands;
 pub use commands::{commands, is_command, run};
 pub use deployments::DeploymentAdmin;
 pub use jobs::JobAdmin;
+pub use models::{ModelAdmin, model_command};
 pub use service::CatalogControl;
 pub use socket::{AdminSocket, AdminSocketError};
 pub use workers::WorkerAdmin;
@@ -65,6 +68,8 @@ pub struct AdminPorts {
     pub jobs: Option<Arc<dyn JobAdmin>>,
     /// The deployments of a running server, where it has any.
     pub deployments: Option<Arc<dyn DeploymentAdmin>>,
+    /// The published models of a running server, where it has any.
+    pub models: Option<Arc<dyn ModelAdmin>>,
     /// Lists and reloads the catalog, if the server has one.
     pub catalog: Option<Arc<dyn CatalogControl>>,
     /// Webhooks and their secrets.

@@ -97,6 +97,7 @@ pub fn admin_ports(installation: &Installation, keeps: Keeps) -> AdminPorts {
         workers: None,
         jobs: None,
         deployments: None,
+        models: None,
         records: match keeps {
             Keeps::Assets => Some(installation.assets.records.clone()),
             Keeps::NoAssets => None,

@@ -274,7 +274,7 @@ impl std::fmt::Debug for PgCalls {
     }
 }
 
-fn unavailable(error: DatabaseError) -> CallsError {
+pub(crate) fn unavailable(error: DatabaseError) -> CallsError {
     if is_full(&error) {
         CallsError::Full(Box::new(error))
     } else {

@@ -33,6 +33,8 @@ mod link_keys;
 mod migrations;
 mod names;
 #[cfg(feature = "router")]
+mod published;
+#[cfg(feature = "router")]
 mod quota;
 mod records;
 mod schema;
@@ -57,6 +59,8 @@ pub use deployments::PgDeployments;
 #[cfg(feature = "workflow")]
 pub use jobs::PgJobs;
 pub use link_keys::PgKeys;
+#[cfg(feature = "router")]
+pub use published::PgPublishedModels;
 #[cfg(feature = "router")]
 pub use quota::PgQuota;
 pub use records::PgRecords;

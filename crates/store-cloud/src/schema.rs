@@ -38,6 +38,10 @@ pub(crate) const SCHEMA: Schema = &[
         ],
     ),
     (
+        "published",
+        &[include_str!("../migrations/published/0001.sql")],
+    ),
+    (
         "user_files",
         &[include_str!("../migrations/user_files/0001.sql")],
     ),

@@ -143,6 +143,7 @@ impl Store {
                 queue: calls.clone(),
                 usage: calls.clone(),
                 kept: calls,
+                published: Arc::new(self.published()),
             },
             #[cfg(feature = "v1")]
             user_files: Arc::new(self.user_files(UserFilesBounds::DEFAULT)),

@@ -47,6 +47,8 @@ mod calls;
 mod deployments;
 #[cfg(feature = "workflow")]
 mod jobs;
+#[cfg(feature = "router")]
+mod published;
 #[cfg(feature = "workflow")]
 mod queue;
 #[cfg(feature = "v1")]
@@ -67,6 +69,8 @@ pub use health::Poisoned;
 #[cfg(feature = "workflow")]
 pub use jobs::SqliteJobs;
 pub use open_error::OpenError;
+#[cfg(feature = "router")]
+pub use published::SqlitePublishedModels;
 pub use records::SqliteRecords;
 pub use reserve::NoRoom;
 pub use store::{Store, StoreOptions};

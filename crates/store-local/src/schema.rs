@@ -64,6 +64,10 @@ pub(crate) const SCHEMA: Schema = &[
         &[include_str!("../migrations/deployments/0001.sql")],
     ),
     (
+        "published",
+        &[include_str!("../migrations/published/0001.sql")],
+    ),
+    (
         "user_files",
         &[include_str!("../migrations/user_files/0001.sql")],
     ),

@@ -25,6 +25,8 @@ use crate::health::{Health, Poisoned};
 #[cfg(feature = "workflow")]
 use crate::jobs::{self, SharedLiveJobs, SqliteJobs};
 use crate::open_error::OpenError;
+#[cfg(feature = "router")]
+use crate::published::SqlitePublishedModels;
 use crate::records::SqliteRecords;
 use crate::reserve::{NoRoom, Reserve};
 use crate::schema::SCHEMA;
@@ -230,6 +232,13 @@ impl Store {
     #[must_use]
     pub fn deployments(&self) -> SqliteDeployments {
         SqliteDeployments::new(self.database.clone())
+    }
+
+    /// The published models.
+    #[cfg(feature = "router")]
+    #[must_use]
+    pub fn published(&self) -> SqlitePublishedModels {
+        SqlitePublishedModels::new(self.database.clone())
     }
 
     /// The accounts, their keys and credits.

@@ -8,25 +8,23 @@ use workflow_core::{Job, JobOutput, OutputKind};
 
 use super::Workflows;
 use super::body::data_url;
-use super::template::Template;
 
 /// Most bytes of outputs that go into an answer itself; beyond that there are links. Its base64 stays below what the router
 /// keeps to tell again.
 const MOST_INLINE_BYTES: u64 = 5 << 20;
 
-/// The answer of a job that succeeded.
+/// The answer of a job that succeeded: what this node of it put out.
 ///
 /// # Errors
 /// If bytes that are to go into it cannot be read.
 pub(super) async fn of(
     workflows: &Workflows,
-    template: &Template,
+    node: &str,
     job: &Job,
     inline: bool,
 ) -> Result<Answer, AssetsError> {
-    let wanted = &template.file.output.node;
     let outputs = job.outputs.iter();
-    let outputs = outputs.filter(|output| output.node_id.as_str() == wanted);
+    let outputs = outputs.filter(|output| output.node_id.as_str() == node);
     let outputs: Vec<&JobOutput> = outputs.collect();
     let bytes: u64 = outputs.iter().map(|output| output.size_bytes).sum();
     let inline = inline && bytes <= MOST_INLINE_BYTES;

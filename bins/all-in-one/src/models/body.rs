@@ -63,12 +63,12 @@ pub(super) async fn fill(
     let Some(Value::Object(mut fields)) = read_leniently(body) else {
         return Err(unreadable());
     };
-    let inline = template.file.output.inline.as_ref();
+    let inline = template.wiring.output.inline.as_ref();
     let inline = inline.and_then(|name| fields.get(name)?.as_bool());
 
     // Every mistake is told at once, before anything is kept.
     let (mut values, mut pictures, mut complaints) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, field) in &template.file.fields {
+    for (name, field) in &template.wiring.fields {
         let value = match fields.remove(name) {
             None | Some(Value::Null) => continue,
             Some(value) => value,

@@ -1,8 +1,9 @@
-//! What the files of such a partner say.
+//! What the files of such a partner say, and what is kept of a graph that was published.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// `partner.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,8 +33,32 @@ pub(super) struct ModelFile {
     pub(super) output: Output,
 }
 
+/// What a version of a published model is made of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PublishedModel {
+    /// How bodies become jobs, and jobs answers.
+    pub(super) wiring: Wiring,
+    /// The schema of bodies.
+    pub(super) schema: Value,
+    /// The graph in API format.
+    pub(super) graph: Map<String, Value>,
+}
+
+/// How bodies become jobs, and jobs answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wiring {
+    /// What a call costs.
+    pub(super) price_cents: u64,
+    /// Where the fields of a body go, by name.
+    pub(super) fields: BTreeMap<String, Field>,
+    /// What a call is answered with.
+    pub(super) output: Output,
+}
+
 /// Where a field goes.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Field {
     /// Whether it is a picture: a data URL, an `https` address, or the id of an asset.
@@ -44,7 +69,7 @@ pub(super) struct Field {
 }
 
 /// An input of a node of the graph.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InputRef {
     pub(super) node: String,
@@ -52,11 +77,40 @@ pub(super) struct InputRef {
 }
 
 /// What a call is answered with.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Output {
     /// The node whose outputs are the result.
     pub(super) node: String,
     /// The field of the body that asks for pictures in the answer itself instead of links; a truth value.
     pub(super) inline: Option<String>,
+    /// What the outputs are.
+    #[serde(default)]
+    pub(super) kind: OutputForm,
+}
+
+/// What the outputs of a model are, for code that makes a form, a page or a node of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OutputForm {
+    /// Pictures.
+    #[default]
+    Image,
+    /// Videos.
+    Video,
+    /// Sounds.
+    Audio,
+    /// Anything else.
+    File,
+}
+
+impl ModelFile {
+    /// What of it counts for calls.
+    pub(super) fn wiring(self) -> Wiring {
+        Wiring {
+            price_cents: self.price_cents,
+            fields: self.fields,
+            output: self.output,
+        }
+    }
 }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use router_core::{Answer, Charge, Failure, Ran, Refusal};
 use serde_json::{Value, json};
-use workflow_core::{Job, JobErrorCode, JobsError, StoreError, Validation};
+use workflow_core::{Job, JobErrorCode, JobsError, StoreError, Validation, ValidationErrorKind};
 
 use super::template::Template;
 
@@ -56,6 +56,9 @@ pub(super) fn of_submission(error: &JobsError, template: &Template) -> Failure {
         message: message.to_owned(),
     };
     match error {
+        JobsError::Invalid(validation) if lacks_classes(validation) => Failure::Transient {
+            message: "the nodes of this model do not run here now; try again later".to_owned(),
+        },
         JobsError::Invalid(validation) => refused(&complaints(validation, template)),
         JobsError::Refused(refusal) => failed(Ran::Nothing, &refusal.message),
         JobsError::MissingAsset(references) => {
@@ -128,6 +131,12 @@ pub(super) fn of_job(job: &Job, template: &Template) -> Failure {
             failed("the run failed".to_owned())
         }
     }
+}
+
+/// Whether a class of the graph does not run here now: its workers are away.
+fn lacks_classes(validation: &Validation) -> bool {
+    let mut errors = validation.errors.values().flat_map(|node| &node.errors);
+    errors.any(|error| matches!(error.kind, ValidationErrorKind::MissingNodeType { .. }))
 }
 
 /// What the validator says of values that the schema let pass.

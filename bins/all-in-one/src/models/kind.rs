@@ -11,7 +11,7 @@ use router_core::{
 use serde_json::Value;
 
 use super::Workflows;
-use super::definition::{ModelFile, PartnerFile};
+use super::definition::{ModelFile, OutputForm, PartnerFile, Wiring};
 use super::runner::WorkflowModel;
 use super::template::Template;
 
@@ -46,6 +46,10 @@ impl WorkflowKind {
         Self(Arc::new(workflows))
     }
 
+    pub(super) fn workflows(&self) -> &Arc<Workflows> {
+        &self.0
+    }
+
     fn model(
         &self,
         folder: KindFolder<'_>,
@@ -67,7 +71,7 @@ impl WorkflowKind {
         let schema_file = beside(&parsed.schema)?;
         let schema = schema_file.json().map_err(one)?;
         let mut faults = unmatched(&parsed, file, &schema, schema_file);
-        let template = match Template::read(parsed, file, graph, &self.0.jobs.nodes()) {
+        let template = match Template::read(parsed.wiring(), file, graph, &self.0.jobs.nodes()) {
             Ok(template) if faults.is_empty() => template,
             Ok(_) => return Err(faults),
             Err(wrong) => {
@@ -117,8 +121,8 @@ impl Kind for WorkflowKind {
 }
 
 /// What people fill in and get: pictures go in and come out as they are, since a link would be one of this very server.
-fn form(partner: &str, template: &Template) -> ModelForm {
-    let ModelFile { fields, output, .. } = &template.file;
+pub(super) fn form(partner: &str, template: &Template) -> ModelForm {
+    let Wiring { fields, output, .. } = &template.wiring;
     let pictures = fields.iter().filter(|(_, field)| field.picture);
     let inline = output.inline.iter();
     ModelForm {
@@ -129,15 +133,22 @@ fn form(partner: &str, template: &Template) -> ModelForm {
         fixed: inline
             .map(|name| (name.clone(), Value::Bool(true)))
             .collect(),
-        returns: match output.inline {
-            Some(_) => Returns {
-                kind: ReturnKind::Image,
-                from: vec!["/outputs/*/url".to_owned()],
-            },
-            None => Returns::default(),
+        returns: match (&output.inline, output.kind) {
+            (None, _) | (_, OutputForm::File) => Returns::default(),
+            (Some(_), OutputForm::Image) => addresses(ReturnKind::Image),
+            (Some(_), OutputForm::Video) => addresses(ReturnKind::Video),
+            (Some(_), OutputForm::Audio) => addresses(ReturnKind::Audio),
         },
         // Files of a model that runs here are assets of the account already.
         files: Vec::new(),
+    }
+}
+
+/// The addresses of the outputs.
+fn addresses(kind: ReturnKind) -> Returns {
+    Returns {
+        kind,
+        from: vec!["/outputs/*/url".to_owned()],
     }
 }
 

@@ -42,6 +42,9 @@ struct Run {
     account: String,
     job: String,
     inline: bool,
+    /// The node whose outputs are the result: a model may have another graph by now. Nothing in handles of older programs.
+    #[serde(default)]
+    output: Option<String>,
 }
 
 impl WorkflowModel {
@@ -80,10 +83,12 @@ impl WorkflowModel {
         }
     }
 
-    async fn verdict(&self, job: &Job, inline: bool) -> Result<Done, Failure> {
+    async fn verdict(&self, job: &Job, run: &Run) -> Result<Done, Failure> {
         match job.status {
             JobStatus::Succeeded => {
-                let told = answer::of(&self.workflows, &self.template, job, inline).await;
+                let own = &self.template.wiring.output.node;
+                let node = run.output.as_ref().unwrap_or(own);
+                let told = answer::of(&self.workflows, node, job, run.inline).await;
                 let answer = told.map_err(|error| {
                     let error: &dyn std::error::Error = &error;
                     tracing::error!(job.id = %job.id, error, "the result of a model cannot be read");
@@ -134,7 +139,7 @@ impl Provider for WorkflowModel {
             secret: None,
             key: Some(body::key(generation, "")),
             origin: Bytes::new(),
-            targets: Some(vec![template.file.output.node.clone()]),
+            targets: Some(vec![template.wiring.output.node.clone()]),
             partial: false,
             flat_uploads: false,
             extra_pnginfo: Default::default(),
@@ -154,6 +159,7 @@ impl Provider for WorkflowModel {
                 account: account.as_str().to_owned(),
                 job: id.to_string(),
                 inline: filled.inline,
+                output: Some(template.wiring.output.node.clone()),
             }
             .handle(),
             task_id: Some(id.to_string()),
@@ -162,13 +168,13 @@ impl Provider for WorkflowModel {
     }
 
     async fn collect(&self, handle: &Handle, _: &Contact) -> Result<Collected, Failure> {
-        let (account, job, inline) = Run::of(handle).ok_or_else(|| failed("the run is unknown"))?;
+        let (account, job, run) = Run::of(handle).ok_or_else(|| failed("the run is unknown"))?;
         let pending = Collected::Pending {
             poll_after: POLL_AFTER,
         };
         match self.ended(&account, job).await {
             Ok(None) => Ok(pending),
-            Ok(Some(job)) => self.verdict(&job, inline).await.map(Collected::Done),
+            Ok(Some(job)) => self.verdict(&job, &run).await.map(Collected::Done),
             Err(JobsError::NotFound) => Err(failed("the run is not kept any more")),
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
@@ -191,7 +197,7 @@ impl Provider for WorkflowModel {
 
     fn price(&self, _: &Value) -> Price {
         Price::Exact {
-            cents: self.template.file.price_cents,
+            cents: self.template.wiring.price_cents,
         }
     }
 }
@@ -205,13 +211,13 @@ fn labels(id: JobId, model: &ModelId) -> Metadata {
 
 impl Run {
     fn handle(&self) -> Handle {
-        let bytes = serde_json::to_vec(self).expect("three plain fields are JSON");
+        let bytes = serde_json::to_vec(self).expect("plain fields are JSON");
         Handle(bytes.into())
     }
 
-    fn of(handle: &Handle) -> Option<(AccountId, JobId, bool)> {
+    fn of(handle: &Handle) -> Option<(AccountId, JobId, Self)> {
         let run: Self = serde_json::from_slice(&handle.0).ok()?;
-        Some((run.account.parse().ok()?, run.job.parse().ok()?, run.inline))
+        Some((run.account.parse().ok()?, run.job.parse().ok()?, run))
     }
 }
 

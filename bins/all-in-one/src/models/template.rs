@@ -10,13 +10,13 @@ use workflow_core::{
     Graph, NodeCatalog, NodeDefinition, ResolvedFile, ResolvedFiles, Socket, validate,
 };
 
-use super::definition::{Field, InputRef, ModelFile};
+use super::definition::{Field, InputRef, Wiring};
 use crate::nodes::is_partner_class;
 
 /// A graph that can run once its gaps are filled in.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
-    pub(super) file: ModelFile,
+    pub(super) wiring: Wiring,
     nodes: Map<String, Value>,
 }
 
@@ -26,7 +26,7 @@ impl Template {
     /// # Errors
     /// With everything that is wrong with the graph or with what the model's file says of it.
     pub(super) fn read(
-        file: ModelFile,
+        wiring: Wiring,
         model: &File,
         graph: &File,
         classes: &NodeCatalog,
@@ -35,18 +35,23 @@ impl Template {
             let reason = "a workflow in API format is an object of nodes";
             return Err(vec![Fault::at_start(&graph.path, reason)]);
         };
-        let template = Self { file, nodes };
+        let template = Self::of(wiring, nodes);
         // Whether a class of a model is known by now says nothing about it.
         let mut faults = template.calls_models(graph);
         if faults.is_empty() {
             faults = template.misplaced(model, classes);
-            faults.extend(template.invalid(graph, classes));
+            faults.extend(template.invalid(graph, classes, None));
         }
         if faults.is_empty() {
             Ok(template)
         } else {
             Err(faults)
         }
+    }
+
+    /// A graph that was checked before.
+    pub(super) fn of(wiring: Wiring, nodes: Map<String, Value>) -> Self {
+        Self { wiring, nodes }
     }
 
     /// The graph with these values in place of its gaps.
@@ -67,7 +72,7 @@ impl Template {
 
     /// The field that fills an input in.
     pub(super) fn field_of(&self, node: &str, input: &str) -> Option<&str> {
-        let mut fields = self.file.fields.iter();
+        let mut fields = self.wiring.fields.iter();
         let found = fields.find(|(_, field)| {
             let mut into = field.into.iter();
             into.any(|place| place.node == node && place.input == input)
@@ -77,7 +82,7 @@ impl Template {
 
     /// The field whose picture a node reads.
     pub(super) fn picture_of(&self, node: &str) -> Option<&str> {
-        let mut fields = self.file.fields.iter();
+        let mut fields = self.wiring.fields.iter();
         let found = fields
             .find(|(_, field)| field.picture && field.into.iter().any(|place| place.node == node));
         found.map(|(name, _)| name.as_str())
@@ -93,7 +98,7 @@ impl Template {
             Fault::mentioning(&model.path, &model.text, needle, reason)
         };
         let mut faults = Vec::new();
-        for (name, field) in &self.file.fields {
+        for (name, field) in &self.wiring.fields {
             let header = format!("[fields.{name}]");
             if field.into.is_empty() {
                 faults.push(fault(&header, format!("the field `{name}` goes nowhere")));
@@ -104,7 +109,7 @@ impl Template {
                 }
             }
         }
-        let output = &self.file.output.node;
+        let output = &self.wiring.output.node;
         match self.class(output, classes) {
             Some(class) if class.output_node => {}
             Some(class) => {
@@ -162,10 +167,15 @@ impl Template {
         }
     }
 
-    /// What the validator of submissions finds, with any picture where one goes.
-    fn invalid(&self, graph: &File, classes: &NodeCatalog) -> Vec<Fault> {
+    /// What the validator of submissions finds, with any picture where one goes; `targets` narrows the outputs.
+    pub(super) fn invalid(
+        &self,
+        graph: &File,
+        classes: &NodeCatalog,
+        targets: Option<&[String]>,
+    ) -> Vec<Fault> {
         let any = AssetId(Uuid::nil());
-        let pictures = self.file.fields.values().filter(|field| field.picture);
+        let pictures = self.wiring.fields.values().filter(|field| field.picture);
         let places = pictures.flat_map(|field| &field.into);
         let filled = self.fill(places.map(|place| (place, reference(any))));
         let parsed = match Graph::from_value(Value::Object(filled)) {
@@ -179,7 +189,7 @@ impl Template {
             name: "picture.png".to_owned(),
         };
         let files = ResolvedFiles::from([(any.to_string(), file)]);
-        let validation = validate(&parsed, classes, &files, None);
+        let validation = validate(&parsed, classes, &files, targets);
         let mut faults = Vec::new();
         for (node, errors) in &validation.errors {
             for error in &errors.errors {

@@ -130,6 +130,7 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         | RouterError::OverBudget(_)
         | RouterError::ModelNotFound { .. }
         | RouterError::SwitchedOff
+        | RouterError::Withdrawn
         | RouterError::Forbidden(_)
         | RouterError::NotEnabled
         | RouterError::TooManyCalls { .. }

@@ -40,7 +40,7 @@ pub(super) fn of(error: &RouterError, caller: &Principal) -> NodeError {
         | RouterError::SpendCap { .. }
         | RouterError::NoRoom { .. }
         | RouterError::RateLimited { .. } => NodeError::new("RateLimitError", error.to_string()),
-        RouterError::ModelNotFound { .. } => {
+        RouterError::ModelNotFound { .. } | RouterError::Withdrawn => {
             unusable("the catalog of this server has this model no more")
         }
         RouterError::NotReplayable => unusable(

@@ -12,6 +12,7 @@ mod calls;
 mod deployments;
 mod jitter;
 mod jobs;
+mod published;
 mod user_files;
 
 use std::path::Path;
@@ -37,6 +38,7 @@ use calls::OddCalls;
 use deployments::OddDeployments;
 use jitter::Jitter;
 use jobs::OddJobs;
+use published::OddPublishedModels;
 use user_files::OddUserFiles;
 
 /// How many stores each suite runs on, each odd in another way. A suite of rules makes one for each rule.
@@ -134,6 +136,10 @@ impl OddStore {
                 queue: calls.clone(),
                 usage: calls.clone(),
                 kept: calls,
+                published: Arc::new(OddPublishedModels {
+                    inner: inner.calls.published.clone(),
+                    jitter: jitter.clone(),
+                }),
             },
             user_files: Arc::new(OddUserFiles {
                 inner: inner.user_files.clone(),
@@ -212,6 +218,16 @@ async fn odd_deployments_keep_their_contract() {
         let [one, other] = stores.two();
         let (one, other) = (one.jobs.deployments, other.jobs.deployments);
         workflow_core::contract::deployments(&*one, &*other).await;
+    }
+}
+
+#[tokio::test]
+async fn odd_published_models_keep_their_contract() {
+    let stores = Stores::new();
+    for _ in 0..SEEDS {
+        let [one, other] = stores.two();
+        let (one, other) = (one.calls.published, other.calls.published);
+        router_core::contract::published(&*one, &*other).await;
     }
 }
 

@@ -159,7 +159,7 @@ impl Inner {
     fn offered<'m>(&self, model: &'m Model) -> impl Iterator<Item = &'m str> + use<'m> {
         let catalog = self.catalog.current();
         let is_offered = move |id: &ModelId| match catalog.withheld(id) {
-            Some(Withheld::NoCredentials(_)) => false,
+            Some(Withheld::NoCredentials(_) | Withheld::Withdrawn(_)) => false,
             Some(Withheld::SwitchedOff(_)) => true,
             None => catalog.get(id).is_some(),
         };

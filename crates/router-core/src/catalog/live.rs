@@ -88,7 +88,7 @@ fn after(current: &Snapshot, catalog: Catalog, now: Timestamp) -> Arc<Snapshot> 
     let dropped = dropped.map(|model| (Arc::clone(model), now + GRACE));
     let leaving = still_leaving
         .chain(dropped)
-        // A model that is switched off or offered again does not leave.
+        // A model that is switched off, withdrawn or offered again does not leave.
         .filter(|(model, until)| catalog.runnable(model.id()).is_none() && *until > now)
         .map(|(model, until)| (model.id().clone(), (model, until)))
         .collect();

@@ -115,6 +115,7 @@ fn samples() -> Vec<ApiError> {
             lacks: Some("BFL_API_KEY is not set".to_owned()),
         },
         RouterError::SwitchedOff,
+        RouterError::Withdrawn,
         RouterError::Forbidden("the key lacks the scope router:run"),
         RouterError::NotEnabled,
         RouterError::TooManyCalls { limit: 5 },

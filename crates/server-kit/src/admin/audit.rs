@@ -1,6 +1,6 @@
 //! The log of what operators did: who, what, on what, and what came of it; never a secret, and never a hash of one.
 
-use super::deployments;
+use super::{deployments, models};
 use admin_http::Actor;
 use admin_http::wire::{Problem, ProblemKind, Request, WebhookRequest, WorkerChange};
 use webhooks::WebhookUrl;
@@ -59,6 +59,7 @@ impl Change {
             Request::ConfirmSweeps => ("sweeps.confirm", String::new(), String::new()),
             Request::ChangeWorker(change) => of_worker(change),
             Request::Deployment(request) => deployments::audited(request)?,
+            Request::Model(request) => models::audited(request)?,
             Request::Webhook(request) => return Self::of_webhook(request),
             Request::ReloadCatalog => ("catalog.reload", String::new(), String::new()),
         };

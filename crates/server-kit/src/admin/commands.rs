@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::remote::{self, Remote};
-use super::{Unopened, catalog, deployments, flags, jobs, show, token, webhooks, workers};
+use super::{Unopened, catalog, deployments, flags, jobs, models, show, token, webhooks, workers};
 use crate::config::{ConfigError, InstallationPlace, PlaceError, Settings};
 use crate::listing;
 use crate::opening::{self, Keeps};
@@ -45,12 +45,13 @@ pub fn commands(assets: bool) -> Vec<Command> {
     commands.into_iter().map(anywhere).collect()
 }
 
-/// Whether a command line is one of these, or one of `catalog_commands`.
+/// Whether a command line is one of these, one of `catalog_commands`, or `model_command`.
 #[must_use]
 pub fn is_command(matches: &ArgMatches) -> bool {
     match words(matches).0.as_slice() {
         [] => false,
         ["catalog", word, ..] => catalog::WORDS.contains(word),
+        [models::NAME, ..] => true,
         [name, ..] => commands(true)
             .iter()
             .any(|command| command.get_name() == *name),
@@ -192,6 +193,7 @@ async fn perform(
         ["webhook", word] => webhooks::run(word, arguments, client).await?,
         ["worker", word] => workers::run(word, arguments, client).await?,
         ["deployment", word] => deployments::run(word, arguments, client).await?,
+        [models::NAME, word] => models::run(word, arguments, client).await?,
         ["job", "explain"] => jobs::explain(arguments, client).await?,
         ["sweep", "confirm"] => {
             done(client, Request::ConfirmSweeps).await?;

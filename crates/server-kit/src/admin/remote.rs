@@ -18,8 +18,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::deployments;
 use super::flags::flag;
+use super::{deployments, models};
 use crate::program::Failure;
 
 /// The variable with the key that commands present.
@@ -279,6 +279,7 @@ impl Call {
             }
             Request::ChangeWorker(change) => of_worker(change),
             Request::Deployment(request) => deployments::call(request, id, page),
+            Request::Model(request) => models::call(request, id, page),
             Request::Settings => (Method::GET, "/settings".to_owned(), None),
             Request::Webhook(request) => webhooks::call(request, id, page),
         };
@@ -323,6 +324,7 @@ fn read(request: &Request, bytes: &[u8]) -> Result<Answer, serde_json::Error> {
         Request::Catalog | Request::ReloadCatalog => of(bytes).map(Answer::Catalog),
         Request::Workers { .. } => of(bytes).map(Answer::Workers),
         Request::Deployment(request) => deployments::answer(request, bytes).map(Answer::Deployment),
+        Request::Model(request) => models::answer(request, bytes).map(Answer::Model),
         Request::ExplainJob { .. } => of(bytes).map(Answer::Job),
         Request::Webhook(request) => webhooks::read(request, bytes),
         Request::Settings => of(bytes).map(Answer::Settings),

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::audit::Change;
 use super::bodies::{account_body, credits_body, entry_body, key_body};
-use super::{AdminPorts, JobAdmin, WorkerAdmin, fields};
+use super::{AdminPorts, JobAdmin, WorkerAdmin, fields, models};
 
 /// Most rows of a page.
 pub(super) const MOST_ROWS: usize = 200;
@@ -180,6 +180,7 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             let answer = super::deployments::perform(deployments, request, now).await;
             answer.map(Answer::Deployment)
         }
+        Request::Model(request) => models::perform(ports, request, now).await,
         Request::ConfirmSweeps => {
             let confirmed = ports.sweeps.confirm().await;
             confirmed.map_err(|error| fault(&error))?;

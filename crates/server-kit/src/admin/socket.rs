@@ -28,8 +28,8 @@ const NAME: &str = "admin.sock";
 /// Commands that are answered at once; more wait in the system's queue.
 const MOST_CONNECTIONS: usize = 16;
 
-/// Most bytes of a request: an account with every limit and as many patterns as there may be.
-const MOST_REQUEST_BYTES: u64 = 128 * 1024;
+/// Most bytes of a request: a graph of 1 MiB that is published, as JSON writes it.
+const MOST_REQUEST_BYTES: u64 = 2 << 20;
 
 /// Most bytes of a reply: a page of such accounts.
 const MOST_REPLY_BYTES: u64 = 64 << 20;

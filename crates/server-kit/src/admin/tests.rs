@@ -29,6 +29,7 @@ fn ports(store: &Arc<MemoryAccounts>) -> AdminPorts {
         workers: None,
         jobs: None,
         deployments: None,
+        models: None,
         catalog: None,
         webhooks: webhook_admin(),
         settings: None,

@@ -50,6 +50,7 @@ fn front(complaints: &'static [&'static str], accounts: Arc<MemoryAccounts>) -> 
         workers: None,
         jobs: None,
         deployments: None,
+        models: None,
     };
     let admin = AdminApi::new("/x", Arc::new(ports), identity.clone(), requests.observer());
     Front {

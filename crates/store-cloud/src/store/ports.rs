@@ -22,7 +22,7 @@ use crate::{
     BucketBlobs, Database, DatabaseError, PgAccounts, PgKeys, PgRecords, PgTurns, PgWebhooks,
 };
 #[cfg(feature = "router")]
-use crate::{PgCalls, PgQuota};
+use crate::{PgCalls, PgPublishedModels, PgQuota};
 #[cfg(feature = "workflow")]
 use crate::{PgChanges, PgDeployments, PgJobs};
 
@@ -105,6 +105,7 @@ pub(super) async fn installation(
             retention: calls.clone(),
             queue: calls.clone(),
             kept: calls,
+            published: Arc::new(PgPublishedModels::new(database.clone())),
         },
         #[cfg(feature = "v1")]
         user_files: Arc::new(PgUserFiles::new(database, UserFilesBounds::DEFAULT)),

@@ -4,7 +4,7 @@ use router_core::CallsError;
 
 use crate::database::DatabaseError;
 
-pub(super) fn unavailable(error: DatabaseError) -> CallsError {
+pub(crate) fn unavailable(error: DatabaseError) -> CallsError {
     match error {
         DatabaseError::Busy => CallsError::Busy,
         error @ DatabaseError::Full(_) => CallsError::Full(Box::new(error)),

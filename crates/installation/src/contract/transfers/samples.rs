@@ -451,6 +451,15 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
             ("kind", text("applied")),
             ("text", text("revision 1")),
         ])],
+        "published_models" => vec![row(&[
+            ("model", text("easel/a")),
+            ("version", int(1)),
+            ("text", text(r#"{"graph":{}}"#)),
+            ("calls", text("bfl/flux-2 easel/b")),
+            ("changed", int(2)),
+            ("published_at", time(1)),
+            ("withdrawn_at", time(2)),
+        ])],
         other => panic!("there is no sample of {other}"),
     }
 }

@@ -464,6 +464,20 @@ pub const PARTS: &[Part] = &[
             text("text"),
         ],
     ),
+    of(
+        "published_models",
+        2,
+        PIECES,
+        &[
+            text("model"),
+            int("version"),
+            text("text"),
+            text("calls"),
+            int("changed"),
+            int("published_at"),
+            int("withdrawn_at"),
+        ],
+    ),
     // Those that records name. No store has a table of them; their bytes move beside the rows.
     of("blobs", 1, BLOBS, &[bytes("hash"), int("size_bytes")]),
 ];
