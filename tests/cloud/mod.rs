@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 use store_cloud::testing::{self, PostgresServer};
 use tokio::process::Command;
 
+use crate::router::streams;
+
 /// Far longer than anything here takes, and than the leases of what a dead replica left.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -99,6 +101,7 @@ impl Fleet {
         let variables = [
             ("BFL_API_KEY", Partner::Bfl.secret()),
             ("FAL_KEY", Partner::FalSync.secret()),
+            ("ANTHROPIC_API_KEY", streams::partner().secret()),
         ];
         let keys = BUCKET_KEYS.map(|(name, value)| (name, value.to_owned()));
         let variables = keys.into_iter().chain(variables);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use it::partners::{Outcome, Partner, Plan, Step};
+use it::partners::{Fault, Outcome, Partner, Plan, Step};
 use it::{Connection, Request};
 use serde_json::json;
 use store_cloud::testing::PostgresServer;
@@ -126,6 +126,34 @@ async fn a_call_of_a_replica_that_is_killed_is_taken_over_and_billed_once() {
     assert_eq!((again.status, again.body), (200, answer.body));
     assert_eq!(fleet.submits(Partner::Bfl), 1);
     assert_eq!(fleet.charges("b").await, [-4]);
+    assert!(b.terminate().await.unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_a_replica_that_is_killed_ends_with_an_unknown_outcome() {
+    let Some(fleet) = Fleet::start("a stream that is cut by a kill").await else {
+        return;
+    };
+    let (a, b) = tokio::join!(fleet.replica("a"), fleet.replica("b"));
+    let partner = streams::partner();
+    let pieces = Fault::Pieces(streams::events(), false);
+    fleet.partners.fault(partner, Step::Submit, pieces);
+    let path = format!("/v1/models/{}", streams::MODEL);
+    let call = Request::post_json(&path, &streams::body()).header("Idempotency-Key", "k");
+    let call = fleet.own(call);
+    let mut connection = Connection::open(a.address).await.unwrap();
+    connection.write(&call.bytes(a.address)).await.unwrap();
+    assert_eq!(connection.head().await.unwrap().0, 200);
+    let first = connection.chunk().await.unwrap();
+    assert_eq!(first.as_ref(), Some(&streams::events()[0]));
+    a.kill().await.unwrap();
+    // The retry waits until the lease of the dead replica is over.
+    let answer = in_time(b.send(&call)).await.unwrap();
+    let bucket = answer.header("x-service-error-type");
+    assert_eq!((answer.status, bucket), (502, Some("provider_error")));
+    assert!(answer.text().contains("unknown"), "{}", answer.text());
+    assert_eq!(fleet.submits(partner), 1);
+    assert!(fleet.charges("b").await.is_empty());
     assert!(b.terminate().await.unwrap().success());
 }
 

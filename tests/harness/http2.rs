@@ -59,6 +59,17 @@ pub enum Event {
     Goodbye,
 }
 
+/// What came of the body of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Some bytes.
+    Data(Vec<u8>),
+    /// Its end.
+    End,
+    /// It was broken off.
+    Reset,
+}
+
 impl Http2 {
     /// Begins a connection. Each stream of it has a window of so many bytes for its answer: with 0, no byte of any body may
     /// be sent.
@@ -128,6 +139,43 @@ impl Http2 {
     /// If the connection ends, or what comes is no HTTP/2.
     pub async fn next(&mut self) -> io::Result<Event> {
         loop {
+            let (kind, flags, stream, payload) = self.frame().await?;
+            match kind {
+                HEADERS if !payload.is_empty() => {
+                    // Trailers have no status, and end the stream.
+                    if let Some(status) = status_in(&payload) {
+                        return Ok(Event::Head { stream, status });
+                    }
+                    return Ok(Event::Ended { stream });
+                }
+                DATA if flags & END_STREAM != 0 => return Ok(Event::Ended { stream }),
+                RST_STREAM => return Ok(Event::Ended { stream }),
+                PING => return Ok(Event::Pong),
+                GOAWAY => return Ok(Event::Goodbye),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next piece of the body of the only answer under way, whose head was read.
+    ///
+    /// # Errors
+    /// As [`Http2::next`].
+    pub async fn piece(&mut self) -> io::Result<Piece> {
+        loop {
+            let (kind, flags, _, payload) = self.frame().await?;
+            match kind {
+                DATA if !payload.is_empty() => return Ok(Piece::Data(payload)),
+                DATA if flags & END_STREAM != 0 => return Ok(Piece::End),
+                RST_STREAM => return Ok(Piece::Reset),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next frame that is not answered at once: kind, flags, stream and payload.
+    async fn frame(&mut self) -> io::Result<(u8, u8, u32, Vec<u8>)> {
+        loop {
             let mut head = [0; 9];
             self.stream.read_exact(&mut head).await?;
             let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -140,20 +188,9 @@ impl Http2 {
             self.stream.read_exact(&mut payload).await?;
             let acknowledges = flags & ACK != 0;
             match kind {
-                HEADERS if !payload.is_empty() => {
-                    // Trailers have no status, and end the stream.
-                    if let Some(status) = status_in(&payload) {
-                        return Ok(Event::Head { stream, status });
-                    }
-                    return Ok(Event::Ended { stream });
-                }
-                DATA if flags & END_STREAM != 0 => return Ok(Event::Ended { stream }),
-                RST_STREAM => return Ok(Event::Ended { stream }),
                 SETTINGS if !acknowledges => self.write(&frame(SETTINGS, ACK, 0, &[])).await?,
-                PING if acknowledges => return Ok(Event::Pong),
-                PING => self.write(&frame(PING, ACK, 0, &payload)).await?,
-                GOAWAY => return Ok(Event::Goodbye),
-                _ => {}
+                PING if !acknowledges => self.write(&frame(PING, ACK, 0, &payload)).await?,
+                _ => return Ok((kind, flags, stream, payload)),
             }
         }
     }

@@ -17,7 +17,7 @@ mod styles;
 mod wire;
 
 pub use desk::{Outcome, Plan};
-pub use documented::{Call, Documented, Example, Means, Sheet, sheets};
+pub use documented::{Call, Documented, Example, Means, Sheet, Stream, sheets};
 pub use fault::Fault;
 pub use partner::Partner;
 pub use wire::{Incoming, Recorded, Reply, Step, read};

@@ -16,6 +16,7 @@ fn ran(failure: &Failure) -> Option<Ran> {
         Failure::Failed { ran, .. }
         | Failure::TimedOut { ran, .. }
         | Failure::Account { ran, .. } => Some(*ran),
+        Failure::InStream { .. } => Some(Ran::Perhaps),
         Failure::Refused { .. } | Failure::Policy { .. } | Failure::Transient { .. } => None,
     }
 }

@@ -6,6 +6,7 @@ mod catalog;
 mod documented;
 mod faults;
 mod secrets;
+mod streams;
 mod styles;
 mod tables;
 
@@ -19,7 +20,8 @@ use it::partners::{Partner, Partners, Step};
 use jiff::Timestamp;
 use providers::{Loaded, LoadedModel, Relocation, Settings, Source, load};
 use router_core::{
-    Collected, Contact, Done, Failure, GenerationId, Handle, Provider, Submission, Submitted, Timer,
+    AnswerSink, Collected, Contact, Done, Failure, GenerationId, Handle, Provider, Submission,
+    Submitted, Timer,
 };
 use uuid::Uuid;
 
@@ -96,12 +98,15 @@ impl Bench {
     }
 
     fn submission(&self, id: &str, body: &str) -> Submission {
+        let view = serde_json::from_str(body).unwrap_or_default();
+        let streams = self.provider(id).streams(&view);
         Submission {
             generation: GenerationId(Uuid::new_v4()),
             account: AccountId::local(),
             model: self.model(id).model.id().clone(),
             body: body.to_owned().into(),
             contact: Contact::default(),
+            stream: streams.then(AnswerSink::keeping),
         }
     }
 

@@ -201,6 +201,7 @@ pub(super) fn kind(failure: &Failure) -> &'static str {
         Failure::TimedOut { .. } => "timed out",
         Failure::Account { .. } => "account",
         Failure::Transient { .. } => "transient",
+        Failure::InStream { cause, .. } => kind(cause),
     }
 }
 

@@ -18,6 +18,7 @@ mod requests;
 mod secrets;
 mod serving;
 mod sighup;
+pub(crate) mod streams;
 mod together;
 mod tokens;
 mod webhooks;

@@ -131,6 +131,7 @@ fn submission(model: &Model, number: u128, body: &Value) -> Submission {
         model: model.id().clone(),
         body: Bytes::from(body.to_string()),
         contact: Contact::default(),
+        stream: None,
     }
 }
 

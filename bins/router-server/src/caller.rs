@@ -59,9 +59,7 @@ impl Caller {
         }
         let (execution, waiter) = opened.run(body);
         let detach = router_http::detach(self.executions.clone());
-        let answered = waiter.wait(execution, detach).await;
-        answered.delivery.delivered();
-        answered.result
+        waiter.wait(execution, detach).await.whole().await
     }
 
     /// The clock that calls go by.

@@ -29,7 +29,7 @@ pub use events::{Event, EventReader};
 pub use follow::{FollowOptions, Follower, Update};
 pub use http::Method;
 pub use jobs::{JobFilter, Submission};
-pub use models::CallAnswer;
+pub use models::{CallAnswer, CallNews};
 pub use refusal::Refusal;
 pub use transport::{Client, ClientConfig, Probe};
 pub use wire::{

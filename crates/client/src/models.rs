@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::HeaderMap;
+use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response};
+use http_body_util::BodyExt;
+use hyper_kit::{Body, BodyError};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::document::InputSchema;
 use crate::error::ClientError;
 use crate::jobs::segment;
-use crate::transport::{Asked, Client, json, whole};
+use crate::transport::{Asked, Client, broken, json, whole};
 use crate::wire::{Model, ModelPage};
 
 /// The longest answer of a model that is held.
@@ -35,6 +37,15 @@ pub struct CallAnswer {
     pub request_id: Option<String>,
     /// Whether it is the stored answer of an earlier call under the same key.
     pub replayed: bool,
+}
+
+/// What a call tells before it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallNews<'a> {
+    /// The server has stopped holding the connection; it is asked again after this pause.
+    Waiting(Duration),
+    /// The next bytes of an answer that comes as server-sent events. They are in the answer, too.
+    Piece(&'a Bytes),
 }
 
 impl Client {
@@ -126,10 +137,12 @@ impl Client {
     }
 
     /// Calls a model once under `key`, with labels for the record of the call, and waits for its answer. While the call runs at the partner and the server stops
-    /// holding the connection, the same key picks it up again, until `patience` is over.
+    /// holding the connection, the same key picks it up again, until `patience` is over. `news` hears of that, and of the bytes of
+    /// a stream as they come.
     ///
     /// # Errors
-    /// As the server says; [`ClientError::Interrupted`] if the outcome is unknown: the same key gets it later.
+    /// As the server says; [`ClientError::Interrupted`] if the outcome is unknown, or a stream broke off: the same key gets the
+    /// outcome later.
     pub async fn call(
         &self,
         id: &str,
@@ -137,7 +150,7 @@ impl Client {
         key: &str,
         labels: &[(String, String)],
         patience: Duration,
-        waiting: &mut (dyn FnMut(Duration) + Send),
+        news: &mut (dyn FnMut(CallNews<'_>) + Send),
     ) -> Result<CallAnswer, ClientError> {
         let url = self.server().join(&model_path(id, "")?);
         let until = Instant::now() + patience;
@@ -148,6 +161,8 @@ impl Client {
             asked.time = until.saturating_duration_since(Instant::now());
             asked.repeatable = false;
             let called = match self.ask(asked).await {
+                // What was told of a stream is not told again.
+                Ok(answer) if is_stream(&answer) => return read_stream(answer, until, news).await,
                 Ok(answer) => read(answer).await,
                 Err(error) => Err(error),
             };
@@ -163,7 +178,7 @@ impl Client {
             if !helps || Instant::now() + pause >= until {
                 return Err(self.without_router(error));
             }
-            waiting(pause);
+            news(CallNews::Waiting(pause));
             sleep(pause).await;
         }
     }
@@ -188,15 +203,56 @@ impl Client {
     }
 }
 
-async fn read(answer: http::Response<hyper_kit::Body>) -> Result<CallAnswer, ClientError> {
-    let headers = answer.headers().clone();
-    let text = |name: &str| text(&headers, name);
-    Ok(CallAnswer {
+async fn read(answer: Response<Body>) -> Result<CallAnswer, ClientError> {
+    let head = head(&answer);
+    let body = whole(answer, LONGEST_ANSWER).await?;
+    Ok(CallAnswer { body, ..head })
+}
+
+/// Whether an answer comes as server-sent events.
+fn is_stream(answer: &Response<Body>) -> bool {
+    let content_type = text(answer.headers(), CONTENT_TYPE.as_str());
+    content_type.is_some_and(|it| it.starts_with("text/event-stream"))
+}
+
+/// Reads a stream, telling every piece of it.
+async fn read_stream(
+    answer: Response<Body>,
+    until: Instant,
+    news: &mut (dyn FnMut(CallNews<'_>) + Send),
+) -> Result<CallAnswer, ClientError> {
+    let head = head(&answer);
+    let mut body = answer.into_body();
+    let mut whole = BytesMut::new();
+    loop {
+        let frame = timeout_at(until, body.frame()).await;
+        let Some(frame) = frame.map_err(|_| broken(&BodyError::Idle))? else {
+            break;
+        };
+        let frame = frame.map_err(|cause| broken(&BodyError::Broken(cause)))?;
+        let Ok(piece) = frame.into_data() else {
+            continue;
+        };
+        if whole.len() + piece.len() > LONGEST_ANSWER {
+            let limit = LONGEST_ANSWER as u64;
+            return Err(broken(&BodyError::TooLarge { limit }));
+        }
+        whole.extend_from_slice(&piece);
+        news(CallNews::Piece(&piece));
+    }
+    let body = whole.freeze();
+    Ok(CallAnswer { body, ..head })
+}
+
+/// What the head of an answer says.
+fn head(answer: &Response<Body>) -> CallAnswer {
+    let text = |name: &str| text(answer.headers(), name);
+    CallAnswer {
         content_type: text(CONTENT_TYPE.as_str()).unwrap_or_default(),
         request_id: text("x-service-request-id").or_else(|| text("x-comfy-request-id")),
         replayed: text("idempotent-replayed").is_some(),
-        body: whole(answer, LONGEST_ANSWER).await?,
-    })
+        body: Bytes::new(),
+    }
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -398,6 +398,7 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "vertexai/gemini-3.1-pro-preview.toml",
     "vertexai/gemini-3.7-flash.toml",
     "vertexai/gemini-3.8-flash.toml",
+    "vertexai/generate-text.schema.json",
     "vertexai/generate.schema.json",
     "vertexai/partner.toml",
     "vidu/partner.toml",

@@ -5,6 +5,7 @@
 
 mod auth;
 mod call;
+mod events;
 mod formula;
 mod host;
 mod model;
@@ -17,6 +18,7 @@ mod template;
 
 pub(crate) use auth::{Auth, SecretRef};
 pub(crate) use call::{Ask, Call, Form, Pace, Polled, Send, Target, check_total};
+pub(crate) use events::Events;
 pub use host::BaseUrl;
 pub(crate) use host::HostPattern;
 pub(crate) use model::{AlternateFile, Charges, ModelFile};

@@ -7,11 +7,14 @@ mod failure;
 mod pace;
 mod reading;
 mod reply;
+mod sse;
+mod streamed;
 
 pub(crate) use failure::Dialect;
 pub(crate) use pace::next_look;
 pub(crate) use reading::{Reading, SubmitReading, Task, keep};
 pub(crate) use reply::{Document, Reply};
+pub(crate) use streamed::{StreamEnd, StreamReader};
 
 #[cfg(test)]
 mod tests;

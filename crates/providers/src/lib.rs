@@ -7,6 +7,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod body_member;
 mod builtin;
 mod credential;
 mod definition;

@@ -266,12 +266,18 @@ fn assemble(
         timer: Arc::clone(&settings.timer),
     };
     runner.settle_address();
+    let mut form = model.file.form(&file.name);
+    if let Some(events) = &runner.dialect.events {
+        form.streams = true;
+        // A person who fills in a form waits for the whole.
+        form.fixed.insert(events.asked_by.clone(), false.into());
+    }
     let id = ModelId::new(&partner.id, &model.name)
         .map_err(|error| Fault::at_start(&model.path, error.to_string()))?;
     let definition = ModelDefinition {
         id,
         charges_on_policy_rejection: model.file.charges_on_policy_rejection.into(),
-        form: model.file.form(&file.name),
+        form,
         input_schema: model.schema.as_ref().map(|schema| schema.value.clone()),
         polling: polling(call, model),
         alternates: alternates::of(model).map_err(|reason| {

@@ -1,6 +1,8 @@
 //! One model behind a partner's API.
 
 mod discreet;
+mod failures;
+mod streaming;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -13,22 +15,19 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Uri};
 use jiff::civil::Date;
 use router_core::{
-    Charge, Collected, Contact, Done, Failure, Handle, Price, Provider, Ran, Refusal, Submission,
-    Submitted, Timer,
+    Collected, Contact, Done, Failure, Handle, Price, Provider, Ran, Submission, Submitted, Timer,
 };
 use serde_json::Value;
 
-use crate::definition::{Ask, Header, Place, Polled, Send, Target, Template};
+use crate::body_member;
+use crate::definition::{Ask, Events, Header, Place, Polled, Send, Target, Template};
 use crate::fill::Fill;
 use crate::handle::TaskHandle;
 use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
 use crate::multipart;
 use crate::talk::{Address, Egress, ExchangeRecorder, Outgoing, Trouble};
+use failures::{failed, not_content, not_submitted};
 
-const UNREACHABLE: &str = "the provider cannot be reached; try again later";
-const NO_ANSWER: &str = "the provider did not answer in time";
-const UNKNOWN_OUTCOME: &str =
-    "the connection to the provider broke; the outcome is unknown; use a new key to run again";
 const TOO_LARGE: &str = "the provider's answer is larger than the router takes";
 const UNREADABLE: &str = "the provider's answer cannot be interpreted";
 const WRONG_ADDRESS: &str = "the provider named an address that the router does not ask";
@@ -86,7 +85,13 @@ impl PartnerModel {
         self.submit_address = url.and_then(|url| self.egress.vet(Address::Told(url)).ok());
     }
 
-    fn submission(&self, submission: Submission, generation: &str) -> Result<Outgoing, Failure> {
+    /// `streams` are the events of a submission that asks for a stream.
+    fn submission(
+        &self,
+        submission: Submission,
+        generation: &str,
+        streams: Option<&Events>,
+    ) -> Result<Outgoing, Failure> {
         let nothing = BTreeMap::new();
         let gaps = Gaps {
             model: self,
@@ -95,17 +100,23 @@ impl PartnerModel {
             kept: &nothing,
         };
         let submit = &self.dialect.call.submit;
-        let address = match &self.submit_address {
-            Some(address) => Address::Vetted(address.clone()),
-            None => {
-                let path = gaps.fill(&submit.path, Place::Path)?;
+        let path_of_streams = streams.and_then(|events| events.path.as_ref());
+        let address = match (&self.submit_address, path_of_streams) {
+            (Some(address), None) => Address::Vetted(address.clone()),
+            (_, path) => {
+                let path = gaps.fill(path.unwrap_or(&submit.path), Place::Path)?;
                 Address::Told([self.base_url.as_str(), &path].concat())
             }
         };
         let mut headers = gaps.headers(&self.headers)?;
         headers.extend(gaps.headers(&submit.headers)?);
         let json = || "application/json".to_owned();
-        let filled = self.fill.applied(submission.body, generation);
+        let own_word = self.dialect.events.as_ref();
+        let body = match own_word.filter(|events| events.path.is_some()) {
+            Some(events) => body_member::without(&submission.body, &events.asked_by),
+            None => submission.body,
+        };
+        let filled = self.fill.applied(body, generation);
         let filled = filled.map_err(|message| not_content("model", message))?;
         let body = match &submit.body {
             Send::Passthrough => (filled, json()),
@@ -175,29 +186,54 @@ impl PartnerModel {
 
     /// Logs what came of an exchange.
     fn tell(&self, result: &Result<Reply, Trouble>) {
-        let (partner, model) = (&*self.partner, &*self.model);
         match result {
             Ok(reply) => {
-                let status = reply.status;
+                let (partner, model, status) = (&*self.partner, &*self.model, reply.status);
                 tracing::debug!(partner, model, status, "the partner answered");
             }
-            Err(Trouble::Refused(refused)) => {
-                let host = &*refused.host;
-                tracing::error!(partner, model, host, "the address is refused");
-            }
-            Err(trouble) => {
-                tracing::warn!(partner, model, error = %trouble, "no answer of the partner");
-            }
+            Err(trouble) => self.troubled(trouble),
+        }
+    }
+
+    /// Logs why there is no answer, or not all of it.
+    fn troubled(&self, trouble: &Trouble) {
+        let (partner, model) = (&*self.partner, &*self.model);
+        if let Trouble::Refused(refused) = trouble {
+            let host = &*refused.host;
+            tracing::error!(partner, model, host, "the address is refused");
+        } else {
+            tracing::warn!(partner, model, error = %trouble, "no answer of the partner");
         }
     }
 
     /// Failures that the operator must act on are logged: the account at the partner is the operator's, not the caller's.
     fn logged(&self, failure: Failure) -> Failure {
-        if let Failure::Account { .. } = failure {
+        let cause = if let Failure::InStream { cause, .. } = &failure {
+            cause
+        } else {
+            &failure
+        };
+        if let Failure::Account { .. } = cause {
             let (partner, model) = (&*self.partner, &*self.model);
             tracing::error!(partner, model, "the partner refuses this router's account");
         }
         failure
+    }
+
+    /// Reads the answer to a submission.
+    fn submitted(&self, reply: Reply, generation: String) -> Result<Submitted, Failure> {
+        let reading = self.dialect.read_submit(reply);
+        match reading.map_err(|failure| self.logged(self.discreet(failure)))? {
+            SubmitReading::Result { reply, charge } => Ok(Submitted::Done(Done {
+                answer: reply.into_answer(),
+                charge,
+                task_id: None,
+            })),
+            SubmitReading::Accepted(task) => match &self.dialect.call.polled {
+                Some(polled) => self.accepted(polled, task, generation),
+                None => Err(failed(UNREADABLE)),
+            },
+        }
     }
 
     /// A task that was just accepted, as it is kept.
@@ -301,27 +337,23 @@ enum Look {
 
 #[async_trait]
 impl Provider for PartnerModel {
-    async fn submit(&self, submission: Submission) -> Result<Submitted, Failure> {
+    async fn submit(&self, mut submission: Submission) -> Result<Submitted, Failure> {
         let generation = submission.generation.to_string();
         let contact = submission.contact.clone();
-        let outgoing = self.submission(submission, &generation)?;
+        let stream = self.dialect.events.as_ref().zip(submission.stream.take());
+        let events = stream.as_ref().map(|(events, _)| *events);
+        let outgoing = self.submission(submission, &generation, events)?;
+        if let Some((events, sink)) = stream {
+            // On the heap, since most calls have no stream.
+            let streaming = self.stream(outgoing, events, (sink, &contact), generation);
+            return streaming.boxed().await;
+        }
         let reply = self
             .send(outgoing)
             .await
             .map_err(|trouble| not_submitted(&trouble))?;
         contact.answered(reply.status);
-        let reading = self.dialect.read_submit(reply);
-        match reading.map_err(|failure| self.logged(self.discreet(failure)))? {
-            SubmitReading::Result { reply, charge } => Ok(Submitted::Done(Done {
-                answer: reply.into_answer(),
-                charge,
-                task_id: None,
-            })),
-            SubmitReading::Accepted(task) => match &self.dialect.call.polled {
-                Some(polled) => self.accepted(polled, task, generation),
-                None => Err(failed(UNREADABLE)),
-            },
-        }
+        self.submitted(reply, generation)
     }
 
     async fn collect(&self, handle: &Handle, contact: &Contact) -> Result<Collected, Failure> {
@@ -357,6 +389,11 @@ impl Provider for PartnerModel {
 
     fn price(&self, body: &Value) -> Price {
         self.dialect.pricing.quote(body)
+    }
+
+    fn streams(&self, body: &Value) -> bool {
+        let events = self.dialect.events.as_ref();
+        events.is_some_and(|events| events.are_asked_for(body))
     }
 
     fn priced_as_of(&self) -> Option<Date> {
@@ -412,46 +449,6 @@ impl Gaps<'_> {
             headers.insert(header.name(), value);
         }
         Ok(headers)
-    }
-}
-
-// === failures ===
-
-/// A submission without an answer: either provably nothing was sent, or nobody knows what became of it.
-fn not_submitted(trouble: &Trouble) -> Failure {
-    match trouble {
-        Trouble::Refused(_) => Failure::Failed {
-            ran: Ran::Nothing,
-            message: MISCONFIGURED.to_owned(),
-        },
-        Trouble::Unsent(_) => Failure::Transient {
-            message: UNREACHABLE.to_owned(),
-        },
-        Trouble::TimedOut => Failure::TimedOut {
-            ran: Ran::Perhaps,
-            message: NO_ANSWER.to_owned(),
-        },
-        Trouble::Broken(_) => failed(UNKNOWN_OUTCOME),
-        Trouble::TooLarge(_) => failed(TOO_LARGE),
-        Trouble::Encoding => failed(UNREADABLE),
-    }
-}
-
-/// A body that cannot be sent; nothing was.
-fn not_content(code: &str, message: String) -> Failure {
-    Failure::Refused {
-        refusal: Refusal::Content {
-            code: code.to_owned(),
-            message,
-        },
-        charge: Charge::Cents(0),
-    }
-}
-
-fn failed(message: &str) -> Failure {
-    Failure::Failed {
-        ran: Ran::Perhaps,
-        message: message.to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod decode;
 mod egress;
+mod opened;
 mod recorder;
 mod tracked_body;
 

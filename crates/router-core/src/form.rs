@@ -17,6 +17,8 @@ pub struct ModelForm {
     pub fixed: Map<String, Value>,
     /// What an answer is.
     pub returns: Returns,
+    /// Whether the model answers with server-sent events where the body asks for them.
+    pub streams: bool,
     /// JSON Pointers to the addresses of files in an answer, in which `*` names every item of an array: what is kept for accounts
     /// that keep results.
     pub files: Vec<String>,

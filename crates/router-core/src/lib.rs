@@ -33,6 +33,7 @@ mod quota;
 mod router;
 mod schema;
 mod serving;
+mod stream;
 mod timer;
 mod usage;
 
@@ -78,6 +79,7 @@ pub use quota::{Admission, Load, MemoryQuota, Permit, Permits, Quota, QuotaError
 pub use router::{ListQuery, ModelPage, Router, RouterConfig, RouterPorts};
 pub use schema::{SchemaDocument, SchemaError};
 pub use serving::{Alternate, FailedAttempt, Serving, Translated, Translation, Unsaid};
+pub use stream::{AnswerSink, AnswerStream, StreamEnding, StreamStep};
 pub use timer::Timer;
 pub use usage::{
     CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,

@@ -68,7 +68,11 @@ impl Model {
     /// # Errors
     /// If the input schema is none, refers to what is not in it, or has a pattern that cannot be matched in linear time.
     pub fn new(definition: ModelDefinition) -> Result<Self, SchemaError> {
-        let document = SchemaDocument::new(&definition.id, definition.input_schema.clone())?;
+        let document = SchemaDocument::new(
+            &definition.id,
+            definition.input_schema.clone(),
+            definition.form.streams,
+        )?;
         Ok(Self {
             id: definition.id,
             charges_on_policy_rejection: definition.charges_on_policy_rejection,

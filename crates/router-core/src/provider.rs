@@ -10,13 +10,13 @@ use bytes::Bytes;
 use jiff::civil::Date;
 use serde_json::Value;
 
-use crate::{Answer, Charge, GenerationId, ModelId, Price, Refusal};
+use crate::{Answer, AnswerSink, Charge, GenerationId, ModelId, Price, Refusal};
 
 /// Most bytes a handle may have: it is a column of a row.
 pub const MAX_HANDLE_BYTES: usize = 16 * 1024;
 
 /// What is submitted.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Submission {
     /// The work. The same for every attempt, so it serves as the idempotency key towards the partner.
     pub generation: GenerationId,
@@ -28,6 +28,8 @@ pub struct Submission {
     pub body: Bytes,
     /// To be told once the whole request has been written to a partner whose answer is the result, and of each answer.
     pub contact: Contact,
+    /// Where the answer goes if it comes as a stream; `None` unless the body asks for that, as [`Provider::streams`] says.
+    pub stream: Option<AnswerSink>,
 }
 
 /// Remembers of a partner that is asked about one piece of work: whether the whole request has been written to one that answers
@@ -143,6 +145,13 @@ pub enum Failure {
         /// What happened.
         message: String,
     },
+    /// It failed after a part of its stream was passed on: whatever the cause says, work ran.
+    InStream {
+        /// What happened.
+        cause: Box<Self>,
+        /// What it costs all the same.
+        charge: Charge,
+    },
 }
 
 /// Runs one model.
@@ -150,7 +159,9 @@ pub enum Failure {
 /// **Contract.** `submit` of a model is called at most once for a generation, by anyone, ever, and of another model that serves
 /// the generation only after this one provably came to nothing: what it cannot prove not to have run it reports as
 /// [`Ran::Perhaps`]. It may try again by itself as long as nothing ran. The body is forwarded as it is and
-/// dropped before the answer is awaited; the answer is returned as it is. A handle holds all that `collect` and `cancel`
+/// dropped before the answer is awaited; the answer is returned as it is. An answer that comes as a stream goes into
+/// [`Submission::stream`] piece by piece; `submit` returns when the stream has ended, with what the sink makes of it, and every
+/// failure after its first byte is a [`Failure::InStream`]. A handle holds all that `collect` and `cancel`
 /// need, at most [`MAX_HANDLE_BYTES`]; `collect` may be repeated at any time and changes nothing at the partner. Trouble
 /// while asking is [`Collected::Pending`]; an error of `collect` is the end of the work. Every wait is bounded. Credentials
 /// are in no handle, message or log. Dropping a future stops the waiting, not the work.
@@ -167,6 +178,11 @@ pub trait Provider: Send + Sync + 'static {
 
     /// What a call with this body would cost. Any JSON has a price, also one that the model would reject.
     fn price(&self, body: &Value) -> Price;
+
+    /// Whether a body asks for an answer that comes as a stream, and the model gives such answers.
+    fn streams(&self, _body: &Value) -> bool {
+        false
+    }
 
     /// Of which day the partner's prices are, if anybody knows.
     fn priced_as_of(&self) -> Option<Date> {

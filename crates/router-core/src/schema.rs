@@ -37,9 +37,13 @@ pub enum SchemaError {
 
 impl SchemaDocument {
     /// Builds the document of a model and compiles its validator from the document's bytes.
-    pub(crate) fn new(id: &ModelId, authored: Option<Value>) -> Result<Self, SchemaError> {
+    pub(crate) fn new(
+        id: &ModelId,
+        authored: Option<Value>,
+        streams: bool,
+    ) -> Result<Self, SchemaError> {
         let is_authored = authored.is_some();
-        let bytes = Bytes::from(document::bytes(id, authored)?);
+        let bytes = Bytes::from(document::bytes(id, authored, streams)?);
         let etag = format!("\"{}\"", blake3::hash(&bytes).to_hex());
         let validator = if is_authored {
             Some(Validator::of_document(id, &bytes)?)

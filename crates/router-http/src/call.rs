@@ -21,7 +21,7 @@ use crate::api::Asked;
 use crate::dialect::Dialect;
 use crate::errors::{ApiError, no_room};
 use crate::headers::{self, CREDITS_USED, IDEMPOTENCY_KEY, LABEL, REPLAYED, UPSTREAM_STATUS, YES};
-use crate::{RouterService, delivery, reply};
+use crate::{RouterService, delivery, reply, stream};
 
 /// A call whose body is to be read. Dropping it means that the client left.
 pub(crate) struct Opened<'a> {
@@ -88,8 +88,10 @@ pub(crate) fn content_type<'a>(types: &GetAll<'a, HeaderValue>) -> Option<&'a st
 }
 
 fn respond(answered: Answered, request: RequestId, dialect: Dialect) -> Response<Body> {
+    let mut first = Bytes::new();
     let mut response = match answered.result {
         Ok(answer) => {
+            first.clone_from(&answer.body);
             let mut response = reply::forwarded(StatusCode::OK, answer);
             headers::served_by(response.headers_mut(), answered.serving.as_deref());
             response
@@ -103,7 +105,10 @@ fn respond(answered: Answered, request: RequestId, dialect: Dialect) -> Response
     if answered.replayed {
         response.headers_mut().insert(REPLAYED, YES);
     }
-    response.map(|body| delivery::telling(body, answered.delivery))
+    match answered.stream {
+        Some(rest) => stream::streaming(response, first, rest, answered.delivery),
+        None => response.map(|body| delivery::telling(body, answered.delivery)),
+    }
 }
 
 impl Begun {
@@ -118,10 +123,13 @@ impl Begun {
         let answered = self.waiter.wait(self.execution, detach).await;
         let bucket = answered.result.as_ref().err().map(RouterError::bucket);
         let charge_cents = answered.charge_cents;
+        let is_admitted = charge_cents.is_some() || answered.stream.is_some();
         let mut response = respond(answered, request, dialect);
-        if let (Some((account, cap)), Some(cents)) = (self.committed, charge_cents) {
+        if let Some((account, cap)) = self.committed.filter(|_| is_admitted) {
             let fields = response.headers_mut();
-            fields.insert(CREDITS_USED, HeaderValue::from(cents));
+            if let Some(cents) = charge_cents {
+                fields.insert(CREDITS_USED, HeaderValue::from(cents));
+            }
             let now = service.clock.now();
             // Without it the answer is as good.
             if let Ok(current) = service.router.committed_cents(&account, now).await {

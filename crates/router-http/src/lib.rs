@@ -23,6 +23,7 @@ mod reply;
 mod requests;
 mod routes;
 mod service;
+mod stream;
 mod usage;
 mod wire;
 

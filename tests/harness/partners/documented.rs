@@ -12,7 +12,7 @@ use super::desk::{Desk, Outcome, View};
 use super::wire::{Reply, Request, Step};
 
 use sheet::{Answer, Route, read_all};
-pub use sheet::{Call, Example, Means, Sheet};
+pub use sheet::{Call, Example, Means, Sheet, Stream};
 
 /// Stands for the id of a task in routes and answers.
 const TASK: &str = "$TASK";
@@ -70,6 +70,17 @@ fn answer(calls: &[Call], desk: &mut Desk, request: &Request) -> (Step, Reply) {
 impl Call {
     /// What this call answers to the request, if it is one of its own.
     fn answer(&self, desk: &mut Desk, request: &Request) -> Option<(Step, Reply)> {
+        if let Some(stream) = self
+            .stream
+            .as_ref()
+            .filter(|stream| stream.is_asked(request))
+        {
+            let route = stream.route.as_ref().or(self.submit.as_ref())?;
+            if route.task_of(request).is_some() {
+                let reply = self.streamed(desk, request, stream);
+                return Some((Step::Submit, reply));
+            }
+        }
         if let Some(submit) = &self.submit
             && submit.task_of(request).is_some()
         {
@@ -122,6 +133,21 @@ impl Call {
         answer.reply(&task, &request.base_url)
     }
 
+    /// What a submission is answered that asks for a stream.
+    fn streamed(&self, desk: &mut Desk, request: &Request, stream: &Stream) -> Reply {
+        let plan = desk.next_plan();
+        let refusals = &self.refusals;
+        let events = match plan.outcome {
+            Outcome::RefusePolicy => return refusals.policy.reply("", &request.base_url),
+            Outcome::RefuseInput => return refusals.input.reply("", &request.base_url),
+            Outcome::RefuseFunds => return refusals.funds.reply("", &request.base_url),
+            Outcome::Succeed => &stream.succeeded,
+            Outcome::Fail => &stream.failed,
+            Outcome::Moderate => &stream.moderated,
+        };
+        Reply::of(200, "text/event-stream; charset=utf-8", events.clone())
+    }
+
     fn looked(&self, desk: &mut Desk, request: &Request, task: &str) -> Reply {
         let states = &self.states;
         let answer = match desk.look(task) {
@@ -145,6 +171,16 @@ impl Call {
         let last = self.results.last().map(|result| &result.answer);
         let answer = last.unwrap_or(&self.states.succeeded);
         answer.reply(task, base_url).body
+    }
+}
+
+impl Stream {
+    fn is_asked(&self, request: &Request) -> bool {
+        let member = &request.json()["stream"];
+        match self.route {
+            Some(_) => member.is_null(),
+            None => *member == true,
+        }
     }
 }
 

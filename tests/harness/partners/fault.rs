@@ -24,6 +24,9 @@ pub enum Fault {
     HugeChunked(u64),
     /// Acts on the request, announces the whole answer and closes in the middle of it.
     CutMidAnswer,
+    /// Acts on the request, and answers with a stream of events: piece by piece, with a [`super::Partners::release`] between one
+    /// and the next and before the end, which is a cut connection if the flag is set.
+    Pieces(Vec<Vec<u8>>, bool),
     /// Acts on the request and closes without an answer.
     CutAfterRequest,
     /// Does not act, and closes without an answer.
@@ -44,6 +47,7 @@ impl Fault {
             | Self::Huge(_)
             | Self::HugeChunked(_)
             | Self::CutMidAnswer
+            | Self::Pieces(..)
             | Self::CutAfterRequest => true,
             Self::Status(_) | Self::Answer(..) | Self::Redirect(_) | Self::CutUnread => false,
         }

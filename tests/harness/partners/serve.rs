@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Shared;
@@ -32,14 +33,17 @@ async fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     while let Some(incoming) = wire::read(&mut stream).await? {
-        let released = shared.released.subscribe();
+        let mut released = shared.released.subscribe();
         let (reply, fault) = shared.handle(incoming);
-        if matches!(fault, Some(Fault::Stall)) {
-            let mut released = released;
-            // An error means that the test is over.
-            if released.changed().await.is_err() {
+        // An error means that the test is over.
+        if matches!(fault, Some(Fault::Stall)) && released.changed().await.is_err() {
+            return Ok(());
+        }
+        if let Some(Fault::Pieces(pieces, is_cut)) = fault {
+            if !in_pieces(stream.get_mut(), &pieces, is_cut, &mut released).await? {
                 return Ok(());
             }
+            continue;
         }
         if !write(stream.get_mut(), reply, fault).await? {
             return Ok(());
@@ -153,8 +157,32 @@ async fn write(stream: &mut TcpStream, reply: Reply, fault: Option<Fault>) -> io
                 .await?;
             Ok(false)
         }
-        Some(Fault::CutAfterRequest | Fault::CutUnread) => Ok(false),
+        Some(Fault::CutAfterRequest | Fault::CutUnread | Fault::Pieces(..)) => Ok(false),
     }
+}
+
+/// Writes a stream of events, as a test lets it go on; false when the connection must end with it.
+async fn in_pieces(
+    stream: &mut TcpStream,
+    pieces: &[Vec<u8>],
+    is_cut: bool,
+    released: &mut watch::Receiver<u64>,
+) -> io::Result<bool> {
+    let mut head = Reply::of(200, "text/event-stream", "").start();
+    head.push_str("transfer-encoding: chunked\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    for piece in pieces {
+        let size = format!("{:x}\r\n", piece.len());
+        let chunk = [size.as_bytes(), piece, b"\r\n"].concat();
+        stream.write_all(&chunk).await?;
+        if released.changed().await.is_err() {
+            return Ok(false);
+        }
+    }
+    if !is_cut {
+        stream.write_all(b"0\r\n\r\n").await?;
+    }
+    Ok(!is_cut)
 }
 
 async fn whole(stream: &mut TcpStream, reply: &Reply) -> io::Result<bool> {

@@ -139,6 +139,7 @@ pub(super) fn form(partner: &str, template: &Template) -> ModelForm {
             (Some(_), OutputForm::Video) => addresses(ReturnKind::Video),
             (Some(_), OutputForm::Audio) => addresses(ReturnKind::Audio),
         },
+        streams: false,
         // Files of a model that runs here are assets of the account already.
         files: Vec::new(),
     }

@@ -121,6 +121,8 @@ impl Provider for WorkflowModel {
             model,
             body,
             contact,
+            // Results of workflows are documents.
+            stream: _,
         } = submission;
         let caller = self.caller(&account).await?;
         let (workflows, template) = (&self.workflows, &self.template);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use client::{CallAnswer, Client, InputSchema};
+use client::{CallAnswer, CallNews, Client, InputSchema};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -117,11 +117,15 @@ pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result
     let key = call.idempotency_key.clone();
     let key = key.unwrap_or_else(|| Uuid::new_v4().to_string());
     let quiet = shared.quiet;
-    let mut waiting = |pause: Duration| {
-        if !quiet {
+    let is_shown = !shared.json && call.out.is_none() && call.save.is_none();
+    let mut shown = ShownStream::default();
+    let mut news = |news: CallNews<'_>| match news {
+        CallNews::Waiting(pause) if !quiet => {
             let pause = pause.as_secs();
             terminal::say(&format!("no answer yet; asking again in {pause} s"));
         }
+        CallNews::Piece(piece) if is_shown => shown.print(piece),
+        CallNews::Waiting(_) | CallNews::Piece(_) => {}
     };
     let patience = Duration::from_secs(call.wait.0);
     let labels = call.labels.iter();
@@ -129,7 +133,7 @@ pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result
         .map(|label| (label.0.clone(), label.1.clone()))
         .collect();
     let model = &call.input.model;
-    let answered = client.call(model, &body, &key, &labels, patience, &mut waiting);
+    let answered = client.call(model, &body, &key, &labels, patience, &mut news);
     let answer = tokio::select! {
         answer = answered => answer.map_err(|error| unknown_outcome(error.into(), &key))?,
         _ = tokio::signal::ctrl_c() => {
@@ -146,7 +150,7 @@ pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result
         None => None,
     };
     if shared.json {
-        let output: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let output = output_of(&answer);
         let files = saved.iter().chain(&out);
         let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
         return terminal::print(&text::json(&json!({
@@ -161,6 +165,8 @@ pub(crate) async fn call(shared: &Shared, client: &Client, call: Call) -> Result
     }
     if let Some(out) = out {
         terminal::print(&format!("{}\n", out.display()))?;
+    } else if shown.has_begun {
+        shown.finish()?;
     } else if saved.is_empty() {
         print_answer(&answer)?;
     }
@@ -211,6 +217,62 @@ async fn body(client: &Client, input: &ModelInput) -> Result<Bytes, Failure> {
     let schema = client.input_schema(&input.model).await?;
     let body = fields::body(&input.model, &input.fields, &schema)?;
     Ok(Bytes::from(Value::Object(body).to_string()))
+}
+
+/// The answer as JSON, if it is some; events as their text.
+fn output_of(answer: &CallAnswer) -> Value {
+    if answer.content_type.starts_with("text/event-stream") {
+        return Value::from(String::from_utf8_lossy(&answer.body));
+    }
+    serde_json::from_slice(&answer.body).unwrap_or_default()
+}
+
+/// A stream that is printed as it comes.
+#[derive(Default)]
+struct ShownStream {
+    has_begun: bool,
+    /// The beginning of a character whose rest has not come.
+    begun: Vec<u8>,
+    /// Why it could not be printed.
+    failed: Option<Failure>,
+}
+
+impl ShownStream {
+    fn print(&mut self, piece: &[u8]) {
+        self.has_begun = true;
+        let printed = if terminal::is_out() {
+            self.begun.extend_from_slice(piece);
+            let rest = split_character(&mut self.begun);
+            let whole = std::mem::replace(&mut self.begun, rest);
+            terminal::print(&text::clean(&String::from_utf8_lossy(&whole), true))
+        } else {
+            terminal::print_bytes(piece)
+        };
+        if let Err(failure) = printed {
+            self.failed.get_or_insert(failure);
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        match self.failed {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Takes off the beginning of a character at the end of a text, if its rest is missing.
+fn split_character(text: &mut Vec<u8>) -> Vec<u8> {
+    let Err(error) = std::str::from_utf8(text) else {
+        return Vec::new();
+    };
+    // The last three bytes at most.
+    let tail = text.len().saturating_sub(3).max(error.valid_up_to());
+    let starts = (tail..text.len()).find(|at| {
+        let cut = std::str::from_utf8(&text[*at..]).err();
+        cut.is_some_and(|cut| cut.valid_up_to() == 0 && cut.error_len().is_none())
+    });
+    starts.map_or_else(Vec::new, |at| text.split_off(at))
 }
 
 fn print_answer(answer: &CallAnswer) -> Result<(), Failure> {
@@ -314,5 +376,22 @@ mod tests {
         assert_eq!(linked_file(found[0]).as_deref(), Some("z.png"));
         assert_eq!(linked_file(found[1]), None);
         assert_eq!(data_url(found[2]), Some(("image/png", vec![0, 0])));
+    }
+
+    #[test]
+    fn a_character_is_shown_when_all_of_it_is_there() {
+        let split = |bytes: &[u8]| {
+            let mut text = bytes.to_vec();
+            let rest = split_character(&mut text);
+            (text, rest)
+        };
+        let text = "a\u{e9}\u{1f600}".as_bytes();
+        for (came, shown) in [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3), (6, 3), (7, 7)] {
+            let (before, after) = (text[..shown].to_vec(), text[shown..came].to_vec());
+            assert_eq!(split(&text[..came]), (before, after), "{came}");
+        }
+        // What is no text at all is not held back.
+        let broken = b"a\xff\xffb";
+        assert_eq!(split(broken), (broken.to_vec(), Vec::new()));
     }
 }

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use providers::{Exchange, Kind, LoadedModel, Source, Trial};
 use router_core::{
-    Contact, Failure as ModelFailure, GenerationId, ModelId, Submission, Timer, Violation,
-    ViolationStep,
+    AnswerSink, Contact, Failure as ModelFailure, GenerationId, ModelId, Submission, Timer,
+    Violation, ViolationStep,
 };
 use server_kit::program::{self, Failure};
 use server_kit::timer::TokioTimer;
@@ -131,12 +131,15 @@ async fn attempt(
 
 /// One call, and why it did not end with a result.
 async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> (Trial, Option<String>) {
+    let view = serde_json::from_slice(&body).unwrap_or_default();
+    let streams = loaded.model.provider().streams(&view);
     let submission = Submission {
         generation: GenerationId(Uuid::now_v7()),
         account: AccountId::local(),
         model: loaded.model.id().clone(),
         body,
         contact: Contact::default(),
+        stream: streams.then(AnswerSink::keeping),
     };
     let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
     let trial = providers::try_model(loaded, submission, limit, &timer).await;
@@ -158,6 +161,12 @@ fn reason(failure: &ModelFailure) -> String {
         | ModelFailure::TimedOut { message, .. }
         | ModelFailure::Account { message, .. }
         | ModelFailure::Transient { message } => message.clone(),
+        ModelFailure::InStream { cause, charge } => {
+            format!(
+                "{}, after its stream began; charge {charge:?}",
+                reason(cause)
+            )
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::Method;
 use serde::Deserialize;
 
+use super::events::Events;
 use super::host::BaseUrl;
 use super::partner::Header;
 use super::pointer::Pointer;
@@ -31,6 +32,8 @@ pub(crate) struct Call {
     pub submit: Submit,
     /// How the work is followed; `None` when the answer to the submission is the result.
     pub polled: Option<Polled>,
+    /// How models answer with a stream that say so.
+    pub events: Option<Events>,
     /// What answers mean that are no result. They come before the partner's own.
     pub errors: Vec<Rule>,
     /// What answers mean that look like a result and are none.
@@ -196,7 +199,8 @@ impl Call {
         let mut known = ALWAYS_KNOWN.to_vec();
         let mut open: BTreeSet<&str> = BTreeSet::new();
         open.extend(unfilled(&self.submit.path, &known));
-        for template in self.submit.headers.values() {
+        let of_events = self.events.as_ref().and_then(|events| events.path.as_ref());
+        for template in self.submit.headers.values().chain(of_events) {
             open.extend(unfilled(template, &known));
         }
         let Some(polled) = &self.polled else {

@@ -6,6 +6,7 @@ use jiff::civil::Date;
 use router_core::{ChargesOnPolicyRejection, ModelForm, PictureEncoding, ReturnKind, Returns};
 use serde::{Deserialize, Deserializer, de};
 
+use super::events::StreamKind;
 use super::price::Pricing;
 use crate::mapping::Mapping;
 
@@ -21,6 +22,8 @@ pub(crate) struct ModelFile {
     /// Members that the body gets if the caller leaves them out, with their values.
     #[serde(default)]
     pub fill: BTreeMap<String, toml::Value>,
+    /// How it answers with a stream, where the body asks for one; without it, answers come as a whole.
+    pub stream: Option<StreamKind>,
     /// The file of its input schema, beside this one. Without it the body is an open object.
     pub schema: Option<String>,
     /// Whether a rejection on grounds of policy is charged.

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::reply::{Document, Reply};
 use crate::definition::{
-    Call, Charges, Kind, ModelFile, PartnerFile, Pricing, Rule, RuleMeaning, Said, Step, Texts,
-    first_match,
+    Call, Charges, Events, Kind, ModelFile, PartnerFile, Pricing, Rule, RuleMeaning, Said, Step,
+    Texts, first_match,
 };
 
 /// Most bytes of a partner's text that are told on.
@@ -28,6 +28,8 @@ const UNREADABLE: &str = "the provider's answer cannot be interpreted";
 pub(crate) struct Dialect {
     /// The call that the model takes.
     pub call: Call,
+    /// How it answers with a stream, if the model gives one.
+    pub events: Option<Events>,
     /// The call's rules, then the partner's.
     errors: Vec<Rule>,
     texts: Texts,
@@ -42,6 +44,7 @@ impl Dialect {
     pub(crate) fn new(partner: &PartnerFile, call: &Call, model: &ModelFile) -> Self {
         Self {
             call: call.clone(),
+            events: model.stream.and_then(|_| call.events.clone()),
             errors: call.errors.iter().chain(&partner.errors).cloned().collect(),
             texts: partner.texts.clone(),
             pricing: model.price.clone(),

@@ -108,6 +108,7 @@ fn ran(failure: &Failure) -> Option<Ran> {
         Failure::Failed { ran, .. }
         | Failure::TimedOut { ran, .. }
         | Failure::Account { ran, .. } => Some(*ran),
+        Failure::InStream { .. } => Some(Ran::Perhaps),
         Failure::Refused { .. } | Failure::Policy { .. } | Failure::Transient { .. } => None,
     }
 }
@@ -120,6 +121,7 @@ fn kind(failure: &Failure) -> &'static str {
         Failure::TimedOut { .. } => "timed out",
         Failure::Account { .. } => "account",
         Failure::Transient { .. } => "transient",
+        Failure::InStream { cause, .. } => kind(cause),
     }
 }
 
@@ -444,7 +446,7 @@ proptest! {
         ];
         for failure in outcomes.into_iter().flatten() {
             let message = match failure {
-                Failure::Refused { .. } => continue,
+                Failure::Refused { .. } | Failure::InStream { .. } => continue,
                 Failure::Policy { message, .. }
                 | Failure::Failed { message, .. }
                 | Failure::TimedOut { message, .. }

@@ -108,6 +108,10 @@ fn model(
             faults.push(mentioning("total_ms", reason));
         }
     }
+    if parsed.stream.is_some() && call.events.is_none() {
+        let reason = format!("the call `{call_name}` has no `events` to stream");
+        faults.push(mentioning("stream", reason));
+    }
     let open = call.open_names();
     for missing in open
         .iter()

@@ -279,6 +279,11 @@ fn a_fault_names_file_line_and_reason() {
         ),
         (
             "acme/cat.toml",
+            format!("stream = \"sse\"{MODEL}"),
+            "acme/cat.toml:1: the call `run` has no `events` to stream",
+        ),
+        (
+            "acme/cat.toml",
             MODEL.replace("cat.json", "dog.json"),
             "acme/cat.toml:2: there is no dog.json beside it",
         ),

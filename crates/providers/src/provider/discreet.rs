@@ -38,6 +38,10 @@ impl PartnerModel {
                 detail: detail.filter(|answer| !credential.is_in(&answer.body)),
                 charge,
             },
+            Failure::InStream { cause, charge } => Failure::InStream {
+                cause: Box::new(self.discreet(*cause)),
+                charge,
+            },
             Failure::Refused { .. }
             | Failure::Failed { .. }
             | Failure::TimedOut { .. }

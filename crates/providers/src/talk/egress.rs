@@ -14,9 +14,10 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper_kit::{Body, BodyError, Client, FetchError, Host, ReadPace, read_limited};
 use jiff::Timestamp;
 use router_core::Contact;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::decode::{DecodeError, decoded};
+use super::opened::OpenAnswer;
 use super::recorder::{Exchange, ExchangeRecorder, Received};
 use super::tracked_body::TrackedBody;
 use crate::credential::{Credential, MASK, Signed};
@@ -118,22 +119,44 @@ impl Egress {
                 noted,
             } = begun?;
             let whole = async {
-                let answer = sending.await.map_err(|error| {
-                    if error.is_unsent() {
-                        Trouble::Unsent(error)
-                    } else {
-                        Trouble::Broken(error.to_string())
-                    }
-                })?;
+                let answer = sending.await.map_err(untaken)?;
                 read(answer, max_bytes, now).boxed().await
             };
             let result = timeout(limit, whole)
                 .await
                 .unwrap_or(Err(Trouble::TimedOut));
             if let Some(noted) = noted {
-                self.note(*noted, &result);
+                self.note(*noted, result.as_ref());
             }
             result
+        }
+    }
+
+    /// Sends a request, and takes the head of the answer. `now` is the time of the credential.
+    pub(crate) async fn open(
+        &self,
+        outgoing: Outgoing,
+        now: Timestamp,
+    ) -> Result<OpenAnswer, Trouble> {
+        let Begun {
+            sending,
+            limit,
+            max_bytes,
+            noted,
+        } = self.begin(outgoing, now)?;
+        let until = Instant::now() + limit;
+        let answer = match timeout_at(until, sending).await {
+            Ok(answer) => answer.map_err(untaken),
+            Err(_) => Err(Trouble::TimedOut),
+        };
+        match answer {
+            Ok(answer) => Ok(OpenAnswer::new(answer, until, max_bytes, noted)),
+            Err(trouble) => {
+                if let Some(noted) = noted {
+                    self.note(*noted, Err(&trouble));
+                }
+                Err(trouble)
+            }
         }
     }
 
@@ -181,7 +204,7 @@ impl Egress {
     }
 
     /// Tells the recorder what came of an exchange.
-    fn note(&self, mut exchange: Exchange, result: &Result<Reply, Trouble>) {
+    pub(super) fn note(&self, mut exchange: Exchange, result: Result<&Reply, &Trouble>) {
         exchange.outcome = match result {
             Ok(reply) => Ok(Received {
                 status: reply.status,
@@ -256,7 +279,21 @@ impl Egress {
     }
 }
 
-async fn read(answer: Response<Body>, max_bytes: usize, now: Timestamp) -> Result<Reply, Trouble> {
+/// A request without an answer.
+fn untaken(error: FetchError) -> Trouble {
+    if error.is_unsent() {
+        Trouble::Unsent(error)
+    } else {
+        Trouble::Broken(error.to_string())
+    }
+}
+
+/// Reads a whole answer.
+pub(super) async fn read(
+    answer: Response<Body>,
+    max_bytes: usize,
+    now: Timestamp,
+) -> Result<Reply, Trouble> {
     let (head, body) = answer.into_parts();
     let pace = ReadPace {
         idle: IDLE,

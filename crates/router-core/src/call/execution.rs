@@ -22,8 +22,8 @@ use super::settlement::Settlement;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
-    Acceptance, CallsError, Collected, Done, Ending, Failure, Generation, GenerationId, Model,
-    Permit, Ran, RouterError, Settled, Submission, Submitted,
+    Acceptance, AnswerSink, CallsError, Collected, Done, Ending, Failure, Generation, GenerationId,
+    Model, Permit, Ran, RouterError, Serving, Settled, Submission, Submitted,
 };
 
 /// Bounds of the polling interval: a provider that names none must not be asked without pause.
@@ -41,6 +41,10 @@ pub(super) struct Dispatch {
     pub(super) model: Arc<Model>,
     /// Who is asked, one after the other, if the call names its providers.
     pub(super) legs: Option<Box<[Leg]>>,
+    /// Whether the body asks for a stream.
+    pub(super) streams: bool,
+    /// How many bytes of a stream are kept for others than the caller.
+    pub(super) kept_bytes: usize,
     /// Whether its results are kept.
     pub(super) keeping: Keeping,
     pub(super) registered: Registered,
@@ -83,14 +87,21 @@ pub(super) async fn while_owned<T>(
 }
 
 impl Dispatch {
-    fn submit(&self, body: Bytes) -> BoxFuture<'_, Result<Submitted, Failure>> {
+    fn submit(&self, router: &Inner, body: Bytes) -> BoxFuture<'_, Result<Submitted, Failure>> {
         self.model.provider().submit(Submission {
             generation: self.generation.id,
             account: self.generation.account.clone(),
             model: self.generation.model.clone(),
             body,
             contact: self.registered.running.contact.clone(),
+            stream: self.streams.then(|| self.sink(router, None)),
         })
+    }
+
+    /// Where a stream goes that answers its caller.
+    pub(super) fn sink(&self, router: &Inner, serving: Option<Box<Serving>>) -> AnswerSink {
+        let (running, timer) = (&self.registered.running, &router.ports.timer);
+        AnswerSink::passing(running, timer, serving, self.kept_bytes)
     }
 }
 
@@ -100,7 +111,7 @@ async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Settlement {
         return legs::work(router, dispatch, legs, body).boxed().await;
     }
     let held_cents = dispatch.generation.hold_cents;
-    match dispatch.submit(body).await {
+    match dispatch.submit(router, body).await {
         Ok(Submitted::Done(done)) => Settlement::of(Ok(done), held_cents),
         Ok(Submitted::Accepted {
             handle,
@@ -252,6 +263,7 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, mut settlement: O
         charge_cents,
         serving,
         upstream_status,
+        stream: None,
     });
 }
 

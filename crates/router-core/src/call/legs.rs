@@ -15,8 +15,8 @@ use super::route::{Candidate, Leg};
 use super::settlement::Settlement;
 use crate::router::Inner;
 use crate::{
-    Acceptance, Done, FailedAttempt, Failure, Handle, Ran, Serving, Settled, Submission, Submitted,
-    body,
+    Acceptance, AnswerSink, Done, FailedAttempt, Failure, Handle, Ran, Serving, Settled,
+    Submission, Submitted, body,
 };
 
 /// The work at one partner after the other, to its end.
@@ -40,7 +40,7 @@ pub(super) async fn work(
             None => body.take(),
         };
         let sent = sent.unwrap_or_default();
-        let settlement = attempt(router, dispatch, (place, leg), sent).await;
+        let settlement = attempt(router, dispatch, (place, leg), &serving, sent).await;
         let next = legs.peek().filter(|_| !running.is_cancelled());
         let (Some((_, next)), Some((bucket, message))) = (next, settlement.came_to_nothing())
         else {
@@ -89,6 +89,7 @@ async fn attempt(
     router: &Inner,
     dispatch: &Dispatch,
     (place, leg): (usize, &Leg),
+    serving: &Option<Box<Serving>>,
     body: Bytes,
 ) -> Settlement {
     let candidate = &leg.candidate;
@@ -98,12 +99,18 @@ async fn attempt(
     };
     let generation = &dispatch.generation;
     let running = &dispatch.registered.running;
+    let stream = leg.streams.then(|| match &candidate.translation {
+        None => dispatch.sink(router, serving.clone()),
+        // What is to be translated must be there as a whole.
+        Some(_) => AnswerSink::keeping(),
+    });
     let submitted = candidate.model.provider().submit(Submission {
         generation: generation.id,
         account: generation.account.clone(),
         model: candidate.model.id().clone(),
         body,
         contact: running.contact.clone(),
+        stream,
     });
     let (handle, task_id, poll_after) = match submitted.await {
         Ok(Submitted::Done(done)) => {

@@ -22,7 +22,7 @@ use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
     Bucket, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, KeyClaim, KeyDigest,
-    Model, ModelId, Outcome, Permit, Price, RouterError, Serving, body,
+    Model, ModelId, Outcome, Permit, Price, REPLAY_CAP_BYTES, RouterError, Serving, body,
 };
 
 /// How long a key is kept from its first call on.
@@ -62,6 +62,8 @@ pub(super) struct Order {
 pub(super) struct Judged {
     pub(super) price: Price,
     pub(super) hold_cents: u64,
+    /// Whether it asks for a stream.
+    pub(super) streams: bool,
     /// Who takes it, if the call names its providers.
     pub(super) legs: Option<Box<[Leg]>>,
     /// Whether it can be dispatched.
@@ -207,6 +209,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
     let judged = judged(router, &order.model, order.route.as_deref(), &order.body);
     let Judged {
         hold_cents,
+        streams,
         legs,
         settlement,
         ..
@@ -254,6 +257,9 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
         generation,
         model: Arc::clone(&order.model),
         legs,
+        streams,
+        // By one byte more than the cap a store sees that it is not the whole.
+        kept_bytes: order.key.map_or(0, |_| REPLAY_CAP_BYTES + 1),
         keeping: Keeping::Known(limits.keep_results),
         registered,
     })
@@ -320,12 +326,15 @@ fn judge_at(model: &Model, route: &Route, body: &[u8]) -> Judged {
             price,
             // It is billed once, by whoever serves it.
             hold_cents: legs.iter().map(|leg| leg.hold_cents).max().unwrap_or(0),
+            // Each leg tells for itself.
+            streams: false,
             legs: Some(legs.into()),
             settlement: Ok(()),
         },
         Err(violations) => Judged {
             price,
             hold_cents: price.hold_cents(),
+            streams: false,
             legs: None,
             settlement: Err(RouterError::Schema(violations)),
         },
@@ -337,6 +346,7 @@ fn judge(model: &Model, body: &[u8]) -> Judged {
     let view = body::view(body);
     let priced = view.as_ref().unwrap_or(&Value::Null);
     let price = model.provider().price(priced);
+    let streams = model.provider().streams(priced);
     let violations = view.map(|view| model.document().violations(&view));
     let settlement = match violations {
         Err(reason) => Err(RouterError::Malformed(reason)),
@@ -346,6 +356,7 @@ fn judge(model: &Model, body: &[u8]) -> Judged {
     Judged {
         price,
         hold_cents: price.hold_cents(),
+        streams,
         legs: None,
         settlement,
     }

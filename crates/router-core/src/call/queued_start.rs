@@ -129,7 +129,12 @@ impl Inner {
         let prepared = match secure(self, &order).await {
             Ok(dispatch) => {
                 let written = write_down(self, &dispatch.generation, order.key).await;
-                written.map(|()| dispatch).map_err(not_written)
+                let dispatch = written.map(|()| Dispatch {
+                    // A queued request replays its result whatever its size, which the provider bounds.
+                    kept_bytes: usize::MAX,
+                    ..dispatch
+                });
+                dispatch.map_err(not_written)
             }
             Err(error) => Err(not_secured(error)),
         };

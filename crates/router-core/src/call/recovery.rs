@@ -195,6 +195,9 @@ impl Inner {
             generation,
             model,
             legs: leg.map(|leg| Box::from([leg])),
+            // It was submitted before.
+            streams: false,
+            kept_bytes: 0,
             keeping: Keeping::OfAccount,
             registered,
         };
@@ -218,6 +221,7 @@ fn leg_of(catalog: &Catalog, model: &Arc<Model>, serving: &Serving) -> Option<Le
     Some(Leg {
         candidate,
         hold_cents: serving.hold_cents,
+        streams: false,
         dropped: serving.dropped.clone(),
     })
 }

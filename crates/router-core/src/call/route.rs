@@ -41,6 +41,8 @@ pub(super) struct Leg {
     pub(super) candidate: Candidate,
     /// What the call is expected to cost there at most.
     pub(super) hold_cents: u64,
+    /// Whether the body asks for a stream there.
+    pub(super) streams: bool,
     /// What is not said there.
     pub(super) dropped: Vec<String>,
 }
@@ -198,14 +200,15 @@ impl Candidate {
 
     fn judge(&self, body: &Value, is_strict: bool) -> (Price, Result<Leg, Vec<Violation>>) {
         let provider = self.model.provider();
-        let leg = |price: Price, dropped| Leg {
+        let leg = |price: Price, body: &Value, dropped| Leg {
             candidate: self.clone(),
             hold_cents: price.hold_cents(),
+            streams: provider.streams(body),
             dropped,
         };
         let Some(translation) = &self.translation else {
             let price = provider.price(body);
-            return (price, Ok(leg(price, Vec::new())));
+            return (price, Ok(leg(price, body, Vec::new())));
         };
         let name = self.model.id().provider();
         let Translated {
@@ -236,7 +239,7 @@ impl Candidate {
             }));
         }
         match violations.is_empty() {
-            true => (price, Ok(leg(price, serving::told(&dropped, name)))),
+            true => (price, Ok(leg(price, &body, serving::told(&dropped, name)))),
             false => (price, Err(violations)),
         }
     }

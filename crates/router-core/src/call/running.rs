@@ -7,11 +7,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use accounts::AccountId;
+use bytes::Bytes;
 use foldhash::HashMap;
 use futures_util::task::AtomicWaker;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::{Answer, Contact, Generation, GenerationId, Permit, RouterError, Serving};
+use crate::stream::{self, AnswerStream, StreamEnding};
+use crate::{
+    Answer, Bucket, Contact, Generation, GenerationId, Permit, REPLAY_CAP_BYTES, RouterError,
+    Serving,
+};
 
 /// What a retry may wait before it asks again, where the partner has no polling interval.
 const SYNCHRONOUS_RETRY: Duration = Duration::from_secs(5);
@@ -30,6 +35,8 @@ pub(crate) struct Reply {
     pub(crate) serving: Option<Box<Serving>>,
     /// The status with which the partner answered last, of a failure that was told just now.
     pub(crate) upstream_status: Option<u16>,
+    /// What follows the result, if that is the first piece of a stream.
+    pub(crate) stream: Option<Box<AnswerStream>>,
 }
 
 impl Reply {
@@ -42,6 +49,7 @@ impl Reply {
             charge_cents: None,
             serving: None,
             upstream_status: None,
+            stream: None,
         }
     }
 }
@@ -68,6 +76,10 @@ struct State {
     /// Whether the call that began it has taken its place.
     begun: bool,
     waiter: Option<oneshot::Sender<Reply>>,
+    /// The caller who gets its answer as a stream.
+    stream: Option<Streaming>,
+    /// Whether its answer was a stream, all of it.
+    is_streamed: bool,
     /// The polling interval, once the partner has accepted.
     polling: Option<Duration>,
     /// Whether its end is being written, which tells by itself whether it was lost.
@@ -75,6 +87,14 @@ struct State {
     /// Whether its caller wants it cancelled.
     is_cancelled: bool,
     over: bool,
+}
+
+/// An answer that a caller gets as a stream.
+#[derive(Debug)]
+struct Streaming {
+    ending: oneshot::Sender<StreamEnding>,
+    /// Whether all of it was passed on.
+    is_whole: bool,
 }
 
 /// The running generations by their ids.
@@ -126,25 +146,58 @@ impl Running {
         waiter: oneshot::Sender<Reply>,
     ) -> Result<(), oneshot::Sender<Reply>> {
         let mut state = self.state();
-        let is_awaited = state
-            .waiter
-            .as_ref()
-            .is_some_and(|waiter| !waiter.is_closed());
-        if !state.begun || state.over || is_awaited {
+        if !state.begun || state.over || state.is_awaited() {
             return Err(waiter);
         }
         state.waiter = Some(waiter);
         Ok(())
     }
 
+    /// Gives the caller who waits the first piece of a stream. What feeds it comes back, unless nobody waits.
+    pub(crate) fn stream(
+        &self,
+        first: Answer,
+        serving: Option<Box<Serving>>,
+    ) -> Option<mpsc::Sender<Bytes>> {
+        let mut state = self.state();
+        let waiter = state.waiter.take().filter(|waiter| !waiter.is_closed())?;
+        let (pieces, ending, stream) = stream::channel();
+        let reply = Reply {
+            generation: Some(self.id),
+            serving,
+            stream: Some(Box::new(stream)),
+            ..Reply::of(Ok(first))
+        };
+        waiter.send(reply).ok()?;
+        state.stream = Some(Streaming {
+            ending,
+            is_whole: false,
+        });
+        Some(pieces)
+    }
+
+    /// The partner ended the stream that was its answer.
+    pub(crate) fn streamed(&self) {
+        let mut state = self.state();
+        state.is_streamed = true;
+        if let Some(stream) = &mut state.stream {
+            stream.is_whole = true;
+        }
+    }
+
+    /// Cuts the stream of the caller, who gets nothing more of it; the work goes on.
+    pub(crate) fn cut_stream(&self, reason: Bucket) {
+        let stream = self.state().stream.take();
+        if let Some(stream) = stream {
+            // Who left need not be told.
+            let _ = stream.ending.send(StreamEnding::Cut(reason));
+        }
+    }
+
     /// Whether a call waits for it.
     #[cfg(test)]
     pub(crate) fn is_awaited(&self) -> bool {
-        let state = self.state();
-        state
-            .waiter
-            .as_ref()
-            .is_some_and(|waiter| !waiter.is_closed())
+        self.state().is_awaited()
     }
 
     /// The partner works on it; this is the polling interval.
@@ -217,6 +270,7 @@ impl Running {
     /// Sends the waiter away, because the router stops; the work goes on.
     fn dismiss(&self) {
         let retry_after = self.retry_later();
+        self.cut_stream(Bucket::ServiceUnavailable);
         let waiter = self.state().waiter.take();
         if let Some(waiter) = waiter {
             let error = RouterError::Stopping {
@@ -227,14 +281,24 @@ impl Running {
         }
     }
 
-    /// Ends it: the waiter gets the reply, and no call can follow any more.
-    fn end(&self, reply: Reply) {
-        let waiter = {
+    /// Ends it: the waiter gets the reply, and no call can follow any more. A stream ends for its caller.
+    fn end(&self, mut reply: Reply) {
+        let (waiter, stream, is_streamed) = {
             let mut state = self.state();
             state.over = true;
-            state.waiter.take()
+            (state.waiter.take(), state.stream.take(), state.is_streamed)
         };
+        if let Some(stream) = stream {
+            let ending = stream_ending(&reply.result, stream.is_whole);
+            // Who left meanwhile finds the outcome behind its key.
+            let _ = stream.ending.send(ending);
+        }
         if let Some(waiter) = waiter {
+            // A longer stream was kept in part.
+            let is_part = |answer: &Answer| answer.body.len() > REPLAY_CAP_BYTES;
+            if is_streamed && reply.result.as_ref().is_ok_and(is_part) {
+                reply.result = Err(RouterError::NotReplayable);
+            }
             // Who left meanwhile finds the outcome behind its key.
             let _ = waiter.send(reply);
         }
@@ -247,6 +311,27 @@ impl Running {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether a call waits for it or takes its stream.
+    fn is_awaited(&self) -> bool {
+        let waiter = self.waiter.as_ref();
+        let stream = self.stream.as_ref();
+        waiter.is_some_and(|waiter| !waiter.is_closed())
+            || stream.is_some_and(|stream| !stream.ending.is_closed())
+    }
+}
+
+/// How a stream ends for its caller when the end of the work is written down.
+fn stream_ending(result: &Result<Answer, RouterError>, is_whole: bool) -> StreamEnding {
+    match result {
+        Ok(_) if is_whole => StreamEnding::Whole(None),
+        // An event told it.
+        Err(RouterError::Ended(outcome)) if is_whole => StreamEnding::Whole(outcome.bucket()),
+        Ok(_) => StreamEnding::Cut(Bucket::InternalError),
+        Err(error) => StreamEnding::Cut(error.bucket()),
     }
 }
 

@@ -53,6 +53,10 @@ impl Settlement {
             Err(Failure::Transient { message }) => {
                 Self::failed(Bucket::ServiceUnavailable, Ran::Nothing, message)
             }
+            Err(Failure::InStream { cause, charge }) => Self {
+                charge_cents: charge.cents(held_cents),
+                ..Self::of(Err(*cause), held_cents).after(Ran::Perhaps)
+            },
         }
     }
 

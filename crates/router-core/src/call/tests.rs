@@ -10,4 +10,5 @@ mod queued;
 mod replicas;
 mod restart;
 mod serving;
+mod streams;
 mod world;

@@ -5,13 +5,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::Execution;
 use super::running::{Reply, Running};
 use crate::router::Inner;
-use crate::{Answer, Bucket, CallRecord, GenerationId, RouterError, Serving, Timer};
+use crate::{
+    Answer, AnswerStream, Bucket, CallRecord, GenerationId, RouterError, Serving, StreamEnding,
+    StreamStep, Timer,
+};
 
 /// Where an attempt stands; shared by its execution and its waiter, who race to move it on.
 #[derive(Debug, Default)]
@@ -40,8 +44,10 @@ pub struct Waiter {
 /// What a caller is to be told.
 #[derive(Debug)]
 pub struct Answered {
-    /// The result, or why there is none.
+    /// The result, or why there is none. Of a stream its first bytes.
     pub result: Result<Answer, RouterError>,
+    /// What follows the result, if that is the beginning of a stream.
+    pub stream: Option<Box<AnswerStream>>,
     /// Whether it was stored, and told before (`Idempotent-Replayed`).
     pub replayed: bool,
     /// What was billed for it just now, in US cents; `None` if nothing was settled for this answer.
@@ -167,11 +173,16 @@ impl Waiter {
             *retry_after = None;
         }
         let mut delivery = waiter.delivery.take().expect("it is taken only here");
+        if let Some(stream) = &mut reply.stream {
+            let waited = delivery.waited();
+            stream.bounded(timer, deadline.saturating_sub(waited));
+        }
         let generation = reply.generation.or_else(|| waiter.attempt.generation());
         let bucket = reply.result.as_ref().err().map(RouterError::bucket);
         delivery.note(generation, bucket, reply.replayed);
         Answered {
             result: reply.result,
+            stream: reply.stream,
             replayed: reply.replayed,
             charge_cents: reply.charge_cents,
             serving: reply.serving,
@@ -206,6 +217,38 @@ fn stopped() -> Reply {
     )))
 }
 
+impl Answered {
+    /// The answer as a whole, for callers who take no stream; it is delivered then.
+    ///
+    /// # Errors
+    /// With what there is in place of a result, or if the stream broke off.
+    pub async fn whole(self) -> Result<Answer, RouterError> {
+        let Some(mut stream) = self.stream else {
+            self.delivery.delivered();
+            return self.result;
+        };
+        let mut answer = self.result?;
+        let mut body = BytesMut::from(&answer.body[..]);
+        let ending = loop {
+            match poll_fn(|cx| stream.poll_next(cx)).await {
+                Some(StreamStep::Piece(piece)) => body.extend_from_slice(&piece),
+                Some(StreamStep::Ended(ending)) => break ending,
+                None => break StreamEnding::Cut(Bucket::InternalError),
+            }
+        };
+        self.delivery.ended(ending);
+        match ending {
+            StreamEnding::Whole(_) => {
+                answer.body = body.freeze();
+                Ok(answer)
+            }
+            StreamEnding::Cut(_) => Err(RouterError::Unavailable(
+                "the stream of the answer broke off".into(),
+            )),
+        }
+    }
+}
+
 impl Drop for Waiter {
     fn drop(&mut self) {
         self.attempt.leave(Bucket::ClientDisconnected);
@@ -232,6 +275,28 @@ impl Delivery {
         if let Some(record) = &mut self.record {
             record.delivered = true;
         }
+    }
+
+    /// The stream of the caller ended so.
+    pub fn ended(mut self, ending: StreamEnding) {
+        let (bucket, delivered) = match ending {
+            StreamEnding::Whole(bucket) => (bucket, true),
+            StreamEnding::Cut(bucket) => (Some(bucket), false),
+        };
+        if let Some(record) = &mut self.record {
+            record.bucket = bucket;
+            record.delivered = delivered;
+            record.answered_at = self.router.ports.timer.now();
+        }
+    }
+
+    /// How long ago the call came.
+    fn waited(&self) -> Duration {
+        let now = self.router.ports.timer.now();
+        let record = self.record.as_ref();
+        let waited = record.map(|record| now.duration_since(record.received_at));
+        let waited = waited.and_then(|waited| waited.try_into().ok());
+        waited.unwrap_or_default()
     }
 
     /// Takes down how the call ends, now.

@@ -6,13 +6,22 @@ use super::SchemaError;
 use super::references::{self, Standalone};
 use crate::ModelId;
 
-/// The minified document of a model with its authored schema, or with an open object.
-pub(super) fn bytes(id: &ModelId, authored: Option<Value>) -> Result<Vec<u8>, SchemaError> {
+/// The minified document of a model with its authored schema, or with an open object. `streams` tells whether its answers may
+/// be server-sent events.
+pub(super) fn bytes(
+    id: &ModelId,
+    authored: Option<Value>,
+    streams: bool,
+) -> Result<Vec<u8>, SchemaError> {
     let is_authored = authored.is_some();
     let open = json!({"type": "object", "additionalProperties": true});
     let Standalone { schema, components } =
         references::standalone(authored.unwrap_or_else(|| open.clone()))?;
 
+    let mut results = json!({"application/json": {"schema": open}});
+    if streams {
+        results["text/event-stream"] = json!({"schema": {"type": "string"}});
+    }
     let operation = json!({
         "operationId": "run",
         "summary": format!("Run {id} and wait for its result"),
@@ -29,7 +38,7 @@ pub(super) fn bytes(id: &ModelId, authored: Option<Value>) -> Result<Vec<u8>, Sc
         "responses": {
             "200": {
                 "description": "The model's own output, unchanged.",
-                "content": {"application/json": {"schema": open}},
+                "content": results,
             },
             "default": {
                 "description": "An error; its bucket is in the header X-Service-Error-Type.",

@@ -10,7 +10,7 @@ fn id() -> ModelId {
 }
 
 fn document(schema: Value) -> SchemaDocument {
-    SchemaDocument::new(&id(), Some(schema)).expect("a valid schema")
+    SchemaDocument::new(&id(), Some(schema), false).expect("a valid schema")
 }
 
 fn served(document: &SchemaDocument) -> Value {
@@ -74,7 +74,7 @@ fn the_bytes_and_the_tag_follow_from_the_definition_alone() {
 
 #[test]
 fn a_model_without_a_schema_is_an_open_object() {
-    let open = SchemaDocument::new(&id(), None).expect("an open schema");
+    let open = SchemaDocument::new(&id(), None, false).expect("an open schema");
     assert!(!open.is_authored());
     let served = served(&open);
     assert_eq!(served["x-service-input-schema-authored"], false);
@@ -160,7 +160,8 @@ fn a_schema_that_cannot_be_used_is_refused_with_the_reason() {
         (json!({"type": "thing"}), "type (at /type)"),
         (json!({"$defs": {"a": {}}, "definitions": {"a": {}}}), "`a`"),
     ] {
-        let refused = SchemaDocument::new(&id(), Some(schema.clone())).expect_err("unusable");
+        let refused =
+            SchemaDocument::new(&id(), Some(schema.clone()), false).expect_err("unusable");
         assert!(refused.to_string().contains(reason), "{schema}: {refused}");
     }
 }
@@ -193,7 +194,7 @@ fn all_errors_are_told_in_document_order() {
 fn a_body_that_is_no_object_is_dict_type_at_the_body() {
     for body in [json!([]), json!("x"), json!(1), json!(null)] {
         check(json!({"type": "object"}), &body, &[" dict_type"]);
-        let open = SchemaDocument::new(&id(), None).expect("an open schema");
+        let open = SchemaDocument::new(&id(), None, false).expect("an open schema");
         assert_eq!(
             open.violations(&body).iter().map(line).collect::<Vec<_>>(),
             [" dict_type"]

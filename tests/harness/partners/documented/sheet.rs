@@ -63,6 +63,8 @@ pub struct Call {
     pub results: Vec<ResultStep>,
     /// The request that stops a task.
     pub cancel: Option<Route>,
+    /// What streams look like, if the models give any.
+    pub stream: Option<Stream>,
     /// What is said to submissions that are not taken.
     #[serde(default)]
     pub refusals: Refusals,
@@ -135,6 +137,26 @@ pub struct States {
     pub moderated: Option<Answer>,
     /// Stopped.
     pub cancelled: Option<Answer>,
+}
+
+/// What streams of server-sent events look like. The body asks for one by its member `stream`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// Where bodies go that ask for one, if that is another address. The member that asks is not sent there.
+    pub route: Option<Route>,
+    /// The answer without a stream that took as much, if it is not the one of the states.
+    #[serde(default, deserialize_with = "maybe_text")]
+    pub whole: Option<String>,
+    /// Done.
+    pub succeeded: String,
+    /// Failed within.
+    pub failed: String,
+    /// Fallen to moderation within.
+    pub moderated: String,
+    /// How many cents a stream costs that is cut before its last event, by model; none costs nothing.
+    #[serde(default)]
+    pub cut_cents: BTreeMap<String, u64>,
 }
 
 /// A step to the result.

@@ -7,6 +7,7 @@ use http::Method;
 use serde::Deserialize;
 
 use super::{Ask, Call, Pace, Polled, ResultStep, Submit, Target, Timeouts};
+use crate::definition::events::Events;
 use crate::definition::host::BaseUrl;
 use crate::definition::partner::Header;
 use crate::definition::pointer::Pointer;
@@ -42,6 +43,7 @@ pub(super) struct RawCall {
     #[serde(default)]
     result: Vec<ResultWritten>,
     cancel: Option<AskWritten>,
+    events: Option<Events>,
     #[serde(default)]
     errors: Vec<Rule>,
     #[serde(default)]
@@ -177,6 +179,9 @@ impl TryFrom<RawCall> for Call {
                 return Err("a call of style `poll` needs `task`, `poll` and `state`".to_owned());
             }
         };
+        if written.events.is_some() && polled.is_some() {
+            return Err("`events` are for calls of style `sync`".to_owned());
+        }
         if let Some(total_ms) = written.timeouts.total_ms {
             if polled.is_none() {
                 return Err(
@@ -190,6 +195,7 @@ impl TryFrom<RawCall> for Call {
             base_url: written.base_url,
             submit: written.submit,
             polled,
+            events: written.events,
             errors: written.errors,
             guards: written.guards,
             timeouts: written.timeouts,

@@ -59,7 +59,11 @@ fn is_proven(told: &Option<Result<(), Failure>>) -> bool {
             | Failure::Account { ran, .. },
         )) => ran.is_proven(),
         Some(Err(Failure::Transient { .. })) => true,
-        Some(Ok(()) | Err(Failure::Refused { .. } | Failure::Policy { .. })) | None => false,
+        Some(
+            Ok(())
+            | Err(Failure::Refused { .. } | Failure::Policy { .. } | Failure::InStream { .. }),
+        )
+        | None => false,
     }
 }
 

@@ -73,6 +73,10 @@ impl Provider for Puppet {
             cents,
         })
     }
+
+    fn streams(&self, body: &Value) -> bool {
+        body.get("stream") == Some(&Value::Bool(true))
+    }
 }
 
 /// A clock that stands still until it is moved.

@@ -22,7 +22,7 @@ impl House {
         submitted.result
     }
 
-    async fn submitted_request(&self, body: &'static str) -> String {
+    pub(super) async fn submitted_request(&self, body: &'static str) -> String {
         let submitted = self.submit(call(body)).await;
         submitted.expect("it is taken in").request.id.to_string()
     }
@@ -33,7 +33,7 @@ impl House {
         status.await.expect("it is there").request.state
     }
 
-    async fn result(&self, request: &str) -> Result<QueuedResult, RouterError> {
+    pub(super) async fn result(&self, request: &str) -> Result<QueuedResult, RouterError> {
         let (caller, now) = (self.caller().await, self.clock.now());
         let result = self.router.request_result(&caller, MODEL, request, now);
         result.await
@@ -45,7 +45,7 @@ impl House {
         cancelled.await.expect("it is there")
     }
 
-    async fn next_execution(&self) -> Option<Execution> {
+    pub(super) async fn next_execution(&self) -> Option<Execution> {
         let started = self.router.start_queued().await;
         started.expect("memory answers")
     }

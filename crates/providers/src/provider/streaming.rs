@@ -1,0 +1,77 @@
+//! A submission whose answer comes as a stream: bytes go to the caller as they come, and are read beside that.
+
+use router_core::{AnswerSink, Contact, Done, Failure, Submitted};
+
+use super::failures::{failed, not_submitted};
+use super::{PartnerModel, UNREADABLE};
+use crate::definition::Events;
+use crate::interpret::{StreamEnd, StreamReader};
+use crate::talk::Outgoing;
+
+impl PartnerModel {
+    /// Submits, and passes the stream on that answers it. A partner that answers otherwise is read as without a stream.
+    pub(super) async fn stream(
+        &self,
+        outgoing: Outgoing,
+        events: &Events,
+        (mut sink, contact): (AnswerSink, &Contact),
+        generation: String,
+    ) -> Result<Submitted, Failure> {
+        let now = self.timer.now();
+        let opened = self.egress.open(outgoing, now).await;
+        let mut answer = opened.map_err(|trouble| {
+            self.troubled(&trouble);
+            not_submitted(&trouble)
+        })?;
+        contact.answered(answer.status());
+        if !answer.is_event_stream() {
+            let reply = answer.whole(&self.egress, now).await;
+            self.tell(&reply);
+            return self.submitted(
+                reply.map_err(|trouble| not_submitted(&trouble))?,
+                generation,
+            );
+        }
+        sink.begin(answer.content_type());
+        let mut reader = StreamReader::new(&self.dialect, events);
+        let mut has_begun = false;
+        let broken = loop {
+            match answer.next().await {
+                Ok(Some(bytes)) => {
+                    has_begun |= !bytes.is_empty();
+                    sink.pass(bytes.clone()).await;
+                    reader.feed(&bytes);
+                }
+                Ok(None) => break None,
+                Err(trouble) => break Some(trouble),
+            }
+        };
+        answer.note(&self.egress, broken.as_ref());
+        if let Some(trouble) = &broken {
+            self.troubled(trouble);
+        }
+        let failure = match (broken, has_begun) {
+            (Some(trouble), false) => not_submitted(&trouble),
+            (None, false) => failed(UNREADABLE),
+            (Some(trouble), true) => reader.broken(not_submitted(&trouble)),
+            (None, true) => match reader.ended() {
+                StreamEnd::Result(charge) => {
+                    let (partner, model) = (&*self.partner, &*self.model);
+                    tracing::debug!(partner, model, "the partner ended its stream");
+                    return Ok(Submitted::Done(Done {
+                        answer: sink.finish(),
+                        charge,
+                        task_id: None,
+                    }));
+                }
+                StreamEnd::Told(failure) => {
+                    // All of it was passed on, and the caller has read there how it failed.
+                    let _ = sink.finish();
+                    failure
+                }
+                StreamEnd::Cut(failure) => failure,
+            },
+        };
+        Err(self.logged(self.discreet(failure)))
+    }
+}
