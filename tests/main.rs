@@ -23,6 +23,8 @@ mod partners;
 mod platform;
 mod providers;
 mod router;
+#[cfg(feature = "otlp")]
+mod traces;
 mod v1;
 mod v2;
 mod webhooks;

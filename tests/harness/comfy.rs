@@ -124,6 +124,12 @@ impl Comfy {
         self.shared.world().submissions.clone()
     }
 
+    /// The traces that submissions named.
+    #[must_use]
+    pub fn traces(&self) -> Vec<String> {
+        self.shared.world().traces.clone()
+    }
+
     /// Puts a prompt of somebody else into its queue, and answers its id.
     pub fn foreign(&self, graph: &serde_json::Value) -> String {
         self.shared.foreign(graph)

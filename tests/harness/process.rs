@@ -19,6 +19,9 @@ const MIN_FREE: (&str, &str) = ("EASEL_MIN_FREE", "0B");
 /// The features of programs whose installation may be in PostgreSQL and a bucket.
 const CLOUD: &str = "it/cloud,all-in-one/cloud,router-server/cloud,workflow-server/cloud";
 
+/// The features of programs that can send traces and logs to a collector.
+const OTLP: &str = "it/otlp,all-in-one/otlp,router-server/otlp,workflow-server/otlp";
+
 /// A running server. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Server {
@@ -71,6 +74,9 @@ fn build_programs() -> PathBuf {
     }
     if cfg!(feature = "cloud") {
         command.args(["--features", CLOUD]);
+    }
+    if cfg!(feature = "otlp") {
+        command.args(["--features", OTLP]);
     }
     command
         .arg("--manifest-path")

@@ -65,8 +65,11 @@ const PRODUCTS: &[Product] = &[
         programs: &["all-in-one", "router-server", "workflow-server"],
         features: &[
             "all-in-one/cloud",
+            "all-in-one/otlp",
             "router-server/cloud",
+            "router-server/otlp",
             "workflow-server/cloud",
+            "workflow-server/otlp",
         ],
         files: &["deploy/proxies", "deploy/systemd", "docs"],
         has_pages: true,

@@ -73,7 +73,7 @@ fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 
 fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
-    let log = program::start_log(&settings, &config.workflows.server.log);
+    let log = program::start_log(&settings, &config.workflows.server.log)?;
     program::serve(
         &program::runtime()?,
         assemble(&config),

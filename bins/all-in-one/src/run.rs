@@ -114,7 +114,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), Failure> {
     settings.preset("min_free", MIN_FREE, "one graph needs only what it writes");
     let temporary = *settings.origin("data_dir") == Origin::Default;
     let mut config = Config::read(&mut settings)?;
-    server_kit::program::start_log(&settings, &config.workflows.server.log);
+    server_kit::program::start_log(&settings, &config.workflows.server.log)?;
     let graph = GraphFile::read(&arguments.graph)?;
     outputs::probe(&arguments.out)?;
 
@@ -171,6 +171,7 @@ async fn submit(stack: &Stack, principal: &Principal, workflow: Bytes) -> Result
         partial: false,
         flat_uploads: false,
         extra_pnginfo: Default::default(),
+        trace: None,
     };
     stack.jobs.submit(submission, stack.timer.now()).await?;
     Ok(id)

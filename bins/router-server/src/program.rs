@@ -56,7 +56,7 @@ fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 
 fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
-    let log = program::start_log(&settings, &config.server.log);
+    let log = program::start_log(&settings, &config.server.log)?;
     program::serve(
         &program::runtime_beside_store()?,
         assemble(&config),

@@ -61,7 +61,7 @@ fn show_config(matches: &ArgMatches) -> Result<(), Failure> {
 /// Serves until the first signal, then ends well; a second one ends it at once.
 fn serve(matches: &ArgMatches) -> Result<(), Failure> {
     let (settings, config) = configured(matches)?;
-    let log = program::start_log(&settings, &config.server.log);
+    let log = program::start_log(&settings, &config.server.log)?;
     program::serve(
         &program::runtime()?,
         assemble(&config),

@@ -67,6 +67,7 @@ async fn submit_long(stack: &Stack) -> (Principal, JobId) {
         partial: false,
         flat_uploads: false,
         extra_pnginfo: Default::default(),
+        trace: None,
     };
     let submitted = stack.jobs.submit(submission, stack.timer.now()).await;
     submitted.expect("it is taken in");

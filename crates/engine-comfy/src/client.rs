@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use hyper_kit::{AddressPolicy, Body, Client, ClientConfig, FetchError, ReadPace, read_limited};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use trace_context::TraceContext;
 
 use crate::address::WorkerUrl;
 use crate::history::{self, FileRef, Queue};
+
+/// Names the run that a request is part of.
+const TRACEPARENT: HeaderName = HeaderName::from_static(trace_context::HEADER);
 
 /// How long a worker may take to say that it is there.
 const HEALTH_TIME: Duration = Duration::from_secs(2);
@@ -329,6 +333,10 @@ impl WorkerClient {
         let headers = request.headers_mut();
         *headers = self.headers.clone();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if let Some(context) = TraceContext::current() {
+            let context = HeaderValue::try_from(context.to_string());
+            headers.extend(context.ok().map(|context| (TRACEPARENT, context)));
+        }
         if let Some(content_type) = content_type {
             let content_type = HeaderValue::from_str(content_type);
             headers.insert(

@@ -19,6 +19,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use jiff::Timestamp;
+use trace_context::{TARGET, TraceContext};
+use tracing::field::{Empty, display};
+use tracing::{Instrument as _, Span, trace_span};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
@@ -141,6 +144,7 @@ pub struct ApiMount<T> {
 /// Tells the family of its request when it ends. If it is dropped before, the client left.
 struct Exchange<'a, A: Api> {
     api: &'a A,
+    span: Span,
     request_id: Uuid,
     method: Method,
     route: &'static str,
@@ -208,9 +212,11 @@ where
     B::Error: Into<BoxError>,
 {
     let (head, body) = request.into_parts();
+    let span = span_of(&head);
     // On the heap and handed on as a whole: a family may drop it before a long wait, which then holds nothing of it.
     run(
         api,
+        span.clone(),
         Box::new(Asked {
             head,
             body: Body::new(body),
@@ -220,6 +226,33 @@ where
             params: None,
         }),
     )
+    .instrument(span)
+}
+
+/// The span of a request, which continues the trace that the client names. Its path is in no field: it may be a credential.
+fn span_of(head: &Parts) -> Span {
+    trace_span!(
+        target: TARGET,
+        parent: None,
+        "request",
+        otel.name = Empty,
+        otel.kind = "server",
+        trace.parent = parent_of(&head.headers).map(display),
+        http.request.method = head.method.as_str(),
+        http.route = Empty,
+        http.response.status_code = Empty,
+        easel.request.id = Empty,
+        otel.status_code = Empty,
+    )
+}
+
+/// The trace that a client names. Two of them are none.
+fn parent_of(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut values = headers.get_all(trace_context::HEADER).iter();
+    match (values.next(), values.next()) {
+        (Some(only), None) => TraceContext::parse(only.to_str().ok()?),
+        _ => None,
+    }
 }
 
 /// Words what the server refused before the family saw it, or a panic.
@@ -232,8 +265,8 @@ pub fn refuse<A: Api>(api: &A, refusal: Refusal, path: &str) -> Response<Body> {
     response
 }
 
-async fn run<A: Api>(api: &A, mut asked: Box<Asked<A::Target>>) -> Response<Body> {
-    let mut exchange = Exchange::new(api, &asked);
+async fn run<A: Api>(api: &A, span: Span, mut asked: Box<Asked<A::Target>>) -> Response<Body> {
+    let mut exchange = Exchange::new(api, span, &asked);
     let mount = api.mount();
     let head = &asked.head;
     let is_head = head.method == Method::HEAD;
@@ -323,9 +356,10 @@ pub fn client_closed_request() -> StatusCode {
 // === impl Exchange ===
 
 impl<'a, A: Api> Exchange<'a, A> {
-    fn new(api: &'a A, asked: &Asked<A::Target>) -> Self {
+    fn new(api: &'a A, span: Span, asked: &Asked<A::Target>) -> Self {
         Self {
             api,
+            span,
             request_id: asked.context.request_id,
             method: asked.head.method.clone(),
             route: api.mount().unmatched,
@@ -350,6 +384,23 @@ impl<'a, A: Api> Exchange<'a, A> {
             elapsed: self.started.elapsed(),
         };
         self.api.observe(&seen, &self.note);
+        self.note_span(&seen);
+    }
+
+    fn note_span(&self, seen: &Observed) {
+        if self.span.is_disabled() {
+            return;
+        }
+        let name = format_args!("{} {}", seen.method, seen.route);
+        self.span.record("otel.name", display(name));
+        self.span.record("http.route", seen.route);
+        let status = seen.status.as_u16();
+        self.span.record("http.response.status_code", status);
+        self.span
+            .record("easel.request.id", display(seen.request_id));
+        if seen.status.is_server_error() {
+            self.span.record("otel.status_code", "ERROR");
+        }
     }
 }
 

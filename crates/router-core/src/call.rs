@@ -15,6 +15,7 @@ mod recovery;
 mod route;
 pub(crate) mod running;
 mod settlement;
+mod traces;
 mod waiter;
 
 use std::sync::Arc;

@@ -16,6 +16,8 @@ pub mod machine;
 pub mod metrics;
 pub mod migrate;
 pub mod opening;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod program;
 pub mod reload;
 pub mod scrub;

@@ -13,6 +13,14 @@ use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::config::Value;
 
+/// Why a process cannot log as it is told.
+#[cfg(feature = "otlp")]
+pub type LogError = crate::otlp::OtlpError;
+
+/// Why a process cannot log as it is told: nothing can be wrong.
+#[cfg(not(feature = "otlp"))]
+pub type LogError = std::convert::Infallible;
+
 /// How a process logs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogConfig {
@@ -37,19 +45,44 @@ pub struct LogLevels(Targets, String);
 
 /// Changes what is logged while a process logs.
 #[derive(Clone, Debug)]
-pub struct LogControl(reload::Handle<Targets, Registry>);
+pub struct LogControl {
+    lines: Levels,
+    /// What a collector gets.
+    #[cfg(feature = "otlp")]
+    exported: Option<Levels>,
+}
+
+type Levels = reload::Handle<Targets, Registry>;
 
 impl LogControl {
     /// Logs by these levels from now on. The log of an embedder stays as it is.
     pub fn set(&self, levels: &LogLevels) {
-        if self.0.reload(levels.0.clone()).is_err() {
-            tracing::debug!("the log was set up elsewhere; keeping it");
+        change(&self.lines, levels.0.clone());
+        #[cfg(feature = "otlp")]
+        if let Some(exported) = &self.exported {
+            change(exported, with_spans(levels));
         }
     }
 }
 
+fn change(handle: &Levels, levels: Targets) {
+    if handle.reload(levels).is_err() {
+        tracing::debug!("the log was set up elsewhere; keeping it");
+    }
+}
+
+/// What a collector gets: what is logged, and all spans of traces.
+#[cfg(feature = "otlp")]
+fn with_spans(levels: &LogLevels) -> Targets {
+    let levels = levels.0.clone();
+    levels.with_target(trace_context::TARGET, LevelFilter::TRACE)
+}
+
 /// Starts to log. Only the first call of a process counts; an embedder that set up its own log keeps it.
-pub fn start(config: &LogConfig) -> LogControl {
+///
+/// # Errors
+/// If traces and logs cannot be exported as the environment says.
+pub fn start(config: &LogConfig) -> Result<LogControl, LogError> {
     let layer = match config.format {
         LogFormat::Text => fmt::layer()
             .with_writer(std::io::stderr)
@@ -62,12 +95,45 @@ pub fn start(config: &LogConfig) -> LogControl {
             .boxed(),
     };
     let layer: Box<dyn Layer<Registry> + Send + Sync> = layer;
-    let (levels, control) = reload::Layer::new(config.levels.0.clone());
-    let subscriber = Registry::default().with(layer.with_filter(levels));
-    if subscriber.try_init().is_err() {
+    let (levels, lines) = reload::Layer::new(config.levels.0.clone());
+    let layers = vec![layer.with_filter(levels).boxed()];
+    #[cfg(feature = "otlp")]
+    let (layers, exported) = match crate::otlp::start()? {
+        None => (layers, None),
+        Some(layer) => {
+            let (levels, exported) = reload::Layer::new(with_spans(&config.levels));
+            let mut layers = layers;
+            layers.push(layer.with_filter(levels).boxed());
+            (layers, Some(exported))
+        }
+    };
+    if Registry::default().with(layers).try_init().is_err() {
         tracing::debug!("the log was set up before; keeping it");
     }
-    LogControl(control)
+    #[cfg(not(feature = "otlp"))]
+    if let Some(variable) = asks_for_export() {
+        tracing::warn!(
+            variable,
+            "this program is built without the feature `otlp` and exports no traces; use the one of a release, or unset the variable"
+        );
+    }
+    Ok(LogControl {
+        lines,
+        #[cfg(feature = "otlp")]
+        exported,
+    })
+}
+
+/// A variable that names a collector.
+#[cfg(not(feature = "otlp"))]
+fn asks_for_export() -> Option<&'static str> {
+    let variables = [
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+    ];
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    variables.into_iter().find(is_set)
 }
 
 impl Value for LogFormat {

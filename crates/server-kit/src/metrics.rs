@@ -30,6 +30,8 @@ impl Metrics {
         let build = Info::new([("program", program), ("version", version)]);
         registry.register("easel_build", "The program and its version", build);
         registry.register_collector(Box::new(process::ProcessMetrics));
+        #[cfg(feature = "otlp")]
+        crate::otlp::register(&mut registry);
         Self { registry }
     }
 

@@ -65,12 +65,15 @@ pub fn settings(matches: &ArgMatches, keys: &[&[Key]]) -> Result<Settings, Failu
 }
 
 /// Begins to log, first of all about variables that mean nothing.
-pub fn start_log(settings: &Settings, log: &LogConfig) -> LogControl {
-    let control = crate::logging::start(log);
+///
+/// # Errors
+/// If traces and logs cannot be exported as the environment says.
+pub fn start_log(settings: &Settings, log: &LogConfig) -> Result<LogControl, Failure> {
+    let control = crate::logging::start(log).map_err(|error| Failure::usage(&error))?;
     for warning in settings.unknown_variables() {
         tracing::warn!("{warning}");
     }
-    control
+    Ok(control)
 }
 
 /// The threads that requests and loops run on: one for each processor.
@@ -197,9 +200,11 @@ pub fn open_to(access: &Access, address: &ListenAddress) -> &'static str {
     }
 }
 
-/// Ends a program: prints why it failed, if it did, and answers its exit code.
+/// Ends a program: delivers what is exported, prints why it failed, if it did, and answers its exit code.
 #[must_use]
 pub fn finish(result: Result<(), Failure>) -> ExitCode {
+    #[cfg(feature = "otlp")]
+    crate::otlp::finish();
     let Err(failure) = result else {
         return ExitCode::SUCCESS;
     };

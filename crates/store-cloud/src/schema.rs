@@ -23,7 +23,13 @@ pub(crate) const SCHEMA: Schema = &[
     ),
     ("assets", &[include_str!("../migrations/assets/0001.sql")]),
     ("blobs", &[include_str!("../migrations/blobs/0001.sql")]),
-    ("jobs", &[include_str!("../migrations/jobs/0001.sql")]),
+    (
+        "jobs",
+        &[
+            include_str!("../migrations/jobs/0001.sql"),
+            include_str!("../migrations/jobs/0002.sql"),
+        ],
+    ),
     (
         "deployments",
         &[include_str!("../migrations/deployments/0001.sql")],

@@ -285,6 +285,7 @@ async fn submit(store: &Store, n: u128) {
                 account_room: 100,
                 stored_bytes: None,
             },
+            trace: None,
         },
         claim: None,
         inputs: Vec::new(),

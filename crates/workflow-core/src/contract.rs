@@ -21,6 +21,7 @@ use accounts::{AccountId, Fingerprint};
 use asset_store::{Asset, AssetId, AssetRecords, BlobHash, InsertAsset, InsertRule, KeyClaim};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
+use trace_context::TraceContext;
 use uuid::Uuid;
 
 use crate::{
@@ -108,6 +109,7 @@ fn insert_of(n: u128, name: &str) -> InsertJob {
                 account_room: 2,
                 stored_bytes: None,
             },
+            trace: TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         },
         claim: None,
         inputs: Vec::new(),

@@ -9,6 +9,7 @@ use asset_store::{AssetId, BoxError, KeyClaim};
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
+use trace_context::TraceContext;
 
 use crate::{Job, JobId, JobStatus, NewOutput, Report, RequirementSet, ResolvedFiles, RunReport};
 
@@ -30,6 +31,8 @@ pub struct JobBody {
     pub origin: Bytes,
     /// Where and when it may run.
     pub placement: Placement,
+    /// The trace that its runs continue.
+    pub trace: Option<TraceContext>,
 }
 
 /// Where and when a job may run. Settled at submission.

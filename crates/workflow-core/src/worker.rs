@@ -7,6 +7,7 @@
 mod able;
 mod run;
 mod sink;
+mod traces;
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -20,6 +21,7 @@ use futures_util::{FutureExt, StreamExt};
 use jiff::SignedDuration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use asset_store::BlobStore;
 
@@ -184,7 +186,9 @@ impl Worker {
     /// over.
     async fn run_guarded(&self, claim: Claim, permit: ComputePermit, halt: &CancellationToken) {
         let id = claim.job.id;
-        let run = AssertUnwindSafe(self.run_claim(claim, permit, halt)).catch_unwind();
+        let span = traces::job(&claim);
+        let run = self.run_claim(claim, permit, halt).instrument(span);
+        let run = AssertUnwindSafe(run).catch_unwind();
         if run.await.is_err() {
             tracing::error!(job.id = %id, "the run of a job panicked");
         }

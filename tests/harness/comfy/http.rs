@@ -18,6 +18,8 @@ pub(super) struct Incoming {
     pub(super) query: String,
     pub(super) websocket_key: Option<String>,
     pub(super) body: Vec<u8>,
+    /// The trace that it names.
+    pub(super) traceparent: Option<String>,
     /// It lacks the header that every request must have.
     pub(super) is_refused: bool,
 }
@@ -92,6 +94,7 @@ async fn read(stream: &mut BufReader<TcpStream>, shared: &Shared) -> io::Result<
         path: path.strip_prefix("/api").unwrap_or(path).to_owned(),
         query: query.to_owned(),
         websocket_key: None,
+        traceparent: None,
         body: Vec::new(),
         is_refused: false,
     };
@@ -113,6 +116,7 @@ async fn read(stream: &mut BufReader<TcpStream>, shared: &Shared) -> io::Result<
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().map_err(io::Error::other)?,
             "transfer-encoding" => chunked = value.eq_ignore_ascii_case("chunked"),
+            "traceparent" => request.traceparent = Some(value.to_owned()),
             "sec-websocket-key" => request.websocket_key = Some(value.to_owned()),
             _ => {}
         }

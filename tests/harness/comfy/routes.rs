@@ -47,7 +47,10 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &Incoming) -> Reply {
             Reply::Empty(200)
         }
         ("POST", "/interrupt") => interrupt(&mut world, &request.body),
-        ("POST", "/prompt") => submit(shared, &mut world, &request.body),
+        ("POST", "/prompt") => {
+            world.traces.extend(request.traceparent.clone());
+            submit(shared, &mut world, &request.body)
+        }
         ("POST", "/upload/image") => upload(&mut world, &request.body),
         ("GET", "/view") => view(&mut world, &request.query),
         ("GET", _) => match path.strip_prefix("/history/") {

@@ -120,6 +120,8 @@ pub(super) struct World {
     pub(super) missing_outputs: bool,
     pub(super) garbage: u32,
     pub(super) required: Option<(String, String)>,
+    /// The traces that submissions named.
+    pub(super) traces: Vec<String>,
 }
 
 pub(super) struct Shared {
@@ -164,6 +166,7 @@ impl World {
             missing_outputs: false,
             garbage: 0,
             required: None,
+            traces: Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use toml::Table;
 
-use super::{Product, output, text};
+use super::{PRODUCTS, Product, output, text};
 
 /// A package by its name and version.
 pub(super) type Id = (String, String);
@@ -44,6 +44,9 @@ impl Packages {
         let mut cargo = it::process::cargo();
         cargo.args(["metadata", "--locked", "--format-version", "1"]);
         cargo.args(["--filter-platform", target]);
+        // Of optional packages it tells only those of features that are asked for.
+        let features = PRODUCTS.iter().flat_map(|product| product.features);
+        cargo.args(features.flat_map(|feature| ["--features", feature]));
         let metadata = text(output(cargo.current_dir(root))?)?;
         let lock = std::fs::read_to_string(root.join("Cargo.lock"))?;
         Self::of(&metadata, &lock).ok_or_else(|| io::Error::other("cargo metadata is no such JSON"))

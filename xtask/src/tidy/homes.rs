@@ -54,6 +54,17 @@ const HOMES: &[(&[&str], &[&str])] = &[
     (&["clap_complete", "clap_mangen"], &["easel"]),
     (&["indicatif"], &["all-in-one", "easel", "server-kit"]),
     (&["tikv-jemallocator"], &["server-kit"]),
+    (
+        &[
+            "opentelemetry",
+            "opentelemetry-http",
+            "opentelemetry-otlp",
+            "opentelemetry_sdk",
+        ],
+        &["server-kit"],
+    ),
+    // The collector of the tests.
+    (&["opentelemetry-proto", "prost"], &["it"]),
     (&["jsonwebtoken"], &["identity"]),
     (&["jsonschema"], &["router-core"]),
     (

@@ -49,15 +49,20 @@ const fn layer(name: &'static str, room: Room, uses: &'static [&'static str]) ->
 
 /// The rooms of the house from the ground up; a package uses only what stands above it in this list.
 pub const LAYERS: &[Layer] = &[
+    layer("trace-context", Room::Domain, &[]),
     layer("accounts", Room::Domain, &[]),
     layer("asset-store", Room::Domain, &["accounts"]),
     layer("json-text", Room::Domain, &[]),
     layer("webhooks", Room::Domain, &["accounts"]),
-    layer("router-core", Room::Domain, &["accounts", "json-text"]),
+    layer(
+        "router-core",
+        Room::Domain,
+        &["accounts", "json-text", "trace-context"],
+    ),
     layer(
         "workflow-core",
         Room::Domain,
-        &["accounts", "asset-store", "json-text"],
+        &["accounts", "asset-store", "json-text", "trace-context"],
     ),
     layer(
         "v1-compat",
@@ -76,7 +81,7 @@ pub const LAYERS: &[Layer] = &[
             "workflow-core",
         ],
     ),
-    layer("hyper-kit", Room::Plumbing, &[]),
+    layer("hyper-kit", Room::Plumbing, &["trace-context"]),
     layer("identity", Room::Plumbing, &["accounts"]),
     layer("images", Room::Plumbing, &[]),
     layer("asset-http", Room::Plumbing, &["asset-store", "hyper-kit"]),
@@ -95,6 +100,7 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "identity",
             "json-text",
+            "trace-context",
             "v1-compat",
             "workflow-core",
         ],
@@ -119,6 +125,7 @@ pub const LAYERS: &[Layer] = &[
             "asset-store",
             "installation",
             "router-core",
+            "trace-context",
             "v1-compat",
             "webhooks",
             "workflow-core",
@@ -135,6 +142,7 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "installation",
             "router-core",
+            "trace-context",
             "v1-compat",
             "webhooks",
             "workflow-core",
@@ -145,14 +153,18 @@ pub const LAYERS: &[Layer] = &[
     layer(
         "engine-comfy",
         Room::Adapter,
-        &["asset-store", "hyper-kit", "workflow-core"],
+        &["asset-store", "hyper-kit", "trace-context", "workflow-core"],
     ),
     layer(
         "engine-native",
         Room::Adapter,
         &["asset-store", "hyper-kit", "images", "workflow-core"],
     ),
-    layer("providers", Room::Adapter, &["hyper-kit", "router-core"]),
+    layer(
+        "providers",
+        Room::Adapter,
+        &["hyper-kit", "router-core", "trace-context"],
+    ),
     layer("console", Room::Adapter, &["hyper-kit"]),
     // Speaks to servers of others too: it knows the wire and nothing of the domain.
     layer("client", Room::Adapter, &["hyper-kit"]),
@@ -166,6 +178,7 @@ pub const LAYERS: &[Layer] = &[
             "hyper-kit",
             "identity",
             "installation",
+            "trace-context",
             "webhooks",
             // Their ports for the clock and the threads of the system, behind features.
             "router-core",
@@ -225,6 +238,7 @@ pub const LAYERS: &[Layer] = &[
             "router-http",
             "router-server",
             "server-kit",
+            "trace-context",
             "workflow-core",
             "workflow-http",
             "workflow-server",

@@ -15,6 +15,7 @@ use router_core::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use trace_context::TraceContext;
 use workflow_core::{Job, JobId, JobStatus, JobView, JobsError, Metadata};
 
 use super::template::Template;
@@ -145,6 +146,7 @@ impl Provider for WorkflowModel {
             partial: false,
             flat_uploads: false,
             extra_pnginfo: Default::default(),
+            trace: TraceContext::current(),
         };
         let submitted = workflows.jobs.submit(submission, workflows.timer.now());
         submitted.await.map_err(|error| {

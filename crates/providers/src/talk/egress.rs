@@ -10,11 +10,14 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
 use hyper_kit::{Body, BodyError, Client, FetchError, Host, ReadPace, read_limited};
 use jiff::Timestamp;
 use router_core::Contact;
 use tokio::time::{Instant, timeout, timeout_at};
+use trace_context::{TARGET, TraceContext};
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span, trace_span};
 
 use super::decode::{DecodeError, decoded};
 use super::opened::OpenAnswer;
@@ -23,6 +26,9 @@ use super::tracked_body::TrackedBody;
 use crate::credential::{Credential, MASK, Signed};
 use crate::definition::HostPattern;
 use crate::interpret::Reply;
+
+/// Names the span of an exchange to the partner.
+const TRACEPARENT: HeaderName = HeaderName::from_static(trace_context::HEADER);
 
 /// The longest silence within an answer.
 const IDLE: Duration = Duration::from_secs(60);
@@ -69,6 +75,7 @@ struct Begun<'a> {
     max_bytes: usize,
     /// What is recorded of it where an exchange is recorded.
     noted: Option<Box<Exchange>>,
+    span: Span,
 }
 
 /// The address is not one that the partner's credential may go to.
@@ -117,14 +124,15 @@ impl Egress {
                 limit,
                 max_bytes,
                 noted,
+                span,
             } = begun?;
             let whole = async {
                 let answer = sending.await.map_err(untaken)?;
                 read(answer, max_bytes, now).boxed().await
             };
-            let result = timeout(limit, whole)
-                .await
-                .unwrap_or(Err(Trouble::TimedOut));
+            let result = timeout(limit, whole).instrument(span.clone()).await;
+            let result = result.unwrap_or(Err(Trouble::TimedOut));
+            note_end(&span, result.as_ref().map(|reply| reply.status));
             if let Some(noted) = noted {
                 self.note(*noted, result.as_ref());
             }
@@ -143,14 +151,16 @@ impl Egress {
             limit,
             max_bytes,
             noted,
+            span,
         } = self.begin(outgoing, now)?;
         let until = Instant::now() + limit;
-        let answer = match timeout_at(until, sending).await {
+        let answer = match timeout_at(until, sending).instrument(span.clone()).await {
             Ok(answer) => answer.map_err(untaken),
             Err(_) => Err(Trouble::TimedOut),
         };
+        note_end(&span, answer.as_ref().map(|head| head.status().as_u16()));
         match answer {
-            Ok(answer) => Ok(OpenAnswer::new(answer, until, max_bytes, noted)),
+            Ok(answer) => Ok(OpenAnswer::new(answer, (until, max_bytes), noted, span)),
             Err(trouble) => {
                 if let Some(noted) = noted {
                     self.note(*noted, Err(&trouble));
@@ -195,11 +205,19 @@ impl Egress {
         *request.method_mut() = outgoing.method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
+        let span = span_of(&request);
+        if let Some(context) = TraceContext::of(&span) {
+            // Not signed, and in no recording: it is the server's own and says nothing of the call.
+            let context = HeaderValue::try_from(context.to_string());
+            let headers = request.headers_mut();
+            headers.extend(context.ok().map(|context| (TRACEPARENT, context)));
+        }
         Ok(Begun {
             sending: self.client.send(request),
             limit: outgoing.timeout,
             max_bytes: outgoing.max_answer_bytes,
             noted,
+            span,
         })
     }
 
@@ -275,6 +293,54 @@ impl Egress {
         match std::str::from_utf8(bytes) {
             Ok(text) if self.credential.is_in(bytes) => self.credential.mask(text).into(),
             Ok(_) | Err(_) => bytes.clone(),
+        }
+    }
+}
+
+/// The span of an exchange. Of the address it has the host alone: paths and queries may have credentials in them.
+fn span_of(request: &Request<Body>) -> Span {
+    trace_span!(
+        target: TARGET,
+        "partner request",
+        otel.kind = "client",
+        http.request.method = %request.method(),
+        server.address = request.uri().host(),
+        http.response.status_code = Empty,
+        error.type = Empty,
+        otel.status_code = Empty,
+    )
+}
+
+/// Notes in the span of an exchange what came of it.
+pub(super) fn note_end(span: &Span, ended: Result<u16, &Trouble>) {
+    if span.is_disabled() {
+        return;
+    }
+    let failed = match ended {
+        Ok(status) => {
+            span.record("http.response.status_code", status);
+            status >= 400
+        }
+        Err(trouble) => {
+            span.record("error.type", trouble.kind());
+            true
+        }
+    };
+    if failed {
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+impl Trouble {
+    /// A word for it, without what a partner or an address said.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "refused",
+            Self::Unsent(_) => "unsent",
+            Self::TimedOut => "timeout",
+            Self::Broken(_) => "broken",
+            Self::TooLarge(_) => "too_large",
+            Self::Encoding => "encoding",
         }
     }
 }

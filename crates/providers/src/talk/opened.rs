@@ -11,8 +11,9 @@ use http_body::Body as _;
 use hyper_kit::Body;
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
+use tracing::Span;
 
-use super::egress::{Egress, Trouble, read};
+use super::egress::{Egress, Trouble, note_end, read};
 use super::recorder::Exchange;
 use crate::interpret::Reply;
 
@@ -28,6 +29,8 @@ pub(crate) struct OpenAnswer {
     /// How many bytes of the body have come.
     came: usize,
     noted: Option<Noted>,
+    /// Ends with it.
+    span: Span,
 }
 
 /// What is recorded where an exchange is recorded.
@@ -39,9 +42,9 @@ struct Noted {
 impl OpenAnswer {
     pub(super) fn new(
         answer: Response<Body>,
-        until: Instant,
-        max_bytes: usize,
+        (until, max_bytes): (Instant, usize),
         exchange: Option<Box<Exchange>>,
+        span: Span,
     ) -> Self {
         let noted = exchange.map(|exchange| Noted {
             exchange,
@@ -53,6 +56,7 @@ impl OpenAnswer {
             max_bytes,
             came: 0,
             noted,
+            span,
         }
     }
 
@@ -111,14 +115,20 @@ impl OpenAnswer {
         let reading = read(self.answer, self.max_bytes, now).boxed();
         let read = timeout_at(self.until, reading).await;
         let result = read.unwrap_or(Err(Trouble::TimedOut));
+        if let Err(trouble) = &result {
+            note_end(&self.span, Err(trouble));
+        }
         if let Some(noted) = self.noted {
             egress.note(*noted.exchange, result.as_ref());
         }
         result
     }
 
-    /// Tells the recorder what came of a stream.
+    /// Tells the recorder and the trace what came of a stream.
     pub(crate) fn note(self, egress: &Egress, broken: Option<&Trouble>) {
+        if let Some(trouble) = broken {
+            note_end(&self.span, Err(trouble));
+        }
         let Some(noted) = self.noted else {
             return;
         };

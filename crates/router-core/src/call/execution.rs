@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use super::keeping::{self, Keeping};
 use super::legs;
@@ -19,6 +20,7 @@ use super::prepare::{Order, prepare};
 use super::route::Leg;
 use super::running::{Registered, Reply, Running};
 use super::settlement::Settlement;
+use super::traces;
 use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
@@ -57,6 +59,7 @@ pub(super) fn run(
     attempt: Arc<Attempt>,
     reply: oneshot::Sender<Reply>,
 ) -> impl Future<Output = ()> + Send {
+    let span = traces::call(&order);
     // On the heap, so that what preparing needs does not stay with the execution while it waits for the partner.
     let preparing = prepare(Arc::clone(&router), order, attempt, reply).boxed();
     async move {
@@ -64,6 +67,7 @@ pub(super) fn run(
             carry_out(&router, dispatch, body).await;
         }
     }
+    .instrument(span)
 }
 
 /// Asks the partner and settles what comes of it. From here on nothing stops it.
@@ -110,6 +114,12 @@ async fn work(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Settlement {
     if let Some(legs) = &dispatch.legs {
         return legs::work(router, dispatch, legs, body).boxed().await;
     }
+    let attempt = traces::attempt(&dispatch.generation, dispatch.model.id());
+    work_alone(router, dispatch, body).instrument(attempt).await
+}
+
+/// The work of a call that names no providers.
+async fn work_alone(router: &Inner, dispatch: &Dispatch, body: Bytes) -> Settlement {
     let held_cents = dispatch.generation.hold_cents;
     match dispatch.submit(router, body).await {
         Ok(Submitted::Done(done)) => Settlement::of(Ok(done), held_cents),
@@ -250,6 +260,7 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, mut settlement: O
         let retry_after = Some(registered.running.retry_later());
         Err(RouterError::TakenOver { retry_after })
     });
+    traces::ended(&result);
     let is_of_partner = matches!(result, Err(RouterError::Ended(_)));
     let upstream_status = registered
         .running

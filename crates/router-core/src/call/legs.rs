@@ -8,11 +8,13 @@ use std::future::pending;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use tracing::Instrument as _;
 
 use super::execution::{Dispatch, collect, insist, note_accepted};
 use super::prepare::aside;
 use super::route::{Candidate, Leg};
 use super::settlement::Settlement;
+use super::traces;
 use crate::router::Inner;
 use crate::{
     Acceptance, AnswerSink, Done, FailedAttempt, Failure, Handle, Ran, Serving, Settled,
@@ -40,7 +42,9 @@ pub(super) async fn work(
             None => body.take(),
         };
         let sent = sent.unwrap_or_default();
-        let settlement = attempt(router, dispatch, (place, leg), &serving, sent).await;
+        let span = traces::attempt(&dispatch.generation, leg.candidate.model.id());
+        let settlement = attempt(router, dispatch, (place, leg), &serving, sent);
+        let settlement = settlement.instrument(span).await;
         let next = legs.peek().filter(|_| !running.is_cancelled());
         let (Some((_, next)), Some((bucket, message))) = (next, settlement.came_to_nothing())
         else {

@@ -6,6 +6,7 @@ use accounts::Fingerprint;
 use bytes::Bytes;
 use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
+use trace_context::TraceContext;
 use uuid::Uuid;
 use workflow_core::{InsertJob, JobBody, JobId, JobLog, Placement, RunReport};
 
@@ -35,7 +36,7 @@ pub(super) async fn put_bodies(
     jobs: &[(&Row, &JobBody)],
 ) -> Result<(), DatabaseError> {
     let (mut ids, mut sets, mut workflows, mut files) = (vec![], vec![], vec![], vec![]);
-    let (mut targets, mut extra, mut origins) = (vec![], vec![], vec![]);
+    let (mut targets, mut extra, mut origins, mut traces) = (vec![], vec![], vec![], vec![]);
     for (row, body) in jobs {
         ids.push(row.job.id.0);
         sets.push(row.requirements);
@@ -44,13 +45,16 @@ pub(super) async fn put_bodies(
         targets.push(body.targets.as_ref().map(documents::write));
         extra.push(body.extra_pnginfo.as_bytes());
         origins.push(&body.origin[..]);
+        traces.push(body.trace.map(|trace| trace.to_string()));
     }
-    let sql = "INSERT INTO job_bodies (job, requirements, workflow, files, targets, extra_pnginfo, origin)
-        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[], $5::text[], $6::bytea[], $7::bytea[])";
+    let sql = "INSERT INTO job_bodies (job, requirements, workflow, files, targets, extra_pnginfo, origin, trace)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[], $5::text[], $6::bytea[], $7::bytea[], $8::text[])";
     execute(
         rows,
         sql,
-        &[&ids, &sets, &workflows, &files, &targets, &extra, &origins],
+        &[
+            &ids, &sets, &workflows, &files, &targets, &extra, &origins, &traces,
+        ],
     )
     .await?;
     Ok(())
@@ -66,7 +70,7 @@ pub(super) async fn bodies(
     let names = jobs.iter().map(|row| row.requirements).collect();
     let sets = sets.named(rows, names).await?;
     let of: HashMap<Uuid, &Row> = jobs.iter().map(|row| (row.job.id.0, *row)).collect();
-    let sql = "SELECT job, workflow, files, targets, extra_pnginfo, origin FROM job_bodies WHERE job = ANY($1)";
+    let sql = "SELECT job, workflow, files, targets, extra_pnginfo, origin, trace FROM job_bodies WHERE job = ANY($1)";
     let found = query(rows, sql, &[&ids]).await?;
     let bodies = found.iter().filter_map(|found| {
         let read = || {
@@ -77,6 +81,7 @@ pub(super) async fn bodies(
             };
             let targets: Option<&str> = found.try_get(3)?;
             let extra_pnginfo = String::from_utf8(found.try_get(4)?);
+            let trace: Option<&str> = found.try_get(6)?;
             let body = JobBody {
                 workflow: Bytes::from(found.try_get::<_, Vec<u8>>(1)?),
                 files: documents::read_files(found.try_get(2)?)?,
@@ -88,6 +93,7 @@ pub(super) async fn bodies(
                     account_room: row.account_room,
                     stored_bytes: row.stored_bytes,
                 },
+                trace: trace.and_then(TraceContext::parse),
             };
             Ok(Some((JobId(id), body)))
         };

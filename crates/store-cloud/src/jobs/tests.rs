@@ -8,6 +8,7 @@ use accounts::AccountId;
 use asset_store::{AssetId, AssetRecords, BlobHash, KeyClaim};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
+use trace_context::TraceContext;
 use uuid::Uuid;
 use workflow_core::contract::{self, Stores, new_job};
 use workflow_core::{
@@ -88,6 +89,7 @@ fn submission(n: u128) -> InsertJob {
                 account_room: 100,
                 stored_bytes: None,
             },
+            trace: TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         },
         claim: None,
         inputs: Vec::new(),

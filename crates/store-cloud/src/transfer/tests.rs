@@ -40,6 +40,7 @@ const LEFT: &[(&str, &str, &str)] = &[
     ("job_runs", "", "made again from the jobs that run"),
     ("job_workers", "", "of processes that ended"),
     ("job_bodies", "job", "read with the jobs"),
+    ("job_bodies", "trace", "a trace ends where its jobs move"),
     ("job_labels", "", "made again from the metadata of jobs"),
     ("job_changes", "", "of processes that ended"),
     ("jobs", "progress", "read field by field"),

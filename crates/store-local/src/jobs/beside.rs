@@ -5,6 +5,7 @@ use asset_store::KeyClaim;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
+use trace_context::TraceContext;
 use workflow_core::{JobBody, JobId, JobLog, RunReport};
 
 use super::documents::{self, PlacementDocument};
@@ -21,8 +22,8 @@ pub(super) struct ClaimedKey {
 /// Keeps the body of a new job.
 pub(super) fn put_body(rows: &Connection, seq: i64, body: &JobBody) -> rusqlite::Result<()> {
     rows.prepare_cached(
-        "INSERT INTO job_bodies (seq, workflow, files, targets, origin, placement, extra_pnginfo)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO job_bodies (seq, workflow, files, targets, origin, placement, extra_pnginfo, trace)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?
     .execute(params![
         seq,
@@ -32,6 +33,7 @@ pub(super) fn put_body(rows: &Connection, seq: i64, body: &JobBody) -> rusqlite:
         &body.origin[..],
         documents::write(&PlacementDocument::from(&body.placement)),
         Some(&body.extra_pnginfo).filter(|text| !text.is_empty()),
+        body.trace.map(|trace| trace.to_string()),
     ])?;
     Ok(())
 }
@@ -45,6 +47,7 @@ pub(super) fn body(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobBo
         .query_row([seq], |row| {
             let targets: Option<String> = row.get("targets")?;
             let extra_pnginfo: Option<String> = row.get("extra_pnginfo")?;
+            let trace: Option<String> = row.get("trace")?;
             Ok(JobBody {
                 workflow: Bytes::from(row.get::<_, Vec<u8>>("workflow")?),
                 files: documents::read_files(row.get_ref("files")?.as_str()?)?,
@@ -52,6 +55,7 @@ pub(super) fn body(rows: &Connection, seq: i64) -> rusqlite::Result<Option<JobBo
                 origin: Bytes::from(row.get::<_, Vec<u8>>("origin")?),
                 placement: requirements::placement(row)?,
                 extra_pnginfo: extra_pnginfo.unwrap_or_default(),
+                trace: trace.as_deref().and_then(TraceContext::parse),
             })
         })
         .optional()

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use jiff::SignedDuration;
 use tempfile::TempDir;
+use trace_context::TraceContext;
 use uuid::Uuid;
 use workflow_core::contract::{self, Stores, new_job};
 use workflow_core::{
@@ -65,6 +66,7 @@ fn submission(n: u128) -> InsertJob {
                 account_room: 100,
                 stored_bytes: None,
             },
+            trace: TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         },
         claim: None,
         inputs: Vec::new(),

@@ -48,6 +48,7 @@ const LEFT: &[(&str, &str, &str)] = &[
     ("job_keys", "seq", "called job"),
     ("job_bodies", "seq", "read with the jobs"),
     ("job_bodies", "placement", "read field by field"),
+    ("job_bodies", "trace", "a trace ends where its jobs move"),
     ("jobs", "requirements", "by its text"),
 ];
 

@@ -55,6 +55,7 @@ fn body() -> JobBody {
             account_room: 1,
             stored_bytes: None,
         },
+        trace: None,
     }
 }
 

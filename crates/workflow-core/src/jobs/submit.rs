@@ -9,6 +9,7 @@ use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
+use trace_context::TraceContext;
 
 use super::checked::{Checked, Read};
 use super::{Jobs, JobsError, Submitted};
@@ -52,6 +53,8 @@ pub struct Submission {
     pub flat_uploads: bool,
     /// What is to be written into pictures besides the graph, by key.
     pub extra_pnginfo: Map<String, Value>,
+    /// The trace that it belongs to.
+    pub trace: Option<TraceContext>,
 }
 
 impl Jobs {
@@ -188,6 +191,7 @@ impl Jobs {
                 extra_pnginfo,
                 origin: submission.origin,
                 placement,
+                trace: submission.trace,
             },
             job: Self::new_job(
                 id,

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::sink::Sink;
+use super::traces::{self, NodeSpans};
 use super::{Backoff, Running, Worker};
 use crate::{
     Claim, ComputePermit, Durability, Follower, Graph, Job, JobError, JobErrorCode, JobEvent,
@@ -70,6 +72,9 @@ impl Worker {
         let mut stop = None;
         let result = {
             let run = self.run_engine(&claim, &sink, permit, cancel.clone());
+            let span = traces::run();
+            sink.trace_nodes(NodeSpans::within(span.clone()));
+            let run = run.instrument(span);
             let run_limit = self.timer.sleep(self.config.run_limit);
             let mut tick = self.timer.sleep(PROGRESS_EVERY);
             let overdue = sink.overdue();
@@ -97,6 +102,8 @@ impl Worker {
                 }
             }
         };
+        // A run that was stopped finishes no node.
+        sink.trace_nodes(NodeSpans::none());
         if let Err(RunError::Canceled(Some(node))) = &result {
             sink.stopped_at(node.clone());
         }
@@ -237,6 +244,7 @@ impl Worker {
                 reports: sink.hand_over(),
             };
             if let SaveOutcome::Saved(job) = self.ports.store.save(save).await? {
+                traces::saved(&job);
                 sink.release();
                 self.publish(&job);
                 // Its account may have lacked the room for another one, or the job itself is to be claimed again.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
+use super::traces::NodeSpans;
 use super::{Backoff, Worker};
 use crate::jobs::JobPorts;
 use crate::{
@@ -51,6 +52,7 @@ pub(super) struct Sink {
 struct Reported {
     tracker: ProgressTracker,
     report: RunReport,
+    spans: NodeSpans,
     log: String,
     log_truncated: bool,
     /// Whether the tracker holds progress that no save has carried yet.
@@ -80,6 +82,7 @@ impl Sink {
             reported: Mutex::new(Reported {
                 tracker,
                 report: RunReport::default(),
+                spans: NodeSpans::none(),
                 log: String::new(),
                 log_truncated: false,
                 unsaved: false,
@@ -169,6 +172,11 @@ impl Sink {
             }
             None => self.ports.hub.publish(self.id, change),
         }
+    }
+
+    /// Has nodes traced in these spans from now on; those of the ones before end.
+    pub(super) fn trace_nodes(&self, spans: NodeSpans) {
+        self.reported().spans = spans;
     }
 
     pub(super) fn progress_now(&self) -> Progress {
@@ -322,6 +330,7 @@ impl RunSink for Sink {
         let progress = {
             let mut reported = self.reported();
             reported.report.record_at(&event, now);
+            reported.spans.record(&event);
             let got_on = reported.tracker.record(&event);
             reported.unsaved |= got_on;
             if let NodeEvent::Started { node, class } = &event {
@@ -461,6 +470,7 @@ mod tests {
         let mut reported = Reported {
             tracker,
             report: RunReport::default(),
+            spans: NodeSpans::none(),
             log: String::new(),
             log_truncated: false,
             unsaved: false,

@@ -197,6 +197,7 @@ fn submission(n: u128, workflow: &str) -> Submission {
         partial: false,
         flat_uploads: false,
         extra_pnginfo: Map::new(),
+        trace: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use http::Response;
 use hyper_kit::Body;
 use serde_json::json;
+use trace_context::TraceContext;
 use uuid::Uuid;
 use v1_compat::{PromptProblem, PromptRequest, job_of, labels, node_errors, prompt_id};
 use workflow_core::{JobId, Metadata, Submission};
@@ -53,6 +54,7 @@ pub(super) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         partial: true,
         flat_uploads: true,
         extra_pnginfo: request.extra_pnginfo,
+        trace: TraceContext::current(),
     };
     let submitted = call
         .service

@@ -8,6 +8,7 @@ use futures_util::stream;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::{Body, STREAM_CHUNK_BYTES, media};
+use trace_context::TraceContext;
 use uuid::Uuid;
 use workflow_core::{GraphError, JobId, JobQuery, JobsError, Submission};
 
@@ -60,6 +61,7 @@ pub(crate) async fn submit(call: &Call<'_>, body: Body) -> Result<Response<Body>
         partial: false,
         flat_uploads: false,
         extra_pnginfo: serde_json::Map::new(),
+        trace: TraceContext::current(),
     };
     let jobs = call.service.jobs_of(&call.principal);
     let submitted = if pays {

@@ -103,6 +103,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         partial: false,
         flat_uploads: false,
         extra_pnginfo: Map::new(),
+        trace: None,
     };
     let submitted = jobs.submit(submission, Timestamp::now()).await?;
     let id = submitted.view.job.id;

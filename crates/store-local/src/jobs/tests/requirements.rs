@@ -75,9 +75,10 @@ async fn a_directory_of_the_version_before_keeps_what_its_jobs_need() {
     let older = raw(&root);
     older
         .execute_batch(
-            r#"DROP INDEX jobs_by_requirements; ALTER TABLE jobs DROP COLUMN requirements;
+            r#"ALTER TABLE job_bodies DROP COLUMN trace;
+            DROP INDEX jobs_by_requirements; ALTER TABLE jobs DROP COLUMN requirements;
             DROP TABLE requirement_sets; DROP TABLE account_claims;
-            DELETE FROM migrations WHERE aggregate = 'jobs' AND number = 3;
+            DELETE FROM migrations WHERE aggregate = 'jobs' AND number >= 3;
             UPDATE job_bodies SET placement =
                 '{"classes":["Save\"Image","LoadImage","LoadImage"],"needs_secret":false,"account_room":7}';
             UPDATE job_bodies SET placement =

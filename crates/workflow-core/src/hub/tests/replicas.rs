@@ -67,6 +67,7 @@ impl Pair {
                 account_room: 9,
                 stored_bytes: None,
             },
+            trace: None,
         };
         let insert = InsertJob {
             job,
