@@ -295,7 +295,7 @@ async fn the_log_says_who_did_what_and_no_secret() {
     let operator = format!("key {} of local", own.split('_').nth(1).unwrap());
     let lines: Vec<Value> = log
         .lines()
-        .filter(|line| line.contains("operator"))
+        .filter(|line| line.contains("\"actor\""))
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let told: Vec<String> = lines
@@ -349,6 +349,6 @@ async fn every_server_hands_the_document_out_and_serves_what_it_has() {
                 operations += 1;
             }
         }
-        assert_eq!(operations, 45);
+        assert_eq!(operations, 53);
     }
 }

@@ -31,7 +31,8 @@ async fn who_is_no_operator_learns_and_changes_nothing() {
     let document = it.server.send(&document).await.unwrap().json();
     let mut asked = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
-        if path.ends_with("/openapi.json") {
+        // Accounts manage their own webhooks without the scope.
+        if path.ends_with("/openapi.json") || !path.starts_with(BASE) {
             continue;
         }
         let path = path.replace("{id}", "local");

@@ -115,6 +115,38 @@ async fn an_operator_adds_tests_and_removes_a_webhook() {
 }
 
 #[tokio::test]
+async fn an_account_manages_its_own_webhooks_and_an_operator_those_of_others() {
+    let it = Operator::start().await;
+    let made = operate(it.data.path(), ["account", "add", "acme"]).await;
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let key = operate(it.data.path(), ["key", "add", "acme"]).await;
+    let acme = User::of(&it.server).with("EASEL_API_KEY", key.stdout.trim());
+    let url = it.receivers.url("/takes/own");
+    let add = ["webhooks", "add", "--url", &url, "--events", "job.ended"];
+    assert!(acme.good(&add).await.starts_with("whsec_"));
+    let list = ["webhooks", "list"];
+    let all = acme.json("webhooks list", &list).await;
+    let id = all[0]["id"].as_str().unwrap().to_owned();
+    acme.good(&["webhooks", "test", &id]).await;
+    it.receivers.until(|all| !all.is_empty()).await;
+
+    // An operator has none of its own, and reaches this one by its id.
+    assert_eq!(it.user.json("webhooks list", &list).await, json!([]));
+    let everyones = ["webhooks", "list", "--all"];
+    let everyones = it.user.json("webhooks list", &everyones).await;
+    assert_eq!(everyones[0]["account"], "acme");
+    it.user.good(&["webhooks", "disable", &id]).await;
+    let shown = acme.json("webhooks show", &["webhooks", "show", &id]).await;
+    assert_eq!(shown["state"], "disabled");
+    acme.good(&["webhooks", "remove", &id]).await;
+    let (code, error) = acme.error(&["webhooks", "show", &id]).await;
+    assert_eq!(code, 4, "{error}");
+    let (code, error) = acme.error(&["webhooks", "list", "--all"]).await;
+    assert_ne!(code, 0, "{error}");
+    assert!(it.server.terminate().await.unwrap().success());
+}
+
+#[tokio::test]
 async fn accounts_keys_and_usage_are_as_their_schemas_say() {
     let it = Operator::start().await;
     operate(
@@ -164,6 +196,7 @@ async fn accounts_keys_and_usage_are_as_their_schemas_say() {
     for words in [["accounts", "acme"], ["keys", "list"], ["webhooks", "list"]] {
         let words: Vec<&str> = match words[0] {
             "keys" => vec!["keys", "list", "acme"],
+            "webhooks" => vec!["webhooks", "list", "--all"],
             _ => words.to_vec(),
         };
         let (code, error) = user.error(&words).await;

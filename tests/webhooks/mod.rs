@@ -1,6 +1,7 @@
 //! Webhooks on the real program: what receivers hear, in which order, signed how, and what becomes of receivers that misbehave.
 
 mod operate;
+mod own;
 mod receivers;
 
 use std::collections::BTreeMap;

@@ -9,3 +9,4 @@ pub(crate) mod operate;
 pub(crate) mod reference;
 pub(crate) mod results;
 pub(crate) mod run;
+pub(crate) mod webhooks;

@@ -80,6 +80,6 @@ async fn online(shared: &Shared, command: Online) -> Result<(), Failure> {
         Online::Usage(usage) => commands::operate::usage(shared, &client, usage).await,
         Online::Accounts(asked) => commands::operate::accounts(shared, &client, &asked).await,
         Online::Keys(asked) => commands::operate::keys(shared, &client, asked).await,
-        Online::Webhooks(asked) => commands::operate::webhooks(shared, &client, asked).await,
+        Online::Webhooks(asked) => commands::webhooks::webhooks(shared, &client, asked).await,
     }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use accounts::Scope;
+use accounts::{AccountId, Principal, Scope};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -24,11 +24,10 @@ use crate::deployments;
 use crate::errors::ApiError;
 use crate::models;
 use crate::query::{Page, parameter};
-use crate::routes::{BASE, Operation, Operation as O, ROUTES};
+use crate::routes::{BASE, OWN_WEBHOOKS, Operation, Operation as O, ROUTES};
 use crate::service::{Actor, AdminService};
-use crate::wire::{
-    Answer, Problem, ProblemKind, Reply, Request as Wish, WebhookRequest, WorkerChange,
-};
+use crate::webhooks;
+use crate::wire::{Answer, Problem, ProblemKind, Reply, Request as Wish, WorkerChange};
 
 /// The document of this API (OpenAPI 3.1), as it is served.
 pub const OPENAPI: &str = include_str!("../../../docs/openapi/admin.json");
@@ -52,17 +51,19 @@ pub struct AdminApi {
 }
 
 struct Inner {
-    base: String,
+    /// The paths below which everything is.
+    bases: [String; 2],
     mount: ApiMount<Operation>,
     service: Arc<dyn AdminService>,
     identity: Identity,
     observer: Observer,
 }
 
-/// A request of an operator, whose credential was checked.
-struct Call {
+/// A request whose credential was checked.
+pub(crate) struct Call {
     service: Arc<dyn AdminService>,
     actor: Actor,
+    pub(crate) account: AccountId,
     now: Timestamp,
 }
 
@@ -81,7 +82,7 @@ impl AdminApi {
         let table =
             table.map(|(method, pattern, operation)| (method.clone(), *pattern, *operation));
         let inner = Inner {
-            base: format!("{mount_path}{BASE}"),
+            bases: [BASE, OWN_WEBHOOKS].map(|base| format!("{mount_path}{base}")),
             mount: ApiMount::new(mount_path, table, None, BASE)?,
             service,
             identity,
@@ -95,8 +96,10 @@ impl AdminApi {
     /// Whether a path is one of this API, known or not.
     #[must_use]
     pub fn owns(&self, path: &str) -> bool {
-        let below = path.strip_prefix(self.inner.base.as_str());
-        below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        self.inner.bases.iter().any(|base| {
+            let below = path.strip_prefix(base.as_str());
+            below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
+        })
     }
 
     /// Answers one request.
@@ -150,15 +153,12 @@ impl Api for Inner {
             return Ok(document());
         }
         // Before a byte of the body is read. Never anonymous, and never by a cookie: no page of another site sends these.
-        let principal = self.identity.verify_operator(&head.headers, context.now);
-        let principal = principal.await?;
-        if !principal.scopes.allow(Scope::Admin) {
-            return Err(ApiError::NotAdmin);
-        }
+        let principal = self.allowed(operation, &head.headers, context.now).await?;
         let params = params.ok_or(ApiError::NotFound)?;
         let call = Call {
             service: Arc::clone(&self.service),
             actor: Actor::of(&principal),
+            account: principal.account,
             now: context.now,
         };
         call.dispatch(operation, &head, params, body).await
@@ -197,6 +197,30 @@ impl Api for Inner {
             "answered"
         );
         (self.observer)(seen);
+    }
+}
+
+impl Inner {
+    /// Whoever asks for this, if they may.
+    async fn allowed(
+        &self,
+        operation: Operation,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Result<Principal, ApiError> {
+        if let O::OwnWebhook(operation) = operation {
+            let principal = self.identity.verify(headers, now).await;
+            let principal = principal.map_err(ApiError::Nobody)?;
+            return match webhooks::may(&principal, operation) {
+                true => Ok(principal),
+                false => Err(ApiError::NotWebhooks),
+            };
+        }
+        let principal = self.identity.verify_operator(headers, now).await?;
+        match principal.scopes.allow(Scope::Admin) {
+            true => Ok(principal),
+            false => Err(ApiError::NotAdmin),
+        }
     }
 }
 
@@ -291,37 +315,12 @@ impl Call {
             }
             O::Model(operation) => models::wish(operation, &params, head, body).await?,
             O::AddWorker => Wish::ChangeWorker(read(head, body).await?.worker()?),
-            O::ListAllWebhooks | O::ListWebhooks => {
-                let Page { cursor, limit } = page()?;
-                Wish::Webhook(WebhookRequest::List {
-                    account: (operation == O::ListWebhooks).then(id),
-                    after: cursor,
-                    limit,
-                })
-            }
-            O::AddWebhook => {
-                let wish = read(head, body).await?.webhook(id())?;
-                let answer = self.carry_out(wish).await?;
-                return Ok(shown(StatusCode::CREATED, answer));
-            }
             O::GetSettings => Wish::Settings,
-            O::GetWebhook => Wish::Webhook(WebhookRequest::Get { id: id() }),
-            O::ChangeWebhook => read(head, body).await?.webhook_changes(id())?,
-            O::RemoveWebhook => Wish::Webhook(WebhookRequest::Remove { id: id() }),
-            O::RotateWebhook => read_optional(head, body).await?.rotation(id())?,
-            O::TestWebhook => {
-                let wish = Wish::Webhook(WebhookRequest::Test { id: id() });
-                let answer = self.carry_out(wish).await?;
-                return Ok(shown(StatusCode::ACCEPTED, answer));
-            }
-            O::ListDeliveries => {
-                let Page { cursor, limit } = page()?;
-                let before = cursor.as_deref().map(read_number).transpose()?;
-                Wish::Webhook(WebhookRequest::Deliveries {
-                    id: id(),
-                    before,
-                    limit,
-                })
+            O::Webhook(operation) => return self.webhook(operation, id(), head, body).await,
+            O::OwnWebhook(operation) => {
+                return self
+                    .own_webhook(operation, params.get("id"), head, body)
+                    .await;
             }
             O::RemoveWorker | O::DrainWorker | O::ResumeWorker => {
                 let name = read(head, body).await?.worker_name()?;
@@ -374,7 +373,7 @@ impl Call {
     }
 
     /// Carries a request out in a task of its own: a client that leaves must not leave a change half logged.
-    async fn carry_out(&self, wish: Wish) -> Result<Answer, ApiError> {
+    pub(crate) async fn carry_out(&self, wish: Wish) -> Result<Answer, ApiError> {
         let (service, actor, now) = (Arc::clone(&self.service), self.actor.clone(), self.now);
         let task = tokio::spawn(async move { service.answer(&actor, wish, now).await });
         match task.await {
@@ -386,7 +385,7 @@ impl Call {
 }
 
 /// A cursor that is the number of a row.
-fn read_number(cursor: &str) -> Result<u64, ApiError> {
+pub(crate) fn read_number(cursor: &str) -> Result<u64, ApiError> {
     cursor.parse().map_err(|_| ApiError::Parameter {
         name: "cursor",
         must: "the `next_cursor` of the page before; start without one",
@@ -400,7 +399,7 @@ pub(crate) async fn read(head: &Parts, body: Body) -> Result<Fields, ApiError> {
 }
 
 /// A body that may be left out, which is an object without fields.
-async fn read_optional(head: &Parts, body: Body) -> Result<Fields, ApiError> {
+pub(crate) async fn read_optional(head: &Parts, body: Body) -> Result<Fields, ApiError> {
     let bytes = read_limited(body, MOST_BODY_BYTES, ReadPace::default()).await?;
     if bytes.is_empty() {
         return Ok(Fields::none());
@@ -409,7 +408,7 @@ async fn read_optional(head: &Parts, body: Body) -> Result<Fields, ApiError> {
     Fields::read(&bytes)
 }
 
-fn shown(status: StatusCode, answer: Answer) -> Response<Body> {
+pub(crate) fn shown(status: StatusCode, answer: Answer) -> Response<Body> {
     match answer {
         Answer::Done => body::empty(),
         Answer::Accounts(page) => body::json(status, &page),
@@ -466,7 +465,7 @@ impl Application for AdminApi {
 impl std::fmt::Debug for AdminApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AdminApi")
-            .field("base", &self.inner.base)
+            .field("bases", &self.inner.bases)
             .finish_non_exhaustive()
     }
 }

@@ -23,6 +23,15 @@ pub(crate) enum ApiError {
     /// The credential does not operate the installation.
     #[error("the credential lacks the scope admin")]
     NotAdmin,
+    /// Nobody is known to ask for webhooks of an account.
+    #[error(transparent)]
+    Nobody(IdentityError),
+    /// The credential does not manage webhooks of its account.
+    #[error("the credential lacks a scope for webhooks")]
+    NotWebhooks,
+    /// The account has no such webhook.
+    #[error("no such webhook of the account")]
+    NotOwnWebhook,
     /// No route has this path.
     #[error("no such route")]
     NoRoute,
@@ -117,9 +126,18 @@ impl ApiError {
                      scope admin",
                 )
             },
-            Self::Identity(IdentityError::Accounts(_)) | Self::Abandoned | Self::Random(_) => {
-                fault()
-            }
+            Self::Nobody(IdentityError::Unauthorized) => Answer {
+                header: Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+                ..plain(
+                    StatusCode::UNAUTHORIZED,
+                    "unauthorized",
+                    "the credentials are missing or invalid; send `Authorization: Bearer <key>` with a key of the account",
+                )
+            },
+            Self::Identity(IdentityError::Accounts(_))
+            | Self::Nobody(IdentityError::Accounts(_))
+            | Self::Abandoned
+            | Self::Random(_) => fault(),
             Self::NotAdmin => plain(
                 StatusCode::FORBIDDEN,
                 "forbidden",
@@ -128,6 +146,15 @@ impl ApiError {
                      ACCOUNT --scopes {scope}` makes a key",
                     scope = Scope::Admin.name()
                 ),
+            ),
+            Self::NotWebhooks => plain(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "this needs a key that may do what webhooks tell of: to look, one with jobs:read or router:run; to change them, \
+                 one with jobs:write or router:run",
+            ),
+            Self::NotOwnWebhook => not_found(
+                "the account has no webhook of this id; GET /api/v2/webhooks lists those that it has",
             ),
             Self::NoRoute => not_found("no such route; GET /api/v2/admin/openapi.json lists them"),
             Self::NotFound => not_found("there is nothing of this name"),

@@ -1,5 +1,5 @@
 //! Admin over HTTP, for credentials with the scope `admin`: accounts, keys, credits, holds, sweeps, the catalog, jobs, workers,
-//! deployments and webhooks.
+//! deployments and webhooks. Webhooks of an account are managed by the account itself, too.
 //!
 //! Every server mounts it below [`BASE`], beside its own API. What a request does is the business of the [`AdminService`],
 //! which answers commands over the admin socket as well; here are routes, bodies, credentials and the words of errors.
@@ -15,9 +15,10 @@ mod models;
 mod query;
 mod routes;
 mod service;
+mod webhooks;
 
 pub mod wire;
 
 pub use api::{AdminApi, OPENAPI};
-pub use routes::{BASE, DOCUMENT};
+pub use routes::{BASE, DOCUMENT, OWN_WEBHOOKS};
 pub use service::{Actor, AdminService};

@@ -5,6 +5,9 @@ use http::Method;
 /// The path below which everything is, itself below the mount path of the server.
 pub const BASE: &str = "/api/v2/admin";
 
+/// The path below which accounts manage their own webhooks.
+pub const OWN_WEBHOOKS: &str = "/api/v2/webhooks";
+
 /// Where the document is.
 pub const DOCUMENT: &str = "/api/v2/admin/openapi.json";
 
@@ -34,15 +37,9 @@ pub(crate) enum Operation {
     ExplainJob,
     Deployment(OfDeployment),
     Model(OfModel),
-    ListAllWebhooks,
-    ListWebhooks,
-    AddWebhook,
-    GetWebhook,
-    ChangeWebhook,
-    RemoveWebhook,
-    RotateWebhook,
-    TestWebhook,
-    ListDeliveries,
+    Webhook(OfWebhook),
+    /// The same of the account of the credential, by whoever may use it.
+    OwnWebhook(OfWebhook),
     GetSettings,
 }
 
@@ -70,11 +67,26 @@ pub(crate) enum OfModel {
     Withdraw,
 }
 
+/// What a client can do with webhooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OfWebhook {
+    ListAll,
+    List,
+    Add,
+    Get,
+    Change,
+    Remove,
+    Rotate,
+    Test,
+    Deliveries,
+}
+
 use OfDeployment as D;
 use OfModel as M;
+use OfWebhook as W;
 use Operation as O;
 
-/// Every route below [`BASE`].
+/// Every route below [`BASE`] and [`OWN_WEBHOOKS`].
 pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
     (Method::GET, DOCUMENT, O::GetDocument),
     (Method::GET, "/api/v2/admin/accounts", O::ListAccounts),
@@ -196,42 +208,78 @@ pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
         "/api/v2/admin/models/{provider}/{model}",
         O::Model(M::Withdraw),
     ),
-    (Method::GET, "/api/v2/admin/webhooks", O::ListAllWebhooks),
+    (
+        Method::GET,
+        "/api/v2/admin/webhooks",
+        O::Webhook(W::ListAll),
+    ),
     (
         Method::GET,
         "/api/v2/admin/accounts/{id}/webhooks",
-        O::ListWebhooks,
+        O::Webhook(W::List),
     ),
     (
         Method::POST,
         "/api/v2/admin/accounts/{id}/webhooks",
-        O::AddWebhook,
+        O::Webhook(W::Add),
     ),
-    (Method::GET, "/api/v2/admin/webhooks/{id}", O::GetWebhook),
+    (
+        Method::GET,
+        "/api/v2/admin/webhooks/{id}",
+        O::Webhook(W::Get),
+    ),
     (
         Method::PATCH,
         "/api/v2/admin/webhooks/{id}",
-        O::ChangeWebhook,
+        O::Webhook(W::Change),
     ),
     (
         Method::DELETE,
         "/api/v2/admin/webhooks/{id}",
-        O::RemoveWebhook,
+        O::Webhook(W::Remove),
     ),
     (
         Method::POST,
         "/api/v2/admin/webhooks/{id}/rotate",
-        O::RotateWebhook,
+        O::Webhook(W::Rotate),
     ),
     (
         Method::POST,
         "/api/v2/admin/webhooks/{id}/test",
-        O::TestWebhook,
+        O::Webhook(W::Test),
     ),
     (
         Method::GET,
         "/api/v2/admin/webhooks/{id}/deliveries",
-        O::ListDeliveries,
+        O::Webhook(W::Deliveries),
+    ),
+    (Method::GET, "/api/v2/webhooks", O::OwnWebhook(W::List)),
+    (Method::POST, "/api/v2/webhooks", O::OwnWebhook(W::Add)),
+    (Method::GET, "/api/v2/webhooks/{id}", O::OwnWebhook(W::Get)),
+    (
+        Method::PATCH,
+        "/api/v2/webhooks/{id}",
+        O::OwnWebhook(W::Change),
+    ),
+    (
+        Method::DELETE,
+        "/api/v2/webhooks/{id}",
+        O::OwnWebhook(W::Remove),
+    ),
+    (
+        Method::POST,
+        "/api/v2/webhooks/{id}/rotate",
+        O::OwnWebhook(W::Rotate),
+    ),
+    (
+        Method::POST,
+        "/api/v2/webhooks/{id}/test",
+        O::OwnWebhook(W::Test),
+    ),
+    (
+        Method::GET,
+        "/api/v2/webhooks/{id}/deliveries",
+        O::OwnWebhook(W::Deliveries),
     ),
     (Method::GET, "/api/v2/admin/settings", O::GetSettings),
 ];

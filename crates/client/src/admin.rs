@@ -10,8 +10,14 @@ use crate::error::ClientError;
 use crate::jobs::segment;
 use crate::transport::{Asked, Client, json};
 
-/// Where the admin API is.
-const BASE: &str = "/api/v2/admin";
+/// Whose things are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// Everything of the installation, by a key with the scope `admin`.
+    Installation,
+    /// What the account of the key has itself.
+    Account,
+}
 
 /// Rows of a page.
 const ROWS: usize = 200;
@@ -40,8 +46,16 @@ impl Client {
     /// # Errors
     /// [`ClientError::NotOffered`] if the server has no admin API; if it refuses, or cannot be reached.
     pub async fn admin(&self, path: &[&str]) -> Result<Value, ClientError> {
-        let found = self.get_json(self.admin_url(path, "")).await;
-        found.map_err(|error| self.without_admin(error))
+        self.found_in(Area::Installation, path).await
+    }
+
+    /// The same in an area.
+    ///
+    /// # Errors
+    /// As [`Client::admin`].
+    pub async fn found_in(&self, area: Area, path: &[&str]) -> Result<Value, ClientError> {
+        let found = self.get_json(self.url_in(area, path, "")).await;
+        found.map_err(|error| self.without(area, error))
     }
 
     /// Every row of a list of the admin API: those of its pages' member `rows`, at most `most`.
@@ -54,6 +68,20 @@ impl Client {
         rows: &str,
         most: usize,
     ) -> Result<Vec<Value>, ClientError> {
+        self.rows_in(Area::Installation, path, rows, most).await
+    }
+
+    /// The same in an area.
+    ///
+    /// # Errors
+    /// As [`Client::admin`].
+    pub async fn rows_in(
+        &self,
+        area: Area,
+        path: &[&str],
+        rows: &str,
+        most: usize,
+    ) -> Result<Vec<Value>, ClientError> {
         let most = most.min(MOST_ROWS);
         let (mut all, mut cursor) = (Vec::new(), None::<String>);
         loop {
@@ -62,8 +90,8 @@ impl Client {
             if let Some(cursor) = &cursor {
                 query.push_str(&format!("&cursor={}", segment(cursor)));
             }
-            let page = self.get_json(self.admin_url(path, &query)).await;
-            let mut page: Value = page.map_err(|error| self.without_admin(error))?;
+            let page = self.get_json(self.url_in(area, path, &query)).await;
+            let mut page: Value = page.map_err(|error| self.without(area, error))?;
             let Some(Value::Array(found)) = page.get_mut(rows).map(Value::take) else {
                 return Err(ClientError::Unexpected(format!(
                     "the answer of {} has no {rows}",
@@ -92,7 +120,21 @@ impl Client {
         path: &[&str],
         body: Option<&Map<String, Value>>,
     ) -> Result<Value, ClientError> {
-        let url = self.admin_url(path, "");
+        self.change_in(Area::Installation, method, path, body).await
+    }
+
+    /// The same in an area.
+    ///
+    /// # Errors
+    /// As [`Client::admin_change`].
+    pub async fn change_in(
+        &self,
+        area: Area,
+        method: Method,
+        path: &[&str],
+        body: Option<&Map<String, Value>>,
+    ) -> Result<Value, ClientError> {
+        let url = self.url_in(area, path, "");
         let repeatable = method == Method::PATCH || method == Method::PUT;
         let asked = match body {
             None => Asked::of(method, url),
@@ -109,7 +151,7 @@ impl Client {
             ..asked
         };
         let answer = self.ask(asked).await;
-        let answer = answer.map_err(|error| self.without_admin(error))?;
+        let answer = answer.map_err(|error| self.without(area, error))?;
         match answer.status().as_u16() {
             204 => Ok(Value::Null),
             _ => json(answer).await,
@@ -141,17 +183,24 @@ impl Client {
         })
     }
 
-    fn admin_url(&self, path: &[&str], query: &str) -> String {
+    fn url_in(&self, area: Area, path: &[&str], query: &str) -> String {
+        let base = match area {
+            Area::Installation => "/api/v2/admin",
+            Area::Account => "/api/v2",
+        };
         let parts = path.iter().map(|part| format!("/{}", segment(part)));
         let path: String = parts.collect();
-        self.server().join(&format!("{BASE}{path}{query}"))
+        self.server().join(&format!("{base}{path}{query}"))
     }
 
-    /// A path that is not there says that the admin API is missing, unless the server says that the thing is.
-    fn without_admin(&self, error: ClientError) -> ClientError {
+    /// A path that is not there says that the API is missing, unless the server says that the thing is.
+    fn without(&self, area: Area, error: ClientError) -> ClientError {
         match error.refusal() {
             Some(refusal) if refusal.status == 404 && !refusal.is_of_contract => {
-                self.not_offered("has no admin API")
+                self.not_offered(match area {
+                    Area::Installation => "has no admin API",
+                    Area::Account => "lets accounts manage nothing of that kind",
+                })
             }
             Some(_) | None => error,
         }

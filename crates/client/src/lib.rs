@@ -21,7 +21,7 @@ mod transport;
 mod wire;
 
 pub use address::{BaseUrl, BaseUrlError};
-pub use admin::UsageFilter;
+pub use admin::{Area, UsageFilter};
 pub use assets::{Fetched, FileToUpload};
 pub use document::InputSchema;
 pub use error::ClientError;

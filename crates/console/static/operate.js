@@ -1,5 +1,5 @@
-// What operators see: accounts with their keys, budgets and webhooks, all webhooks, workers, and the settings in force. A key without
-// the scope `admin` is told that it may not.
+// What operators see: accounts with their keys, budgets and webhooks, workers, and the settings in force. A key without the scope `admin`
+// is told that it may not. Webhooks are everybody's: those of one's own account, and for operators all of them.
 import { useState } from "./vendor/hooks.js";
 import { Age, Copy, Dialog, Empty, Icon, Instead } from "./parts.js";
 import { askJson, clock, count, href, html, route, size, useRead, useWhileVisible } from "./kit.js";
@@ -7,6 +7,10 @@ import { money } from "./usage.js";
 
 const ADMIN = "api/v2/admin";
 export const at = (...path) => [ADMIN, ...path.map(encodeURIComponent)].join("/");
+// All webhooks are shown where the address says so.
+const everyones = () => route.value.query.get("all") === "true";
+const hookAt = (all, ...path) => (all ? at("webhooks", ...path) : ["api/v2/webhooks", ...path.map(encodeURIComponent)].join("/"));
+const shown = (all) => (all ? { all: "true" } : {});
 const EVENTS = ["job.created", "job.ended", "call.ended", "budget.reached", "webhook.disabled"];
 
 // A change that is asked for, and what it was answered; `after` reads again what is shown.
@@ -31,7 +35,7 @@ export const Facts = ({ facts }) => html`<dl class="facts row">${facts.filter(([
 const Head = ({ names }) => html`<thead><tr>${names.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>`;
 export const Table = ({ caption, names, children }) => html`<div class="table plain" data-rows tabindex="0" role="region" aria-label=${caption}><table><caption class="hidden">${caption}</caption><${Head} names=${names} /><tbody>${children}</tbody></table></div>`;
 export const Mark = ({ good, children }) => html`<span class=${`status ${good ? "succeeded" : "failed"}`}>${children}</span>`;
-export const Older = ({ next, path }) => next && html`<nav class="pages" aria-label="Pages"><a class="button" href=${href(path, { cursor: next })}>More</a></nav>`;
+export const Older = ({ next, path, query }) => next && html`<nav class="pages" aria-label="Pages"><a class="button" href=${href(path, { ...query, cursor: next })}>More</a></nav>`;
 
 // A page of a list; the cursor is in the address.
 export function usePage(path, pause) {
@@ -74,7 +78,7 @@ export function Account({ id }) {
         <td><${Mark} good=${it.state === "active"}>${it.state}<//></td><td>${it.scopes}</td><td><${Age} time=${it.created_at} /></td>
         <td class="number">${it.state === "active" && html`<button data-row disabled=${busy} aria-label=${`Revoke the key ${it.id}`} onClick=${() => confirm(`Revoke the key ${it.id}? It cannot be made valid again.`) && change(at("keys", it.id, "revoke"))}>Revoke</button>`}</td></tr>`)}<//>`
         : html`<${Empty} title="No keys"><code>key add ${id}</code> makes one and shows it once.<//>`}</section>
-      <section><h2>Webhooks</h2><${HookTable} hooks=${hooks.webhooks} /><${NewHook} account=${id} done=${state.reload} /></section>
+      <section><h2>Webhooks</h2><${HookTable} hooks=${hooks.webhooks} all /><${NewHook} path=${at("accounts", id, "webhooks")} done=${state.reload} /></section>
       <section><h2>Limits</h2><${Table} caption="Limits" names=${["Limit", "Value", "From"]}>${account.limits.map((it) => html`<tr key=${it.name}><td>${it.name}</td><td class="cut">${it.value}</td><td class="muted">${it.own ? "the account" : "the installation"}</td></tr>`)}<//></section>`}</main>`;
 }
 
@@ -82,22 +86,22 @@ export function Account({ id }) {
 
 const HookState = ({ hook }) => html`<${Mark} good=${hook.state === "enabled" && !hook.failures}>${hook.state === "disabled" ? `disabled (${hook.disabled_reason})` : hook.failures ? `failing (${hook.failures})` : "enabled"}<//>`;
 
-const HookTable = ({ hooks }) => (hooks.length ? html`<${Table} caption="Webhooks" names=${["Address", "Account", "State", "Events", "Created"]}>${hooks.map((it) => html`<tr key=${it.id}>
-  <td class="main"><a data-row href=${href(["webhooks", it.id])}>${it.url}</a></td><td>${it.account}</td><td><${HookState} hook=${it} /></td><td>${it.events.join(", ")}</td><td><${Age} time=${it.created_at} /></td></tr>`)}<//>`
-  : html`<${Empty} title="No webhooks">An account's page adds them.<//>`);
+const HookTable = ({ hooks, all }) => (hooks.length ? html`<${Table} caption="Webhooks" names=${["Address", "Account", "State", "Events", "Created"]}>${hooks.map((it) => html`<tr key=${it.id}>
+  <td class="main"><a data-row href=${href(["webhooks", it.id], shown(all))}>${it.url}</a></td><td>${it.account}</td><td><${HookState} hook=${it} /></td><td>${it.events.join(", ")}</td><td><${Age} time=${it.created_at} /></td></tr>`)}<//>`
+  : html`<${Empty} title="No webhooks">A webhook is an address that hears of jobs and calls.<//>`);
 
 // A secret that was just made; it is in this page's memory alone.
 const Secret = ({ text, close }) => html`<${Dialog} title="The secret" close=${close}><p>It signs the messages, and is shown this once. Give it to the receiver now.</p>
   <p class="code-line"><code class="cut">${text}</code><${Copy} text=${text} label="Copy the secret" /></p><//>`;
 
-function NewHook({ account, done }) {
+function NewHook({ path, done }) {
   const [url, setUrl] = useState("");
   const [events, setEvents] = useState(["job.ended"]);
   const [secret, show] = useState(null);
   const [change, problem, busy] = useChange(done);
   const submit = async (event) => {
     event.preventDefault();
-    const added = await change(at("accounts", account, "webhooks"), { body: JSON.stringify({ url, events }) });
+    const added = await change(path, { body: JSON.stringify({ url, events }) });
     if (added) { show(added.secret); setUrl(""); }
   };
   return html`<form class="adds" onSubmit=${submit}><label for="hook-url">Address of a new webhook</label>
@@ -108,24 +112,28 @@ function NewHook({ account, done }) {
 }
 
 export function Webhooks() {
-  const state = usePage(at("webhooks"));
-  return html`<main><header class="top"><h1>Webhooks</h1></header><${Instead} state=${state} what="operating the server" />
-    ${state.data && html`<${HookTable} hooks=${state.data.webhooks} /><${Older} next=${state.data.next_cursor} path=${["webhooks"]} />`}</main>`;
+  const all = everyones();
+  const state = usePage(hookAt(all));
+  return html`<main><header class="top"><h1>${all ? "All webhooks" : "Webhooks"}</h1><div class="actions"><a class="button" href=${href(["webhooks"], shown(!all))}>${all ? "Own account" : "All accounts"}</a></div></header>
+    <${Instead} state=${state} what=${all ? "operating the server" : "your webhooks"} />
+    ${state.data && html`<${HookTable} hooks=${state.data.webhooks} all=${all} /><${Older} next=${state.data.next_cursor} path=${["webhooks"]} query=${shown(all)} />
+      ${!all && html`<${NewHook} path=${hookAt(false)} done=${state.reload} />`}`}</main>`;
 }
 
 export function Webhook({ id }) {
-  const state = useRead((signal) => Promise.all([askJson(at("webhooks", id), { signal }), askJson(at("webhooks", id, "deliveries"), { signal })]), [id]);
+  const all = everyones();
+  const state = useRead((signal) => Promise.all([askJson(hookAt(all, id), { signal }), askJson(hookAt(all, id, "deliveries"), { signal })]), [id, all]);
   const [secret, show] = useState(null);
   const [change, problem, busy] = useChange(state.reload);
   useWhileVisible(state.reload, 3000);
   const [hook, page] = state.data ?? [];
   const on = hook?.state === "enabled";
-  return html`<main><header class="top"><a class="back" href=${href(["webhooks"])} aria-label="All webhooks"><${Icon} name="back" /></a><h1>${hook?.url ?? "Webhook"}</h1>
-    ${hook && html`<div class="actions"><button disabled=${busy || !on} onClick=${() => change(at("webhooks", id, "test"))}>Test</button>
-      <button disabled=${busy} onClick=${async () => { const made = await change(at("webhooks", id, "rotate")); if (made) show(made.secret); }}>New secret</button>
-      <button disabled=${busy} onClick=${() => change(at("webhooks", id), { method: "PATCH", body: JSON.stringify({ enabled: !on }) })}>${on ? "Disable" : "Enable"}</button></div>`}</header>
-    <${Instead} state=${state} what="operating the server" />${problem}
-    ${hook && html`<section><h2>Webhook</h2><${Facts} facts=${[["State", html`<${HookState} hook=${hook} />`], ["Account", html`<a href=${href(["accounts", hook.account])}>${hook.account}</a>`], ["Events", hook.events.join(", ")], ["Failing since", hook.failing_since && clock(hook.failing_since)],
+  return html`<main><header class="top"><a class="back" href=${href(["webhooks"], shown(all))} aria-label="All webhooks"><${Icon} name="back" /></a><h1>${hook?.url ?? "Webhook"}</h1>
+    ${hook && html`<div class="actions"><button disabled=${busy || !on} onClick=${() => change(hookAt(all, id, "test"))}>Test</button>
+      <button disabled=${busy} onClick=${async () => { const made = await change(hookAt(all, id, "rotate")); if (made) show(made.secret); }}>New secret</button>
+      <button disabled=${busy} onClick=${() => change(hookAt(all, id), { method: "PATCH", body: JSON.stringify({ enabled: !on }) })}>${on ? "Disable" : "Enable"}</button></div>`}</header>
+    <${Instead} state=${state} what="your webhooks" />${problem}
+    ${hook && html`<section><h2>Webhook</h2><${Facts} facts=${[["State", html`<${HookState} hook=${hook} />`], ["Account", all ? html`<a href=${href(["accounts", hook.account])}>${hook.account}</a>` : hook.account], ["Events", hook.events.join(", ")], ["Failing since", hook.failing_since && clock(hook.failing_since)],
         ["Paused until", hook.paused_until && clock(hook.paused_until)], ["Disabled since", hook.disabled_at && clock(hook.disabled_at)], ["Second secret until", hook.previous_secret_until && clock(hook.previous_secret_until)], ["Created", clock(hook.created_at)]]} /></section>
       <section><h2>Messages</h2>${page.deliveries.length ? html`<${Table} caption="The newest messages" names=${["Event", "State", "Attempts", "Status", "Happened", "What came of it"]}>${page.deliveries.map((it) => html`<tr key=${it.id}><td>${it.event}</td>
         <td><${Mark} good=${it.state === "delivered" || !it.error}>${it.state}<//></td><td>${count(it.attempts)}</td><td>${it.status ?? "–"}</td><td><${Age} time=${it.created_at} /></td><td class="cut">${it.error ?? (it.delivered_at ? "taken" : "")}</td></tr>`)}<//>`

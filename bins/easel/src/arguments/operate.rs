@@ -40,20 +40,23 @@ pub(crate) enum Keys {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Webhooks {
-    /// Lists webhooks, of one account or of all
+    /// Lists the webhooks of your account; operators list those of another one, or all
     List {
-        /// The account
+        /// Another account
         account: Option<String>,
+        /// Those of all accounts
+        #[arg(long, conflicts_with = "account")]
+        all: bool,
     },
     /// Shows a webhook
     Show {
         /// Its id
         webhook: String,
     },
-    /// Adds a webhook to an account and prints its secret, this once
+    /// Adds a webhook to your account and prints its secret, this once; operators add it to another one
     Add {
-        /// The account
-        account: String,
+        /// Another account
+        account: Option<String>,
         /// Where events are sent
         #[arg(long, value_name = "URL")]
         url: String,

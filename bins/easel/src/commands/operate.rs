@@ -1,15 +1,15 @@
-//! `accounts`, `keys`, `webhooks` and `usage`: what operators do, with a key that has the scope `admin`, and what calls cost.
+//! `accounts`, `keys` and `usage`: what operators do, with a key that has the scope `admin`, and what calls cost.
 
 use client::{Client, Method, UsageFilter};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Accounts, Keys, Shared, Usage, Webhooks};
+use crate::arguments::{Accounts, Keys, Shared, Usage};
 use crate::failure::Failure;
 use crate::{terminal, text};
 
 /// Most rows of a list.
-const MOST: usize = 10_000;
+pub(super) const MOST: usize = 10_000;
 
 /// `easel accounts`.
 pub(crate) async fn accounts(
@@ -120,171 +120,6 @@ pub(crate) async fn keys(shared: &Shared, client: &Client, asked: Keys) -> Resul
     }
 }
 
-/// `easel webhooks`.
-pub(crate) async fn webhooks(
-    shared: &Shared,
-    client: &Client,
-    asked: Webhooks,
-) -> Result<(), Failure> {
-    let change = async |id: &str, body: Map<String, Value>| {
-        let path = ["webhooks", id];
-        client.admin_change(Method::PATCH, &path, Some(&body)).await
-    };
-    let enabled = |is| Map::from_iter([("enabled".to_owned(), json!(is))]);
-    match asked {
-        Webhooks::List { account } => {
-            let path = match &account {
-                Some(account) => vec!["accounts", account, "webhooks"],
-                None => vec!["webhooks"],
-            };
-            let all = client.admin_rows(&path, "webhooks", MOST).await?;
-            if shared.json {
-                return terminal::print(&text::json(&json!(all)));
-            }
-            let rows = all.iter().map(|webhook| {
-                vec![
-                    plain(&webhook["id"]),
-                    plain(&webhook["account"]),
-                    health(webhook),
-                    events(webhook),
-                    plain(&webhook["url"]),
-                ]
-            });
-            let rows: Vec<Vec<String>> = rows.collect();
-            terminal::print(&text::table(
-                &["ID", "ACCOUNT", "STATE", "EVENTS", "URL"],
-                &rows,
-            ))
-        }
-        Webhooks::Show { webhook } => {
-            let found = client.admin(&["webhooks", &webhook]).await?;
-            if shared.json {
-                return terminal::print(&text::json(&found));
-            }
-            let pairs = [
-                ("id", plain(&found["id"])),
-                ("account", plain(&found["account"])),
-                ("url", plain(&found["url"])),
-                ("events", events(&found)),
-                ("state", health(&found)),
-                ("failing since", plain(&found["failing_since"])),
-                ("paused until", plain(&found["paused_until"])),
-                ("second secret", plain(&found["previous_secret_until"])),
-                ("created", plain(&found["created_at"])),
-            ];
-            terminal::print(&text::pairs(&pairs))
-        }
-        Webhooks::Add {
-            account,
-            url,
-            events,
-        } => {
-            let body = Map::from_iter([
-                ("url".to_owned(), json!(url)),
-                ("events".to_owned(), json!(events)),
-            ]);
-            let path = ["accounts", &account, "webhooks"];
-            let added = client
-                .admin_change(Method::POST, &path, Some(&body))
-                .await?;
-            told_once(shared, &added, "webhook", "secret")
-        }
-        Webhooks::Change {
-            webhook,
-            url,
-            events,
-        } => {
-            let mut body = Map::new();
-            body.extend(url.map(|url| ("url".to_owned(), json!(url))));
-            if !events.is_empty() {
-                body.insert("events".to_owned(), json!(events));
-            }
-            if body.is_empty() {
-                return Err(Failure::usage("name what to change with --url or --events"));
-            }
-            let done = change(&webhook, body).await?;
-            changed(shared, &done, &format!("webhook {webhook} is changed"))
-        }
-        Webhooks::Enable { webhook } => {
-            let done = change(&webhook, enabled(true)).await?;
-            changed(shared, &done, &format!("webhook {webhook} is enabled"))
-        }
-        Webhooks::Disable { webhook } => {
-            let done = change(&webhook, enabled(false)).await?;
-            changed(shared, &done, &format!("webhook {webhook} is disabled"))
-        }
-        Webhooks::Remove { webhook } => {
-            let path = ["webhooks", &webhook];
-            client.admin_change(Method::DELETE, &path, None).await?;
-            changed(
-                shared,
-                &json!({ "removed": webhook }),
-                &format!("webhook {webhook} is removed"),
-            )
-        }
-        Webhooks::Rotate { webhook, overlap } => {
-            let mut body = Map::new();
-            body.extend(overlap.map(|overlap| ("overlap_s".to_owned(), json!(overlap.0))));
-            let path = ["webhooks", &webhook, "rotate"];
-            let rotated = client
-                .admin_change(Method::POST, &path, Some(&body))
-                .await?;
-            told_once(shared, &rotated, "webhook", "secret")
-        }
-        Webhooks::Test { webhook } => {
-            let path = ["webhooks", &webhook, "test"];
-            let sent = client.admin_change(Method::POST, &path, None).await?;
-            let message = plain(&sent["id"]);
-            changed(
-                shared,
-                &sent,
-                &format!(
-                    "message {message} is sent; `easel webhooks deliveries {webhook}` shows what came of it"
-                ),
-            )
-        }
-        Webhooks::Deliveries { webhook, limit } => {
-            let most = usize::try_from(limit).unwrap_or(MOST);
-            let path = ["webhooks", &webhook, "deliveries"];
-            let all = client.admin_rows(&path, "deliveries", most).await?;
-            if shared.json {
-                return terminal::print(&text::json(&json!(all)));
-            }
-            let rows = all.iter().map(|delivery| {
-                let names = [
-                    "created_at",
-                    "event",
-                    "state",
-                    "attempts",
-                    "status",
-                    "id",
-                    "error",
-                ];
-                names.map(|name| plain(&delivery[name])).to_vec()
-            });
-            let heading = [
-                "TIME", "EVENT", "STATE", "ATTEMPTS", "STATUS", "MESSAGE", "ERROR",
-            ];
-            let rows: Vec<Vec<String>> = rows.collect();
-            terminal::print(&text::table(&heading, &rows))
-        }
-    }
-}
-
-fn events(webhook: &Value) -> String {
-    let names = items(&webhook["events"]).map(plain);
-    names.collect::<Vec<_>>().join(",")
-}
-
-/// How a webhook does, in a word or two.
-fn health(webhook: &Value) -> String {
-    match (&webhook["disabled_reason"], &webhook["failing_since"]) {
-        (Value::String(reason), _) => format!("disabled ({reason})"),
-        (_, Value::String(_)) => "failing".to_owned(),
-        (_, _) => plain(&webhook["state"]),
-    }
-}
-
 /// `easel usage`.
 pub(crate) async fn usage(shared: &Shared, client: &Client, asked: Usage) -> Result<(), Failure> {
     let from = match (asked.from, asked.days) {
@@ -331,7 +166,12 @@ pub(crate) async fn usage(shared: &Shared, client: &Client, asked: Usage) -> Res
 }
 
 /// Prints what the server tells this once, alone on standard output.
-fn told_once(shared: &Shared, answer: &Value, what: &str, secret: &str) -> Result<(), Failure> {
+pub(super) fn told_once(
+    shared: &Shared,
+    answer: &Value,
+    what: &str,
+    secret: &str,
+) -> Result<(), Failure> {
     if shared.json {
         return terminal::print(&text::json(answer));
     }
@@ -345,7 +185,7 @@ fn told_once(shared: &Shared, answer: &Value, what: &str, secret: &str) -> Resul
     terminal::print(&format!("{}\n", plain(&answer[secret])))
 }
 
-fn changed(shared: &Shared, answer: &Value, said: &str) -> Result<(), Failure> {
+pub(super) fn changed(shared: &Shared, answer: &Value, said: &str) -> Result<(), Failure> {
     if shared.json {
         return terminal::print(&text::json(answer));
     }
@@ -355,12 +195,12 @@ fn changed(shared: &Shared, answer: &Value, said: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn items(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
 /// A value in a table; what is not there is a dash.
-fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::Bool(_)

@@ -117,13 +117,13 @@ impl Change {
         } = self;
         match problem {
             None => {
-                tracing::info!(%actor, action, subject, detail, "an operator changed the installation")
+                tracing::info!(%actor, action, subject, detail, "the installation was changed")
             }
             Some(Problem { kind, message, .. }) if *kind != ProblemKind::Fault => {
-                tracing::info!(%actor, action, subject, detail, reason = message, "a change of an operator is refused");
+                tracing::info!(%actor, action, subject, detail, reason = message, "a change of the installation is refused");
             }
             Some(Problem { message, .. }) => {
-                tracing::error!(%actor, action, subject, detail, reason = message, "a change of an operator failed");
+                tracing::error!(%actor, action, subject, detail, reason = message, "a change of the installation failed");
             }
         }
     }
