@@ -47,7 +47,7 @@ struct Product {
     files: &'static [&'static str],
     /// Whether the browser gets something from it.
     has_pages: bool,
-    /// Whether it is the program that writes manual pages and completions.
+    /// Whether it is the program that writes completions.
     is_command_line: bool,
 }
 
@@ -148,8 +148,17 @@ impl Product {
     fn entries(&self, root: &Path, programs: &Path) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         for name in self.programs {
-            let bytes = read(&programs.join(name))?;
+            let program = programs.join(name);
+            let bytes = read(&program)?;
             entries.push(Entry::new(format!("bin/{name}"), PROGRAM, bytes));
+            let folder = tempfile::tempdir()?;
+            output(Command::new(&program).arg("man").arg(folder.path()))?;
+            for entry in fs::read_dir(folder.path())? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let bytes = read(&entry.path())?;
+                entries.push(Entry::new(format!("share/man/man1/{name}"), TEXT, bytes));
+            }
         }
         for path in COMMON.iter().chain(self.files) {
             add(root, path, &mut entries)?;
@@ -159,14 +168,6 @@ impl Product {
             for (shell, path) in COMPLETIONS {
                 let script = output(Command::new(&program).args(["completions", shell]))?;
                 entries.push(Entry::new((*path).to_owned(), TEXT, script));
-            }
-            let folder = tempfile::tempdir()?;
-            output(Command::new(&program).arg("man").arg(folder.path()))?;
-            for entry in fs::read_dir(folder.path())? {
-                let entry = entry?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let bytes = read(&entry.path())?;
-                entries.push(Entry::new(format!("share/man/man1/{name}"), TEXT, bytes));
             }
         }
         Ok(entries)

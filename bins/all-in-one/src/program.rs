@@ -35,6 +35,7 @@ pub fn main() -> ExitCode {
             configured(&matches).and_then(|(_, config)| catalog::list_nodes(arguments, &config))
         }
         Some(("config", _)) => show_config(&matches),
+        Some((program::MAN, arguments)) => program::write_manual(command(), arguments),
         Some((migrate::NAME, arguments)) => migrate::run(arguments, workflow_server::movable_at),
         Some(("serve", _)) | None => serve(&matches),
         Some((name, arguments)) => {
@@ -51,6 +52,7 @@ fn command() -> Command {
         .subcommand(admin::model_command())
         .subcommands(router_server::commands())
         .subcommand(migrate::command())
+        .subcommand(program::man())
 }
 
 fn operate(matches: &ArgMatches) -> Result<(), Failure> {

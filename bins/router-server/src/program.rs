@@ -25,6 +25,7 @@ pub fn main() -> ExitCode {
     program::finish(match matches.subcommand() {
         Some(("config", _)) => show_config(&matches),
         Some(_) if admin::is_command(&matches) => operate(&matches),
+        Some((program::MAN, arguments)) => program::write_manual(command(), arguments),
         Some((migrate::NAME, arguments)) => migrate::run(arguments, movable_at),
         Some(("serve", _)) | None => serve(&matches),
         Some((name, arguments)) => configured(&matches).and_then(|(_, config)| {
@@ -39,6 +40,7 @@ fn command() -> Command {
         .subcommands(admin::commands(false))
         .subcommands(commands::commands())
         .subcommand(migrate::command())
+        .subcommand(program::man())
 }
 
 /// Carries out a command on accounts and keys.

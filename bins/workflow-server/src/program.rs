@@ -24,8 +24,10 @@ pub fn main() -> ExitCode {
     let command = program::command("workflow-server", ABOUT, KEYS);
     let command = command.subcommand(nodes::command());
     let command = copies::add_to(command.subcommands(admin::commands(true)));
-    let command = command.subcommand(migrate::command());
-    let matches = command.get_matches();
+    let command = command
+        .subcommand(migrate::command())
+        .subcommand(program::man());
+    let matches = command.clone().get_matches();
     program::finish(match matches.subcommand() {
         Some((name, arguments)) if copies::is_command(name) => {
             configured(&matches).and_then(|(_, config)| {
@@ -33,6 +35,7 @@ pub fn main() -> ExitCode {
                 copies::run(name, arguments, &*store, config.workflows.tier())
             })
         }
+        Some((program::MAN, arguments)) => program::write_manual(command, arguments),
         Some((migrate::NAME, arguments)) => migrate::run(arguments, movable_at),
         Some(("nodes", arguments)) => {
             nodes::list(arguments, &nodes::of_engine());

@@ -8,10 +8,11 @@ use std::future::Future;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use clap::{ArgMatches, Command};
+use clap::{Arg, ArgMatches, Command};
 use hyper_kit::error_chain;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
@@ -48,6 +49,40 @@ pub fn command(name: &'static str, about: &'static str, keys: &[&[Key]]) -> Comm
         .subcommand(serve)
         .subcommand(config);
     Settings::flags(command, keys)
+}
+
+/// The subcommand that writes manual pages.
+pub const MAN: &str = "man";
+
+/// The subcommand [`MAN`].
+#[must_use]
+pub fn man() -> Command {
+    let folder = Arg::new("folder")
+        .value_name("FOLDER")
+        .required(true)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("Where they go; it is made if it is not there");
+    Command::new(MAN)
+        .about("Writes manual pages of this program and its commands")
+        .arg(folder)
+}
+
+/// Writes the manual pages of a whole program.
+///
+/// # Errors
+/// If the folder cannot be written.
+pub fn write_manual(program: Command, arguments: &ArgMatches) -> Result<(), Failure> {
+    let folder = arguments.get_one::<PathBuf>("folder");
+    let folder = folder.expect("clap requires it");
+    let written =
+        std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(program, folder));
+    written.map_err(|error| Failure {
+        exit_code: 1,
+        message: format!(
+            "{} cannot be written; name another folder: {error}",
+            folder.display()
+        ),
+    })
 }
 
 /// What flags, environment and file make for a program with `keys`.

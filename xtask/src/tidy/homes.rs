@@ -51,7 +51,8 @@ const HOMES: &[(&[&str], &[&str])] = &[
             "xtask",
         ],
     ),
-    (&["clap_complete", "clap_mangen"], &["easel"]),
+    (&["clap_complete"], &["easel"]),
+    (&["clap_mangen"], &["easel", "server-kit"]),
     (&["indicatif"], &["all-in-one", "easel", "server-kit"]),
     (&["tikv-jemallocator"], &["server-kit"]),
     (
