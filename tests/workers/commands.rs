@@ -52,6 +52,39 @@ async fn workers_come_and_go_while_the_server_runs() {
     assert_eq!(command(&rig, &["worker", "show", "gpu"]).await.code, 2);
 }
 
+#[tokio::test]
+async fn a_worker_that_is_added_makes_room_for_two_jobs_more_of_an_account() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start_with(data.path(), ["--job-slots", "1"]).await;
+    let workers = vec![Comfy::start(Version::New).await.unwrap()];
+    let server = server.unwrap();
+    let rig = Rig {
+        data,
+        server,
+        workers,
+    };
+    let room = async || {
+        // One that does not end by itself, so that it can be explained.
+        let job = rig.submit(&sampled("room", "a.safetensors", 1_000_000)).await;
+        let said = command(&rig, &["job", "explain", &job, "--json"]).await;
+        let said: Value = serde_json::from_str(&said.stdout).unwrap();
+        rig.cancel(&job).await;
+        rig.ended(&job).await;
+        said["account_room"].clone()
+    };
+    let url = rig.worker().url();
+    let added = command(&rig, &["worker", "add", &url, "--name", "gpu"]).await;
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    until_state(&rig, "ready").await;
+    rig.worker().pace(Duration::from_millis(5));
+    assert_eq!(room().await, 3);
+    // A limit that an operator gave stands.
+    let limited = ["account", "tier", "local", "--concurrent-jobs", "2"];
+    let limited = command(&rig, &limited).await;
+    assert_eq!(limited.code, 0, "{}", limited.stderr);
+    assert_eq!(room().await, 2);
+}
+
 async fn until_state(rig: &Rig, state: &str) {
     for _ in 0..300 {
         let listed = command(rig, &["worker", "list", "--json"]).await;

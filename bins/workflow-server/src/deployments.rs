@@ -20,6 +20,8 @@ use workflow_core::deployment::{
 };
 use workflow_http::DeploymentJobs;
 
+use crate::workers::room;
+
 /// The deployments as the API finds them.
 pub(crate) struct BaseAddresses {
     pub(crate) jobs: Jobs,
@@ -32,11 +34,7 @@ impl DeploymentJobs for BaseAddresses {
     fn jobs(&self, name: &str) -> Option<Jobs> {
         let (engines, places) = self.deployments.engines(name)?;
         let default = self.room;
-        // Jobs at workers take no slot of this process; a limit that an operator gave an account stands.
-        let room = move |of_tier: u32| match of_tier == default {
-            true => of_tier.saturating_add(places),
-            false => of_tier,
-        };
+        let room = move |of_tier| room(of_tier, default, places);
         Some(self.jobs.at(engines, room))
     }
 }

@@ -236,8 +236,11 @@ impl Stack {
         let jobs_config = JobsConfig {
             queued_jobs: limits.queue_total,
         };
+        let jobs = Jobs::new(ports.clone(), assets.clone(), jobs_config, pace.clone());
+        let (added, default) = (pool.clone(), limits.tier().concurrent_jobs);
+        let room = move |of_tier| workers::room(of_tier, default, added.added_places());
         Ok(Self {
-            jobs: Jobs::new(ports.clone(), assets.clone(), jobs_config, pace.clone()),
+            jobs: jobs.at(ports.engines.clone(), room),
             assets,
             engine,
             native,

@@ -136,6 +136,15 @@ impl WorkerSettings {
     }
 }
 
+/// How many jobs of an account may run at once, by its tier and with so many places at workers that the default does not count.
+pub(crate) fn room(of_tier: u32, default: u32, places: u32) -> u32 {
+    // Jobs at workers take no slot of this process; a limit that an operator gave an account stands.
+    match of_tier == default {
+        true => of_tier.saturating_add(places),
+        false => of_tier,
+    }
+}
+
 /// How pools of workers are made. `hub` rings when a worker may take a job.
 pub(crate) fn pool_config(
     settings: &WorkerSettings,

@@ -42,6 +42,11 @@ impl Breaker {
             .then_some(self.why.as_str())
     }
 
+    /// Whether nothing speaks against the worker, now and later.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.open_until.is_none()
+    }
+
     /// Whether it is on probation: one job may try.
     pub(crate) fn is_probing(&self, now: Instant) -> bool {
         self.open_until.is_some_and(|until| now >= until)

@@ -109,9 +109,9 @@ impl WorkerClient {
         })
     }
 
-    /// Whether it answers at all.
-    pub(crate) async fn health(&self) -> Result<(), WorkerError> {
-        let answer = self.get("/prompt", String::new(), HEALTH_TIME, SHORT_BYTES);
+    /// Whether it answers at all within `time`.
+    pub(crate) async fn health(&self, time: Duration) -> Result<(), WorkerError> {
+        let answer = self.get("/prompt", String::new(), time, SHORT_BYTES);
         let answer = answer.await?;
         match answer.get("exec_info").is_some_and(Value::is_object) {
             true => Ok(()),

@@ -7,6 +7,7 @@ mod class;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -41,7 +42,14 @@ pub(crate) struct Definitions {
     classes: IndexMap<String, Map<String, Value>>,
     /// Model files by class and input; a class without such inputs has no entry.
     files: HashMap<String, HashMap<String, HashSet<String>>>,
+    /// The same for two workers that say the same.
+    mark: blake3::Hash,
+    /// Their number: no two have the same in the life of the process, as far as it goes.
+    pub(crate) number: u32,
 }
+
+/// The next number of definitions.
+static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// What a worker does not have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +71,10 @@ impl Definitions {
         let Value::Object(entries) = answer else {
             return Err(NotDefinitions);
         };
+        let mut hasher = blake3::Hasher::new_derive_key("easel definitions of a worker v1");
+        hasher.update(&blake3::hash(version.as_bytes()).as_bytes()[..]);
+        // A hasher takes every byte.
+        let _ = serde_json::to_writer(&mut hasher, &entries);
         let mut classes = IndexMap::new();
         let mut files = HashMap::new();
         for (class, entry) in entries.into_iter().take(MOST_CLASSES) {
@@ -82,7 +94,14 @@ impl Definitions {
             version: version.to_owned(),
             classes,
             files,
+            mark: hasher.finalize(),
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
         })
+    }
+
+    /// Whether another worker said the very same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.mark == other.mark
     }
 
     /// The definitions as they came, to be kept and read again.
@@ -116,6 +135,12 @@ impl Definitions {
             .map(|class| Lack::Class(class.clone()))
             .chain(files.map(|file| Lack::File(file.clone())))
             .collect()
+    }
+
+    /// Whether the worker has all that a job needs.
+    pub(crate) fn has_all(&self, needs: &Requirements) -> bool {
+        needs.classes.iter().all(|class| self.has(class))
+            && needs.files.iter().all(|file| self.has_file(file))
     }
 
     fn has_file(&self, file: &ModelFile) -> bool {
@@ -160,10 +185,19 @@ pub(crate) struct Merged {
     pub(crate) catalog: NodeCatalog,
     /// The inputs that choose among model files, by class.
     file_inputs: HashMap<String, BTreeSet<String>>,
+    /// What they were put together of.
+    of: Vec<blake3::Hash>,
 }
 
 impl Merged {
+    /// Whether these came of the same definitions.
+    pub(crate) fn is_of(&self, workers: &[Arc<Definitions>]) -> bool {
+        let marks = workers.iter().map(|worker| &worker.mark);
+        marks.eq(&self.of)
+    }
+
     pub(crate) fn of(workers: &[Arc<Definitions>]) -> Self {
+        let of = workers.iter().map(|worker| worker.mark).collect();
         let mut workers: Vec<&Definitions> = workers.iter().map(|worker| &**worker).collect();
         workers.sort_by_key(|worker| std::cmp::Reverse(version_number(&worker.version)));
         let mut classes: IndexMap<String, Map<String, Value>> = IndexMap::new();
@@ -188,6 +222,7 @@ impl Merged {
         Self {
             catalog: NodeCatalog::new(definitions),
             file_inputs,
+            of,
         }
     }
 

@@ -6,6 +6,8 @@
 //! is sent) is pure and in modules of its own; start at [`ComfyPool`], then at `run`. [`Deployments`] stand on pools.
 
 mod address;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod breaker;
 mod choose;
 mod client;

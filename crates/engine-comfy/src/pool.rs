@@ -2,6 +2,8 @@
 
 mod acquire;
 mod added;
+#[cfg(feature = "bench")]
+mod imagined;
 mod kept;
 mod managed;
 mod refusal;
@@ -27,12 +29,11 @@ use workflow_core::{
 };
 
 use crate::address::WorkerUrl;
-use crate::choose::explain;
 use crate::client::WorkerClient;
 use crate::definitions::{Definitions, Merged};
 use crate::headers::WorkerHeaders;
 use crate::run;
-use crate::worker::Worker;
+use crate::worker::{Able, Worker};
 
 pub(crate) use acquire::Place;
 use refusal::lacking_refusal;
@@ -175,7 +176,7 @@ impl ComfyPool {
         worker.keeps_definitions = config.keeps_definitions;
         let worker = Arc::new(worker);
         if let Some(known) = self.shared.kept(&worker) {
-            worker.shared().definitions = Some(Arc::new(known));
+            worker.shared().definitions = Some(self.shared.once(known));
         }
         {
             let mut members = self.shared.members_mut();
@@ -299,6 +300,16 @@ impl Shared {
         (self.config.bell)();
     }
 
+    /// These definitions, or the same ones of another worker: many workers are alike, and theirs are large.
+    pub(crate) fn once(&self, definitions: Definitions) -> Arc<Definitions> {
+        let members = self.members();
+        let same = members.iter().find_map(|member| {
+            let known = member.worker.shared().definitions.clone();
+            known.filter(|known| known.is_same(&definitions))
+        });
+        same.unwrap_or_else(|| Arc::new(definitions))
+    }
+
     /// A worker said what it has.
     pub(crate) fn definitions_changed(&self, worker: &Worker, definitions: &Arc<Definitions>) {
         self.keep(worker, definitions);
@@ -308,16 +319,22 @@ impl Shared {
 
     /// Puts together what all workers have that may get jobs.
     pub(crate) fn merge(&self) {
-        let definitions: Vec<Arc<Definitions>> = self
-            .members()
-            .iter()
-            .filter(|member| !member.worker.is_draining())
-            .filter_map(|member| member.worker.shared().definitions.clone())
-            .collect();
-        let definitions = match definitions.is_empty() {
-            true => self.remembered().iter().cloned().collect(),
-            false => definitions,
-        };
+        let mut definitions: Vec<Arc<Definitions>> = Vec::new();
+        let members = self.workers().into_iter();
+        let known = members
+            .filter(|worker| !worker.is_draining())
+            .filter_map(|worker| worker.shared().definitions.clone());
+        for known in known {
+            if !definitions.iter().any(|other| Arc::ptr_eq(other, &known)) {
+                definitions.push(known);
+            }
+        }
+        if definitions.is_empty() {
+            definitions.extend(self.remembered().clone());
+        }
+        if self.merged().is_of(&definitions) {
+            return;
+        }
         let merged = Arc::new(Merged::of(&definitions));
         *self.merged.write().unwrap_or_else(PoisonError::into_inner) = merged;
     }
@@ -350,11 +367,14 @@ impl Engine for ComfyPool {
     }
 
     fn capacity(&self, needs: &Requirements) -> usize {
-        let candidates = self.shared.candidates(needs);
-        let able = candidates.iter().filter(|(_, candidate)| {
-            candidate.unfit.is_none() && candidate.lacks.is_empty() && candidate.has_place
-        });
-        able.count()
+        let (mut able, now) = (Able::new(needs), Instant::now());
+        let members = self.shared.members();
+        let candidates = members
+            .iter()
+            .map(|member| member.worker.candidate(&mut able, now));
+        candidates
+            .filter(|candidate| candidate.is_fit && candidate.has_place)
+            .count()
     }
 
     fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile> {
@@ -403,12 +423,9 @@ impl EngineWorkers for ComfyPool {
     }
 
     fn is_idle_for(&self, needs: &Requirements) -> bool {
-        let candidates = self.shared.candidates(needs);
-        candidates.iter().any(|(worker, candidate)| {
-            candidate.unfit.is_none()
-                && candidate.lacks.is_empty()
-                && worker.compute.available_permits() > 0
-        })
+        // A job that waits for a warm worker has no verdict soon.
+        let chosen = self.shared.choice(needs, &[], 1, Duration::ZERO);
+        chosen.is_some_and(|worker| worker.compute.available_permits() > 0)
     }
 
     fn start_time(&self) -> Option<Duration> {
@@ -417,13 +434,13 @@ impl EngineWorkers for ComfyPool {
 
     fn explain(&self, job: JobId, needs: &Requirements) -> Vec<WorkerNote> {
         let place = self.shared.placed().get(&job).cloned();
-        let candidates = self.shared.candidates(needs).into_iter();
-        let notes = candidates.map(|(worker, candidate)| {
+        let workers = self.shared.workers().into_iter();
+        let notes = workers.map(|worker| {
             let has_job = place.as_ref() == Some(&worker.name);
             WorkerNote {
                 worker: worker.name.clone(),
                 has_job,
-                why_not: explain(&candidate).filter(|_| !has_job),
+                why_not: worker.why_not(needs).filter(|_| !has_job),
             }
         });
         notes.collect()

@@ -112,8 +112,8 @@ async fn at_worker(
     let worker = &place.worker;
     stage(pool, worker, &prompt::staged(&ticket.graph), context).await?;
     let mut run = Run::begin(pool, worker, ticket, context).await?;
-    worker.warmed(&needs.files);
     run.submit(again).await?;
+    worker.warmed(&needs.files);
     let ended = run.follow().await;
     run.count(&ended);
     Ok(ended?)

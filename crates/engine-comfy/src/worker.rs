@@ -1,9 +1,12 @@
 //! One worker: what is known of it, what it is doing, and the loops that find out.
 
+mod card;
+mod fitness;
 mod listen;
+mod loaded;
 mod watch;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,14 +14,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::Instant;
-use workflow_core::{ModelFile, Requirements};
 
 use crate::address::WorkerUrl;
 use crate::breaker::Breaker;
-use crate::choose::Candidate;
 use crate::client::WorkerClient;
 use crate::definitions::{Definitions, version_number};
 use crate::frames::{Heard, Said};
+
+use card::{Card, Known};
+pub(crate) use fitness::Able;
+use loaded::LoadedFiles;
 
 /// Jobs that a worker has at most: one runs, and the inputs of one more are staged meanwhile.
 pub(crate) const PLACES: usize = 2;
@@ -27,7 +32,7 @@ pub(crate) const PLACES: usize = 2;
 pub(crate) const LOST_AFTER: Duration = Duration::from_secs(10);
 
 /// After this silence of its health a worker gets no job.
-const UNREACHABLE_AFTER: Duration = Duration::from_secs(2);
+const UNREACHABLE_AFTER: Duration = Duration::from_millis(1900);
 
 /// Messages that may wait for a run that is busy with a file. More of them are dropped: the history tells the end.
 const MOST_SIGNALS: usize = 4096;
@@ -116,6 +121,8 @@ pub(crate) struct Worker {
     /// The one that runs.
     pub(crate) compute: Arc<Semaphore>,
     shared: Mutex<Shared>,
+    /// What of it a choice reads without its lock.
+    card: Card,
     route: Mutex<Option<Route>>,
     /// Its health is to be looked at now.
     look: Notify,
@@ -141,8 +148,7 @@ pub(crate) struct Shared {
     connected: bool,
     last_number: f64,
     staged: HashSet<String>,
-    warm: BTreeSet<ModelFile>,
-    loaded_at: Option<Instant>,
+    files: LoadedFiles,
     breaker: Breaker,
     strays: Vec<(String, Instant)>,
     pub(crate) counts: Counts,
@@ -196,12 +202,12 @@ impl Worker {
                 connected: false,
                 last_number: -1.0,
                 staged: HashSet::new(),
-                warm: BTreeSet::new(),
-                loaded_at: None,
+                files: LoadedFiles::default(),
                 breaker: Breaker::default(),
                 strays: Vec::new(),
                 counts: Counts::default(),
             }),
+            card: Card::default(),
             route: Mutex::default(),
             look: Notify::new(),
             opened: Notify::new(),
@@ -230,40 +236,6 @@ impl Worker {
             },
         };
         (state, shared.since, why)
-    }
-
-    /// The worker as the choice for a job sees it.
-    pub(crate) fn candidate(&self, needs: &Requirements) -> Candidate {
-        let jobs = self.jobs();
-        let shared = self.shared();
-        let now = Instant::now();
-        let unfit = match (shared.draining, shared.reach) {
-            (true, _) => Some("an operator drained it".to_owned()),
-            (false, Reach::Never) => Some(format!("starting since {}", shared.since)),
-            (false, Reach::Down) => Some(format!("unreachable since {}", shared.since)),
-            (false, Reach::TooOld) => Some(shared.why.clone()),
-            (false, Reach::Up) => shared
-                .breaker
-                .open(now)
-                .map(|why| format!("it failed several times: {why}")),
-        };
-        let lacks = match &shared.definitions {
-            Some(definitions) => definitions.lacks(needs),
-            None => Vec::new(),
-        };
-        let most = if shared.breaker.is_probing(now) {
-            1
-        } else {
-            PLACES
-        };
-        Candidate {
-            unfit,
-            lacks,
-            ahead: jobs as u64,
-            has_place: jobs < most,
-            is_warm: needs.files.is_subset(&shared.warm),
-            loaded_at: shared.loaded_at,
-        }
     }
 
     /// How long neither its health nor its socket was heard.
@@ -391,17 +363,9 @@ impl Worker {
         if number < shared.last_number {
             tracing::info!(worker = self.name, "the worker was restarted");
             shared.staged.clear();
+            shared.files.unloaded();
         }
         shared.last_number = number;
-    }
-
-    /// It uses these model files now.
-    pub(crate) fn warmed(&self, files: &BTreeSet<ModelFile>) {
-        if !files.is_empty() {
-            let mut shared = self.shared();
-            shared.warm.clone_from(files);
-            shared.loaded_at = Some(Instant::now());
-        }
     }
 
     /// It does not take the ids of prompts: it gets no job until it is another version.
@@ -452,9 +416,10 @@ impl Worker {
         self.look.notify_one();
     }
 
-    pub(crate) fn shared(&self) -> MutexGuard<'_, Shared> {
+    pub(crate) fn shared(&self) -> Known<'_> {
         // Every change is a few assignments that cannot panic half-way.
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        Known::new(shared, &self.card)
     }
 
     fn routes(&self) -> MutexGuard<'_, Option<Route>> {

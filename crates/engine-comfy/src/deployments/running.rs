@@ -436,7 +436,7 @@ fn failed(
     };
     tracing::warn!(worker, why, in_row = failures.in_row, "a worker failed");
     let text = format!(
-        "worker {worker} of revision {} failed: {why}; {} in a row",
+        "worker {worker} of revision {} failed: {why}; {} in a row; `deployment logs` shows what it wrote",
         revision.0, failures.in_row
     );
     told.events.push(event("worker_failed", text, now));

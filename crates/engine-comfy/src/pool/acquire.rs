@@ -9,8 +9,8 @@ use tokio::time::{Instant, timeout};
 use workflow_core::{JobId, ModelFile, Requirements};
 
 use super::Shared;
-use crate::choose::{Candidate, Choice, choose};
-use crate::worker::Worker;
+use crate::choose::{Choice, choose};
+use crate::worker::{Able, Worker};
 
 /// How long a run that waits for a place sleeps at most before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -27,6 +27,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         // The place is free before waiting jobs are woken.
         self.permit = None;
+        self.worker.no_promise(self.job);
         self.pool.placed().remove(&self.job);
         self.pool.changed();
     }
@@ -57,15 +58,26 @@ impl Drop for Waiting<'_> {
 }
 
 impl Shared {
-    /// The workers, each as the choice sees it.
-    pub(super) fn candidates(&self, needs: &Requirements) -> Vec<(Arc<Worker>, Candidate)> {
-        let workers = self.workers().into_iter();
-        workers
-            .map(|worker| {
-                let candidate = worker.candidate(needs);
-                (worker, candidate)
-            })
-            .collect()
+    /// The worker that takes a job with these needs now, which has waited for so long as one of `waiting`; none of `avoid` if
+    /// another one can.
+    pub(super) fn choice(
+        &self,
+        needs: &Requirements,
+        avoid: &[String],
+        waiting: u64,
+        waited: Duration,
+    ) -> Option<Arc<Worker>> {
+        let (mut able, now) = (Able::new(needs), Instant::now());
+        let members = self.members();
+        let candidates = members.iter().map(|member| {
+            let mut candidate = member.worker.candidate(&mut able, now);
+            candidate.is_avoided = avoid.contains(&member.worker.name);
+            candidate
+        });
+        match choose(candidates, waiting, waited) {
+            Choice::Take(position) => Some(Arc::clone(&members.get(position)?.worker)),
+            Choice::Wait => None,
+        }
     }
 
     /// Waits for a place at the best worker for these needs, but not at one of `avoid`. Cancel-safe.
@@ -80,24 +92,10 @@ impl Shared {
         loop {
             // Before the look, so that a place that becomes free meanwhile is not missed.
             let freed = self.freed.notified();
-            let mut workers = self.candidates(needs);
-            // What failed a moment ago is asked again if there is nothing else.
-            if workers.iter().any(|(worker, candidate)| {
-                !avoid.contains(&worker.name)
-                    && candidate.unfit.is_none()
-                    && candidate.lacks.is_empty()
-            }) {
-                workers.retain(|(worker, _)| !avoid.contains(&worker.name));
-            }
-            let candidates: Vec<Candidate> = workers
-                .iter()
-                .map(|(_, candidate)| candidate.clone())
-                .collect();
             let same = self.waiting().get(&needs.files).copied().unwrap_or(1);
-            if let Choice::Take(position) = choose(&candidates, same, began.elapsed()) {
-                let worker = Arc::clone(&workers[position].0);
+            if let Some(worker) = self.choice(needs, avoid, same, began.elapsed()) {
                 if let Ok(permit) = Arc::clone(&worker.places).try_acquire_owned() {
-                    return self.place(job, worker, permit);
+                    return self.place(job, needs, worker, permit);
                 }
                 continue;
             }
@@ -109,18 +107,21 @@ impl Shared {
     pub(crate) async fn acquire_at(
         self: &Arc<Self>,
         job: JobId,
+        needs: &Requirements,
         worker: &Arc<Worker>,
     ) -> Option<Place> {
         let permit = Arc::clone(&worker.places).acquire_owned().await.ok()?;
-        Some(self.place(job, Arc::clone(worker), permit))
+        Some(self.place(job, needs, Arc::clone(worker), permit))
     }
 
     fn place(
         self: &Arc<Self>,
         job: JobId,
+        needs: &Requirements,
         worker: Arc<Worker>,
         permit: OwnedSemaphorePermit,
     ) -> Place {
+        worker.promise(job, &needs.files);
         self.placed().insert(job, worker.name.clone());
         Place {
             worker,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{ComfyPool, Shared, WorkerConfig};
-use crate::worker::Worker;
+use crate::worker::{PLACES, Worker};
 
 /// The name of the file.
 const FILE: &str = "added.json";
@@ -66,6 +66,14 @@ impl ComfyPool {
             return Err(super::AddError::NotKept(error));
         }
         Ok(())
+    }
+
+    /// How many jobs the workers may have together that were added while a server ran, as far as they take any.
+    #[must_use]
+    pub fn added_places(&self) -> u32 {
+        let workers = self.shared.workers().into_iter();
+        let added = workers.filter(|worker| worker.is_added() && !worker.is_draining());
+        u32::try_from(added.count().saturating_mul(PLACES)).unwrap_or(u32::MAX)
     }
 
     /// Writes down the workers that were added.

@@ -63,7 +63,7 @@ impl ComfyPool {
             Definitions::read(&version, kept.get("classes")?.clone()).ok()
         };
         if let Some(definitions) = read() {
-            *self.shared.remembered() = Some(Arc::new(definitions));
+            *self.shared.remembered() = Some(self.shared.once(definitions));
             self.shared.merge();
         }
     }
@@ -85,7 +85,7 @@ impl ComfyPool {
         let workers = self.shared.workers().into_iter();
         let known = workers.filter_map(|worker| worker.shared().definitions.clone());
         let mut known = known.chain(remembered).peekable();
-        known.peek().is_none() || known.any(|definitions| definitions.lacks(needs).is_empty())
+        known.peek().is_none() || known.any(|definitions| definitions.has_all(needs))
     }
 
     /// Runs that wait for a place, and how long the first of them has waited.

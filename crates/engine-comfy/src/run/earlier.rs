@@ -53,7 +53,7 @@ pub(super) async fn take_up(
             continue;
         };
         tracing::info!(worker = worker.name, job.id = %ticket.job, "a job is taken up where its worker is");
-        let place = pool.acquire_at(ticket.job, &worker).await?;
+        let place = pool.acquire_at(ticket.job, needs, &worker).await?;
         let mut run = match Run::begin(pool, &place.worker, ticket, context).await {
             Ok(run) => run,
             Err(NotHere::Ends(error)) => return Some(Err(error)),

@@ -35,7 +35,7 @@ impl Worker {
     async fn watch(&self, pool: &Pool) {
         let mut read_at: Option<Instant> = None;
         loop {
-            match self.client.health().await {
+            match self.client.health(self.patience()).await {
                 Ok(()) => {
                     self.shared().alive_at = Instant::now();
                     let is_up = self.shared().reach == Reach::Up;
@@ -63,6 +63,16 @@ impl Worker {
         }
     }
 
+    /// How long an answer to the question for its health may take: no longer than until it counts as unreachable.
+    fn patience(&self) -> Duration {
+        let left = UNREACHABLE_AFTER.saturating_sub(self.silent_for());
+        match self.answers() {
+            // A question that was put late has its time all the same.
+            true => left.max(LOOK.1),
+            false => UNREACHABLE_AFTER,
+        }
+    }
+
     async fn read_definitions(&self, pool: &Pool) -> Result<(), WorkerError> {
         let version = self.client.version().await?;
         if !takes_prompt_ids(&version) || self.shared().names_prompts {
@@ -84,7 +94,7 @@ impl Worker {
         let answer = self.client.object_info().await?;
         let definitions = Definitions::read(&version, answer)
             .map_err(|_| WorkerError::Garbage("/object_info"))?;
-        let definitions = Arc::new(definitions);
+        let definitions = pool.once(definitions);
         let was = {
             let mut shared = self.shared();
             shared.definitions = Some(Arc::clone(&definitions));
@@ -109,7 +119,7 @@ impl Worker {
     fn unhealthy(&self, error: &WorkerError, pool: &Pool) {
         let mut shared = self.shared();
         let is_gone = matches!(error, WorkerError::Unsent(_)) && !shared.connected;
-        let is_silent = shared.alive_at.elapsed() > UNREACHABLE_AFTER;
+        let is_silent = shared.alive_at.elapsed() >= UNREACHABLE_AFTER;
         let was_there = matches!(shared.reach, Reach::Up | Reach::TooOld);
         if shared.reach != Reach::TooOld {
             shared.why = error.to_string();
