@@ -1,13 +1,16 @@
 //! A deployment of two replicas: one of them starts its workers, and both take its jobs.
 
-use it::process::binary_of;
+use it::process::{binary_of, lifeline};
 
 use super::*;
 
 /// A deployment `sim` of simulated workers, whose queue for waking has one place.
 async fn deploy(fleet: &Fleet, through: &str) {
     let program = binary_of("simulated-comfyui");
-    let command = json!([program, "--port", "{port}", "--name", "{name}"]);
+    let lifeline = lifeline().to_string();
+    let command = json!([
+        program, "--port", "{port}", "--name", "{name}", "--while", lifeline
+    ]);
     let definition = format!(
         "name = \"sim\"\ncommand = {command}\nmin = 0\nmax = 1\nidle_window_s = 1\nwaking_queue = 1\n"
     );
@@ -17,7 +20,8 @@ async fn deploy(fleet: &Fleet, through: &str) {
     fleet.operate(through, &["deployment", "apply", file]).await;
 }
 
-/// The deployment as a replica shows it, once it is so.
+/// The deployment as a replica shows it, once it is so. A replica that starts no workers has no event of them to wait for: it reads
+/// the row when it is asked, so it is asked again.
 async fn until(fleet: &Fleet, replica: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let look = async || {
         loop {

@@ -63,12 +63,15 @@ async fn every_view_works_by_keyboard_and_live() {
     assert_eq!(made.code, 0, "{}", made.stderr);
     let operator = operate(data.path(), ["key", "add", "local", "--scopes", "admin"]).await;
     let simulated = it::process::binary_of("simulated-comfyui");
+    let lifeline = it::process::lifeline().to_string();
     let command = [
         simulated.to_str().unwrap(),
         "--port",
         "{port}",
         "--name",
         "{name}",
+        "--while",
+        &lifeline,
     ];
     let definition = format!(
         "name = \"sim\"\ncommand = {}\nmin = 1\nmax = 3\n",

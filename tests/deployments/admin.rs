@@ -28,7 +28,7 @@ async fn operators_do_everything_over_http_too() {
         rig.send(request).await
     };
     let program = binary_of("simulated-comfyui").display().to_string();
-    let definition = json!({"command": [program, "--port", "{port}"], "min": 1, "max": 2});
+    let definition = json!({"command": [program, "--port", "{port}", "--while", lifeline().to_string()], "min": 1, "max": 2});
     let applied = send("PUT", "/sim", Some(definition.clone())).await;
     assert_eq!(
         (applied.status, &applied.json()["next_revision"]),

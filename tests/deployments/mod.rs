@@ -9,7 +9,7 @@ mod scaling;
 use std::path::Path;
 use std::time::Duration;
 
-use it::process::binary_of;
+use it::process::{binary_of, lifeline};
 use it::{Answer, Operated, Request, Server, operate};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -24,7 +24,10 @@ struct Rig {
 fn file(arguments: &[&str], settings: &str) -> String {
     let program = binary_of("simulated-comfyui").display().to_string();
     let own = [program.as_str(), "--port", "{port}", "--name", "{name}"];
-    let command: Vec<&str> = own.iter().chain(arguments).copied().collect();
+    // A server that is killed leaves its workers behind: they end with the test at last.
+    let lifeline = lifeline().to_string();
+    let own = own.into_iter().chain(["--while", &lifeline]);
+    let command: Vec<&str> = own.chain(arguments.iter().copied()).collect();
     format!("name = \"sim\"\ncommand = {}\n{settings}\n", json!(command))
 }
 

@@ -10,8 +10,10 @@ mod routes;
 mod socket;
 mod world;
 
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +95,16 @@ impl Comfy {
     /// Loses its queue, its history and its connections, as a process does that is killed and started again.
     pub fn restart(&self) {
         self.shared.restart();
+    }
+
+    /// Writes down in this file what it runs from now on.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn keep_book(&self, path: &Path) -> io::Result<()> {
+        let book = File::options().create(true).append(true).open(path)?;
+        self.shared.world().book = Some(book);
+        Ok(())
     }
 
     /// How long every step of a sampler and every wait takes from now on.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::LazyLock;
@@ -121,6 +121,23 @@ fn without_inherited_settings(command: &mut Command) {
     for name in inherited {
         command.env_remove(name);
     }
+}
+
+/// Where processes find out that the test is over which needs them: a connection to this address breaks off when this process ends,
+/// however it does.
+///
+/// # Panics
+/// If no port can be had.
+#[must_use]
+pub fn lifeline() -> SocketAddr {
+    static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(|| {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let address = listener.local_addr().expect("it listens");
+        // Held until the end: one for each process.
+        std::thread::spawn(move || listener.incoming().flatten().collect::<Vec<TcpStream>>());
+        address
+    });
+    *ADDRESS
 }
 
 impl Launch {

@@ -1,14 +1,18 @@
 //! The simulated ComfyUI as a process, for deployments that start their workers.
 //!
 //! `simulated-comfyui --port N` serves until it is ended. `--step MS` is how long a step of a node takes, `--late MS` the time
-//! before it listens, `--fails` ends it at once, and `--without CLASS` leaves a class out. It writes its arguments, and the variables
-//! that it is asked for with `--shows NAME`.
+//! before it listens, `--fails` ends it at once, `--without CLASS` leaves a class out, `--checkpoint NAME` names a model, and
+//! `--book FILE` is where it writes down what it ran. With `--while ADDRESS` it ends once nobody listens there any
+//! more, whoever started it. It writes its arguments, and the variables that it is asked for with `--shows NAME`.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use it::Comfy;
 use it::comfy::Version;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 fn main() -> io::Result<()> {
@@ -32,11 +36,21 @@ fn main() -> io::Result<()> {
     let port = port.ok_or_else(|| io::Error::other("--port is missing"))?;
     Runtime::new()?.block_on(async {
         tokio::time::sleep(Duration::from_millis(late)).await;
-        let without = values("--without");
-        let comfy = Comfy::start_at(port, Version::New, &["a.safetensors"], &without).await?;
+        let (without, mut checkpoints) = (values("--without"), values("--checkpoint"));
+        if checkpoints.is_empty() {
+            checkpoints.push("a.safetensors");
+        }
+        let comfy = Comfy::start_at(port, Version::New, &checkpoints, &without).await?;
+        if let Some(book) = values("--book").first() {
+            comfy.keep_book(Path::new(book))?;
+        }
         comfy.pace(Duration::from_millis(number("--step").unwrap_or(1)));
         writeln!(output, "listens at {}", comfy.url())?;
-        std::future::pending::<()>().await;
-        Ok(())
+        if let Some(listener) = values("--while").first() {
+            // The connection breaks off with the listener, also if its process is killed.
+            let _ = TcpStream::connect(listener).await?.read(&mut [0]).await;
+            return Ok(());
+        }
+        std::future::pending().await
     })
 }

@@ -65,7 +65,9 @@ async fn a_worker_that_is_added_makes_room_for_two_jobs_more_of_an_account() {
     };
     let room = async || {
         // One that does not end by itself, so that it can be explained.
-        let job = rig.submit(&sampled("room", "a.safetensors", 1_000_000)).await;
+        let job = rig
+            .submit(&sampled("room", "a.safetensors", 1_000_000))
+            .await;
         let said = command(&rig, &["job", "explain", &job, "--json"]).await;
         let said: Value = serde_json::from_str(&said.stdout).unwrap();
         rig.cancel(&job).await;

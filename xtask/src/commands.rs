@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use bench::{counts, engine, fair, router, v2, webhooks};
-use crash::{fleet, power};
+use bench::{comfy, counts, engine, fair, router, v2, webhooks};
+use crash::{fleet, pool, power};
 
 use crate::{ci, dist, repository_root, tidy};
 
@@ -25,8 +25,10 @@ pub enum Command {
     Crash(crash::Options),
     /// Let everything go wrong around many replicas, and judge what their clients were told.
     Fleet(fleet::Options),
-    /// The same on a disk that loses what was not synced.
+    /// The same as `crash` on a disk that loses what was not synced.
     Power(power::Options),
+    /// Let ComfyUI workers go wrong, die and race with cancels, and judge what clients were told.
+    Pool(pool::Options),
     /// A process of clients, started by a bench; takes its plan from standard input.
     #[command(hide = true)]
     BenchClient,
@@ -57,6 +59,8 @@ pub enum Bench {
     Fair(fair::Options),
     /// Messages to receivers that hang, fail, redirect and answer slowly.
     Webhooks(webhooks::Options),
+    /// Jobs at ComfyUI workers: what they cost, how soon a worker is chosen, and what four workers do.
+    Comfy(comfy::Options),
     /// Instructions of calls and jobs, held against those that are committed.
     Counts(counts::Options),
 }
@@ -78,9 +82,11 @@ impl Command {
             Self::Bench(Bench::Webhooks(options)) => {
                 webhooks::run(repository_root(), &options, out)
             }
+            Self::Bench(Bench::Comfy(options)) => comfy::run(repository_root(), &options, out),
             Self::Bench(Bench::Counts(options)) => counts::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
             Self::Fleet(options) => fleet::run(repository_root(), options, out),
+            Self::Pool(options) => pool::run(repository_root(), &options, out),
             Self::Power(options) => power::run(repository_root(), options, out),
             Self::BenchClient => bench::client::main(out),
             Self::BenchFairRole => fair::roles::main(out),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::http::thaw;
-use super::world::{Frame, Prompt, Ran, Shared, Version, World};
+use super::world::{Frame, Prompt, Shared, Version, World};
 
 /// Runs what is queued, for ever.
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -23,9 +23,8 @@ pub(super) async fn run(shared: Arc<Shared>) {
         match next {
             Some(prompt) => {
                 let mut life = shared.life.subscribe();
-                let ran = shared.world().ran.len();
                 tokio::select! {
-                    () = execute(&shared, &prompt, ran) => {}
+                    () = execute(&shared, &prompt) => {}
                     _ = life.changed() => {}
                 }
             }
@@ -42,20 +41,16 @@ enum Stop {
     Interrupted(Value),
 }
 
-async fn execute(shared: &Shared, prompt: &Prompt, ran: usize) {
+async fn execute(shared: &Shared, prompt: &Prompt) {
     let now = || json!(1_795_244_250_397_u64);
     let about = |more: Value| {
         let mut about = more;
         about["prompt_id"] = prompt.id.clone().into();
         about
     };
-    {
+    let ran = {
         let mut world = shared.world();
-        world.ran.push(Ran {
-            prompt: prompt.id.clone(),
-            end: None,
-            checkpoint: None,
-        });
+        let ran = world.begin(prompt);
         let client = prompt.client.as_deref();
         let status = world.status();
         world.say_all("status", &status);
@@ -69,7 +64,8 @@ async fn execute(shared: &Shared, prompt: &Prompt, ran: usize) {
             "execution_cached",
             &about(json!({"nodes": [], "timestamp": now()})),
         );
-    }
+        ran
+    };
     shared.changed.notify_waiters();
     let mut outputs = Map::new();
     let mut states = Map::new();
@@ -104,12 +100,10 @@ async fn execute(shared: &Shared, prompt: &Prompt, ran: usize) {
         "meta": {}
     });
     let client = prompt.client.as_deref();
+    world.end(ran, end);
     world.say(client, message.0, &message.1);
     world.history.insert(prompt.id.clone(), entry);
     world.running = None;
-    if let Some(ran) = world.ran.get_mut(ran) {
-        ran.end = Some(end);
-    }
     let status = world.status();
     world.say_all("status", &status);
     world.say(client, "executing", &about(json!({"node": null})));

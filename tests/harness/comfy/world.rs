@@ -1,8 +1,10 @@
 //! The state of a simulated ComfyUI.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::File;
+use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, mpsc, watch};
@@ -64,6 +66,63 @@ pub struct Ran {
     pub end: Option<&'static str>,
     /// The checkpoint that it used.
     pub checkpoint: Option<String>,
+    /// The name that it saves under, if it saves anything.
+    pub saves: Option<String>,
+    /// When it began.
+    pub began: SystemTime,
+    /// When it ended, if it did.
+    pub ended: Option<SystemTime>,
+}
+
+impl Ran {
+    /// As one line of a book, which [`Ran::read`] reads.
+    fn line(&self) -> Value {
+        let micros = |at: SystemTime| {
+            let since = at.duration_since(SystemTime::UNIX_EPOCH);
+            since.map_or(0, |since| {
+                u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+            })
+        };
+        json!({
+            "prompt": self.prompt, "end": self.end, "checkpoint": self.checkpoint, "saves": self.saves,
+            "began": micros(self.began), "ended": self.ended.map(micros)
+        })
+    }
+
+    /// Reads a book that a worker kept with `--book`: the prompts that it began, in order, and how each ended as far as it came.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn read(book: &str) -> serde_json::Result<Vec<Self>> {
+        let mut all: Vec<Self> = Vec::new();
+        for line in book.lines() {
+            let line: Value = serde_json::from_str(line)?;
+            let text = |name: &str| line[name].as_str().map(str::to_owned);
+            let time = |name: &str| {
+                let micros = line[name].as_u64()?;
+                Some(SystemTime::UNIX_EPOCH + Duration::from_micros(micros))
+            };
+            let known = ["success", "error", "interrupted"];
+            let ran = Self {
+                prompt: text("prompt").unwrap_or_default(),
+                end: known.into_iter().find(|known| line["end"] == **known),
+                checkpoint: text("checkpoint"),
+                saves: text("saves"),
+                began: time("began").unwrap_or(SystemTime::UNIX_EPOCH),
+                ended: time("ended"),
+            };
+            // Prompts run one after the other: an end is that of the last one.
+            match all.last_mut() {
+                Some(last)
+                    if last.prompt == ran.prompt && last.end.is_none() && ran.end.is_some() =>
+                {
+                    *last = ran
+                }
+                Some(_) | None => all.push(ran),
+            }
+        }
+        Ok(all)
+    }
 }
 
 /// A prompt in the queue.
@@ -122,6 +181,8 @@ pub(super) struct World {
     pub(super) required: Option<(String, String)>,
     /// The traces that submissions named.
     pub(super) traces: Vec<String>,
+    /// Where it writes down what it ran, for who wants to know after it was killed.
+    pub(super) book: Option<File>,
 }
 
 pub(super) struct Shared {
@@ -167,6 +228,43 @@ impl World {
             garbage: 0,
             required: None,
             traces: Vec::new(),
+            book: None,
+        }
+    }
+
+    /// A prompt begins; answers its place among those that began.
+    pub(super) fn begin(&mut self, prompt: &Prompt) -> usize {
+        let nodes = prompt.graph.values();
+        let mut names = nodes.filter_map(|node| node["inputs"]["filename_prefix"].as_str());
+        let ran = Ran {
+            prompt: prompt.id.clone(),
+            end: None,
+            checkpoint: None,
+            saves: names.next().map(str::to_owned),
+            began: SystemTime::now(),
+            ended: None,
+        };
+        self.write_down(&ran);
+        self.ran.push(ran);
+        self.ran.len() - 1
+    }
+
+    /// A prompt ended; nobody hears of it before it is written down.
+    pub(super) fn end(&mut self, place: usize, end: &'static str) {
+        let Some(ran) = self.ran.get_mut(place) else {
+            return;
+        };
+        ran.end = Some(end);
+        ran.ended = Some(SystemTime::now());
+        let ran = ran.clone();
+        self.write_down(&ran);
+    }
+
+    fn write_down(&mut self, ran: &Ran) {
+        if let Some(book) = &mut self.book {
+            // One write each: a process that is killed leaves whole lines.
+            let line = format!("{}\n", ran.line());
+            let _ = book.write_all(line.as_bytes());
         }
     }
 

@@ -61,6 +61,15 @@ pub fn noise(seed: u64, count: u64) -> String {
     )
 }
 
+/// The body of a submission that a worker alone can run: it takes so many steps, and differs in its colour.
+#[must_use]
+pub fn waiting(color: u64, steps: u64) -> String {
+    let color = color % COLORS;
+    format!(
+        r#"{{"workflow":{{"1":{{"class_type":"EmptyImage","inputs":{{"width":64,"height":64,"batch_size":1,"color":{color}}}}},"2":{{"class_type":"Wait","inputs":{{"image":["1",0],"steps":{steps}}}}},"3":{{"class_type":"SaveImage","inputs":{{"images":["2",0],"filename_prefix":"waited"}}}}}}}}"#
+    )
+}
+
 /// A body with the label `key` on its job.
 #[must_use]
 pub fn labelled(body: &str, key: &str) -> String {
@@ -122,6 +131,7 @@ mod tests {
             invert("a"),
             scale("a"),
             busy(3),
+            waiting(7, 3),
         ];
         for body in bodies {
             let body: Value = serde_json::from_str(&body).expect("json");

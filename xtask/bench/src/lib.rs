@@ -8,6 +8,7 @@ pub mod against;
 pub mod claim;
 pub mod client;
 pub mod clients;
+pub mod comfy;
 pub mod counts;
 pub mod disk;
 pub mod engine;

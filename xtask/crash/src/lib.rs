@@ -17,6 +17,7 @@ mod operator;
 mod oracle;
 mod partner;
 pub mod points;
+pub mod pool;
 pub mod power;
 mod schedule;
 mod tally;
