@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use bench::{comfy, counts, engine, fair, router, v2, webhooks};
+use bench::{cloud, comfy, counts, engine, fair, router, v2, webhooks};
 use crash::{fleet, pool, power};
 
 use crate::{ci, dist, repository_root, tidy};
@@ -57,6 +57,8 @@ pub enum Bench {
     Router(router::Options),
     /// What one account feels while another attacks.
     Fair(fair::Options),
+    /// Replicas over PostgreSQL and a bucket, beside other queues in the same PostgreSQL.
+    Cloud(cloud::Options),
     /// Messages to receivers that hang, fail, redirect and answer slowly.
     Webhooks(webhooks::Options),
     /// Jobs at ComfyUI workers: what they cost, how soon a worker is chosen, and what four workers do.
@@ -79,6 +81,7 @@ impl Command {
             Self::Bench(Bench::Engine(options)) => engine::run(repository_root(), &options, out),
             Self::Bench(Bench::Router(options)) => router::run(repository_root(), &options, out),
             Self::Bench(Bench::Fair(options)) => fair::run(repository_root(), &options, out),
+            Self::Bench(Bench::Cloud(options)) => cloud::run(repository_root(), &options, out),
             Self::Bench(Bench::Webhooks(options)) => {
                 webhooks::run(repository_root(), &options, out)
             }

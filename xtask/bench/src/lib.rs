@@ -8,6 +8,8 @@ pub mod against;
 pub mod claim;
 pub mod client;
 pub mod clients;
+
+pub mod cloud;
 pub mod comfy;
 pub mod counts;
 pub mod disk;

@@ -261,7 +261,7 @@ pub const LAYERS: &[Layer] = &[
         ],
     },
     // The harness drives the programs; the bench of fairness attacks with what the tests attack with.
-    layer("bench", Room::Tool, &["it"]),
+    layer("bench", Room::Tool, &["it", "store-cloud"]),
     layer("crash", Room::Tool, &["it", "store-cloud"]),
     layer("xtask", Room::Tool, &["bench", "crash", "it"]),
 ];
