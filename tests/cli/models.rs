@@ -3,11 +3,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use it::Launch;
-use it::partners::{Partner, Partners, Step};
+use it::partners::{Fault, Partner, Partners, Step};
 use serde_json::json;
+use tokio::io::AsyncReadExt;
 
 use super::*;
-use crate::router::write_catalog;
+use crate::router::{streams, write_catalog};
 
 /// A server with a router before simulated partners, and a user who may call them.
 struct Desk {
@@ -35,6 +36,7 @@ impl Desk {
                 ),
                 ("EASEL_RELOCATE_PARTNERS".to_owned(), relocations.join(",")),
                 ("BFL_API_KEY".to_owned(), Partner::Bfl.secret()),
+                ("ANTHROPIC_API_KEY".to_owned(), streams::partner().secret()),
             ],
             ..Launch::of("all-in-one")
         };
@@ -55,6 +57,33 @@ impl Desk {
         let requests = self.partners.requests_of(Partner::Bfl, Step::Submit);
         serde_json::from_slice(&requests.last().unwrap().body).unwrap()
     }
+}
+
+#[tokio::test]
+async fn a_stream_is_printed_while_it_comes() {
+    let desk = Desk::new().await;
+    let pieces = Fault::Pieces(streams::events(), false);
+    desk.partners
+        .fault(streams::partner(), Step::Submit, pieces);
+    let mut command = desk.user.command([
+        "call",
+        streams::MODEL,
+        "max_tokens=64",
+        r#"messages=[{"role":"user","content":"Hi"}]"#,
+        "stream=true",
+    ]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    for event in streams::events() {
+        let mut came = vec![0; event.len()];
+        out.read_exact(&mut came).await.unwrap();
+        assert_eq!(came, event);
+        desk.partners.release();
+    }
+    let mut rest = Vec::new();
+    out.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest, b"");
+    assert!(child.wait().await.unwrap().success());
 }
 
 #[tokio::test]
