@@ -110,8 +110,8 @@ async fn every_view_works_by_keyboard_and_live() {
     for none in ["errors", "elsewhere", "serious"] {
         assert_eq!(told[none], json!([]), "{told:#}");
     }
-    let line = "local,easel/resize,1,1,1,0";
-    let columns = "workspace,model,calls,succeeded,generations,charge_cents";
+    let line = "local,easel/resize,,1,1,1,0";
+    let columns = "workspace,model,api_key,calls,succeeded,generations,charge_cents";
     assert_eq!(told["csv"], json!([columns, line]), "{told}");
     assert!(told["bytes"].as_u64().unwrap() <= 60 * 1024, "{told}");
     assert_eq!(told["filtered"], "#/jobs?label=customer%3Dacme", "{told}");

@@ -1,6 +1,7 @@
 //! The model router: the real `router-server` as a process, over real files, before simulated partners.
 
 mod buckets;
+mod by_key;
 mod bytes;
 mod catalog;
 mod clients;

@@ -123,6 +123,46 @@ async fn a_budget_is_told_once_when_it_refuses_the_first_call() {
         ),
         (&json!("poor"), &json!("month"), &json!(2), &json!(2))
     );
+    assert_eq!(data["of"], Value::Null);
+}
+
+#[tokio::test]
+async fn budgets_of_a_key_and_of_a_label_are_told_as_the_accounts_own() {
+    let (mut rig, receivers) = rig(&[]).await;
+    let shown = super::limits::operate(&rig, &["key", "list", "acme", "--json"]).await;
+    let keys: Value = serde_json::from_str(&shown).unwrap();
+    let key = format!("key:{}", keys[0]["id"].as_str().unwrap());
+    let label = "label:project=posters";
+    for (scope, budget) in [(label, "2/month"), (key.as_str(), "2/day")] {
+        super::limits::operate(&rig, &["account", "budget", "acme", scope, budget]).await;
+    }
+    let labelled =
+        || call_of("acme", POLLED, &prompt("a")).header("X-Service-Label", "project=posters");
+    for _ in 0..2 {
+        // Of both the month ends last.
+        let refused = rig.send(labelled()).await;
+        assert_eq!(refused.status, 402, "{}", refused.text());
+        let refused = rig.send(call_of("acme", POLLED, &prompt("a"))).await;
+        assert_eq!(refused.status, 429, "{}", refused.text());
+    }
+    count(&receivers, 2).await;
+    // Also by a process that knows nothing of what was told.
+    rig.kill().await;
+    rig.begin().await;
+    let refused = rig.send(labelled()).await;
+    assert_eq!(refused.status, 402, "{}", refused.text());
+    for scope in [label, &key] {
+        super::limits::operate(&rig, &["account", "budget", "acme", scope, "none"]).await;
+    }
+    let other = rig.call(AT_ONCE, &prompt("b")).await;
+    assert_eq!(other.status, 200, "{}", other.text());
+    count(&receivers, 3).await;
+    let told = events(&receivers, "acme");
+    assert_eq!(told.len(), 3, "each once in a window: {told:#?}");
+    for (of, window) in [(label, "month"), (key.as_str(), "day")] {
+        let is_it = |told: &&Value| told["data"]["of"] == of && told["data"]["window"] == window;
+        assert_eq!(told.iter().filter(is_it).count(), 1, "{told:#?}");
+    }
 }
 
 #[tokio::test]

@@ -132,6 +132,21 @@ impl BudgetWindow {
     }
 }
 
+impl OverBudget {
+    /// The name of the budget, which no other one of the account has: its window, and what it bounds.
+    #[must_use]
+    pub fn name(&self) -> String {
+        Self::budget_name(self.of.as_ref(), self.left.window)
+    }
+
+    /// The name of a budget of this window: of the whole account, or of a part of what it spends.
+    #[must_use]
+    pub fn budget_name(of: Option<&BudgetScope>, window: BudgetWindow) -> String {
+        let window = window.name();
+        of.map_or_else(|| window.to_owned(), |scope| format!("{window} {scope}"))
+    }
+}
+
 impl Budgets {
     /// The budget of a window.
     #[must_use]

@@ -28,7 +28,7 @@ const MOST_ROWS: usize = 100_000;
 /// Which calls are summed up.
 #[derive(Clone, Debug, Default)]
 pub struct UsageFilter {
-    /// By what: `model` or `day`; the server's choice if nothing is said.
+    /// By what: `model`, `day`, `key` or `day,key`; the server's choice if nothing is said.
     pub by: Option<String>,
     /// A row for each value of this label of calls too.
     pub label: Option<String>,

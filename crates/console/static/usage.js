@@ -43,8 +43,8 @@ const Sums = ({ title, rows, link }) => html`<section><h2>${title}</h2><div clas
     <td class="number">${count(row.calls)}</td><td class="number">${count(row.succeeded)}</td><td class="number">${money(row.charge_cents)}</td></tr>`)}</tbody></table></div></section>`;
 
 function csv(rows) {
-  const names = ["day", "workspace", "model", ...FIELDS];
-  const cell = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : value);
+  const names = ["day", "workspace", "model", "api_key", ...FIELDS];
+  const cell = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : value ?? "");
   return [names.join(","), ...rows.map((row) => names.map((name) => cell(row[name])).join(","))].join("\r\n");
 }
 
@@ -54,7 +54,7 @@ export function Usage() {
   const all = query.get("workspace") === "*";
   const state = useRead((signal) => {
     const from = new Date(Date.now() - days * DAY).toISOString();
-    return askJson(`v1/usage?${new URLSearchParams({ by: "day", from, ...(all && { workspace: "*" }) })}`, { signal });
+    return askJson(`v1/usage?${new URLSearchParams({ by: "day,key", from, ...(all && { workspace: "*" }) })}`, { signal });
   }, [days, all]);
   const rows = state.data?.data;
   const total = rows && grouped(rows, () => "")[0];
@@ -78,6 +78,7 @@ export function Usage() {
       <section><h2>By day</h2><${Days} rows=${rows} from=${+new Date(state.data.from)} until=${+new Date(state.data.until)} /></section>
       <div class="columns"><${Sums} title="By model" rows=${grouped(rows, (row) => row.model)} link=${(id) => href(["models", ...id.split("/")])} />
         ${all && html`<${Sums} title="By account" rows=${grouped(rows, (row) => row.workspace)} />`}
+        <${Sums} title="By key" rows=${grouped(rows, (row) => row.api_key ?? "no key")} />
         <${Sums} title="By day" rows=${grouped(rows, (row) => row.day).sort((a, b) => b.name.localeCompare(a.name)).slice(0, 31)} /></div>`
       : html`<${Empty} title="No calls in this span">Choose a longer one, or call a model.<//>`)}
   </main>`;
@@ -91,7 +92,7 @@ function CallDialog({ call, close }) {
   const it = call.generation;
   const kept = useRead((signal) => askJson(`v1/generations/${call.request_id}?workspace=${encodeURIComponent(call.workspace)}`, { signal }), [call.request_id]);
   const files = kept.data?.results ?? [];
-  const facts = [["Request", call.request_id], ["Account", call.workspace], ["Model", call.model], ["Ended", call.status], ["Received", clock(call.received_at)],
+  const facts = [["Request", call.request_id], ["Account", call.workspace], ["API key", call.api_key], ["Model", call.model], ["Ended", call.status], ["Received", clock(call.received_at)],
     ["Answered", call.answered_at && clock(call.answered_at)], ["Delivered", call.delivered ? "yes" : "no"], ["Replayed", call.replayed ? "yes" : "no"],
     ["Generation", it && `${it.id}${it.began ? "" : " (began by another call)"}`], ["State", it?.status], ["Partner's id", it?.task_id], ["Dispatched", it && clock(it.dispatched_at)],
     ["Accepted", it?.accepted_at && clock(it.accepted_at)], ["Settled", it?.settled_at && clock(it.settled_at)], ["Held", it && money(it.hold_cents)], ["Billed", it && it.charge_cents !== null && money(it.charge_cents)],

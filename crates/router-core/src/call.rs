@@ -91,6 +91,7 @@ impl Router {
             model: ModelId::new(head.provider, head.model).ok(),
             key: None,
             generation: None,
+            api_key: caller.key.clone(),
             labels: Labels::NONE,
             bucket: None,
             replayed: false,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accounts::{AccountId, Fingerprint, Labels, lapses_at};
+use accounts::{AccountId, Fingerprint, KeyId, Labels, lapses_at};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -107,6 +107,8 @@ pub struct Generation {
     pub received_at: Timestamp,
     /// When it is dispatched.
     pub dispatched_at: Timestamp,
+    /// The API key of the call that begins it.
+    pub api_key: Option<KeyId>,
     /// The labels of the call that begins it.
     pub labels: Labels,
     /// Who serves it, if its call names its providers. On the heap, since most do not.

@@ -129,6 +129,7 @@ fn generation(n: u128, hold_cents: u64) -> Generation {
         hold_cents,
         received_at: at(0),
         dispatched_at: at(i64::try_from(n).unwrap_or(0)),
+        api_key: None,
         labels: accounts::Labels::NONE,
         serving: None,
     }
@@ -164,6 +165,7 @@ fn record(n: u128, second: i64) -> CallRecord {
         model: Some(model()),
         key: None,
         generation: Some(id(n)),
+        api_key: None,
         labels: accounts::Labels::NONE,
         bucket: None,
         replayed: false,

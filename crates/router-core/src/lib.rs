@@ -82,7 +82,7 @@ pub use serving::{Alternate, FailedAttempt, Serving, Translated, Translation, Un
 pub use stream::{AnswerSink, AnswerStream, StreamEnding, StreamStep};
 pub use timer::Timer;
 pub use usage::{
-    CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,
+    Breakdown, CallRecord, GenerationUsage, ModelTotal, Usage, UsageCursor, UsageQuery, UsageRow,
 };
 
 /// What the fuzzer calls of what is private otherwise.

@@ -1,6 +1,6 @@
 //! What was called and what it cost: the record of a call and the port that reads it.
 
-use accounts::{AccountId, Labels};
+use accounts::{AccountId, KeyId, Labels};
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use jiff::Timestamp;
@@ -20,6 +20,8 @@ pub struct CallRecord {
     pub key: Option<KeyDigest>,
     /// The generation that it began, picked up or replayed.
     pub generation: Option<GenerationId>,
+    /// The API key that it came with; `None` of a token, and of calls that an older program wrote down.
+    pub api_key: Option<KeyId>,
     /// Its labels: those of this request, whatever the generation was begun with.
     pub labels: Labels,
     /// The bucket of its error; `None` for a result.
@@ -80,7 +82,7 @@ impl UsageRow {
         id: GenerationId,
         account: AccountId,
         model: ModelId,
-        (received_at, labels): (Timestamp, Labels),
+        (received_at, api_key, labels): (Timestamp, Option<KeyId>, Labels),
         generation: GenerationUsage,
     ) -> Self {
         let call = CallRecord {
@@ -89,6 +91,7 @@ impl UsageRow {
             model: Some(model),
             key: None,
             generation: Some(id),
+            api_key,
             labels,
             bucket: generation.bucket,
             replayed: false,
@@ -124,13 +127,24 @@ pub struct UsageQuery {
     pub until: Option<Timestamp>,
 }
 
-/// What one account used of one model, of one value of a label where it is asked for.
+/// What totals tell apart besides accounts and models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Breakdown<'a> {
+    /// API keys.
+    pub by_key: bool,
+    /// The values of the label with this key.
+    pub label: Option<&'a str>,
+}
+
+/// What one account used of one model, with one API key and under one value of a label where they are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelTotal {
     /// Whose.
     pub account: AccountId,
     /// The model.
     pub model: ModelId,
+    /// The API key, if they are asked for; `None` for calls without one.
+    pub api_key: Option<KeyId>,
     /// The value of the label that is asked for; `None` without one.
     pub label: Option<String>,
     /// HTTP requests.
@@ -159,12 +173,12 @@ pub trait Usage: Send + Sync + 'static {
     ) -> Result<Vec<UsageRow>, CallsError>;
 
     /// One line for each account and model, by account, then model. A generation counts, with its bill, for the call that
-    /// began it; replays and pick-ups add nothing. With the key of a label there is one line for each value of it, in their
-    /// order, behind that of calls which do not have it.
+    /// began it; replays and pick-ups add nothing. What is to be told apart has a line for each API key and for each value of the
+    /// label, in their order, behind those of calls which have none.
     async fn totals(
         &self,
         query: &UsageQuery,
-        label: Option<&str>,
+        by: Breakdown<'_>,
     ) -> Result<Vec<ModelTotal>, CallsError>;
 
     /// Every call, oldest first, then what stands for calls that are not on record, by generation; read in bounded pieces while

@@ -9,8 +9,8 @@ use http::{Response, StatusCode};
 use hyper_kit::Body;
 use jiff::{SignedDuration, Timestamp};
 use router_core::{
-    Bucket, CallsError, FailedAttempt, ModelTotal, RequestId, RouterError, UsageCursor, UsageQuery,
-    UsageRow,
+    Breakdown, Bucket, CallsError, FailedAttempt, ModelTotal, RequestId, RouterError, UsageCursor,
+    UsageQuery, UsageRow,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -50,6 +50,9 @@ pub(crate) struct CallBody {
     request_id: String,
     workspace: String,
     model: Option<String>,
+    /// The id of the API key that it came with; left out of calls without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key: Option<String>,
     /// Told where it has some.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     labels: BTreeMap<String, String>,
@@ -108,6 +111,9 @@ struct TotalBody {
     day: Option<String>,
     workspace: String,
     model: String,
+    /// Null for calls without an API key; left out where keys are not told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key: Option<Option<String>>,
     /// Null for calls without the label; left out where none is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Option<String>>,
@@ -168,16 +174,28 @@ pub(crate) async fn totals(
             .unwrap_or(Timestamp::MIN)
     };
     let from = time(query, "from")?.unwrap_or_else(before);
-    let spans = match parameter(query, "by")?.as_deref() {
-        None | Some("model") => vec![(None, from, until)],
-        Some("day") => days(from, until)?,
-        Some(_) => return Err(malformed("`by` is model or day")),
+    let wanted = parameter(query, "by")?;
+    let (mut by_day, mut by_key) = (false, false);
+    for word in wanted.as_deref().unwrap_or("model").split(',') {
+        match word {
+            "model" => {}
+            "day" => by_day = true,
+            "key" => by_key = true,
+            _ => return Err(malformed("`by` is model, day or key, or day,key")),
+        }
+    }
+    let spans = match by_day {
+        true => days(from, until)?,
+        false => vec![(None, from, until)],
     };
     let label = parameter(query, "label")?;
     if let Some(Err(must)) = label.as_deref().map(Label::check_key) {
         return Err(malformed(&format!("`label` is the key of a label: {must}")));
     }
-    let label = label.as_deref();
+    let by = Breakdown {
+        by_key,
+        label: label.as_deref(),
+    };
     let mut data = Vec::new();
     for (day, from, until) in spans {
         let wanted = UsageQuery {
@@ -185,9 +203,9 @@ pub(crate) async fn totals(
             from: Some(from),
             until: Some(until),
         };
-        let totals = service.usage.totals(&wanted, label).await;
+        let totals = service.usage.totals(&wanted, by).await;
         let totals = totals.map_err(unavailable)?.into_iter();
-        data.extend(totals.map(|total| TotalBody::of(total, day.clone(), label.is_some())));
+        data.extend(totals.map(|total| TotalBody::of(total, day.clone(), by)));
     }
     let report = UsageReport {
         from: from.to_string(),
@@ -282,6 +300,7 @@ impl CallBody {
             request_id: call.request.to_string(),
             workspace: call.account.as_str().to_owned(),
             model: call.model.as_ref().map(|model| model.as_str().to_owned()),
+            api_key: call.api_key.as_ref().map(ToString::to_string),
             labels: call
                 .labels
                 .iter()
@@ -332,12 +351,14 @@ impl AttemptBody {
 }
 
 impl TotalBody {
-    fn of(total: ModelTotal, day: Option<String>, is_by_label: bool) -> Self {
+    fn of(total: ModelTotal, day: Option<String>, by: Breakdown<'_>) -> Self {
+        let api_key = total.api_key.map(|key| key.to_string());
         Self {
             day,
             workspace: total.account.as_str().to_owned(),
             model: total.model.as_str().to_owned(),
-            label: is_by_label.then_some(total.label),
+            api_key: by.by_key.then_some(api_key),
+            label: by.label.map(|_| total.label),
             calls: total.calls,
             succeeded: total.succeeded,
             generations: total.generations,

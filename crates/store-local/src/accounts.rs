@@ -233,12 +233,11 @@ impl CreditLedger for SqliteAccounts {
             Reservation::Held if !payer.scopes.is_empty() => {
                 self.remember_scopes(payer.account, cause, now).await?;
             }
-            // Messages tell of the account's own budgets.
-            Reservation::OverBudget(over) if over.of.is_none() => {
+            Reservation::OverBudget(over) => {
                 self.tell_over_budget(payer.account, over.clone(), now)
                     .await;
             }
-            Reservation::Held | Reservation::Insufficient { .. } | Reservation::OverBudget(_) => {}
+            Reservation::Held | Reservation::Insufficient { .. } => {}
         }
         Ok(reserved)
     }

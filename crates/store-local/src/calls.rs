@@ -230,7 +230,7 @@ impl Calls for SqliteCalls {
             {
                 return Ok(Dispatched::ClaimLost);
             }
-            rows::begin(rows, &event::Dispatched::of(&generation))?;
+            rows::begin(rows, &generation)?;
             servings::begin(rows, id, generation.serving.as_deref())?;
             labels::begin(rows, &generation)?;
             crate::faults::fault_point!("call-dispatch");

@@ -236,6 +236,7 @@ async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
         hold_cents: 5,
         received_at: now,
         dispatched_at: now,
+        api_key: None,
         labels: accounts::Labels::NONE,
         serving: None,
     };
@@ -376,6 +377,7 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
         hold_cents: 5,
         received_at: now,
         dispatched_at: now,
+        api_key: None,
         labels: accounts::Labels::NONE,
         serving: None,
     };
@@ -404,6 +406,7 @@ async fn a_full_disk_keeps_no_generation_without_a_key_from_its_end_and_loses_no
         model: None,
         key: None,
         generation: Some(generation.id),
+        api_key: None,
         labels: accounts::Labels::NONE,
         bucket: Some(Bucket::ServiceUnavailable),
         replayed: false,
@@ -437,6 +440,7 @@ async fn nothing_begins_that_did_not_reach_the_disk() {
             hold_cents: 5,
             received_at: claim.expires_at,
             dispatched_at: claim.expires_at,
+            api_key: None,
             labels: accounts::Labels::NONE,
             serving: None,
         };
@@ -488,6 +492,7 @@ async fn a_sync_that_failed_is_made_again_for_whoever_waits_for_the_same_bytes()
         hold_cents: 5,
         received_at: claim.expires_at,
         dispatched_at: claim.expires_at,
+        api_key: None,
         labels: accounts::Labels::NONE,
         serving: None,
     };

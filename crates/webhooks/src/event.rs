@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use accounts::{AccountId, BudgetLeft};
+use accounts::{AccountId, BudgetLeft, BudgetScope, OverBudget};
 use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
@@ -92,6 +92,8 @@ pub struct CallEnded<'a> {
 pub struct BudgetReached<'a> {
     /// Whose it is.
     pub account: &'a AccountId,
+    /// The API key or label that it bounds; `None` for the account's own.
+    pub of: Option<&'a BudgetScope>,
     /// The budget, and what is left of it.
     pub left: BudgetLeft,
     /// When the first call was refused.
@@ -257,9 +259,16 @@ impl Event {
     /// A budget was reached.
     #[must_use]
     pub fn budget_reached(reached: BudgetReached<'_>) -> Self {
-        let BudgetReached { account, left, at } = reached;
+        let BudgetReached {
+            account,
+            of,
+            left,
+            at,
+        } = reached;
+        let budget = OverBudget::budget_name(of, left.window);
         let data = json!({
             "account": account.as_str(),
+            "of": of.map(ToString::to_string),
             "window": left.window.name(),
             "limit_cents": left.limit_cents,
             "left_cents": left.left_cents,
@@ -268,7 +277,7 @@ impl Event {
         Self {
             account: account.clone(),
             kind: EventKind::BudgetReached,
-            object: format!("budget {}", left.window.name()),
+            object: format!("budget {budget}"),
             at,
             data: data.to_string(),
         }

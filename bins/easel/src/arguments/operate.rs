@@ -115,8 +115,8 @@ pub(crate) enum Webhooks {
 
 #[derive(Debug, Args)]
 pub(crate) struct Usage {
-    /// Sums up by model or by day
-    #[arg(long, value_name = "WHAT", default_value = "model", value_parser = ["model", "day"])]
+    /// Sums up by model, day or API key, or by day and key
+    #[arg(long, value_name = "WHAT", default_value = "model", value_parser = ["model", "day", "key", "day,key"])]
     pub(crate) by: String,
     /// Sums up by the value of this label of calls too
     #[arg(long, value_name = "KEY")]

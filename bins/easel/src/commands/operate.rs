@@ -143,10 +143,12 @@ pub(crate) async fn usage(shared: &Shared, client: &Client, asked: Usage) -> Res
         return terminal::print(&text::json(&usage));
     }
     // A report by model has the model in a column already.
-    let columns: [(&str, &str, bool); 7] = [
-        ("DAY", "day", asked.by == "day"),
+    let is_by = |word: &str| asked.by.split(',').any(|by| by == word);
+    let columns: [(&str, &str, bool); 8] = [
+        ("DAY", "day", is_by("day")),
         ("ACCOUNT", "workspace", true),
         ("MODEL", "model", true),
+        ("KEY", "api_key", is_by("key")),
         ("LABEL", "label", asked.label.is_some()),
         ("CALLS", "calls", true),
         ("RESULTS", "succeeded", true),

@@ -5,11 +5,11 @@
 use std::io::{self, BufWriter, Write};
 
 use accounts::{AccountId, Label, Labels};
-use clap::{Arg, ArgMatches, Command, ValueEnum, builder::PossibleValue, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum, builder::PossibleValue, value_parser};
 use futures_util::StreamExt;
 use installation::InstallationStore;
 use jiff::Timestamp;
-use router_core::{Bucket, FailedAttempt, ModelTotal, Usage, UsageQuery, UsageRow};
+use router_core::{Breakdown, Bucket, FailedAttempt, ModelTotal, Usage, UsageQuery, UsageRow};
 use serde_json::{Value, json};
 use server_kit::program::{self, Failure};
 
@@ -20,8 +20,11 @@ enum Format {
     Csv,
 }
 
+/// Most days of totals by day: each is read by itself.
+const MOST_DAYS: usize = 366;
+
 /// The columns of an export, in their order.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 24] = [
     "request_id",
     "workspace",
     "model",
@@ -45,6 +48,7 @@ const COLUMNS: [&str; 23] = [
     "served_by",
     "failed_attempts",
     "labels",
+    "api_key",
 ];
 
 /// The commands.
@@ -81,6 +85,15 @@ pub(super) fn command() -> Command {
                 .long("label")
                 .value_name("KEY")
                 .help("A line for each value of this label too"),
+        )
+        .arg(
+            Arg::new("by")
+                .long("by")
+                .value_name("WHAT")
+                .action(ArgAction::Append)
+                .value_delimiter(',')
+                .value_parser(["key", "day"])
+                .help("A line for each API key, or for each day (UTC) between --from and --until, too; may be both: key,day"),
         );
     Command::new("usage")
         .about("Tells what was called and what it cost")
@@ -108,12 +121,71 @@ pub(super) fn run(arguments: &ArgMatches, store: &dyn InstallationStore) -> Resu
                     message: format!("--label is the key of a label: {must}"),
                 });
             }
-            let totals = usage.totals(&query, label).await;
-            let totals = totals.map_err(|error| Failure::fault(&error))?;
-            program::print(&totals_text(&totals, label));
-            Ok(())
+            totals(&*usage, &query, arguments, label).await
         }
     })
+}
+
+/// Prints totals as CSV.
+async fn totals(
+    usage: &dyn Usage,
+    query: &UsageQuery,
+    arguments: &ArgMatches,
+    label: Option<&str>,
+) -> Result<(), Failure> {
+    let words: Vec<&String> = arguments.get_many("by").into_iter().flatten().collect();
+    let is_by = |word: &str| words.iter().any(|wanted| *wanted == word);
+    let by = Breakdown {
+        by_key: is_by("key"),
+        label,
+    };
+    let is_by_day = is_by("day");
+    let spans = match is_by_day {
+        true => days(query)?,
+        false => vec![(String::new(), query.clone())],
+    };
+    let mut text = totals_head(is_by_day, by);
+    for (day, query) in spans {
+        let totals = usage.totals(&query, by).await;
+        let totals = totals.map_err(|error| Failure::fault(&error))?;
+        let day = is_by_day.then_some(day.as_str());
+        totals_text(&mut text, &totals, day, by);
+    }
+    program::print(&text);
+    Ok(())
+}
+
+/// Each day (UTC) of a query, with its part of it.
+fn days(query: &UsageQuery) -> Result<Vec<(String, UsageQuery)>, Failure> {
+    const DAY_S: i64 = 24 * 60 * 60;
+    let (Some(from), Some(until)) = (query.from, query.until) else {
+        return Err(Failure {
+            exit_code: 2,
+            message: "--by day needs --from and --until".to_owned(),
+        });
+    };
+    let mut days = Vec::new();
+    let mut start = from;
+    while start < until {
+        if days.len() == MOST_DAYS {
+            return Err(Failure {
+                exit_code: 2,
+                message: format!(
+                    "--by day spans at most {MOST_DAYS} days; name --from and --until closer to each other"
+                ),
+            });
+        }
+        let next = (start.as_second().div_euclid(DAY_S) + 1) * DAY_S;
+        let end = Timestamp::from_second(next).unwrap_or(until).min(until);
+        let part = UsageQuery {
+            from: Some(start),
+            until: Some(end),
+            ..query.clone()
+        };
+        days.push((start.strftime("%F").to_string(), part));
+        start = end;
+    }
+    Ok(days)
 }
 
 fn query(arguments: &ArgMatches) -> Result<UsageQuery, Failure> {
@@ -198,6 +270,7 @@ fn object(row: &UsageRow) -> Value {
             failed.collect::<Value>()
         }),
         "labels": labels(&call.labels),
+        "api_key": call.api_key.as_ref().map(ToString::to_string),
     })
 }
 
@@ -242,15 +315,29 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The totals as CSV; by label, the value stands behind the model, under the key of the label.
-fn totals_text(totals: &[ModelTotal], label: Option<&str>) -> String {
-    let column = label.map_or_else(String::new, |key| format!("label:{key},"));
-    let mut text = format!("workspace,model,{column}calls,succeeded,generations,charge_cents\n");
+/// The first line of totals as CSV.
+fn totals_head(is_by_day: bool, by: Breakdown<'_>) -> String {
+    let day = if is_by_day { "day," } else { "" };
+    let key = if by.by_key { "api_key," } else { "" };
+    let label = by
+        .label
+        .map_or_else(String::new, |label| format!("label:{label},"));
+    format!("{day}workspace,model,{key}{label}calls,succeeded,generations,charge_cents\n")
+}
+
+/// Totals as CSV: the day first, API key and value of the label behind the model.
+fn totals_text(text: &mut String, totals: &[ModelTotal], day: Option<&str>, by: Breakdown<'_>) {
     for total in totals {
+        let day = day.map_or_else(String::new, |day| format!("{day},"));
+        let key = total.api_key.as_ref().map(ToString::to_string);
+        let key = match by.by_key {
+            true => format!("{},", key.unwrap_or_default()),
+            false => String::new(),
+        };
         let value = quoted(total.label.as_deref().unwrap_or_default());
-        let value = label.map_or_else(String::new, |_| format!("{value},"));
+        let value = by.label.map_or_else(String::new, |_| format!("{value},"));
         text.push_str(&format!(
-            "{},{},{value}{},{},{},{}\n",
+            "{day}{},{},{key}{value}{},{},{},{}\n",
             total.account.as_str(),
             total.model.as_str(),
             total.calls,
@@ -259,7 +346,6 @@ fn totals_text(totals: &[ModelTotal], label: Option<&str>) -> String {
             total.charge_cents
         ));
     }
-    text
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -10,12 +10,12 @@ use futures_util::stream::BoxStream;
 use installation::CallRows;
 use jiff::Timestamp;
 use router_core::{
-    Admission, CallQueue, CallRecord, CallRetention, Calls, CallsError, Cancelled, Claimed,
-    Dispatched, DueResult, Ending, Enqueued, Generation, GenerationId, Handle, KeepOutcome,
-    KeptResult, KeptResults, KeyClaim, KeyDigest, Lease, Load, ModelId, ModelTotal, Outcome,
-    OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall, QueuedRequest, Quota, QuotaError,
-    RequestId, ResultId, Serving, Settled, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
-    WaitingCall,
+    Admission, Breakdown, CallQueue, CallRecord, CallRetention, Calls, CallsError, Cancelled,
+    Claimed, Dispatched, DueResult, Ending, Enqueued, Generation, GenerationId, Handle,
+    KeepOutcome, KeptResult, KeptResults, KeyClaim, KeyDigest, Lease, Load, ModelId, ModelTotal,
+    Outcome, OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall, QueuedRequest, Quota,
+    QuotaError, RequestId, ResultId, Serving, Settled, Unfinished, Usage, UsageCursor, UsageQuery,
+    UsageRow, WaitingCall,
 };
 
 use crate::jitter::Jitter;
@@ -341,10 +341,10 @@ impl Usage for OddCalls {
     async fn totals(
         &self,
         query: &UsageQuery,
-        label: Option<&str>,
+        by: Breakdown<'_>,
     ) -> Result<Vec<ModelTotal>, CallsError> {
         self.write_records();
-        let totals = self.inner.usage.totals(query, label);
+        let totals = self.inner.usage.totals(query, by);
         self.jitter.around(totals).await
     }
 

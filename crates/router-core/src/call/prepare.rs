@@ -242,6 +242,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
         hold_cents,
         received_at: order.received_at,
         dispatched_at: now,
+        api_key: order.caller.key.clone(),
         labels: order.labels.clone(),
         serving: legs
             .as_ref()

@@ -6,7 +6,9 @@ use super::{
     Bucket, CallRecord, Claimed, RequestId, Rule, Stores, account, answered, at, claim, id, model,
     record,
 };
-use crate::{GenerationUsage, KeyClaim, KeyDigest, ModelTotal, UsageCursor, UsageQuery, UsageRow};
+use crate::{
+    Breakdown, GenerationUsage, KeyClaim, KeyDigest, ModelTotal, UsageCursor, UsageQuery, UsageRow,
+};
 
 pub(super) const RULES: [Rule; 8] = [
     |stores| Box::pin(a_call_reads_back_with_its_generation(stores)),
@@ -164,7 +166,7 @@ async fn a_query_narrows_by_account_and_time(stores: Stores) {
     assert_eq!(requests(export(&stores, &query).await), only);
     let totals = stores
         .usage
-        .totals(&query, None)
+        .totals(&query, Breakdown::default())
         .await
         .expect("the store answers");
     assert_eq!(totals.iter().map(|total| total.calls).sum::<u64>(), 1);
@@ -189,10 +191,12 @@ async fn a_generation_counts_for_the_call_that_began_it(stores: Stores) {
         ..record(4, 2)
     };
     stores.record(refused);
-    let totals = stores.usage.totals(&UsageQuery::default(), None).await;
+    let query = UsageQuery::default();
+    let totals = stores.usage.totals(&query, Breakdown::default()).await;
     let expected = ModelTotal {
         account: account("acme"),
         model: model(),
+        api_key: None,
         label: None,
         calls: 4,
         succeeded: 3,
@@ -217,10 +221,12 @@ async fn a_generation_without_its_call_counts_once(stores: Stores) {
     };
     stores.record(picked_up);
     stores.record(record(3, 0));
-    let totals = stores.usage.totals(&UsageQuery::default(), None).await;
+    let query = UsageQuery::default();
+    let totals = stores.usage.totals(&query, Breakdown::default()).await;
     let expected = ModelTotal {
         account: account("acme"),
         model: model(),
+        api_key: None,
         label: None,
         calls: 2,
         succeeded: 2,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use accounts::{AccountId, Labels};
+use accounts::{AccountId, KeyId, Labels};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::{MemoryCalls, Row, Rows};
 use crate::{
-    CallRecord, CallsError, Generation, GenerationId, GenerationUsage, ModelId, ModelTotal,
-    RequestId, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
+    Breakdown, CallRecord, CallsError, Generation, GenerationId, GenerationUsage, ModelId,
+    ModelTotal, RequestId, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
 };
 
 #[async_trait]
@@ -36,14 +36,14 @@ impl Usage for MemoryCalls {
     async fn totals(
         &self,
         query: &UsageQuery,
-        label: Option<&str>,
+        by: Breakdown<'_>,
     ) -> Result<Vec<ModelTotal>, CallsError> {
         let rows = self.rows();
         let mut totals = BTreeMap::new();
         for call in rows.matching(query) {
             let Some(model) = &call.model else { continue };
-            let value = value_of(&call.labels, label);
-            let total = total_of(&mut totals, &call.account, model, value);
+            let parts = parts_of(call.api_key.as_ref(), &call.labels, by);
+            let total = total_of(&mut totals, &call.account, model, parts);
             total.calls += 1;
             total.succeeded += u64::from(call.bucket.is_none());
             if let Some(row) = rows.generations.get(&GenerationId::from(call.request)) {
@@ -52,9 +52,15 @@ impl Usage for MemoryCalls {
             }
         }
         for row in rows.unrecorded(query) {
-            let Generation { account, model, .. } = &row.generation;
-            let value = value_of(&row.generation.labels, label);
-            let total = total_of(&mut totals, account, model, value);
+            let Generation {
+                account,
+                model,
+                api_key,
+                labels,
+                ..
+            } = &row.generation;
+            let parts = parts_of(api_key.as_ref(), labels, by);
+            let total = total_of(&mut totals, account, model, parts);
             total.generations += 1;
             total.charge_cents += row.end.as_ref().map_or(0, |end| end.charge_cents);
         }
@@ -91,24 +97,31 @@ impl Usage for MemoryCalls {
     }
 }
 
-type Totals = BTreeMap<(AccountId, ModelId, Option<String>), ModelTotal>;
+/// What is told apart: the API key, and the value of the label.
+type Parts = (Option<KeyId>, Option<String>);
 
-/// The value of the label that is asked for.
-fn value_of(labels: &Labels, key: Option<&str>) -> Option<String> {
-    let value = key.and_then(|key| labels.get(key));
-    value.map(str::to_owned)
+type Totals = BTreeMap<(AccountId, ModelId, Parts), ModelTotal>;
+
+fn parts_of(api_key: Option<&KeyId>, labels: &Labels, by: Breakdown<'_>) -> Parts {
+    let value = by.label.and_then(|key| labels.get(key));
+    (
+        api_key.filter(|_| by.by_key).cloned(),
+        value.map(str::to_owned),
+    )
 }
 
 fn total_of<'a>(
     totals: &'a mut Totals,
     account: &AccountId,
     model: &ModelId,
-    label: Option<String>,
+    parts: Parts,
 ) -> &'a mut ModelTotal {
-    let entry = totals.entry((account.clone(), model.clone(), label.clone()));
+    let (api_key, label) = parts.clone();
+    let entry = totals.entry((account.clone(), model.clone(), parts));
     entry.or_insert_with(|| ModelTotal {
         account: account.clone(),
         model: model.clone(),
+        api_key,
         label,
         calls: 0,
         succeeded: 0,
@@ -165,10 +178,12 @@ impl Row {
             account,
             model,
             received_at,
+            api_key,
             labels,
             ..
         } = self.generation.clone();
-        UsageRow::of_generation(id, account, model, (received_at, labels), self.usage())
+        let call = (received_at, api_key, labels);
+        UsageRow::of_generation(id, account, model, call, self.usage())
     }
 
     fn usage(&self) -> GenerationUsage {

@@ -28,9 +28,7 @@ pub(super) async fn reserve_all(
         let Reservation::OverBudget(over) = answer else {
             return None;
         };
-        // Messages tell of the account's own budgets.
-        let is_own = over.of.is_none();
-        is_own.then(|| (&wish.account, over.clone(), wish.now))
+        Some((&wish.account, over.clone(), wish.now))
     });
     budgets_reached(&rows, &refused.collect::<Vec<_>>()).await?;
     rows.commit().await?;

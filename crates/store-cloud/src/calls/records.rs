@@ -137,13 +137,19 @@ async fn insert(database: &Database, calls: &[CallRecord]) -> Result<(), Databas
         .map(|one| one.answered_at.as_microsecond())
         .collect();
     let delivered: Vec<bool> = calls.iter().map(|one| one.delivered).collect();
+    let api_keys: Vec<Option<&str>> = calls
+        .iter()
+        .map(|one| one.api_key.as_ref().map(|key| key.as_str()))
+        .collect();
     execute(
         &connection,
         "WITH lazily AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-         INSERT INTO calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at, delivered)
+         INSERT INTO calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at, delivered,
+                api_key)
          SELECT a.* FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::uuid[], $7::text[],
-                $8::boolean[], $9::bigint[], $10::boolean[])
-            AS a (received_at, request, account, model, key, generation, bucket, replayed, answered_at, delivered), lazily
+                $8::boolean[], $9::bigint[], $10::boolean[], $11::text[])
+            AS a (received_at, request, account, model, key, generation, bucket, replayed, answered_at, delivered, api_key),
+                lazily
          ORDER BY a.received_at, a.request ON CONFLICT DO NOTHING",
         &[
             &received,
@@ -156,6 +162,7 @@ async fn insert(database: &Database, calls: &[CallRecord]) -> Result<(), Databas
             &replayed,
             &answered,
             &delivered,
+            &api_keys,
         ],
     )
     .await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accounts::Labels;
+use accounts::{KeyId, Labels};
 use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
 use jiff::Timestamp;
@@ -60,6 +60,10 @@ pub(super) async fn dispatch(
         .map(|one| one.received_at.as_microsecond())
         .collect();
     let dispatched: Vec<i64> = all.map(|one| one.dispatched_at.as_microsecond()).collect();
+    let api_keys: Vec<Option<&str>> = dispatches
+        .iter()
+        .map(|one| one.generation.api_key.as_ref().map(|key| key.as_str()))
+        .collect();
     let owners: Vec<Uuid> = dispatches.iter().map(|one| one.lease.owner.0).collect();
     let untils: Vec<i64> = dispatches
         .iter()
@@ -71,8 +75,8 @@ pub(super) async fn dispatch(
         .collect();
     let begun = query(&connection, "WITH asked AS (
             SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[],
-                $8::uuid[], $9::bigint[])
-            AS a (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until)),
+                $8::uuid[], $9::bigint[], $10::text[])
+            AS a (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until, api_key)),
          held AS (
             SELECT k.account, k.key FROM call_keys k
             JOIN asked a ON a.account = k.account AND a.key = k.key AND a.id = k.generation
@@ -81,7 +85,7 @@ pub(super) async fn dispatch(
             UPDATE call_keys k SET is_dispatched = true FROM held WHERE k.account = held.account AND k.key = held.key
             RETURNING k.generation)
          INSERT INTO generations_running
-            (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until)
+            (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until, api_key)
          SELECT a.* FROM asked a
          WHERE (a.key IS NULL OR a.id IN (SELECT generation FROM keyed))
             AND NOT EXISTS (SELECT FROM generations g WHERE g.id = a.id)
@@ -96,6 +100,7 @@ pub(super) async fn dispatch(
             &dispatched,
             &owners,
             &untils,
+            &api_keys,
         ],
     ).await?;
     let mut begun: HashSet<Uuid> = begun.iter().map(|row| row.get(0)).collect();
@@ -208,6 +213,12 @@ pub(super) async fn take_over(
     servings::add(database, taken).await
 }
 
+/// The API key of a call or of the call that began a generation.
+pub(super) fn api_key(row: &Row) -> Result<Option<KeyId>, DatabaseError> {
+    let key: Option<&str> = row.get("api_key");
+    key.map(parse).transpose()
+}
+
 /// A row of `generations_running`, without its labels and who serves it.
 pub(super) fn unfinished(row: &Row) -> Result<Unfinished, DatabaseError> {
     let dispatched_at = from_micros(row.get("dispatched_at"))?;
@@ -228,6 +239,7 @@ pub(super) fn unfinished(row: &Row) -> Result<Unfinished, DatabaseError> {
             hold_cents: unsigned(row.get("hold_cents"))?,
             received_at: from_micros(row.get("received_at"))?,
             dispatched_at,
+            api_key: api_key(row)?,
             labels: Labels::NONE,
             serving: None,
         },

@@ -301,6 +301,7 @@ struct Ends<'a> {
     messages: Vec<Option<&'a [u8]>>,
     content_types: Vec<Option<&'a str>>,
     replays: Vec<Option<i64>>,
+    api_keys: Vec<Option<&'a str>>,
 }
 
 impl<'a> Ends<'a> {
@@ -325,16 +326,18 @@ impl<'a> Ends<'a> {
         self.messages.push(outcome.message);
         self.content_types.push(outcome.content_type);
         self.replays.push(replay_bytes);
+        self.api_keys.push(row.get("api_key"));
     }
 
     async fn write(&self, rows: &Transaction<'_>) -> Result<(), DatabaseError> {
         execute(
             rows,
             "INSERT INTO generations (id, account, model, key, hold_cents, received_at, dispatched_at, accepted_at, task_id,
-                settled_at, settled_by, charge_cents, bucket, outcome, code, message, content_type, replay_bytes)
+                settled_at, settled_by, charge_cents, bucket, outcome, code, message, content_type, replay_bytes,
+                api_key)
              SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[],
                 $8::bigint[], $9::bytea[], $10::bigint[], $11::uuid[], $12::bigint[], $13::text[], $14::text[], $15::bytea[],
-                $16::bytea[], $17::text[], $18::bigint[])",
+                $16::bytea[], $17::text[], $18::bigint[], $19::text[])",
             &[
                 &self.ids,
                 &self.accounts,
@@ -354,6 +357,7 @@ impl<'a> Ends<'a> {
                 &self.messages,
                 &self.content_types,
                 &self.replays,
+                &self.api_keys,
             ],
         )
         .await?;

@@ -71,9 +71,9 @@ impl Usage for AfterBoth {
     async fn totals(
         &self,
         query: &UsageQuery,
-        label: Option<&str>,
+        by: router_core::Breakdown<'_>,
     ) -> Result<Vec<ModelTotal>, CallsError> {
-        self.0.totals(query, label).await
+        self.0.totals(query, by).await
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
@@ -139,6 +139,7 @@ fn generation(n: u128) -> Generation {
         hold_cents: 7,
         received_at: at(i64::try_from(n).expect("few")),
         dispatched_at: at(0),
+        api_key: None,
         labels: accounts::Labels::NONE,
         serving: None,
     }
@@ -388,6 +389,7 @@ async fn an_export_reads_page_by_page() {
             model: None,
             key: None,
             generation: None,
+            api_key: None,
             labels: accounts::Labels::NONE,
             bucket: None,
             replayed: false,

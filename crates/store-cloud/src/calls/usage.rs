@@ -8,8 +8,8 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use jiff::Timestamp;
 use router_core::{
-    CallRecord, CallsError, GenerationId, GenerationUsage, KeyDigest, ModelTotal, RequestId,
-    Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
+    Breakdown, CallRecord, CallsError, GenerationId, GenerationUsage, KeyDigest, ModelTotal,
+    RequestId, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -146,7 +146,7 @@ impl PgUsage {
         let asked = Asked::of(asked);
         let sql = format!(
             "SELECT g.id, g.account, g.model, g.received_at, g.task_id, g.dispatched_at, g.accepted_at, g.settled_at,
-                g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
+                g.bucket AS g_bucket, g.hold_cents, g.charge_cents, g.api_key, s.serving, l.labels
              FROM generations g LEFT JOIN call_servings s ON s.generation = g.id
                 LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id
              WHERE {} AND {UNRECORDED} AND g.id > $4 ORDER BY g.id LIMIT $5",
@@ -183,12 +183,12 @@ impl PgUsage {
             return usage_row(&call).map(Some);
         }
         let sql = "SELECT g.id, g.account, g.model, g.received_at, g.task_id, g.dispatched_at, g.accepted_at, g.settled_at,
-                g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
+                g.bucket AS g_bucket, g.hold_cents, g.charge_cents, g.api_key, s.serving, l.labels
              FROM generations g LEFT JOIN call_servings s ON s.generation = g.id
                 LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id WHERE g.id = $1
              UNION ALL
              SELECT r.id, r.account, r.model, r.received_at, r.task_id, r.dispatched_at, r.accepted_at, NULL, NULL,
-                r.hold_cents, NULL, s.serving, l.labels
+                r.hold_cents, NULL, r.api_key, s.serving, l.labels
              FROM generations_running r LEFT JOIN call_servings s ON s.generation = r.id
                 LEFT JOIN call_labels l ON l.received_at = r.received_at AND l.request = r.id WHERE r.id = $1 LIMIT 1";
         let generation = query_opt(&connection, sql, &[&request.0]).await?;
@@ -198,9 +198,14 @@ impl PgUsage {
     async fn read_totals(
         &self,
         asked: &UsageQuery,
-        label: Option<&str>,
+        by: Breakdown<'_>,
     ) -> Result<Vec<ModelTotal>, DatabaseError> {
         let asked = Asked::of(asked);
+        let label = by.label;
+        let (key_of_calls, key_of_generations) = match by.by_key {
+            true => ("c.api_key", "g.api_key"),
+            false => ("NULL::text", "NULL::text"),
+        };
         // Who asks for no label reads none.
         let (value, of_calls, of_generations) = match label {
             None => ("$4::text", "", ""),
@@ -211,19 +216,20 @@ impl PgUsage {
             ),
         };
         let sql = format!(
-            "SELECT account, model, label, sum(calls)::bigint AS calls, sum(succeeded)::bigint AS succeeded,
+            "SELECT account, model, api_key, label, sum(calls)::bigint AS calls, sum(succeeded)::bigint AS succeeded,
                 sum(generations)::bigint AS generations, least(sum(cents), 9223372036854775807)::bigint AS charge_cents
              FROM (
-                SELECT c.account, c.model, {value} AS label, count(*) AS calls, count(*) FILTER (WHERE c.bucket IS NULL) AS succeeded,
+                SELECT c.account, c.model, {key_of_calls} AS api_key, {value} AS label, count(*) AS calls, count(*) FILTER (WHERE c.bucket IS NULL) AS succeeded,
                     count(g.id) + count(r.id) AS generations, coalesce(sum(g.charge_cents), 0) AS cents
                 FROM calls c LEFT JOIN generations g ON g.id = c.request
                     LEFT JOIN generations_running r ON r.id = c.request {of_calls}
-                WHERE c.model IS NOT NULL AND {} GROUP BY c.account, c.model, 3
+                WHERE c.model IS NOT NULL AND {} GROUP BY c.account, c.model, 3, 4
                 UNION ALL
-                SELECT g.account, g.model, {value}, 0, 0, count(*), sum(g.charge_cents)
-                FROM generations g {of_generations} WHERE {} AND {UNRECORDED} GROUP BY g.account, g.model, 3) AS parts
-             GROUP BY account, model, label
-             ORDER BY account COLLATE \"C\", model COLLATE \"C\", label COLLATE \"C\" NULLS FIRST",
+                SELECT g.account, g.model, {key_of_generations}, {value}, 0, 0, count(*), sum(g.charge_cents)
+                FROM generations g {of_generations} WHERE {} AND {UNRECORDED} GROUP BY g.account, g.model, 3, 4) AS parts
+             GROUP BY account, model, api_key, label
+             ORDER BY account COLLATE \"C\", model COLLATE \"C\", api_key COLLATE \"C\" NULLS FIRST,
+                label COLLATE \"C\" NULLS FIRST",
             asked.fits("c"),
             asked.fits("g")
         );
@@ -239,6 +245,7 @@ impl PgUsage {
             Ok(ModelTotal {
                 account: parse(row.get("account"))?,
                 model: parse(row.get("model"))?,
+                api_key: running::api_key(row)?,
                 label: row.get("label"),
                 calls: unsigned(row.get("calls"))?,
                 succeeded: unsigned(row.get("succeeded"))?,
@@ -280,10 +287,10 @@ impl Usage for PgUsage {
     async fn totals(
         &self,
         query: &UsageQuery,
-        label: Option<&str>,
+        by: Breakdown<'_>,
     ) -> Result<Vec<ModelTotal>, CallsError> {
         self.catch_up().await;
-        self.read_totals(query, label).await.map_err(unavailable)
+        self.read_totals(query, by).await.map_err(unavailable)
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
@@ -399,7 +406,11 @@ fn stands_for_its_call(row: &Row) -> Result<UsageRow, DatabaseError> {
         GenerationId(row.get("id")),
         parse(row.get("account"))?,
         parse(row.get("model"))?,
-        (from_micros(row.get("received_at"))?, labels::read(row)?),
+        (
+            from_micros(row.get("received_at"))?,
+            running::api_key(row)?,
+            labels::read(row)?,
+        ),
         generation_usage(row)?,
     ))
 }
@@ -415,6 +426,7 @@ fn usage_row(row: &Row) -> Result<UsageRow, DatabaseError> {
         model: model.map(parse).transpose()?,
         key: key.map_err(unreadable)?.map(KeyDigest),
         generation: generation.map(GenerationId),
+        api_key: running::api_key(row)?,
         labels: labels::read(row)?,
         bucket: bucket(row.get("bucket"))?,
         replayed: row.get("replayed"),

@@ -267,27 +267,28 @@ fn generations(plain: Mapping) -> Mapping {
                 SELECT id, account, model, key, hold_cents, received_at, dispatched_at, handle, poll_after_ms, accepted_at,
                     task_id, NULL::bigint AS settled_at, NULL::bigint AS charge_cents, NULL::text AS bucket,
                     NULL::text AS outcome, NULL::bytea AS code, NULL::bytea AS message, NULL::text AS content_type,
-                    0::smallint AS replay FROM generations_running
+                    0::smallint AS replay, api_key FROM generations_running
                 UNION ALL
                 SELECT id, account, model, key, hold_cents, received_at, dispatched_at, NULL, NULL, accepted_at, task_id,
                     settled_at, charge_cents, bucket, outcome, code, message, content_type,
-                    (CASE WHEN replay_bytes IS NULL THEN 2 WHEN replay_bytes = 0 THEN 0 ELSE 1 END)::smallint FROM generations
+                    (CASE WHEN replay_bytes IS NULL THEN 2 WHEN replay_bytes = 0 THEN 0 ELSE 1 END)::smallint, api_key
+                    FROM generations
             ) AS g"
             .to_owned(),
         count: "SELECT (SELECT count(*) FROM generations_running) + (SELECT count(*) FROM generations)"
             .to_owned(),
         writes: vec![
             "INSERT INTO generations_running (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until,
-                handle, poll_after_ms, accepted_at, task_id)
+                handle, poll_after_ms, accepted_at, task_id, api_key)
              SELECT id, account, model, key, hold_cents, received_at, dispatched_at,
-                '00000000-0000-0000-0000-000000000000', 0, handle, poll_after_ms, accepted_at, task_id
+                '00000000-0000-0000-0000-000000000000', 0, handle, poll_after_ms, accepted_at, task_id, api_key
              FROM n WHERE settled_at IS NULL"
                 .to_owned(),
             "INSERT INTO generations (id, account, model, key, hold_cents, received_at, dispatched_at, accepted_at, task_id,
-                settled_at, settled_by, charge_cents, bucket, outcome, code, message, content_type, replay_bytes)
+                settled_at, settled_by, charge_cents, bucket, outcome, code, message, content_type, replay_bytes, api_key)
              SELECT id, account, model, key, hold_cents, received_at, dispatched_at, accepted_at, task_id, settled_at,
                 '00000000-0000-0000-0000-000000000000', charge_cents, bucket, outcome, code, message, content_type,
-                CASE replay WHEN 0 THEN 0 WHEN 1 THEN -1 END
+                CASE replay WHEN 0 THEN 0 WHEN 1 THEN -1 END, api_key
              FROM n WHERE settled_at IS NOT NULL"
                 .to_owned(),
         ],

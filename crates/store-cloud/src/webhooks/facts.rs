@@ -103,7 +103,7 @@ pub(crate) async fn budgets_reached(
              ON CONFLICT (account, \"window\") DO UPDATE SET ends_at = excluded.ends_at WHERE b.ends_at < excluded.ends_at",
             &[
                 &account.as_str(),
-                &over.left.window.name(),
+                &over.name(),
                 &over.left.ends_at.as_microsecond(),
             ],
         )
@@ -111,6 +111,7 @@ pub(crate) async fn budgets_reached(
         if noted > 0 {
             events.push(Event::budget_reached(BudgetReached {
                 account,
+                of: over.of.as_ref(),
                 left: over.left,
                 at: *at,
             }));

@@ -1,5 +1,6 @@
-//! How the outcome of a generation stands in columns; its bytes lie elsewhere.
+//! How the outcome of a generation and the API key of a call stand in columns; the bytes of an outcome lie elsewhere.
 
+use ::accounts::KeyId;
 use bytes::Bytes;
 use router_core::{Answer, Bucket, Ending, Outcome, Refusal};
 use rusqlite::Row;
@@ -7,7 +8,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use serde::{Deserialize, Serialize};
 
 use super::replays::{ReplaySum, SegmentSlice};
-use crate::columns::unreadable;
+use crate::columns::{parse, unreadable};
 
 /// Where the bytes of an outcome are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +162,12 @@ fn place(row: &Row<'_>) -> rusqlite::Result<Option<SegmentSlice>> {
         offset: row.get("replay_offset")?,
         length: row.get("replay_length")?,
     }))
+}
+
+/// The API key of a call, or of the call that began a generation.
+pub(super) fn api_key(row: &Row<'_>) -> rusqlite::Result<Option<KeyId>> {
+    let key: Option<String> = row.get("api_key")?;
+    key.map(|key| parse(&key)).transpose()
 }
 
 /// A column that may name a bucket.

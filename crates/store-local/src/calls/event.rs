@@ -30,6 +30,10 @@ pub(super) enum Event<'a> {
     /// Before the entry of what has the labels.
     #[serde(borrow)]
     Labelled(Labelled<'a>),
+    /// As `Dispatched`, for a call with an API key.
+    DispatchedBy(#[serde(borrow)] Dispatched<'a>, &'a str),
+    /// As `Recorded`, of a call with an API key.
+    RecordedBy(#[serde(borrow)] Recorded<'a>, &'a str),
 }
 
 /// A generation is dispatched for a call.
@@ -105,6 +109,8 @@ pub(super) struct Life<'a> {
     pub(super) begun: Begun<'a>,
     /// When its call came, unless an older program wrote it down.
     pub(super) received_at: Option<i64>,
+    /// The API key of its call, if it had one.
+    pub(super) api_key: Option<&'a str>,
     pub(super) accepted: Option<Accepted<'a>>,
     pub(super) ended: Option<Ended<'a>>,
 }
@@ -148,8 +154,8 @@ impl Event<'_> {
             Self::Begun(begun) => begun.at,
             Self::Accepted(accepted) => accepted.at,
             Self::Ended(ended) => ended.at,
-            Self::Recorded(recorded) => recorded.answered_at,
-            Self::Dispatched(dispatched) => dispatched.begun.at,
+            Self::Recorded(recorded) | Self::RecordedBy(recorded, _) => recorded.answered_at,
+            Self::Dispatched(dispatched) | Self::DispatchedBy(dispatched, _) => dispatched.begun.at,
             Self::Labelled(labelled) => labelled.received_at,
         }
     }
@@ -168,6 +174,26 @@ pub(super) fn read(mut entries: &[u8]) -> impl Iterator<Item = rusqlite::Result<
         entries = rest;
         Some(event)
     })
+}
+
+impl<'a> Event<'a> {
+    /// A generation is dispatched.
+    pub(super) fn of_dispatch(generation: &'a Generation) -> Self {
+        let dispatched = Dispatched::of(generation);
+        match &generation.api_key {
+            Some(key) => Self::DispatchedBy(dispatched, key.as_str()),
+            None => Self::Dispatched(dispatched),
+        }
+    }
+
+    /// An HTTP request is answered.
+    pub(super) fn of_record(call: &'a CallRecord) -> Self {
+        let recorded = Recorded::of(call);
+        match &call.api_key {
+            Some(key) => Self::RecordedBy(recorded, key.as_str()),
+            None => Self::Recorded(recorded),
+        }
+    }
 }
 
 impl<'a> Dispatched<'a> {
@@ -203,10 +229,15 @@ impl<'a> Labelled<'a> {
 
 impl<'a> Life<'a> {
     /// A generation that has begun.
-    pub(super) fn new(begun: Begun<'a>, received_at: Option<i64>) -> Self {
+    pub(super) fn new(
+        begun: Begun<'a>,
+        received_at: Option<i64>,
+        api_key: Option<&'a str>,
+    ) -> Self {
         Self {
             begun,
             received_at,
+            api_key,
             accepted: None,
             ended: None,
         }
@@ -215,9 +246,12 @@ impl<'a> Life<'a> {
     /// The entries of one that has not ended.
     pub(super) fn into_entries(self) -> impl Iterator<Item = Event<'a>> {
         let begun = self.begun;
-        let begun = match self.received_at {
-            Some(received_at) => Event::Dispatched(Dispatched { begun, received_at }),
-            None => Event::Begun(begun),
+        let begun = match (self.received_at, self.api_key) {
+            (Some(received_at), None) => Event::Dispatched(Dispatched { begun, received_at }),
+            (Some(received_at), Some(key)) => {
+                Event::DispatchedBy(Dispatched { begun, received_at }, key)
+            }
+            (None, _) => Event::Begun(begun),
         };
         std::iter::once(begun).chain(self.accepted.map(Event::Accepted))
     }

@@ -29,7 +29,7 @@ use foldhash::HashMap;
 use router_core::{CallRecord, Generation, GenerationId, Settled};
 use rusqlite::{Connection, ffi};
 
-use super::event::{Dispatched, Event, Labelled, Recorded};
+use super::event::{Event, Labelled};
 use super::replays::as_of_rows;
 use crate::call_log_rows::{self, LOG};
 use crate::database::{DatabaseError, Durability, Occasion, Participant};
@@ -205,7 +205,7 @@ impl CallLog {
             let labelled = Labelled::of(record.request.0, record.received_at, &labels);
             self.note_in(&mut state, &Event::Labelled(labelled));
         }
-        self.note_in(&mut state, &Event::Recorded(Recorded::of(record)));
+        self.note_in(&mut state, &Event::of_record(record));
         let is_write_near = std::mem::replace(&mut state.is_write_near, true);
         drop(state);
         if !is_write_near {
@@ -230,8 +230,7 @@ impl CallLog {
                 let labelled = Labelled::of_generation(generation, &labels);
                 self.note_in(&mut state, &Event::Labelled(labelled));
             }
-            let begun = Event::Dispatched(Dispatched::of(generation));
-            self.note_in(&mut state, &begun);
+            self.note_in(&mut state, &Event::of_dispatch(generation));
         }
         Ok(())
     }

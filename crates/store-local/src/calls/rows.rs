@@ -12,7 +12,7 @@ use router_core::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::columns::{Replay, StoredOutcome};
+use super::columns::{Replay, StoredOutcome, api_key};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
 use super::replays::Kept;
 use super::{kept_rows, labels, queue_rows, servings};
@@ -170,11 +170,11 @@ fn key(row: &Row<'_>) -> rusqlite::Result<(KeyRow, GenerationId, Claim)> {
 }
 
 /// Writes down that a generation is about to be dispatched, in one statement.
-pub(super) fn begin(rows: &Connection, dispatched: &Dispatched<'_>) -> rusqlite::Result<()> {
-    let Dispatched { begun, received_at } = dispatched;
+pub(super) fn begin(rows: &Connection, generation: &Generation) -> rusqlite::Result<()> {
+    let Dispatched { begun, received_at } = Dispatched::of(generation);
     rows.prepare_cached(
-        "INSERT INTO generations (id, account, model, hold_cents, dispatched_at, received_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
+        "INSERT INTO generations (id, account, model, hold_cents, dispatched_at, received_at, api_key)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
     )?
     .execute(params![
         Id(begun.id),
@@ -183,6 +183,7 @@ pub(super) fn begin(rows: &Connection, dispatched: &Dispatched<'_>) -> rusqlite:
         begun.hold_cents,
         begun.at,
         received_at,
+        generation.api_key.as_ref().map(|key| key.as_str()),
     ])?;
     Ok(())
 }
@@ -195,8 +196,9 @@ pub(super) fn insert<'i>(
 ) -> rusqlite::Result<()> {
     const INSERT: Insert = Insert {
         into: "generations (id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at,
-            task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay, received_at)",
-        columns: 18,
+            task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay, received_at,
+            api_key)",
+        columns: 19,
     };
     let values = |life: &Life<'_>, values: &mut Values<'_, '_>| {
         let (begun, accepted, ended) = (&life.begun, life.accepted.as_ref(), life.ended.as_ref());
@@ -220,7 +222,8 @@ pub(super) fn insert<'i>(
         values.put(outcome.and_then(|outcome| outcome.message))?;
         values.put(outcome.and_then(|outcome| outcome.content_type))?;
         values.put(ended.map_or(Replay::NoBody, |ended| ended.replay))?;
-        values.put(life.received_at)
+        values.put(life.received_at)?;
+        values.put(life.api_key)
     };
     INSERT.all(rows, lives, values, inserted)
 }
@@ -332,13 +335,16 @@ fn is_dispatched(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> 
 }
 
 /// Writes HTTP requests down, but for those that are there.
-pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Result<()> {
+pub(super) fn record(
+    rows: &Connection,
+    calls: &[(Recorded<'_>, Option<&str>)],
+) -> rusqlite::Result<()> {
     const INSERT: Insert = Insert {
         into: "calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at,
-            delivered)",
-        columns: 10,
+            delivered, api_key)",
+        columns: 11,
     };
-    let values = |call: &Recorded<'_>, values: &mut Values<'_, '_>| {
+    let values = |(call, key): &(Recorded<'_>, Option<&str>), values: &mut Values<'_, '_>| {
         values.put(call.received_at)?;
         values.put(Id(call.request))?;
         values.put(call.account)?;
@@ -348,7 +354,8 @@ pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Res
         values.put(call.bucket)?;
         values.put(call.replayed)?;
         values.put(call.answered_at)?;
-        values.put(call.delivered)
+        values.put(call.delivered)?;
+        values.put(*key)
     };
     INSERT.all(rows, calls, values, |_| {})
 }
@@ -357,7 +364,7 @@ pub(super) fn record(rows: &Connection, calls: &[Recorded<'_>]) -> rusqlite::Res
 pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut statement = rows.prepare_cached(
         "SELECT id, account, model, hold_cents, coalesce(generations.received_at, dispatched_at) AS received_at,
-            dispatched_at, handle, poll_after_ms, accepted_at, serving, labels
+            dispatched_at, handle, poll_after_ms, accepted_at, api_key, serving, labels
          FROM generations LEFT JOIN call_servings ON generation = id
             LEFT JOIN call_labels l ON l.received_at = generations.received_at AND l.request = id
          WHERE settled_at IS NULL ORDER BY dispatched_at, id",
@@ -381,6 +388,7 @@ pub(super) fn unfinished(rows: &Connection) -> rusqlite::Result<Vec<Unfinished>>
                 hold_cents: row.get::<_, i64>("hold_cents")?.unsigned_abs(),
                 received_at,
                 dispatched_at,
+                api_key: api_key(row)?,
                 labels: labels::read(row)?,
                 serving: servings::read(row)?,
             },

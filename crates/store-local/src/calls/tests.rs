@@ -67,6 +67,7 @@ fn generation(n: u128) -> Generation {
         hold_cents: 7,
         received_at: at(0),
         dispatched_at: at(0),
+        api_key: None,
         labels: accounts::Labels::NONE,
         serving: None,
     }
@@ -429,6 +430,7 @@ async fn an_export_reads_page_by_page() {
             model: None,
             key: None,
             generation: None,
+            api_key: None,
             labels: accounts::Labels::NONE,
             bucket: None,
             replayed: false,
@@ -457,6 +459,7 @@ async fn the_record_is_read_beside_whoever_has_the_directory() {
         model: None,
         key: None,
         generation: Some(id(1)),
+        api_key: None,
         labels: accounts::Labels::NONE,
         bucket: None,
         replayed: false,

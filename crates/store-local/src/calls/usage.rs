@@ -10,13 +10,13 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use jiff::Timestamp;
 use router_core::{
-    CallRecord, CallsError, GenerationId, GenerationUsage, KeyDigest, ModelTotal, RequestId,
-    Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
+    Breakdown, CallRecord, CallsError, GenerationId, GenerationUsage, KeyDigest, ModelTotal,
+    RequestId, Unfinished, Usage, UsageCursor, UsageQuery, UsageRow,
 };
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use uuid::Uuid;
 
-use super::columns::bucket;
+use super::columns::{api_key, bucket};
 use super::{SqliteCalls, labels, rows, servings, unavailable};
 use crate::columns::{Id, Micros, parse};
 use crate::database::Readers;
@@ -38,7 +38,7 @@ const COLUMNS: &str =
 /// A generation, with what of a call it tells.
 const GENERATIONS: &str =
     "SELECT g.id AS g_id, g.account, g.model, coalesce(g.received_at, g.dispatched_at) AS received_at, g.task_id,
-    g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents, s.serving, l.labels
+    g.dispatched_at, g.accepted_at, g.settled_at, g.bucket AS g_bucket, g.hold_cents, g.charge_cents, g.api_key, s.serving, l.labels
     FROM generations g LEFT JOIN call_servings s ON s.generation = g.id
     LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id";
 
@@ -107,10 +107,10 @@ impl Usage for SqliteCalls {
     async fn totals(
         &self,
         query: &UsageQuery,
-        label: Option<&str>,
+        by: Breakdown<'_>,
     ) -> Result<Vec<ModelTotal>, CallsError> {
         self.database.catch_up().await;
-        self.usage().totals(query, label).await
+        self.usage().totals(query, by).await
     }
 
     fn export(&self, query: UsageQuery) -> BoxStream<'static, Result<UsageRow, CallsError>> {
@@ -153,10 +153,10 @@ impl Usage for SqliteUsage {
     async fn totals(
         &self,
         query: &UsageQuery,
-        label: Option<&str>,
+        by: Breakdown<'_>,
     ) -> Result<Vec<ModelTotal>, CallsError> {
-        let (query, label) = (query.clone(), label.map(str::to_owned));
-        self.read(move |rows| totals(rows, &query, label.as_deref()))
+        let (query, by_key, label) = (query.clone(), by.by_key, by.label.map(str::to_owned));
+        self.read(move |rows| totals(rows, &query, by_key, label.as_deref()))
             .await
     }
 
@@ -273,7 +273,7 @@ fn stands_for_its_call(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
         GenerationId(id),
         parse(&row.get::<_, String>("account")?)?,
         parse(&row.get::<_, String>("model")?)?,
-        (received_at, labels::read(row)?),
+        (received_at, api_key(row)?, labels::read(row)?),
         generation_usage(row)?,
     ))
 }
@@ -334,6 +334,7 @@ fn page(
 fn totals(
     rows: &Connection,
     query: &UsageQuery,
+    by_key: bool,
     label: Option<&str>,
 ) -> rusqlite::Result<Vec<ModelTotal>> {
     // Who asks for no label reads none.
@@ -345,20 +346,24 @@ fn totals(
             "LEFT JOIN call_labels l ON l.received_at = g.received_at AND l.request = g.id",
         ),
     };
+    let (key_of_calls, key_of_generations) = match by_key {
+        true => ("c.api_key", "g.api_key"),
+        false => ("NULL", "NULL"),
+    };
     // A key has no character that a path would read otherwise.
     let label = label.map(|key| format!("$.\"{key}\""));
     let mut statement = rows.prepare_cached(&format!(
-        "SELECT account, model, label, sum(calls) AS calls, sum(succeeded) AS succeeded, sum(generations) AS generations,
+        "SELECT account, model, api_key, label, sum(calls) AS calls, sum(succeeded) AS succeeded, sum(generations) AS generations,
             sum(charge_cents) AS charge_cents
          FROM (
-            SELECT c.account, c.model, {value} AS label, count(*) AS calls, sum(c.bucket IS NULL) AS succeeded,
+            SELECT c.account, c.model, {key_of_calls} AS api_key, {value} AS label, count(*) AS calls, sum(c.bucket IS NULL) AS succeeded,
                 count(g.id) AS generations, coalesce(sum(g.charge_cents), 0) AS charge_cents
             FROM calls c LEFT JOIN generations g ON g.id = c.request {of_calls}
-            WHERE c.model IS NOT NULL AND {FITS} GROUP BY c.account, c.model, 3
+            WHERE c.model IS NOT NULL AND {FITS} GROUP BY c.account, c.model, 3, 4
             UNION ALL
-            SELECT g.account, g.model, {value}, 0, 0, count(*), coalesce(sum(g.charge_cents), 0)
-            FROM generations g {of_generations} WHERE {UNRECORDED} GROUP BY g.account, g.model, 3)
-         GROUP BY account, model, label ORDER BY account, model, label"
+            SELECT g.account, g.model, {key_of_generations}, {value}, 0, 0, count(*), coalesce(sum(g.charge_cents), 0)
+            FROM generations g {of_generations} WHERE {UNRECORDED} GROUP BY g.account, g.model, 3, 4)
+         GROUP BY account, model, api_key, label ORDER BY account, model, api_key, label"
     ))?;
     let found = statement.query_map(
         named_params! {
@@ -372,6 +377,7 @@ fn totals(
             Ok(ModelTotal {
                 account: parse(&row.get::<_, String>("account")?)?,
                 model: parse(&row.get::<_, String>("model")?)?,
+                api_key: api_key(row)?,
                 label: row.get("label")?,
                 calls: count("calls")?,
                 succeeded: count("succeeded")?,
@@ -416,6 +422,7 @@ fn usage_row(row: &Row<'_>) -> rusqlite::Result<UsageRow> {
         model: model.map(|model| parse(&model)).transpose()?,
         key: row.get::<_, Option<[u8; 32]>>("key")?.map(KeyDigest),
         generation: generation.map(|Id(id)| GenerationId(id)),
+        api_key: api_key(row)?,
         labels: labels::read(row)?,
         bucket: bucket(row.get("bucket")?)?,
         replayed: row.get("replayed")?,

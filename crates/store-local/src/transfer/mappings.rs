@@ -131,15 +131,16 @@ impl Mapping {
                         hold_cents, coalesce(received_at, dispatched_at), dispatched_at, handle,
                         CASE WHEN settled_at IS NULL THEN poll_after_ms END, accepted_at, task_id, settled_at,
                         CASE WHEN settled_at IS NOT NULL THEN coalesce(charge_cents, 0) END, bucket, outcome, code, message,
-                        content_type, CASE replay WHEN 3 THEN 1 ELSE replay END
+                        content_type, CASE replay WHEN 3 THEN 1 ELSE replay END, api_key
                      FROM generations"
                     .to_owned(),
                 writes: vec![
                     "INSERT INTO generations (id, account, model, hold_cents, received_at, dispatched_at, handle, poll_after_ms,
-                        accepted_at, task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay)
+                        accepted_at, task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay,
+                        api_key)
                      VALUES (:id, :account, :model, :hold_cents, :received_at, :dispatched_at, :handle, :poll_after_ms,
                         :accepted_at, CAST(:task_id AS TEXT), :settled_at, :charge_cents, :bucket, :outcome,
-                        CAST(:code AS TEXT), CAST(:message AS TEXT), :content_type, :replay)"
+                        CAST(:code AS TEXT), CAST(:message AS TEXT), :content_type, :replay, :api_key)"
                         .to_owned(),
                 ],
                 ..plain

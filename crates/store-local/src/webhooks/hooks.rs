@@ -27,7 +27,7 @@ struct Inner {
     any: AtomicBool,
     wanting: RwLock<HashMap<AccountId, Vec<Webhook>>>,
     /// Until when the window of a budget lasts of which its account was told.
-    told: Mutex<HashMap<(AccountId, &'static str), Timestamp>>,
+    told: Mutex<HashMap<(AccountId, String), Timestamp>>,
     /// Whether the open transaction wrote something down.
     is_news: AtomicBool,
     arrived: Notify,
@@ -147,7 +147,7 @@ impl Hooks {
             return false;
         }
         let told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let window = (account.clone(), over.left.window.name());
+        let window = (account.clone(), over.name());
         told.get(&window)
             .is_none_or(|until| *until < over.left.ends_at)
     }
@@ -160,9 +160,14 @@ impl Hooks {
         over: &OverBudget,
         at: Timestamp,
     ) -> rusqlite::Result<()> {
-        let left = over.left;
-        if rows::note_budget(rows, account, left.window.name(), left.ends_at)? {
-            let reached = BudgetReached { account, left, at };
+        let (left, name) = (over.left, over.name());
+        if rows::note_budget(rows, account, &name, left.ends_at)? {
+            let reached = BudgetReached {
+                account,
+                of: over.of.as_ref(),
+                left,
+                at,
+            };
             self.publish(rows, account, EventKind::BudgetReached, || {
                 Event::budget_reached(reached)
             })?;
@@ -173,7 +178,7 @@ impl Hooks {
             if told.len() >= MOST_TOLD {
                 told.clear();
             }
-            told.insert((account, left.window.name()), left.ends_at);
+            told.insert((account, name), left.ends_at);
         });
         Ok(())
     }

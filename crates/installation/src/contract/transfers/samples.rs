@@ -269,6 +269,7 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
                     ("received_at", time(0)),
                     ("dispatched_at", time(1)),
                     ("replay", int(0)),
+                    ("api_key", text("abcd2345")),
                 ])
             };
             let ended = |n: u128, replay: i64| {
@@ -332,6 +333,7 @@ pub(super) fn of(part: &'static Part, blobs: &[Bytes; 2]) -> Vec<Row> {
                     ("replayed", int(1)),
                     ("answered_at", time(4)),
                     ("delivered", int(0)),
+                    ("api_key", text("abcd2345")),
                 ])
             })
             .collect(),

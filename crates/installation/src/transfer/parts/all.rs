@@ -294,6 +294,7 @@ pub const PARTS: &[Part] = &[
             bytes("message"),
             text("content_type"),
             small("replay"),
+            text("api_key"),
         ],
     ),
     of(
@@ -364,6 +365,7 @@ pub const PARTS: &[Part] = &[
             flag("replayed"),
             int("answered_at"),
             flag("delivered"),
+            text("api_key"),
         ],
     ),
     // `state`: 0 it waits, 2 it was dispatched, 3 it ended without.

@@ -109,6 +109,7 @@ async fn take(
         Step::Dispatch(n) => {
             let generation = Generation {
                 dispatched_at: now,
+                api_key: api_key(n.into()),
                 labels: accounts::Labels::NONE,
                 serving: None,
                 ..generation(n.into())
@@ -191,6 +192,7 @@ async fn take(
                 model: Some(generation(0).model),
                 key: None,
                 generation: Some(id(n.into())),
+                api_key: api_key(n.into()),
                 labels: accounts::Labels::NONE,
                 bucket: (n % 2 == 0).then_some(Bucket::DeadlineExceeded),
                 replayed: false,
@@ -214,15 +216,25 @@ async fn take(
     }
 }
 
+/// The API key of every other call.
+fn api_key(n: u128) -> Option<accounts::KeyId> {
+    let id = n.is_multiple_of(2).then_some("abcd2345");
+    id.map(|id| id.parse().expect("an id"))
+}
+
 /// Everything that can be read.
 async fn seen(calls: &dyn Usage, accounts: &dyn CreditLedger) -> String {
     let query = UsageQuery::default();
+    let by = router_core::Breakdown {
+        by_key: true,
+        label: None,
+    };
     let credits = accounts.credits(&acme(), at(0)).await.expect("an answer");
     format!(
         "{:?}\n{:?}\n{:?}\n{:?}",
         calls.unfinished().await.expect("an answer"),
         calls.page(&query, None, 100).await.expect("an answer"),
-        calls.totals(&query, None).await.expect("an answer"),
+        calls.totals(&query, by).await.expect("an answer"),
         credits.balance_cents,
     )
 }

@@ -59,11 +59,15 @@ pub(super) fn flush(
         match event {
             Event::Begun(begun) => {
                 places.insert(begun.id, lives.len());
-                lives.push(Life::new(begun, None));
+                lives.push(Life::new(begun, None, None));
             }
             Event::Dispatched(Dispatched { begun, received_at }) => {
                 places.insert(begun.id, lives.len());
-                lives.push(Life::new(begun, Some(received_at)));
+                lives.push(Life::new(begun, Some(received_at), None));
+            }
+            Event::DispatchedBy(Dispatched { begun, received_at }, key) => {
+                places.insert(begun.id, lives.len());
+                lives.push(Life::new(begun, Some(received_at), Some(key)));
             }
             Event::Accepted(accepted) => match places.get(&accepted.id) {
                 Some(place) => lives[*place].accepted = Some(accepted),
@@ -77,7 +81,8 @@ pub(super) fn flush(
                 }
                 None => {}
             },
-            Event::Recorded(recorded) => records.push(recorded),
+            Event::Recorded(recorded) => records.push((recorded, None)),
+            Event::RecordedBy(recorded, key) => records.push((recorded, Some(key))),
             Event::Labelled(labelled) => labels::insert(rows, &labelled)?,
         }
     }

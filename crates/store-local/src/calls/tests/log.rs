@@ -21,6 +21,7 @@ fn record(n: u128) -> CallRecord {
         model: None,
         key: None,
         generation: Some(id(n)),
+        api_key: None,
         labels: accounts::Labels::NONE,
         bucket: None,
         replayed: false,
@@ -154,7 +155,10 @@ async fn calls_that_begin_at_once_are_all_on_the_disk() {
             true => open(root, 0),
             false => store.clone(),
         };
-        let totals = store.calls().totals(&UsageQuery::default(), None).await;
+        let calls = store.calls();
+        let query = UsageQuery::default();
+        let totals = calls.totals(&query, router_core::Breakdown::default());
+        let totals = totals.await;
         totals.expect("the rows are read");
         let unfinished = store.calls().unfinished().await.expect("an answer");
         assert_eq!(unfinished, []);
