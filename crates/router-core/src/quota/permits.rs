@@ -16,6 +16,8 @@ const FEW: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Permits {
     held: HashMap<GenerationId, Held>,
+    /// The most that it had at once, which is what the table has room for: its own word for that depends on how it was emptied.
+    most_held: usize,
     /// The sums of `held`, so that an admission looks at no permit: what lapsed and was not noticed yet is in them.
     load: Load,
     /// None of them lapses before; `None` if there are none.
@@ -70,6 +72,7 @@ impl Permits {
             }
         });
         (held.owner, held.until) = (lease.owner, until);
+        self.most_held = self.most_held.max(self.held.len());
     }
 
     /// Renews a permit; whether the owner had it.
@@ -108,7 +111,7 @@ impl Permits {
 
     /// Whether it keeps room for more than a few permits.
     pub(super) fn is_large(&self) -> bool {
-        self.held.capacity() > FEW
+        self.most_held > FEW
     }
 
     fn remove(&mut self, generation: GenerationId) {
