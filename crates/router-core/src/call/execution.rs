@@ -37,7 +37,7 @@ const WRITE_ATTEMPTS: u32 = 16;
 /// The first and the longest pause in between.
 const WRITE_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// What a dispatched generation holds until it is settled.
+/// What a dispatched generation holds until it is settled. On the heap, since it is handed on from one hand to the next.
 pub(super) struct Dispatch {
     pub(super) generation: Generation,
     pub(super) model: Arc<Model>,
@@ -71,7 +71,7 @@ pub(super) fn run(
 }
 
 /// Asks the partner and settles what comes of it. From here on nothing stops it.
-pub(super) async fn carry_out(router: &Inner, dispatch: Dispatch, body: Bytes) {
+pub(super) async fn carry_out(router: &Inner, dispatch: Box<Dispatch>, body: Bytes) {
     let working = AssertUnwindSafe(work(router, &dispatch, body)).catch_unwind();
     let settlement = while_owned(&dispatch, working).await;
     let settlement = settlement.map(|worked| worked.unwrap_or_else(|_| Settlement::broken()));
@@ -217,7 +217,11 @@ pub(super) async fn collect(
 
 /// Settles a generation, gives its room back and replies to the waiter. A generation that another process owns is settled there:
 /// its hold stays, and the waiter gets no result that was not billed.
-pub(super) async fn finish(router: &Inner, dispatch: Dispatch, mut settlement: Option<Settlement>) {
+pub(super) async fn finish(
+    router: &Inner,
+    dispatch: Box<Dispatch>,
+    mut settlement: Option<Settlement>,
+) {
     if let Some(settlement) = &mut settlement {
         settlement.results = keeping::links(router, &dispatch, settlement).await;
     }
@@ -225,7 +229,7 @@ pub(super) async fn finish(router: &Inner, dispatch: Dispatch, mut settlement: O
         generation,
         registered,
         ..
-    } = dispatch;
+    } = *dispatch;
     let (id, account) = (generation.id, &generation.account);
     registered.running.settles();
     let (mut charge_cents, mut serving) = (None, None);

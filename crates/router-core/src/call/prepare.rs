@@ -83,7 +83,7 @@ pub(super) async fn prepare(
     order: Order,
     attempt: Arc<Attempt>,
     reply: oneshot::Sender<Reply>,
-) -> Option<(Dispatch, Bytes)> {
+) -> Option<(Box<Dispatch>, Bytes)> {
     let start = match claim(&router, &order, &attempt).await {
         Ok(start) => start,
         Err(error) => return refuse(reply, error, None),
@@ -193,7 +193,11 @@ async fn claim(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Start
 }
 
 /// From the credits to the durable row.
-async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Dispatch, RouterError> {
+async fn engage(
+    router: &Inner,
+    order: &Order,
+    attempt: &Attempt,
+) -> Result<Box<Dispatch>, RouterError> {
     still_wanted(attempt)?;
     let dispatch = secure(router, order).await?;
     still_wanted(attempt)?;
@@ -205,7 +209,7 @@ async fn engage(router: &Inner, order: &Order, attempt: &Attempt) -> Result<Disp
 }
 
 /// Sets credits aside and takes room, for a body that can be dispatched.
-pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, RouterError> {
+pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Box<Dispatch>, RouterError> {
     let judged = judged(router, &order.model, order.route.as_deref(), &order.body);
     let Judged {
         hold_cents,
@@ -254,7 +258,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
     let admission = router.ports.quota.admit(permit, limits, lease, now).await;
     let admission = admission.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
     admission.into_result()?;
-    Ok(Dispatch {
+    Ok(Box::new(Dispatch {
         generation,
         model: Arc::clone(&order.model),
         legs,
@@ -263,7 +267,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Dispatch, Ro
         kept_bytes: order.key.map_or(0, |_| REPLAY_CAP_BYTES + 1),
         keeping: Keeping::Known(limits.keep_results),
         registered,
-    })
+    }))
 }
 
 /// Makes a generation durable that is about to be dispatched. From then on its room is its own until it has ended; so it is not

@@ -20,7 +20,7 @@ const OVERDUE: usize = 64;
 
 /// What came of a request that was next.
 enum Start {
-    Dispatched(Box<(Dispatch, QueuedCall)>),
+    Dispatched(Box<Dispatch>, Box<QueuedCall>),
     /// It waits on: its account has no room.
     NoRoom,
     /// It is over, or was before.
@@ -60,8 +60,7 @@ impl Router {
                 let cancelled = queue.cancel(&account, id, now).await;
                 cancelled.map_err(unavailable)?;
             }
-            if let Start::Dispatched(started) = started? {
-                let (dispatch, call) = *started;
+            if let Start::Dispatched(dispatch, call) = started? {
                 let running = &dispatch.registered.running;
                 if is_cancelled {
                     running.cancel();
@@ -107,7 +106,7 @@ impl Inner {
             return Ok(Start::Over);
         };
         match self.dispatch_queued(&caller, &call).await {
-            Ok(dispatch) => Ok(Start::Dispatched(Box::new((dispatch, call)))),
+            Ok(dispatch) => Ok(Start::Dispatched(dispatch, Box::new(call))),
             Err(Held::NoRoom) => {
                 self.ports.queue.put_back(next);
                 Ok(Start::NoRoom)
@@ -124,17 +123,14 @@ impl Inner {
         &self,
         caller: &Principal,
         call: &QueuedCall,
-    ) -> Result<Dispatch, Held> {
+    ) -> Result<Box<Dispatch>, Held> {
         let order = self.order(caller, call).map_err(Held::Over)?;
         let prepared = match secure(self, &order).await {
-            Ok(dispatch) => {
+            Ok(mut dispatch) => {
+                // A queued request replays its result whatever its size, which the provider bounds.
+                dispatch.kept_bytes = usize::MAX;
                 let written = write_down(self, &dispatch.generation, order.key).await;
-                let dispatch = written.map(|()| Dispatch {
-                    // A queued request replays its result whatever its size, which the provider bounds.
-                    kept_bytes: usize::MAX,
-                    ..dispatch
-                });
-                dispatch.map_err(not_written)
+                written.map(|()| dispatch).map_err(not_written)
             }
             Err(error) => Err(not_secured(error)),
         };
@@ -251,7 +247,7 @@ fn not_written(error: RouterError) -> Held {
     })
 }
 
-async fn carry_out_queued(router: Arc<Inner>, dispatch: Dispatch, call: QueuedCall) {
+async fn carry_out_queued(router: Arc<Inner>, dispatch: Box<Dispatch>, call: Box<QueuedCall>) {
     if let Err(error) = router.ports.queue.dispatched(call.id).await {
         // The next start sees it by its generation.
         let error: &dyn std::error::Error = &error;
@@ -260,6 +256,6 @@ async fn carry_out_queued(router: Arc<Inner>, dispatch: Dispatch, call: QueuedCa
     if dispatch.registered.running.is_cancelled() {
         return finish(&router, dispatch, Some(Settlement::withdrawn())).await;
     }
-    let QueuedCall { body, .. } = call;
+    let QueuedCall { body, .. } = *call;
     carry_out(&router, dispatch, body).boxed().await;
 }

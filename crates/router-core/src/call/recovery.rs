@@ -174,7 +174,7 @@ impl Inner {
     }
 
     /// What it takes to go on, if the partner accepted and the model is still there.
-    fn resumable(&self, unfinished: &Unfinished) -> Option<(Dispatch, Acceptance)> {
+    fn resumable(&self, unfinished: &Unfinished) -> Option<(Box<Dispatch>, Acceptance)> {
         let mut accepted = unfinished.accepted.clone()?;
         let generation = unfinished.generation.clone();
         let catalog = self.catalog.current();
@@ -191,7 +191,7 @@ impl Inner {
         let asked = leg.as_ref().map_or(&model, |leg| &leg.candidate.model);
         let interval = execution::polling_interval(asked, &accepted);
         registered.running.accepted(interval);
-        let dispatch = Dispatch {
+        let dispatch = Box::new(Dispatch {
             generation,
             model,
             legs: leg.map(|leg| Box::from([leg])),
@@ -200,7 +200,7 @@ impl Inner {
             kept_bytes: 0,
             keeping: Keeping::OfAccount,
             registered,
-        };
+        });
         Some((dispatch, accepted))
     }
 }
@@ -226,7 +226,7 @@ fn leg_of(catalog: &Catalog, model: &Arc<Model>, serving: &Serving) -> Option<Le
     })
 }
 
-fn resume(router: Arc<Inner>, dispatch: Dispatch, accepted: Acceptance) -> Execution {
+fn resume(router: Arc<Inner>, dispatch: Box<Dispatch>, accepted: Acceptance) -> Execution {
     Box::pin(async move {
         let collecting = AssertUnwindSafe(collect(&router, &dispatch, &accepted)).catch_unwind();
         let settlement = execution::while_owned(&dispatch, collecting).await;
