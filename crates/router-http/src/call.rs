@@ -88,10 +88,12 @@ pub(crate) fn content_type<'a>(types: &GetAll<'a, HeaderValue>) -> Option<&'a st
 }
 
 fn respond(answered: Answered, request: RequestId, dialect: Dialect) -> Response<Body> {
-    let mut first = Bytes::new();
+    let stream = answered.stream.and_then(|rest| {
+        let first = answered.result.as_ref().ok()?;
+        Some((first.body.clone(), rest))
+    });
     let mut response = match answered.result {
         Ok(answer) => {
-            first.clone_from(&answer.body);
             let mut response = reply::forwarded(StatusCode::OK, answer);
             headers::served_by(response.headers_mut(), answered.serving.as_deref());
             response
@@ -105,8 +107,8 @@ fn respond(answered: Answered, request: RequestId, dialect: Dialect) -> Response
     if answered.replayed {
         response.headers_mut().insert(REPLAYED, YES);
     }
-    match answered.stream {
-        Some(rest) => stream::streaming(response, first, rest, answered.delivery),
+    match stream {
+        Some((first, rest)) => stream::streaming(response, first, rest, answered.delivery),
         None => response.map(|body| delivery::telling(body, answered.delivery)),
     }
 }
