@@ -201,7 +201,7 @@ impl Api for Inner {
 }
 
 impl Inner {
-    /// Whoever asks for this, if they may.
+    /// The caller, if it may do this.
     async fn allowed(
         &self,
         operation: Operation,

@@ -38,7 +38,7 @@ pub(crate) enum Operation {
     Deployment(OfDeployment),
     Model(OfModel),
     Webhook(OfWebhook),
-    /// The same of the account of the credential, by whoever may use it.
+    /// The same, for the webhooks of the account that the credential is of.
     OwnWebhook(OfWebhook),
     GetSettings,
 }

@@ -1,8 +1,8 @@
 //! Results that are kept: the files whose addresses an answer names, fetched before the partner's links end.
 //!
 //! What is to be fetched is written down with the end of the generation, in one transaction, so that neither is lost without
-//! the other. Then whoever has the lease of a result fetches it, and tries again with growing pauses, a bounded number of times.
-//! The answer itself is never touched. What fetches is above; the rules are here.
+//! the other. Then the process that has the lease of a result fetches it. If that fails, it tries again after growing pauses, a
+//! bounded number of times. The answer itself is never touched. What fetches is above; the rules are here.
 
 mod leases;
 

@@ -188,7 +188,7 @@ async fn either<T>(ask: impl AsyncFn(Area) -> Result<T, ClientError>) -> Result<
         answer => return answer,
     };
     match ask(Area::Installation).await {
-        // Whoever is no operator reads what was said of their own webhooks.
+        // The key is no operator's: the answer about its own webhooks is the one that helps.
         Err(error) if error.is_status(403) || error.is_status(401) => Err(own),
         answer => answer,
     }

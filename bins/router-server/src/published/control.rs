@@ -16,7 +16,7 @@ use server_kit::admin::{
 use super::PublishedSource;
 use crate::control::CatalogKeeper;
 
-/// How often a change is tried again because somebody else wrote one meanwhile.
+/// How often a change is tried: it fails if another one is written at the same moment.
 const TRIES: usize = 8;
 
 /// Published models as commands and HTTP reach them.

@@ -1,4 +1,4 @@
-//! Boxes that somebody draws over a picture, and the prompt that is made of them.
+//! Boxes that a user draws over a picture, and the prompt that is made of them.
 
 mod preview;
 

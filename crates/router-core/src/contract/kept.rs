@@ -180,7 +180,7 @@ async fn one_at_a_time_fetches_a_result(stores: Stores) {
     assert_eq!(
         stores.note(FIRST, result(1, 0), later(62), 61).await,
         Settled::Before,
-        "it is told once"
+        "an outcome is noted once"
     );
     let reason = "it answered 404".to_owned();
     let failed = KeepOutcome::Failed {

@@ -97,7 +97,7 @@ impl Usage for MemoryCalls {
     }
 }
 
-/// What is told apart: the API key, and the value of the label.
+/// What has a line of its own in totals: an API key, and a value of the label.
 type Parts = (Option<KeyId>, Option<String>);
 
 type Totals = BTreeMap<(AccountId, ModelId, Parts), ModelTotal>;
