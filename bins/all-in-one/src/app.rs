@@ -241,6 +241,7 @@ impl App {
     /// then requests, jobs and calls have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let (jobs, calls, grace) = (self.stack.serve(self.role), self.calls, self.grace);
+        self.stack.hears_of_replicas().await;
         let mut offering = self.offering;
         let working = async |drain: CancellationToken| {
             drain.cancelled().await;

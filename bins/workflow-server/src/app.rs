@@ -176,6 +176,7 @@ impl App {
     /// requests and jobs have the configured grace. Answers when nothing runs any more.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let background = self.stack.serve(self.role);
+        self.stack.hears_of_replicas().await;
         let grace = self.grace;
         let working = async |drain: CancellationToken| {
             drain.cancelled().await;

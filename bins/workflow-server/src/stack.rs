@@ -42,6 +42,9 @@ use crate::workers::{self, WorkerMetrics};
 /// How long a claim counts without being renewed; a worker that is lost is noticed after that.
 const LEASE: std::time::Duration = std::time::Duration::from_secs(15);
 
+/// How long a server that starts waits until it hears of other replicas.
+const HEARS_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// How long an address in the bucket works that a reader is sent to: readers go there at once.
 const ADDRESS_LASTS: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -316,6 +319,13 @@ impl Stack {
             Role::Api => None,
         };
         self.start(role).keeping(self.deployments.clone(), turns)
+    }
+
+    /// Waits, for a while at most, until what other replicas change is heard of: sockets that are open before that are told of runs
+    /// twice.
+    pub async fn hears_of_replicas(&self) {
+        // A database that does not answer is told of by those who ask it.
+        let _ = tokio::time::timeout(HEARS_WITHIN, self.ports.hub.follows_replicas()).await;
     }
 
     /// The principal of the account that an installation works for without any other: it may do everything, within the limits.

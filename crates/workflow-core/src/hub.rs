@@ -87,6 +87,8 @@ pub struct Hub {
     bell: Notify,
     changes: Arc<dyn Changes>,
     on_end: Option<OnEnd>,
+    /// Whether changes of other replicas are brought in.
+    follows: watch::Sender<bool>,
 }
 
 /// Called with each job that this replica ends.
@@ -141,6 +143,7 @@ impl Hub {
             bell: Notify::new(),
             changes,
             on_end: None,
+            follows: watch::Sender::new(false),
         }
     }
 

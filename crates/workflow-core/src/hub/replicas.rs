@@ -29,7 +29,10 @@ impl Hub {
                 () = stop.cancelled() => return,
             };
             match followed {
-                Ok(next) => (after, pause) = (Some(next), RETRY.0),
+                Ok(next) => {
+                    (after, pause) = (Some(next), RETRY.0);
+                    self.follows.send_replace(true);
+                }
                 Err(error) => {
                     tracing::warn!(error = %error, "reading what other replicas changed failed; trying again");
                     tokio::select! {
@@ -40,6 +43,14 @@ impl Hub {
                 }
             }
         }
+    }
+
+    /// Waits until [`Hub::follow_replicas`] brings in changes. Whoever follows an account before that is told of its runs once
+    /// more when it begins. Cancel-safe.
+    pub async fn follows_replicas(&self) {
+        let mut follows = self.follows.subscribe();
+        // The sender lives as long as this.
+        let _ = follows.wait_for(|follows| *follows).await;
     }
 
     /// Brings in the next changes behind `after`; the position behind them.

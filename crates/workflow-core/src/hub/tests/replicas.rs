@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use asset_store::MemoryRecords;
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::blocking_pool::tests::AtOnce;
@@ -258,6 +260,27 @@ async fn a_replica_that_missed_changes_reads_the_rows() {
     pair.insert(job(2, "a")).await;
     pair.hear(&mut after).await;
     assert_eq!(next(&mut of_account).await, "2 queued");
+}
+
+#[tokio::test]
+async fn a_replica_says_when_it_hears_of_the_others() {
+    let pair = Pair::new();
+    let hears = &pair.hears;
+    let mut early = hears.hub.follow_account(&account("a"));
+    assert_eq!(next(&mut early).await, "snapshot []");
+    assert!(hears.hub.follows_replicas().now_or_never().is_none());
+    let stop = CancellationToken::new();
+    tokio::join!(hears.hub.follow_replicas(hears, &stop), async {
+        hears.hub.follows_replicas().await;
+        // Whoever came before that begins again, and nobody who comes after it.
+        assert_eq!(next(&mut early).await, "snapshot []");
+        let mut late = hears.hub.follow_account(&account("a"));
+        assert_eq!(next(&mut late).await, "snapshot []");
+        pair.insert(job(1, "a")).await;
+        assert_eq!(next(&mut late).await, "1 queued");
+        assert_eq!(next(&mut early).await, "1 queued");
+        stop.cancel();
+    });
 }
 
 #[tokio::test]
