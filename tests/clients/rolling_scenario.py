@@ -1,7 +1,7 @@
 """What a user of the official Python client does all day, until standard input ends.
 
-Run as `python rolling_scenario.py BASE_URL`, with the key in COMFY_API_KEY; exits non-zero at the first failure, and prints how
-many jobs ran. Replicas restart meanwhile, and nothing here knows of it.
+Run as `python rolling_scenario.py BASE_URL`, with the key in COMFY_API_KEY; exits non-zero at the first failure, says when the
+first job ran, and prints how many did. Replicas restart meanwhile, and nothing here knows of it.
 """
 
 import os
@@ -60,4 +60,6 @@ with Comfy() as client:
         assert events[-1].status == "succeeded", events[-1]
         assert client.jobs.get(job.id).status == "succeeded"
         ran += 1
+        if ran == 1:
+            print("at work", flush=True)
 print(ran)

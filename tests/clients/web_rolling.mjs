@@ -1,7 +1,7 @@
 // What somebody does all day on the unmodified web page in headless Chromium, until standard input ends: visits it, runs graphs with
 // its Run button, and looks at what they made. Replicas restart meanwhile, and nothing here knows of it.
 //
-// Arguments: the server's address and a key to sign in with. Prints one JSON object: how many visits and runs there were, and every
+// Arguments: the server's address and a key to sign in with. Says when the first graph ran, and prints one JSON object: how many visits and runs there were, and every
 // request of the page that failed. `EASEL_PLAYWRIGHT` is a folder with node_modules/playwright-core, `EASEL_CHROMIUM` the browser.
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -106,6 +106,7 @@ while (!isOver) {
       await page.waitForTimeout(100);
     }
     told.runs += 1;
+    if (told.runs === 1) console.log("at work");
   }
 }
 console.log(JSON.stringify(told));

@@ -231,8 +231,13 @@ fn web_page(nginx: SocketAddr, key: &str) -> Command {
     command
 }
 
-/// A client at work until its input is closed; answers what it says at its end.
-async fn at_work(mut command: Command, stop: &watch::Receiver<bool>) -> String {
+/// A client at work until its input is closed, which says when it did its work once: only then is there something to notice. Answers
+/// what it says at its end.
+async fn at_work(
+    mut command: Command,
+    begun: watch::Sender<bool>,
+    stop: &watch::Receiver<bool>,
+) -> String {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -240,6 +245,7 @@ async fn at_work(mut command: Command, stop: &watch::Receiver<bool>) -> String {
         .kill_on_drop(true);
     let mut client = command.spawn().unwrap();
     let mut input = client.stdin.take().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
     let ended = client.wait_with_output();
     let mut stop = stop.clone();
     let stopping = async {
@@ -248,11 +254,21 @@ async fn at_work(mut command: Command, stop: &watch::Receiver<bool>) -> String {
         let _ = input.shutdown().await;
         drop(input);
     };
-    let (ended, ()) = tokio::join!(ended, stopping);
+    let hearing = async {
+        let mut said = String::new();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            match line.as_str() {
+                "at work" => _ = begun.send_replace(true),
+                _ => said.push_str(&line),
+            }
+        }
+        said
+    };
+    let (ended, (), said) = tokio::join!(ended, stopping, hearing);
     let ended = ended.unwrap();
     let complaint = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{complaint}");
-    String::from_utf8(ended.stdout).unwrap()
+    said
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -332,7 +348,9 @@ async fn restart_in_turn(
         served: watch::Sender::new(0),
         failed: Mutex::default(),
     };
+    let (begin, mut begun) = watch::channel(false);
     let restarts = async {
+        begun.wait_for(|begun| *begun).await.unwrap();
         let mut served = clients.served.subscribe();
         let mut more = async |count: usize| {
             let enough = *served.borrow() + count;
@@ -364,7 +382,7 @@ async fn restart_in_turn(
         clients.run_jobs(2),
         clients.upload(),
         clients.call_models(),
-        at_work(other_client, &stopped)
+        at_work(other_client, begin, &stopped)
     );
     let failed = clients.failed.into_inner().unwrap();
     let served = *clients.served.borrow();
