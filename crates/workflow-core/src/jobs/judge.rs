@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use super::{Jobs, JobsError, Submission};
 use crate::{
-    Availability, EngineWorkers, Follower, JUDGE_TIME, Job, JobId, Plan, Progress, Refusal, Ticket,
-    ValidGraph,
+    Availability, EngineWorkers, Follower, JUDGE_TIME, Job, JobId, Plan, Progress, Refusal,
+    StoreError, Ticket, ValidGraph,
 };
+
+/// Why a submission has no answer.
+const UNSAVED: &str = "a worker refused the graph, and that could not be saved yet";
 
 impl Jobs {
     /// Whether submissions are taken by what is in this state.
@@ -47,25 +50,32 @@ impl Jobs {
 
     /// Why the worker that took a job refused it, if it did so in time. The job is durable meanwhile, and runs if nobody refuses it;
     /// of one that was refused nothing is kept.
-    pub(super) async fn verdict(&self, id: JobId, follower: &mut Follower) -> Option<Refusal> {
+    ///
+    /// # Errors
+    /// When it was refused, and the store does not say in time that this was saved.
+    pub(super) async fn verdict(
+        &self,
+        id: JobId,
+        follower: &mut Follower,
+    ) -> Result<Option<Refusal>, StoreError> {
         let begun = self.begun(follower);
         let late = self.ports.timer.sleep(JUDGE_TIME);
         tokio::select! {
             biased;
             refusal = begun => {
                 self.ports.hub.take_verdict(id);
-                return refusal;
+                return Ok(refusal);
             }
             () = late => {}
         }
         if self.ports.hub.take_verdict(id) {
-            return None;
+            return Ok(None);
         }
-        // A run was refused at this moment, and its end is being saved. A store that cannot do that is not waited for.
+        // A run was refused at this moment, and its end is being saved: the job can be promised no more.
         tokio::select! {
             biased;
-            refusal = self.begun(follower) => refusal,
-            () = self.ports.timer.sleep(JUDGE_TIME) => None,
+            refusal = self.begun(follower) => Ok(refusal),
+            () = self.ports.timer.sleep(JUDGE_TIME) => Err(StoreError::Unavailable(UNSAVED.into())),
         }
     }
 

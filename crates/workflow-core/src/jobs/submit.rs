@@ -236,7 +236,7 @@ impl Jobs {
                 self.ports.hub.publish(id, queued);
                 self.ports.hub.ring();
                 let view = self.view(job).await?;
-                if takes_at_once && let Some(refusal) = self.verdict(id, &mut follower).await {
+                if takes_at_once && let Some(refusal) = self.verdict(id, &mut follower).await? {
                     return Err(JobsError::Refused(Box::new(refusal)));
                 }
                 Ok(Submitted {

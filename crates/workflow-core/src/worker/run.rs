@@ -197,10 +197,24 @@ impl Worker {
 
     /// Saves the end of a run. The store must take it in the end: until then the job is neither done nor lost.
     async fn save_end(&self, sink: &Sink, event: JobEvent, halt: &CancellationToken) {
+        let is_refused = matches!(&event, JobEvent::Failed { error, .. } if error.code == JobErrorCode::InvalidWorkflow);
+        let mut end = End {
+            event,
+            withdraws: is_refused && self.ports.hub.take_verdict(sink.current().await.id),
+            unanswered: None,
+        };
         let mut backoff = Backoff::new();
         loop {
-            match self.try_end(sink, &event).await {
-                Ok(()) => return,
+            match self.try_end(sink, &mut end).await {
+                Ok(Some(saved)) => {
+                    traces::saved(&saved);
+                    sink.release();
+                    self.publish(&saved);
+                    // Its account may have lacked the room for another one, or the job itself is to be claimed again.
+                    self.ports.hub.ring();
+                    return;
+                }
+                Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(error = %error, "saving the end of a job failed; trying again")
                 }
@@ -213,28 +227,27 @@ impl Worker {
         }
     }
 
-    async fn try_end(&self, sink: &Sink, event: &JobEvent) -> Result<(), StoreError> {
+    /// The job as this end left it; `None` if it goes on elsewhere, or was ended by somebody else.
+    async fn try_end(&self, sink: &Sink, end: &mut End) -> Result<Option<Arc<Job>>, StoreError> {
         let mut current = sink.current().await;
-        let is_refused = matches!(event, JobEvent::Failed { error, .. } if error.code == JobErrorCode::InvalidWorkflow);
-        // Once for all tries.
-        let withdraws = is_refused && self.ports.hub.take_verdict(current.id);
         loop {
             let now = self.timer.now();
             let mut job = Job::clone(&current);
             job.progress = sink.progress_now();
-            if job.apply(event.clone(), now).is_err() {
+            if job.apply(end.event.clone(), now).is_err() {
                 // Either a cancel was saved by the request that asked for it, or the claim was lost meanwhile: the job then goes on
                 // elsewhere, or is over.
                 match sink.reload().await? {
                     Some(newer) if newer.revision > current.revision => current = newer,
-                    Some(_) | None => return Ok(()),
+                    Some(_) | None => return Ok(None),
                 }
                 continue;
             }
-            if withdraws && job.status == JobStatus::Failed {
+            if end.withdraws && job.status == JobStatus::Failed {
                 // Its submission is refused instead. One that was canceled meanwhile is no refused one.
                 job.withdraw();
             }
+            let before = end.unanswered.replace(job.clone());
             let log = Some(sink.log(now, job.status.is_terminal()));
             let save = SaveJob {
                 job,
@@ -244,19 +257,36 @@ impl Worker {
                 reports: sink.hand_over(),
             };
             if let SaveOutcome::Saved(job) = self.ports.store.save(save).await? {
-                traces::saved(&job);
-                sink.release();
-                self.publish(&job);
-                // Its account may have lacked the room for another one, or the job itself is to be claimed again.
-                self.ports.hub.ring();
-                return Ok(());
+                return Ok(Some(job));
             }
-            match sink.reload().await? {
-                Some(job) => current = job,
-                None => return Ok(()),
+            let found = sink.reload().await?;
+            // The answer to a save that worked may be lost.
+            match (found, before) {
+                (Some(job), Some(before)) if is_saved(&before, &job) => return Ok(Some(job)),
+                (None, Some(before)) if before.is_withdrawn() => {
+                    let revision = before.revision + 1;
+                    return Ok(Some(Arc::new(Job { revision, ..before })));
+                }
+                (Some(job), _) => current = job,
+                (None, _) => return Ok(None),
             }
         }
     }
+}
+
+/// The end of a run on its way into the store.
+struct End {
+    event: JobEvent,
+    /// Whether nothing of the job is kept, for its submission waits to be refused.
+    withdraws: bool,
+    /// The job as it was to be saved, where the store did not answer.
+    unanswered: Option<Job>,
+}
+
+/// Whether what was found is what was to be saved.
+fn is_saved(unanswered: &Job, found: &Job) -> bool {
+    let of = |job: &Job| (job.status, job.epoch, job.worker);
+    found.revision == unanswered.revision + 1 && of(found) == of(unanswered)
 }
 
 const NO_ENGINE: &str = "the engine of this job is not part of this server any more";

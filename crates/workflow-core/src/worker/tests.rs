@@ -228,6 +228,8 @@ struct Faulty {
     failures: AtomicUsize,
     /// How many saves it does not answer.
     absences: AtomicUsize,
+    /// How many saves it does without an answer.
+    lost_answers: AtomicUsize,
 }
 
 #[async_trait]
@@ -265,7 +267,15 @@ impl JobStore for Faulty {
         {
             return Err(StoreError::Full("no room".into()));
         }
-        self.inner.save(save).await
+        let saved = self.inner.save(save).await;
+        if self
+            .lost_answers
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails)
+            .is_ok()
+        {
+            return Err(StoreError::Unavailable("the connection broke".into()));
+        }
+        saved
     }
 
     async fn list(
@@ -299,6 +309,17 @@ impl JobStore for Faulty {
     }
 }
 
+/// Completes when a follower is told that its job is over.
+async fn end_of(mut follower: crate::Follower) -> Arc<Job> {
+    loop {
+        let job = follower.latest().job;
+        if let Some(job) = job.filter(|job| job.status.is_terminal()) {
+            return job;
+        }
+        follower.changed().await;
+    }
+}
+
 /// One worker with one slot over fresh stores.
 struct Bench {
     jobs: Jobs,
@@ -324,6 +345,7 @@ impl Bench {
             inner: inner.clone(),
             failures: AtomicUsize::new(0),
             absences: AtomicUsize::new(0),
+            lost_answers: AtomicUsize::new(0),
         });
         let (sender, begun) = mpsc::unbounded_channel();
         let available = Arc::new(Mutex::new(Availability::Ready));
@@ -423,14 +445,18 @@ impl Bench {
             .jobs
             .follow(&AccountId::local(), id, self.timer.now())
             .await;
-        let (view, mut follower) = follow.expect("the job is there");
-        let mut job = Some(view.job);
+        let (view, follower) = follow.expect("the job is there");
+        match view.job.status.is_terminal() {
+            true => view.job,
+            false => end_of(follower).await,
+        }
+    }
+
+    /// Lets time pass, for those who try again.
+    async fn wake<T>(&self) -> T {
         loop {
-            match job {
-                Some(job) if job.status.is_terminal() => return job,
-                Some(_) | None => follower.changed().await,
-            }
-            job = follower.latest().job;
+            self.timer.advance(Duration::from_millis(50));
+            tokio::task::yield_now().await;
         }
     }
 

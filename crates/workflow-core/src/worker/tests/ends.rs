@@ -131,20 +131,33 @@ async fn the_end_of_a_job_is_saved_once_the_store_takes_it_again() {
     let job = bench
         .while_running(async {
             bench.begun().await;
-            let wake = async {
-                loop {
-                    bench.timer.advance(Duration::from_millis(50));
-                    tokio::task::yield_now().await;
-                }
-            };
             tokio::select! {
                 job = bench.ended(id) => job,
-                () = wake => unreachable!("the clock never stops"),
+                job = bench.wake() => job,
             }
         })
         .await;
     assert_eq!(
         (job.status, bench.store.failures.load(Ordering::SeqCst)),
+        (JobStatus::Succeeded, 0)
+    );
+}
+
+#[tokio::test]
+async fn an_end_that_was_saved_without_an_answer_is_told_all_the_same() {
+    let bench = Bench::new([Script::Finish]);
+    let id = bench.submit(1, None).await;
+    bench.store.lost_answers.store(1, Ordering::SeqCst);
+    let follower = bench.ports.hub.follow(&AccountId::local(), id);
+    let ended = async {
+        tokio::select! {
+            job = end_of(follower) => job,
+            job = bench.wake() => job,
+        }
+    };
+    let job = bench.while_running(ended).await;
+    assert_eq!(
+        (job.status, bench.store.lost_answers.load(Ordering::SeqCst)),
         (JobStatus::Succeeded, 0)
     );
 }

@@ -417,6 +417,50 @@ async fn a_refusal_that_comes_at_once_is_the_answer_and_nothing_is_kept() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_was_saved_without_an_answer_is_the_answer() {
+    let bench = bench([Fate::Refused]);
+    bench.remote.is_idle.store(true, Ordering::SeqCst);
+    bench.store.lost_answers.store(1, Ordering::SeqCst);
+    let submitted = async {
+        tokio::select! {
+            submitted = submit(&bench, 1, FAR) => submitted,
+            submitted = bench.wake() => submitted,
+        }
+    };
+    let refused = bench.while_running(submitted).await;
+    assert!(matches!(refused, Err(JobsError::Refused(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_refusal_that_cannot_be_saved_promises_nothing_and_keeps_nothing() {
+    let bench = bench([Fate::Refused]);
+    bench.remote.is_idle.store(true, Ordering::SeqCst);
+    bench.store.absences.store(usize::MAX, Ordering::SeqCst);
+    let scene = async {
+        let submitted = tokio::select! {
+            submitted = submit(&bench, 1, FAR) => submitted,
+            submitted = bench.wake() => submitted,
+        };
+        assert!(
+            matches!(submitted, Err(JobsError::Store(StoreError::Unavailable(_)))),
+            "{submitted:?}"
+        );
+        let id = JobId(Uuid::from_u128(1));
+        let follower = bench.ports.hub.follow(&AccountId::local(), id);
+        bench.store.absences.store(0, Ordering::SeqCst);
+        tokio::select! {
+            job = end_of(follower) => job,
+            job = bench.wake() => job,
+        }
+    };
+    let job = bench.while_running(scene).await;
+    assert!(job.is_withdrawn(), "{job:?}");
+    let account = AccountId::local();
+    let found = bench.ports.store.load(&account, job.id, bench.timer.now());
+    assert_eq!(found.await.expect("an answer"), None);
+}
+
+#[tokio::test]
 async fn a_submission_with_a_taken_id_leaves_the_job_of_that_id_alone() {
     let bench = bench([Fate::Refused]);
     let id = submit(&bench, 1, FAR).await.expect("a good submission");
