@@ -23,6 +23,8 @@ use crate::frames::{Heard, Said};
 
 use card::{Card, Known};
 pub(crate) use fitness::Able;
+#[cfg(feature = "bench")]
+pub(crate) use listen::{FEATURES, Socket, open as open_socket};
 use loaded::LoadedFiles;
 
 /// Jobs that a worker has at most: one runs, and the inputs of one more are staged meanwhile.

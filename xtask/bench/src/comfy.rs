@@ -1,24 +1,26 @@
 //! `cargo xtask bench comfy`: jobs at ComfyUI workers, in the real binary in front of simulated ones.
 //!
-//! The workers live in this process, so the processor time of the server is its own: all of it counts, also what a client would
-//! take that speaks to a worker itself.
+//! The workers live in this process, so the processor time of the server is its own. A client that speaks to a worker itself, a process
+//! of its own too, is measured in turn with it: what it takes for a job is taken off.
 
 use std::io;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use it::Comfy;
+use it::Usage;
 use it::comfy::Version;
 use it::http::{Connection, find, post_json, request};
 use it::load::graphs;
 use it::load::server::{self, Kind, Launch, Product, Profile, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -43,6 +45,9 @@ pub struct Options {
     /// Measure choices with this program, an example of `engine-comfy`, instead of building one.
     #[arg(long)]
     choices: Option<PathBuf>,
+    /// Speak to a worker with this program, an example of `engine-comfy`, instead of building one.
+    #[arg(long)]
+    direct: Option<PathBuf>,
 }
 
 /// A run that gives one figure.
@@ -63,9 +68,16 @@ const CHOICES: Product = Product {
     kind: Kind::Example,
 };
 
+/// What speaks to a worker itself.
+const DIRECT: Product = Product {
+    package: "engine-comfy",
+    name: "bench_direct",
+    kind: Kind::Example,
+};
+
 const CPU: Claim = Claim {
     name: "job-cpu",
-    what: "processor time of the server for a job at a worker, its submission and its output included",
+    what: "processor time of the server for a job at a worker, beyond that of a client that speaks to the worker itself",
     unit: "ms",
     better: Better::Lower,
     gate: Some(2.0),
@@ -95,6 +107,8 @@ const STEPS: u64 = 10;
 const STEP: Duration = Duration::from_millis(10);
 /// Jobs at the same time for each worker: more than it takes, so that it never waits for one.
 const AT_A_TIME: usize = 4;
+/// How often the server and the client that speaks to a worker itself take turns.
+const TURNS: u32 = 4;
 /// How long workers may take to become ready.
 const UNTIL_READY: Duration = Duration::from_secs(60);
 
@@ -102,6 +116,7 @@ const UNTIL_READY: Duration = Duration::from_secs(60);
 struct Bench {
     program: PathBuf,
     choices: Option<PathBuf>,
+    direct: Option<PathBuf>,
     /// Everything that scenarios write is in here and goes with it.
     folder: TempDir,
     time: Duration,
@@ -113,7 +128,27 @@ struct Rig {
     workers: Vec<Comfy>,
 }
 
+/// Jobs and what they took in a process.
+#[derive(Clone, Copy, Default)]
+struct Each {
+    jobs: usize,
+    cpu_seconds: f64,
+}
+
+impl Each {
+    fn add(&mut self, more: Self) {
+        self.jobs += more.jobs;
+        self.cpu_seconds += more.cpu_seconds;
+    }
+
+    /// What one took.
+    fn ms(&self) -> f64 {
+        self.cpu_seconds * 1e3 / self.jobs.max(1) as f64
+    }
+}
+
 /// What a load came to.
+#[derive(Default)]
 struct Load {
     /// How long each job took, from its submission until its events ended.
     times: Vec<Duration>,
@@ -132,21 +167,21 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         Some(program) => program.clone(),
         None => server::build(root, Profile::Dist, &[])?,
     };
-    let choices = match &options.choices {
-        Some(program) => Some(program.clone()),
-        None if is_chosen(&Scenario::Choice) => Some(server::build_product(
-            root,
-            CHOICES,
-            Profile::Release,
-            &["bench"],
-        )?),
-        None => None,
+    let example = |given: &Option<PathBuf>, product, scenario| match given {
+        Some(program) => Ok(Some(program.clone())),
+        None if is_chosen(&scenario) => {
+            server::build_product(root, product, Profile::Release, &["bench"]).map(Some)
+        }
+        None => Ok(None),
     };
+    let choices = example(&options.choices, CHOICES, Scenario::Choice)?;
+    let direct = example(&options.direct, DIRECT, Scenario::Cpu)?;
     let folder = root.join("target");
     std::fs::create_dir_all(&folder)?;
     let bench = Bench {
         program,
         choices,
+        direct,
         folder: TempDir::with_prefix_in("bench-", folder)?,
         time: Duration::from_secs(options.seconds),
     };
@@ -174,24 +209,60 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
 }
 
 impl Bench {
-    /// The processor time that jobs take in the server, whose worker takes none to speak of.
+    /// The processor time that jobs take in the server, whose worker takes none to speak of, beyond that of a client of the worker.
     async fn cpu(&self) -> io::Result<Figure> {
         let rig = self.rig("cpu", 1, Duration::ZERO).await?;
         // What a server does once is done before.
         rig.load(2, Duration::from_secs(1), 0).await?;
-        let load = rig.load(2, self.time, 0).await?;
-        let jobs = load.times.len();
-        let each = |seconds: f64| seconds * 1e3 / jobs.max(1) as f64;
-        let value = each(load.used.cpu_seconds);
+        let (turn, mut load, mut direct) = (self.time / TURNS, Load::default(), Each::default());
+        for _ in 0..TURNS {
+            load.add(rig.load(2, turn, 0).await?);
+            direct.add(self.direct(&rig.workers[0].url(), turn).await?);
+        }
+        let server = Each {
+            jobs: load.times.len(),
+            cpu_seconds: load.used.cpu_seconds,
+        };
         Ok(Figure {
             claim: CPU,
-            value,
+            value: server.ms() - direct.ms(),
             beside: json!({
-                "jobs": jobs,
-                "jobs_per_second": rounded(jobs as f64 / load.seconds),
+                "server_ms": rounded(server.ms()),
+                "direct_ms": rounded(direct.ms()),
+                "jobs": server.jobs,
+                "jobs_per_second": rounded(server.jobs as f64 / load.seconds),
+                "direct_jobs": direct.jobs,
             }),
             samples: Samples::of(&load.times),
             server: load.used,
+        })
+    }
+
+    /// What the same graphs take in a client that speaks to the worker itself.
+    async fn direct(&self, url: &str, time: Duration) -> io::Result<Each> {
+        let program = self.direct.as_ref();
+        let program = program.ok_or_else(|| io::Error::other("nothing speaks to a worker"))?;
+        let submission: Value = serde_json::from_str(&graphs::waiting(0, 0))?;
+        let mut child = tokio::process::Command::new(program)
+            .args([url, &time.as_secs().max(1).to_string()])
+            .arg(submission["workflow"].to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let ended = || io::Error::other("what speaks to a worker ended");
+        let mut lines = BufReader::new(child.stdout.take().ok_or_else(ended)?).lines();
+        let pid = child.id().ok_or_else(ended)?;
+        let mut line = async || lines.next_line().await?.ok_or_else(ended);
+        line().await?;
+        let before = Usage::of(pid)?;
+        let jobs = line().await?.parse().map_err(io::Error::other)?;
+        let after = Usage::of(pid)?;
+        drop(child.stdin.take());
+        child.wait().await?;
+        Ok(Each {
+            jobs,
+            cpu_seconds: after.cpu_seconds - before.cpu_seconds,
         })
     }
 
@@ -265,6 +336,16 @@ impl Bench {
         };
         rig.ready().await?;
         Ok(rig)
+    }
+}
+
+impl Load {
+    /// With another one of the same server.
+    fn add(&mut self, more: Self) {
+        self.times.extend(more.times);
+        self.seconds += more.seconds;
+        self.used.cpu_seconds += more.used.cpu_seconds;
+        self.used.resident_bytes = more.used.resident_bytes;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Choices among many workers, for `cargo xtask bench comfy`: the workers are there in memory alone.
+//! Choices among many workers, which are there in memory alone.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
 use super::{LOST_AFTER, Signal, Worker};
-use crate::client::WorkerError;
+use crate::client::{WorkerClient, WorkerError};
 use crate::frames::{MOST_TEXT_BYTES, read_binary, read_text};
 
 /// How often a socket is pinged: a worker that works answers while its nodes do not speak.
@@ -25,16 +25,18 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 const MOST_BYTES: usize = 32 << 20;
 
 /// What our socket understands.
-const FEATURES: &str = r#"{"type":"feature_flags","data":{"supports_preview_metadata":true}}"#;
+pub(crate) const FEATURES: &str =
+    r#"{"type":"feature_flags","data":{"supports_preview_metadata":true}}"#;
 
-type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
+/// A socket to a worker.
+pub(crate) type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
 impl Worker {
     /// Hears the worker for ever.
     pub(super) async fn listen(&self) {
         let mut pause = AGAIN.0;
         loop {
-            match self.open().await {
+            match open(&self.client, &self.client_id).await {
                 Ok(socket) => {
                     pause = AGAIN.0;
                     self.opened();
@@ -59,32 +61,6 @@ impl Worker {
             // A run that has thousands of messages to read looks at the history anyway.
             let _ = route.signals.try_send(Signal::Reconnected);
         }
-    }
-
-    async fn open(&self) -> Result<Socket, WorkerError> {
-        let key = generate_key();
-        let answer = self.client.upgrade(&self.client_id, &key).await?;
-        if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-            let status = answer.status().as_u16();
-            return Err(WorkerError::Status {
-                path: "/ws",
-                status,
-            });
-        }
-        let accepted = answer.headers().get(http::header::SEC_WEBSOCKET_ACCEPT);
-        if accepted.is_none_or(|accepted| {
-            accepted.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes()
-        }) {
-            return Err(WorkerError::Garbage("/ws"));
-        }
-        let upgraded = hyper::upgrade::on(answer).await;
-        let upgraded = upgraded.map_err(|_| WorkerError::Garbage("/ws"))?;
-        let mut config = WebSocketConfig::default();
-        config.max_message_size = Some(MOST_BYTES);
-        config.max_frame_size = Some(MOST_BYTES);
-        let socket =
-            WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, Some(config));
-        Ok(socket.await)
     }
 
     /// Hears a socket until it ends, or nothing comes for long.
@@ -130,4 +106,31 @@ impl Worker {
             self.hand_on(heard);
         }
     }
+}
+
+/// Opens a socket to the worker of a client.
+pub(crate) async fn open(client: &WorkerClient, client_id: &str) -> Result<Socket, WorkerError> {
+    let key = generate_key();
+    let answer = client.upgrade(client_id, &key).await?;
+    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        let status = answer.status().as_u16();
+        return Err(WorkerError::Status {
+            path: "/ws",
+            status,
+        });
+    }
+    let accepted = answer.headers().get(http::header::SEC_WEBSOCKET_ACCEPT);
+    if accepted
+        .is_none_or(|accepted| accepted.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes())
+    {
+        return Err(WorkerError::Garbage("/ws"));
+    }
+    let upgraded = hyper::upgrade::on(answer).await;
+    let upgraded = upgraded.map_err(|_| WorkerError::Garbage("/ws"))?;
+    let mut config = WebSocketConfig::default();
+    config.max_message_size = Some(MOST_BYTES);
+    config.max_frame_size = Some(MOST_BYTES);
+    let socket =
+        WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, Some(config));
+    Ok(socket.await)
 }
