@@ -10,6 +10,7 @@ mod rolling;
 mod sockets;
 mod two;
 mod webhooks;
+mod workers;
 
 use std::path::PathBuf;
 use std::time::Duration;
