@@ -1,14 +1,15 @@
 // Drives the console in headless Chromium by the keyboard alone: signs in, follows jobs live, opens one, runs it again, cancels,
-// looks at assets, calls a model, operates accounts, webhooks and a deployment. Looks over every view with axe, light and dark, and takes a screenshot of it.
+// looks at assets, calls a model, operates accounts, webhooks, workers, a deployment and a published model. Looks over every view with axe, light and dark, and takes a screenshot of it.
 //
-// Arguments: the server's address, a key, a folder for screenshots, the key of an operator, and the address of a receiver of webhooks.
+// Arguments: the server's address, a key, a folder for screenshots, the key of an operator, the address of a receiver of webhooks, and that
+// of a ComfyUI worker. The server has a deployment `sim` and a published model `easel/square` of two versions.
 // Prints one JSON object. `EASEL_PLAYWRIGHT` and `EASEL_AXE`
 // are folders with node_modules/playwright-core and node_modules/axe-core, `EASEL_CHROMIUM` the browser.
 import { createRequire } from "node:module";
 import fs from "node:fs/promises";
 import path from "node:path";
 
-const [address, key, folder, operatorKey, receiver] = process.argv.slice(2);
+const [address, key, folder, operatorKey, receiver, worker] = process.argv.slice(2);
 const modules = (folder) => createRequire(path.join(folder, "package.json"));
 const { chromium } = modules(process.env.EASEL_PLAYWRIGHT)("playwright-core");
 const { source: axe } = modules(process.env.EASEL_AXE)("axe-core");
@@ -23,12 +24,12 @@ page.on("pageerror", (error) => told.errors.push(String(error)));
 page.on("console", (message) => message.type() === "error" && told.errors.push(message.text()));
 page.on("request", (request) => new URL(request.url()).host === address || /^(data|blob):/.test(request.url()) || told.elsewhere.push(request.url()));
 
-const api = async (where, options = {}) => {
-  const answer = await fetch(`${base}/${where}`, { ...options, headers: { Authorization: `Bearer ${key}`, ...options.headers } });
+const api = async (where, options = {}, by = key) => {
+  const answer = await fetch(`${base}/${where}`, { ...options, headers: { Authorization: `Bearer ${by}`, "Content-Type": "application/json" } });
   if (!answer.ok) throw new Error(`${where}: ${answer.status} ${await answer.text()}`);
-  return answer.json();
+  return answer.status === 204 ? null : answer.json();
 };
-const submit = (workflow, metadata) => api("api/v2/jobs", { method: "POST", body: JSON.stringify({ workflow, metadata }), headers: { "Content-Type": "application/json" } });
+const submit = (workflow, metadata) => api("api/v2/jobs", { method: "POST", body: JSON.stringify({ workflow, metadata }) });
 const press = async (...keys) => { for (const one of keys) await page.keyboard.press(one); };
 const tabTo = async (locator) => {
   for (let steps = 0; steps < 80; steps += 1) {
@@ -310,7 +311,17 @@ await page.evaluate(() => document.activeElement.blur());
 await press("g", "w");
 await title("Workers");
 await page.getByText("No workers").waitFor();
+await api("api/v2/admin/workers", { method: "POST", body: JSON.stringify({ url: worker, name: "gpu-1" }) }, operatorKey);
+const gpu = page.getByRole("row").filter({ hasText: "gpu-1" });
+await gpu.getByText("ready", { exact: true }).waitFor();
 await look("workers");
+await tabTo(gpu.getByRole("button", { name: "Drain gpu-1" }));
+await press("Enter");
+await gpu.getByText("an operator drained it").waitFor();
+await tabTo(gpu.getByRole("button", { name: "Resume gpu-1" }));
+await press("Enter");
+await gpu.getByText("ready", { exact: true }).waitFor();
+await page.evaluate(() => document.activeElement.blur());
 await press("g", "d");
 await title("Deployments");
 await page.getByRole("row").filter({ hasText: "sim" }).getByText("ready", { exact: true }).waitFor();
@@ -351,6 +362,23 @@ await tabTo(page.getByRole("button", { name: "Remove" }));
 await press("Enter");
 await title("Deployments");
 await page.getByText("No deployments").waitFor();
+await page.evaluate(() => document.activeElement.blur());
+await press("g", "p");
+await title("Published models");
+await page.getByRole("row").filter({ hasText: "easel/square" }).getByText("version 2").waitFor();
+await look("published");
+await press("j", "Enter");
+await title("easel / square");
+await page.getByRole("row").filter({ hasText: "2 (offered)" }).waitFor();
+await look("published-model");
+page.on("dialog", (dialog) => dialog.accept());
+await tabTo(page.getByRole("button", { name: "Withdraw version 2" }));
+await press("Enter");
+await page.getByRole("row").filter({ hasText: "1 (offered)" }).waitFor();
+await tabTo(page.getByRole("button", { name: "Withdraw", exact: true }));
+await press("Enter");
+await page.getByRole("definition").filter({ hasText: "withdrawn" }).waitFor();
+told.withdrawn = (await api("api/v2/admin/models", {}, operatorKey)).models.map(({ id, state }) => [id, state]);
 await page.evaluate(() => document.activeElement.blur());
 await press("g", "s");
 await title("Settings");

@@ -1,8 +1,10 @@
 //! Every view in headless Chromium, by the keyboard alone, with an accessibility checker.
 
 use std::io::Write;
+use std::path::Path;
 
-use it::{Receivers, Server, lacks, operate, root};
+use it::comfy::Version;
+use it::{Comfy, Receivers, Server, lacks, operate, root};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -10,7 +12,7 @@ use tokio::process::Command;
 const NEEDED: [&str; 3] = ["EASEL_PLAYWRIGHT", "EASEL_CHROMIUM", "EASEL_AXE"];
 
 /// The views that are looked at.
-const VIEWS: [&str; 25] = [
+const VIEWS: [&str; 27] = [
     "signin",
     "jobs",
     "job",
@@ -35,6 +37,8 @@ const VIEWS: [&str; 25] = [
     "deployments",
     "revision",
     "deployment",
+    "published",
+    "published-model",
     "settings",
 ];
 
@@ -81,6 +85,8 @@ async fn every_view_works_by_keyboard_and_live() {
     std::fs::write(&file, definition).unwrap();
     let applied = operate(data.path(), ["deployment", "apply", file.to_str().unwrap()]).await;
     assert_eq!(applied.code, 0, "{}", applied.stderr);
+    publish_twice(data.path()).await;
+    let worker = Comfy::start(Version::New).await.unwrap();
     // Kept for people to look at.
     let screenshots = root().join("target/ci/console");
     std::fs::create_dir_all(&screenshots).unwrap();
@@ -91,6 +97,7 @@ async fn every_view_works_by_keyboard_and_live() {
         .arg(&screenshots)
         .arg(operator.stdout.trim())
         .arg(receivers.url("/takes/console"))
+        .arg(worker.url())
         .output()
         .await
         .unwrap();
@@ -110,8 +117,8 @@ async fn every_view_works_by_keyboard_and_live() {
     for none in ["errors", "elsewhere", "serious"] {
         assert_eq!(told[none], json!([]), "{told:#}");
     }
-    let line = "local,easel/resize,,1,1,1,0";
-    let columns = "workspace,model,api_key,calls,succeeded,generations,charge_cents";
+    let line = "local,easel/resize,1,1,1,0,";
+    let columns = "workspace,model,calls,succeeded,generations,charge_cents,api_key";
     assert_eq!(told["csv"], json!([columns, line]), "{told}");
     assert!(told["bytes"].as_u64().unwrap() <= 60 * 1024, "{told}");
     assert_eq!(told["filtered"], "#/jobs?label=customer%3Dacme", "{told}");
@@ -130,6 +137,7 @@ async fn every_view_works_by_keyboard_and_live() {
     let refused = told["refused"].as_str().unwrap();
     assert!(refused.starts_with("This is no JSON"), "{refused}");
     assert_eq!(told["leaked"], false, "a secret is shown once: {told}");
+    assert_eq!(told["withdrawn"], json!([["easel/square", "withdrawn"]]));
     let settings = told["settings"].as_str().unwrap();
     assert!(
         settings.contains("token") && !settings.contains(key),
@@ -141,4 +149,26 @@ async fn every_view_works_by_keyboard_and_live() {
         told["answer"].as_str().unwrap().starts_with("Answer 200"),
         "{told}"
     );
+}
+
+/// Publishes a workflow of the examples, and again with another size.
+async fn publish_twice(data: &Path) {
+    let example = std::fs::read_to_string(root().join("examples/thumbnail.json")).unwrap();
+    let mut graph: Value = serde_json::from_str(&example).unwrap();
+    let file = data.join("square.json");
+    for size in [96, 128] {
+        graph["2"]["inputs"]["width"] = json!(size);
+        std::fs::write(&file, graph.to_string()).unwrap();
+        let words = ["model", "publish", file.to_str().unwrap()];
+        let flags = [
+            "--name",
+            "square",
+            "--price",
+            "2",
+            "--input",
+            "width=2.width",
+        ];
+        let published = operate(data, words.iter().chain(&flags)).await;
+        assert_eq!(published.code, 0, "{}", published.stderr);
+    }
 }

@@ -10,6 +10,7 @@ import { Assets } from "./assets.js";
 import { Model, Models } from "./models.js";
 import { Calls, Usage } from "./usage.js";
 import { Deployment, Deployments } from "./deployments.js";
+import { PublishedModel, PublishedModels } from "./published.js";
 import { Account, Accounts, Settings, Webhook, Webhooks, Workers } from "./operate.js";
 
 const VIEWS = [
@@ -23,10 +24,11 @@ const VIEWS = [
   { id: "webhooks", icon: "webhooks", name: "Webhooks", letter: "h", shown: true },
   { id: "workers", icon: "workers", name: "Workers", letter: "w", shown: has("workflows") },
   { id: "deployments", icon: "deployments", name: "Deployments", letter: "d", shown: has("workflows") },
+  { id: "published", icon: "published", name: "Published models", letter: "p", shown: has("workflows") && has("models") },
   { id: "settings", icon: "settings", name: "Settings", letter: "s", shown: true },
 ].filter((view) => view.shown);
 
-const KEYS = [["g then o, j, a, m, c, u, t, h, w, d, s", "Go to a view"], ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["/", "Filter jobs"], ["Escape", "Close a dialog"], ["?", "This list"]];
+const KEYS = [[`g then ${VIEWS.map((view) => view.letter).join(", ")}`, "Go to a view"], ["j, k", "Next and previous row"], ["Enter", "Open the row"], ["/", "Filter jobs"], ["Escape", "Close a dialog"], ["?", "This list"]];
 
 function View() {
   const { path } = route.value;
@@ -41,6 +43,7 @@ function View() {
   if (view === "webhooks") return rest[0] ? html`<${Webhook} key=${rest[0]} id=${rest[0]} />` : html`<${Webhooks} />`;
   if (view === "workers") return html`<${Workers} />`;
   if (view === "deployments") return rest[0] ? html`<${Deployment} key=${rest[0]} name=${rest[0]} />` : html`<${Deployments} />`;
+  if (view === "published") return rest.length === 2 ? html`<${PublishedModel} key=${rest.join("/")} provider=${rest[0]} model=${rest[1]} />` : html`<${PublishedModels} />`;
   if (view === "settings") return html`<${Settings} />`;
   return html`<${Overview} />`;
 }

@@ -35,6 +35,9 @@ export const Facts = ({ facts }) => html`<dl class="facts row">${facts.filter(([
 const Head = ({ names }) => html`<thead><tr>${names.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>`;
 export const Table = ({ caption, names, children }) => html`<div class="table plain" data-rows tabindex="0" role="region" aria-label=${caption}><table><caption class="hidden">${caption}</caption><${Head} names=${names} /><tbody>${children}</tbody></table></div>`;
 export const Mark = ({ good, children }) => html`<span class=${`status ${good ? "succeeded" : "failed"}`}>${children}</span>`;
+// A worker's state in the colours of jobs.
+const LIKE = { ready: "succeeded", busy: "succeeded", starting: "running", draining: "running", stopped: "canceled" };
+export const WorkerState = ({ state }) => html`<span class=${`status ${LIKE[state] ?? "failed"}`}>${state}</span>`;
 export const Older = ({ next, path, query }) => next && html`<nav class="pages" aria-label="Pages"><a class="button" href=${href(path, { ...query, cursor: next })}>More</a></nav>`;
 
 // A page of a list; the cursor is in the address.
@@ -147,10 +150,10 @@ export function Workers() {
   const state = usePage(at("workers"), 5000);
   const [change, problem, busy] = useChange(state.reload);
   const workers = state.data?.workers;
-  const drains = (it) => /drain/.test(it.state);
+  const drains = (it) => ["draining", "stopped"].includes(it.state);
   return html`<main><header class="top"><h1>Workers</h1></header>${state.error?.status === 404 ? html`<${Empty} title="No workers here">This server runs no ComfyUI workers.<//>` : html`<${Instead} state=${state} what="operating the server" />`}${problem}
     ${workers && (workers.length ? html`<${Table} caption="ComfyUI workers" names=${["Worker", "State", "Why", "Jobs", "Succeeded", "Failed", "Lost", "Staged", ""]}>${workers.map((it) => html`<tr key=${it.name}><td class="main">${it.name}<span class="why">${it.version}</span></td>
-      <td><${Mark} good=${it.state === "ready"}>${it.state}<//></td><td class="cut">${it.why}</td><td>${count(it.jobs)}</td><td>${count(it.succeeded)}</td><td>${count(it.failed)}</td><td>${count(it.lost)}</td><td>${size(it.staged_bytes)}</td>
+      <td><${WorkerState} state=${it.state} /></td><td class="cut">${it.why}</td><td>${count(it.jobs)}</td><td>${count(it.succeeded)}</td><td>${count(it.failed)}</td><td>${count(it.lost)}</td><td>${size(it.staged_bytes)}</td>
       <td class="number"><button data-row disabled=${busy} aria-label=${`${drains(it) ? "Resume" : "Drain"} ${it.name}`} onClick=${() => change(at("workers", drains(it) ? "resume" : "drain"), { body: JSON.stringify({ name: it.name }) })}>${drains(it) ? "Resume" : "Drain"}</button></td></tr>`)}<//>`
       : html`<${Empty} title="No workers"><code>worker add http://gpu-box:8188</code> adds one.<//>`)}</main>`;
 }

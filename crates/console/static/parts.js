@@ -13,6 +13,7 @@ const paths = {
   webhooks: "M8 2.5v5M8 7.5l-4.5 4M8 7.5l4.5 4M3.5 11.5h9",
   workers: "M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5h.01M5 11h.01",
   deployments: "M8 2.5l5.5 2.7L8 8 2.5 5.2zM2.5 8L8 10.8 13.5 8M2.5 10.8L8 13.5l5.5-2.7",
+  published: "M8 10V2.5M5 5.5l3-3 3 3M2.5 9v4.5h11V9",
   settings: "M2.5 4.5h6M11.5 4.5h2M10 3v3M2.5 11.5h2M7.5 11.5h6M6 10v3",
   copy: "M5.5 5.5h8v8h-8zM3 10.5H2.5v-8h8V3",
   check: "M3 8.5l3.5 3.5L13 4.5",

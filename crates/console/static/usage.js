@@ -1,7 +1,7 @@
 // What calls of models cost, by day, model and account; and the calls themselves.
 import { useState } from "./vendor/hooks.js";
 import { Age, Copy, Dialog, Empty, Instead } from "./parts.js";
-import { askJson, clock, count, href, html, refine, route, span, useRead } from "./kit.js";
+import { askJson, clock, count, href, html, refine, route, span, useRead, useWhileVisible } from "./kit.js";
 
 const SPANS = [["1", "1 day"], ["7", "7 days"], ["30", "30 days"], ["90", "90 days"]];
 const DAY = 86400000;
@@ -43,7 +43,7 @@ const Sums = ({ title, rows, link }) => html`<section><h2>${title}</h2><div clas
     <td class="number">${count(row.calls)}</td><td class="number">${count(row.succeeded)}</td><td class="number">${money(row.charge_cents)}</td></tr>`)}</tbody></table></div></section>`;
 
 function csv(rows) {
-  const names = ["day", "workspace", "model", "api_key", ...FIELDS];
+  const names = ["day", "workspace", "model", ...FIELDS, "api_key"];
   const cell = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : value ?? "");
   return [names.join(","), ...rows.map((row) => names.map((name) => cell(row[name])).join(","))].join("\r\n");
 }
@@ -56,6 +56,7 @@ export function Usage() {
     const from = new Date(Date.now() - days * DAY).toISOString();
     return askJson(`v1/usage?${new URLSearchParams({ by: "day,key", from, ...(all && { workspace: "*" }) })}`, { signal });
   }, [days, all]);
+  useWhileVisible(state.reload, 15000);
   const rows = state.data?.data;
   const total = rows && grouped(rows, () => "")[0];
   const save = () => {
@@ -109,6 +110,8 @@ export function Calls() {
   const [shown, show] = useState(null);
   const search = new URLSearchParams({ limit: PAGE, ...(all && { workspace: "*" }), ...(cursor && { cursor }) });
   const state = useRead((signal) => askJson(`v1/calls?${search}`, { signal }), [search.toString()]);
+  // Older pages stay as they are.
+  useWhileVisible(() => cursor || state.reload(), 5000);
   const calls = state.data?.data;
   const filters = { workspace: all ? "*" : null };
   return html`<main>
