@@ -8,6 +8,7 @@ mod recorded;
 mod reference;
 mod refusals;
 mod terminal;
+mod workers;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Every command that prints JSON, by the name of its schema.
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 52] = [
     "account",
     "accounts",
     "assets delete",
@@ -14,6 +14,16 @@ const COMMANDS: [&str; 37] = [
     "assets upload",
     "call",
     "cancel",
+    "deployments apply",
+    "deployments events",
+    "deployments list",
+    "deployments logs",
+    "deployments remove",
+    "deployments rollback",
+    "deployments scale",
+    "deployments show",
+    "deployments start",
+    "deployments stop",
     "doctor",
     "error",
     "estimate",
@@ -43,6 +53,11 @@ const COMMANDS: [&str; 37] = [
     "webhooks rotate",
     "webhooks show",
     "webhooks test",
+    "workers add",
+    "workers drain",
+    "workers list",
+    "workers remove",
+    "workers resume",
 ];
 
 #[tokio::test]
@@ -55,6 +70,26 @@ async fn help_is_as_it_was() {
         ("help_assets.txt", &["assets", "--help"]),
     ] {
         golden(name, &user.good(arguments).await);
+    }
+    // A program gets JSON about its own command line as well.
+    for (words, message, hint) in [
+        (&["jbos"][..], "unrecognized subcommand 'jbos'", "'jobs'"),
+        (
+            &["jobs", "-n", "many"],
+            "invalid value 'many' for '--limit",
+            "--help",
+        ),
+        (
+            &["cancel"],
+            "required arguments were not provided: <JOBS>",
+            "--help",
+        ),
+    ] {
+        let (code, error) = user.error(words).await;
+        assert_eq!(code, 2, "{error}");
+        let said = |name: &str| error[name].as_str().unwrap().to_owned();
+        assert!(said("message").contains(message), "{error}");
+        assert!(said("hint").contains(hint), "{error}");
     }
     let nothing = user.run(&[]).await;
     assert_eq!(nothing.code, 2);

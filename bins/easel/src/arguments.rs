@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use client::BaseUrl;
 
-pub(crate) use operate::{Accounts, Keys, Usage, Webhooks};
+pub(crate) use operate::{Accounts, Deployments, Keys, Usage, Webhooks, Workers};
 
 /// The heading of what every command understands.
 const GLOBAL: &str = "Options of every command";
@@ -162,6 +162,12 @@ pub(crate) enum Online {
     /// Lists, adds and changes webhooks, and shows what was sent
     #[command(subcommand)]
     Webhooks(Webhooks),
+    /// Lists, adds, drains and removes ComfyUI workers
+    #[command(subcommand)]
+    Workers(Workers),
+    /// Lists, applies, scales and stops deployments, and shows their events and logs
+    #[command(subcommand)]
+    Deployments(Deployments),
 }
 
 #[derive(Debug, Args)]

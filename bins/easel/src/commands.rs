@@ -1,6 +1,7 @@
 //! The commands, by what they are about.
 
 pub(crate) mod assets;
+pub(crate) mod deployments;
 pub(crate) mod doctor;
 pub(crate) mod jobs;
 pub(crate) mod login;
@@ -10,3 +11,4 @@ pub(crate) mod reference;
 pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod webhooks;
+pub(crate) mod workers;

@@ -16,7 +16,10 @@ pub fn main() -> ExitCode {
     let Arguments {
         mut shared,
         command,
-    } = Arguments::parse();
+    } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return not_parsed(&error),
+    };
     // Then standard error has the error alone, or nothing.
     shared.quiet |= shared.json;
     match run(&shared, command) {
@@ -30,6 +33,27 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.kind.exit_code())
         }
     }
+}
+
+/// Help and the version, or what is wrong with the command line: as JSON where JSON is asked for.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().skip(1).any(|it| it == "--json");
+    if !wants_json || !error.use_stderr() {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let mut parts = text.split("\n\n").map(in_a_line);
+    let message = parts.next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let tip = parts.find_map(|part| part.strip_prefix("tip: ").map(str::to_owned));
+    let hint = tip.unwrap_or_else(|| "`--help` shows what the command takes".to_owned());
+    let failure = Failure::usage(message).hint(hint);
+    terminal::say(text::json(&failure.json()).trim_end());
+    ExitCode::from(failure.kind.exit_code())
+}
+
+fn in_a_line(part: &str) -> String {
+    part.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn run(shared: &Shared, command: Command) -> Result<(), Failure> {
@@ -81,5 +105,9 @@ async fn online(shared: &Shared, command: Online) -> Result<(), Failure> {
         Online::Accounts(asked) => commands::operate::accounts(shared, &client, &asked).await,
         Online::Keys(asked) => commands::operate::keys(shared, &client, asked).await,
         Online::Webhooks(asked) => commands::webhooks::webhooks(shared, &client, asked).await,
+        Online::Workers(asked) => commands::workers::workers(shared, &client, asked).await,
+        Online::Deployments(asked) => {
+            commands::deployments::deployments(shared, &client, asked).await
+        }
     }
 }

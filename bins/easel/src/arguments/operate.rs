@@ -1,5 +1,7 @@
 //! The commands of operators, and usage.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::Seconds;
@@ -110,6 +112,99 @@ pub(crate) enum Webhooks {
         /// How many messages at most
         #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Workers {
+    /// Lists the workers of the server
+    List,
+    /// Adds a worker
+    Add {
+        /// Its address, such as http://gpu-box:8188
+        url: String,
+        /// What it is called; its host, port and path if left out
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Gives a worker no more jobs
+    Drain {
+        /// Its name
+        worker: String,
+    },
+    /// Gives a drained worker jobs again
+    Resume {
+        /// Its name
+        worker: String,
+    },
+    /// Takes a worker out once its jobs are over
+    Remove {
+        /// Its name
+        worker: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Deployments {
+    /// Lists deployments
+    List,
+    /// Shows a deployment with its workers and revisions
+    Show {
+        /// Its name
+        deployment: String,
+    },
+    /// Makes a deployment, or a new revision of it
+    Apply {
+        /// A TOML file with `name`, and `command` or `urls`; `-` for standard input
+        file: PathBuf,
+    },
+    /// Starts a deployment that was stopped, or that failed
+    Start {
+        /// Its name
+        deployment: String,
+    },
+    /// Stops a deployment once its jobs are over
+    Stop {
+        /// Its name
+        deployment: String,
+    },
+    /// Changes how many workers a deployment has, until the next revision
+    #[command(group(clap::ArgGroup::new("bounds").args(["min", "max"]).required(true).multiple(true)))]
+    Scale {
+        /// Its name
+        deployment: String,
+        /// So many stay up; 0 lets the last one stop
+        #[arg(long, value_name = "COUNT")]
+        min: Option<u32>,
+        /// So many are started at most
+        #[arg(long, value_name = "COUNT")]
+        max: Option<u32>,
+    },
+    /// Goes back to an older revision
+    Rollback {
+        /// Its name
+        deployment: String,
+        /// Which; the one before the current, or away from one that is not ready, if left out
+        #[arg(long, value_name = "NUMBER")]
+        revision: Option<u32>,
+    },
+    /// Removes a deployment with its events and logs
+    Remove {
+        /// Its name
+        deployment: String,
+    },
+    /// Lists what happened to a deployment, newest first
+    Events {
+        /// Its name
+        deployment: String,
+        /// How many events at most
+        #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+    },
+    /// Prints what the workers of a deployment wrote lately
+    Logs {
+        /// Its name
+        deployment: String,
     },
 }
 
