@@ -25,7 +25,7 @@ page.on("console", (message) => message.type() === "error" && told.errors.push(m
 page.on("request", (request) => new URL(request.url()).host === address || /^(data|blob):/.test(request.url()) || told.elsewhere.push(request.url()));
 
 const api = async (where, options = {}, by = key) => {
-  const answer = await fetch(`${base}/${where}`, { ...options, headers: { Authorization: `Bearer ${by}`, "Content-Type": "application/json" } });
+  const answer = await fetch(`${base}/${where}`, { ...options, headers: { Authorization: `Bearer ${by}`, "Content-Type": "application/json", ...options.headers } });
   if (!answer.ok) throw new Error(`${where}: ${answer.status} ${await answer.text()}`);
   return answer.status === 204 ? null : answer.json();
 };
@@ -218,6 +218,9 @@ for (const language of ["curl", "Python", "TypeScript"]) {
   told.code.push((await page.getByRole("tabpanel").innerText()).includes("iVBORw0KGgo"));
   await press("ArrowRight");
 }
+await tabTo(page.getByRole("button", { name: "Estimate" }));
+await press("Enter");
+told.price = await page.getByText("A call costs").innerText();
 await page.getByRole("button", { name: "Call" }).focus();
 await press("Enter");
 await page.getByRole("heading", { name: /^Answer/ }).waitFor();
@@ -225,12 +228,21 @@ told.answer = await page.getByRole("region", { name: "The answer" }).innerText()
 await look("model");
 await press("Escape");
 await page.evaluate(() => document.activeElement.blur());
+// As if another partner had failed before.
+const failedBefore = { model: "fal/resize", status: "provider_timeout", message: "it took too long", began_at: "2026-11-26T10:00:00Z", ended_at: "2026-11-26T10:00:07Z", upstream_status: 504 };
+await page.route("**/v1/calls?*", async (route) => {
+  const response = await route.fetch();
+  const json = await response.json();
+  for (const call of json.data) call.generation.failed_attempts = [failedBefore];
+  await route.fulfill({ response, json });
+});
 await press("g", "c");
 await title("Calls");
 await page.getByRole("row").filter({ hasText: "easel/resize" }).waitFor();
 await look("calls");
 await press("j", "Enter");
 await page.getByRole("dialog", { name: "easel/resize" }).getByText("Billed").waitFor();
+told.attempt = await page.getByRole("dialog").getByRole("listitem").innerText();
 await press("Escape");
 await press("g", "u");
 await title("Usage");
@@ -240,6 +252,13 @@ await tabTo(page.getByRole("button", { name: "CSV" }));
 await press("Enter");
 told.csv = (await fs.readFile(await (await saved).path(), "utf8")).split("\r\n").map((line) => line.slice(line.indexOf(",") + 1));
 await look("usage");
+const label = { "X-Service-Label": "project=atlas", "Idempotency-Key": "with-a-label" };
+await api("v1/models/easel/resize", { method: "POST", body: JSON.stringify({ image: pixel }), headers: label });
+await tabTo(page.getByLabel("Sum up by a label of calls"));
+await page.keyboard.type("project");
+await press("Enter");
+await page.getByRole("heading", { name: "By label project" }).waitFor();
+await page.getByRole("row", { name: "atlas 1" }).waitFor();
 // Their own webhooks are everybody's.
 await page.evaluate(() => document.activeElement.blur());
 await press("g", "h");
@@ -307,6 +326,31 @@ await press("Enter");
 await page.getByRole("row").filter({ hasText: "webhook.test" }).getByText("delivered").waitFor();
 told.leaked = (await page.content()).includes("whsec_");
 await look("webhook");
+// An operator holds an asset, and lets it go.
+const holds = [];
+page.on("response", (answer) => answer.url().endsWith("/hold") && holds.push([answer.request().method(), answer.status()]));
+await page.evaluate(() => document.activeElement.blur());
+await press("g", "a");
+await title("Assets");
+await tabTo(page.locator(".output").first());
+await press("Enter");
+await tabTo(page.getByRole("button", { name: "Hold" }));
+await press("Enter");
+await page.getByText("It is held").waitFor();
+await tabTo(page.getByRole("button", { name: "Release" }));
+await press("Enter");
+await page.getByText("It is not held").waitFor();
+told.holds = holds;
+await press("Escape");
+// An operator sees why a job waits.
+const busy = await submit(heavy(3), { name: "heavy" });
+const behind = await submit(picture(8, 1), { name: "behind" });
+await page.evaluate((id) => { location.hash = `#/jobs/${id}`; }, behind.id);
+await title("behind");
+await tabTo(page.getByRole("button", { name: "Why it waits" }));
+await press("Enter");
+told.why = await page.getByRole("status").filter({ hasText: "at once" }).innerText();
+for (const { id } of [behind, busy]) await api(`api/v2/jobs/${id}/cancel`, { method: "POST" });
 await page.evaluate(() => document.activeElement.blur());
 await press("g", "w");
 await title("Workers");

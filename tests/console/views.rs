@@ -65,7 +65,11 @@ async fn every_view_works_by_keyboard_and_live() {
     assert_eq!(operate(data.path(), budgets).await.code, 0);
     let made = operate(data.path(), ["key", "add", "acme"]).await;
     assert_eq!(made.code, 0, "{}", made.stderr);
-    let operator = operate(data.path(), ["key", "add", "local", "--scopes", "admin"]).await;
+    let operator = operate(
+        data.path(),
+        ["key", "add", "local", "--scopes", "admin,jobs:read"],
+    )
+    .await;
     let simulated = it::process::binary_of("simulated-comfyui");
     let lifeline = it::process::lifeline().to_string();
     let command = [
@@ -137,6 +141,13 @@ async fn every_view_works_by_keyboard_and_live() {
     let refused = told["refused"].as_str().unwrap();
     assert!(refused.starts_with("This is no JSON"), "{refused}");
     assert_eq!(told["leaked"], false, "a secret is shown once: {told}");
+    assert_eq!(told["price"], "A call costs $0.00.", "{told}");
+    let attempt = told["attempt"].as_str().unwrap();
+    let expected = "provider_timeout (the partner said 504) after 7.00 s: it took too long";
+    assert!(attempt.ends_with(expected), "{attempt}");
+    assert_eq!(told["holds"], json!([["PUT", 204], ["DELETE", 204]]));
+    let why = told["why"].as_str().unwrap();
+    assert!(why.starts_with("local runs 1 of at most"), "{why}");
     assert_eq!(told["withdrawn"], json!([["easel/square", "withdrawn"]]));
     let settings = told["settings"].as_str().unwrap();
     assert!(

@@ -133,7 +133,31 @@ export function OutputDialog({ output, close, job }) {
       <div><dt>Asset</dt><dd class="mono">${output.id} <${Copy} text=${output.id} label="Copy the asset's id" /></dd></div>
       ${output.hash && html`<div><dt>Hash</dt><dd class="mono cut">${output.hash}</dd></div>`}
       ${job && html`<div><dt>Job</dt><dd><a href=${href(["jobs", output.job_id])} onClick=${close}>${short(output.job_id)}</a></dd></div>`}</dl>
-    <div class="actions"><a class="button" href=${url} download=${output.name}>Download</a><a class="button" href=${url} target="_blank" rel="noopener">Open</a></div><//>`;
+    <div class="actions">${job && html`<${Hold} id=${output.id} />`}<a class="button" href=${url} download=${output.name}>Download</a><a class="button" href=${url} target="_blank" rel="noopener">Open</a></div><//>`;
+}
+
+// Keeps an asset from being deleted and swept, for operators.
+function Hold({ id }) {
+  const [said, say] = useState("");
+  const change = async (method) => {
+    try {
+      await ask(`api/v2/admin/assets/${id}/hold`, { method });
+      say(method === "PUT" ? "It is held: nothing deletes it." : "It is not held any longer.");
+    } catch (error) { say(error.message); }
+  };
+  return html`<span class="hint grow" role="status">${said}</span><button onClick=${() => change("PUT")}>Hold</button><button onClick=${() => change("DELETE")}>Release</button>`;
+}
+
+// Why a job waits, for operators: what else runs, and each worker that does not take it.
+function Why({ id }) {
+  const [told, tell] = useState({});
+  const look = async () => {
+    try { tell(await askJson(`api/v2/admin/jobs/${id}`)); } catch (error) { tell({ error }); }
+  };
+  return html`<p><button class="quiet" onClick=${look}>Why it waits</button></p>
+    ${told.error && html`<p class="problem" role="alert">${told.error.message}</p>`}
+    ${told.workers && html`<div class="note" role="status"><p>${told.account} runs ${told.account_running} of at most ${told.account_room} jobs at once.</p>
+      ${told.workers.length > 0 && html`<ul>${told.workers.map((one) => html`<li key=${one.worker}>${one.worker}: ${one.has_job ? "has the job" : one.why_not ?? "can take it now"}</li>`)}</ul>`}</div>`}`;
 }
 
 // --- The view ---
@@ -194,6 +218,7 @@ export function Job({ id }) {
       <div><dt>Kept until</dt><dd>${clock(job.expires_at)}</dd></div>
       ${labels(job.metadata).length > 0 && html`<div><dt>Labels</dt><dd><${Labels} metadata=${job.metadata} /></dd></div>`}</dl>
     ${job.status === "queued" && html`<p class="note" role="status">${job.queue_position ? `Waits for a free slot, behind ${job.queue_position} other ${job.queue_position === 1 ? "job" : "jobs"} of this account.` : "Waits for a free slot; it is the next job of this account."}</p>`}
+    ${job.status === "queued" && html`<${Why} key=${job.id} id=${job.id} />`}
     ${!over && html`<${Bar} value=${job.progress.value} /><p class="hidden" role="status">${job.progress.current_node_class ? `Node ${job.progress.current_node}, ${job.progress.current_node_class}` : ""}</p>`}
     ${job.error && html`<section class="problem" role="alert"><strong>${job.error.code}</strong>${job.error.node_id && html` <span>in node ${job.error.node_id} (${job.error.class_type ?? classOf(workflow, job.error.node_id)})</span>`}
       <p>${job.error.message}</p>${job.error.traceback && html`<details><summary>Traceback</summary><pre>${job.error.traceback}</pre></details>`}

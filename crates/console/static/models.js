@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import { Copy, Empty, Icon, Instead, Tabs } from "./parts.js";
 import { address, ask, askJson, href, html, local, refine, route, span, useRead } from "./kit.js";
+import { money } from "./usage.js";
 
 const PAGE = 60;
 
@@ -132,6 +133,13 @@ function Answer({ answer }) {
     ${(json || text) && html`<div class="code-box"><${Copy} text=${text} label="Copy the answer" /><pre tabindex="0">${json ? JSON.stringify(json, null, 2) : text}</pre></div>`}</section>`;
 }
 
+// What a call would cost, as the server tells it.
+const priceOf = (it) => [
+  it.source === "exact" ? `A call costs ${money(it.amount_cents)}.` : it.source === "estimated" ? `A call costs ${money(it.min_cents)} to ${money(it.max_cents)}.` : "The partner tells afterwards what a call costs.",
+  it.hold_cents > 0 && `${money(it.hold_cents)} are held while it runs.`,
+  it.pricing_as_of && `Prices of ${it.pricing_as_of}.`,
+].filter(Boolean).join(" ");
+
 export function Model({ provider, model }) {
   const id = `${provider}/${model}`;
   const state = useRead((signal) => askJson(`v1/models/${id}/openapi.json`, { signal }), [id]);
@@ -144,7 +152,10 @@ export function Model({ provider, model }) {
   const [answer, setAnswer] = useState(null);
   const [problem, setProblem] = useState(null);
   const [since, setSince] = useState(null);
+  const [price, setPrice] = useState(null);
   const stop = useRef();
+  // What was priced is no longer what stands there.
+  useEffect(() => setPrice(null), [texts, raw]);
   useEffect(() => { setTexts({}); setAnswer(null); setProblem(null); tell({}); return () => stop.current?.abort(); }, [id]);
 
   const collect = (strict) => {
@@ -160,19 +171,31 @@ export function Model({ provider, model }) {
     }
     return [body, wrong];
   };
-  const call = async (event) => {
-    event.preventDefault();
+  // The body as JSON; nothing, and the focus on the first field that is wrong, if one is.
+  const checked = () => {
     const [body, wrong] = collect(true);
     tell(wrong);
     setProblem(wrong[""] ?? null);
-    const first = Object.keys(wrong)[0];
-    if (first !== undefined) { document.getElementById(`field-${first}`)?.focus(); return; }
+    const [first] = Object.keys(wrong);
+    if (first === undefined) return JSON.stringify(body);
+    document.getElementById(`field-${first}`)?.focus();
+    return undefined;
+  };
+  const estimate = async () => {
+    const body = checked();
+    if (!body) return;
+    try { setPrice(await askJson(`v1/models/${id}/estimate`, { method: "POST", body })); } catch (error) { setProblem(error.message); }
+  };
+  const call = async (event) => {
+    event.preventDefault();
+    const body = checked();
+    if (!body) return;
     stop.current = new AbortController();
     const began = Date.now();
     setSince(began);
     setAnswer(null);
     try {
-      const response = await ask(`v1/models/${id}`, { method: "POST", body: JSON.stringify(body), headers: { "Idempotency-Key": crypto.randomUUID() }, signal: stop.current.signal });
+      const response = await ask(`v1/models/${id}`, { method: "POST", body, headers: { "Idempotency-Key": crypto.randomUUID() }, signal: stop.current.signal });
       const type = response.headers.get("Content-Type") ?? "";
       const made = { took: Date.now() - began, status: response.status };
       if (type.startsWith("image/")) made.picture = URL.createObjectURL(await response.blob());
@@ -193,7 +216,8 @@ export function Model({ provider, model }) {
         ${authored ? fields.map((field) => html`<${Field} key=${field.name} field=${field} text=${texts[field.name] ?? ""} told=${told[field.name]} set=${(text) => setTexts((before) => ({ ...before, [field.name]: text }))} />`)
           : html`<div class="field"><label for="field-">Body</label><textarea id="field-" class="code" rows="12" spellcheck="false" value=${raw} onInput=${(event) => setRaw(event.target.value)} /><p class="hint">This model has no schema: the body goes to it as it is.</p></div>`}
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-        <div class="actions">${since && html`<button type="button" onClick=${() => stop.current.abort()}>Stop waiting</button>`}<button class="primary" type="submit" disabled=${Boolean(since)}>${since ? "Calling …" : "Call"}</button></div></form>
+        <p role="status" class=${price ? "note" : "hidden"}>${price && priceOf(price)}</p>
+        <div class="actions"><button type="button" onClick=${estimate}>Estimate</button>${since && html`<button type="button" onClick=${() => stop.current.abort()}>Stop waiting</button>`}<button class="primary" type="submit" disabled=${Boolean(since)}>${since ? "Calling …" : "Call"}</button></div></form>
       <div><${Tabs} label="The call as code" names=${[["curl", "curl"], ["python", "Python"], ["typescript", "TypeScript"]]} chosen=${language} choose=${choose}>
         <div class="code-box"><${Copy} text=${code(language, id, sample)} label="Copy the code" /><pre tabindex="0">${code(language, id, sample)}</pre></div><//>
         <div aria-live="polite">${since && html`<p class="loading">The model works …</p>`}${answer && html`<${Answer} answer=${answer} />`}</div></div></div>`}

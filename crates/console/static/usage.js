@@ -42,8 +42,8 @@ const Sums = ({ title, rows, link }) => html`<section><h2>${title}</h2><div clas
   <tbody>${rows.map((row) => html`<tr key=${row.name}><td class="main">${link ? html`<a href=${link(row.name)}>${row.name}</a>` : row.name}</td>
     <td class="number">${count(row.calls)}</td><td class="number">${count(row.succeeded)}</td><td class="number">${money(row.charge_cents)}</td></tr>`)}</tbody></table></div></section>`;
 
-function csv(rows) {
-  const names = ["day", "workspace", "model", ...FIELDS, "api_key"];
+function csv(rows, label) {
+  const names = ["day", "workspace", "model", ...FIELDS, "api_key", ...(label ? ["label"] : [])];
   const cell = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : value ?? "");
   return [names.join(","), ...rows.map((row) => names.map((name) => cell(row[name])).join(","))].join("\r\n");
 }
@@ -52,16 +52,18 @@ export function Usage() {
   const { query } = route.value;
   const days = SPANS.some(([id]) => id === query.get("days")) ? query.get("days") : "30";
   const all = query.get("workspace") === "*";
+  const label = query.get("label");
+  const [text, setText] = useState(label ?? "");
   const state = useRead((signal) => {
     const from = new Date(Date.now() - days * DAY).toISOString();
-    return askJson(`v1/usage?${new URLSearchParams({ by: "day,key", from, ...(all && { workspace: "*" }) })}`, { signal });
-  }, [days, all]);
+    return askJson(`v1/usage?${new URLSearchParams({ by: "day,key", from, ...(label && { label }), ...(all && { workspace: "*" }) })}`, { signal });
+  }, [days, all, label]);
   useWhileVisible(state.reload, 15000);
   const rows = state.data?.data;
   const total = rows && grouped(rows, () => "")[0];
   const save = () => {
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([csv(rows)], { type: "text/csv" }));
+    link.href = URL.createObjectURL(new Blob([csv(rows, label)], { type: "text/csv" }));
     link.download = `usage-${days}-days.csv`;
     link.click();
     URL.revokeObjectURL(link.href);
@@ -69,7 +71,9 @@ export function Usage() {
   return html`<main>
     <header class="top"><h1>Usage</h1><div class="actions"><button onClick=${save} disabled=${!rows?.length}>CSV</button></div></header>
     <div class="filters"><div role="group" aria-label="Span" class="chips">${SPANS.map(([id, name]) => html`<button class="chip" aria-pressed=${days === id ? "true" : "false"} onClick=${() => refine({ days: id })}>${name}</button>`)}</div>
-      <div role="group" aria-label="Accounts" class="chips"><button class="chip" aria-pressed=${all ? "true" : "false"} onClick=${() => refine({ workspace: all ? null : "*" })}>all accounts</button></div></div>
+      <div role="group" aria-label="Accounts" class="chips"><button class="chip" aria-pressed=${all ? "true" : "false"} onClick=${() => refine({ workspace: all ? null : "*" })}>all accounts</button></div>
+      <form onSubmit=${(event) => { event.preventDefault(); refine({ label: text.trim() || null }); }}><label class="hidden" for="label">Sum up by a label of calls</label>
+        <input id="label" type="search" placeholder="By label, such as project" spellcheck="false" maxlength="40" value=${text} onInput=${(event) => setText(event.target.value)} /></form></div>
     <${Instead} state=${state} what="usage" />
     ${rows && (rows.length ? html`<div class="figures">
         <div class="figure"><span class="name">Spend</span><span class="value">${money(total.charge_cents)}</span></div>
@@ -79,6 +83,7 @@ export function Usage() {
       <section><h2>By day</h2><${Days} rows=${rows} from=${+new Date(state.data.from)} until=${+new Date(state.data.until)} /></section>
       <div class="columns"><${Sums} title="By model" rows=${grouped(rows, (row) => row.model)} link=${(id) => href(["models", ...id.split("/")])} />
         ${all && html`<${Sums} title="By account" rows=${grouped(rows, (row) => row.workspace)} />`}
+        ${label && html`<${Sums} title=${`By label ${label}`} rows=${grouped(rows, (row) => row.label ?? "no label")} />`}
         <${Sums} title="By key" rows=${grouped(rows, (row) => row.api_key ?? "no key")} />
         <${Sums} title="By day" rows=${grouped(rows, (row) => row.day).sort((a, b) => b.name.localeCompare(a.name)).slice(0, 31)} /></div>`
       : html`<${Empty} title="No calls in this span">Choose a longer one, or call a model.<//>`)}
@@ -93,12 +98,14 @@ function CallDialog({ call, close }) {
   const it = call.generation;
   const kept = useRead((signal) => askJson(`v1/generations/${call.request_id}?workspace=${encodeURIComponent(call.workspace)}`, { signal }), [call.request_id]);
   const files = kept.data?.results ?? [];
+  const failed = it?.failed_attempts ?? [];
   const facts = [["Request", call.request_id], ["Account", call.workspace], ["API key", call.api_key], ["Model", call.model], ["Ended", call.status], ["Received", clock(call.received_at)],
     ["Answered", call.answered_at && clock(call.answered_at)], ["Delivered", call.delivered ? "yes" : "no"], ["Replayed", call.replayed ? "yes" : "no"],
-    ["Generation", it && `${it.id}${it.began ? "" : " (began by another call)"}`], ["State", it?.status], ["Partner's id", it?.task_id], ["Dispatched", it && clock(it.dispatched_at)],
+    ["Generation", it && `${it.id}${it.began ? "" : " (began by another call)"}`], ["State", it?.status], ["Served by", it?.served_by], ["Partner's id", it?.task_id], ["Dispatched", it && clock(it.dispatched_at)],
     ["Accepted", it?.accepted_at && clock(it.accepted_at)], ["Settled", it?.settled_at && clock(it.settled_at)], ["Held", it && money(it.hold_cents)], ["Billed", it && it.charge_cents !== null && money(it.charge_cents)],
     ...Object.entries(call.labels ?? {}).map(([key, value]) => [`Label ${key}`, value || "(empty)"])];
   return html`<${Dialog} title=${call.model ?? "A call"} close=${close}><dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd class="cut">${value}</dd></div>`)}</dl>
+    ${failed.length > 0 && html`<h3>Attempts that failed before</h3><ul class="list">${failed.map((one) => html`<li key=${one.model}>${one.model} <span class="why">${one.status}${one.upstream_status ? ` (the partner said ${one.upstream_status})` : ""} after ${span(new Date(one.ended_at) - new Date(one.began_at))}: ${one.message}</span></li>`)}</ul>`}
     ${files.length > 0 && html`<h3>Kept results</h3><ul class="list">${files.map((file) => html`<li key=${file.pointer}>${file.url ? html`<a href=${file.url}>${file.pointer}</a>` : file.pointer} <span class="why">${file.state}${file.reason ? `: ${file.reason}` : ""}</span></li>`)}</ul>`}
     <div class="actions"><${Copy} text=${call.request_id} label="Copy the request's id" /></div><//>`;
 }
