@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use asset_store::{Assets, ReleasedBlobs};
 use installation::{Turns, Work};
-use jiff::Timestamp;
 use router_core::Timer;
 use server_kit::sweeps::{Passes, SweepName, Sweeps};
 use server_kit::turns::in_turn;
@@ -35,33 +34,14 @@ impl FileSweep {
         loop {
             let now = self.timer.now();
             if let Some(confirmed) = self.sweeps.admit(&mut passes, now).await {
-                self.pass(now, confirmed).await;
+                let (assets, released) = (&self.assets, &*self.released);
+                self.sweeps
+                    .sweep_assets(assets, released, now, confirmed)
+                    .await;
             }
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.timer.sleep(INTERVAL) => {}
-            }
-        }
-    }
-
-    async fn pass(&self, now: Timestamp, confirmed: bool) {
-        match self.assets.sweep(&*self.released, now, confirmed).await {
-            Ok(report) => {
-                self.sweeps.show_unnamed(report.held_back);
-                if report.records + report.blobs > 0 {
-                    tracing::info!(
-                        records = report.records,
-                        blobs = report.blobs,
-                        "deleted files of kept results that were past their time"
-                    );
-                }
-            }
-            Err(error) => {
-                let error: &dyn std::error::Error = &error;
-                tracing::warn!(
-                    error,
-                    "deleting files failed; trying again at the next pass"
-                );
             }
         }
     }

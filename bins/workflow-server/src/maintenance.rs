@@ -57,25 +57,10 @@ impl Maintenance {
                 );
             }
         }
-        match self.assets.sweep(&*self.released, now, confirmed).await {
-            Ok(report) => {
-                self.sweeps.show_unnamed(report.held_back);
-                if report.records + report.blobs > 0 {
-                    tracing::info!(
-                        records = report.records,
-                        blobs = report.blobs,
-                        "deleted expired records and unused bytes"
-                    );
-                }
-            }
-            Err(error) => {
-                let error: &dyn std::error::Error = &error;
-                tracing::warn!(
-                    error,
-                    "deleting expired files failed; trying again at the next pass"
-                );
-            }
-        }
+        let (assets, released) = (&self.assets, &*self.released);
+        self.sweeps
+            .sweep_assets(assets, released, now, confirmed)
+            .await;
     }
 }
 

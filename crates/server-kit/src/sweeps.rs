@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use asset_store::{Admission, SweepStates};
+use asset_store::{Admission, Assets, ReleasedBlobs, SweepStates};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -110,8 +110,37 @@ impl Sweeps {
         }
     }
 
+    /// Deletes records that are past their time, and bytes that nothing refers to. A pass that fails leaves them for the next one.
+    pub async fn sweep_assets(
+        &self,
+        assets: &Assets,
+        released: &dyn ReleasedBlobs,
+        now: Timestamp,
+        confirmed: bool,
+    ) {
+        match assets.sweep(released, now, confirmed).await {
+            Ok(report) => {
+                self.show_unnamed(report.held_back);
+                if report.records + report.blobs > 0 {
+                    tracing::info!(
+                        records = report.records,
+                        blobs = report.blobs,
+                        "deleted expired records and unused bytes"
+                    );
+                }
+            }
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(
+                    error,
+                    "deleting expired files failed; trying again at the next pass"
+                );
+            }
+        }
+    }
+
     /// Shows how many blobs a pass left alone because no row names them.
-    pub fn show_unnamed(&self, blobs: usize) {
+    fn show_unnamed(&self, blobs: usize) {
         self.unnamed_blobs
             .set(i64::try_from(blobs).unwrap_or(i64::MAX));
         if blobs == 0 {
