@@ -88,18 +88,19 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
 
 /// Where the configuration comes from when it is read again.
 fn source(matches: &ArgMatches) -> ConfigSource {
-    let matches = matches.clone();
-    ConfigSource {
-        gather: Box::new(move || program::settings(&matches, KEYS)),
-        read: |settings| {
-            let config = Config::read(settings)?;
-            Ok(Reread {
-                tier: config.tier(),
-                server: config.workflows.server,
-            })
-        },
-        limits: &[workflow_server::LIMITS, router_server::LIMITS],
-    }
+    let read = |settings: &mut Settings| {
+        let config = Config::read(settings)?;
+        Ok(Reread {
+            tier: config.tier(),
+            server: config.workflows.server,
+        })
+    };
+    ConfigSource::of(
+        matches,
+        KEYS,
+        read,
+        &[workflow_server::LIMITS, router_server::LIMITS],
+    )
 }
 
 fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {

@@ -71,18 +71,14 @@ fn serve(matches: &ArgMatches) -> Result<(), Failure> {
 
 /// Where the configuration comes from when it is read again.
 fn source(matches: &ArgMatches) -> ConfigSource {
-    let matches = matches.clone();
-    ConfigSource {
-        gather: Box::new(move || program::settings(&matches, KEYS)),
-        read: |settings| {
-            let config = Config::read(settings)?;
-            Ok(Reread {
-                tier: config.router.tier(),
-                server: config.server,
-            })
-        },
-        limits: &[LIMITS],
-    }
+    let read = |settings: &mut Settings| {
+        let config = Config::read(settings)?;
+        Ok(Reread {
+            tier: config.router.tier(),
+            server: config.server,
+        })
+    };
+    ConfigSource::of(matches, KEYS, read, &[LIMITS])
 }
 
 fn configured(matches: &ArgMatches) -> Result<(Settings, Config), Failure> {

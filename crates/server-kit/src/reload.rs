@@ -12,14 +12,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use accounts::{AccountAdmin, Tier};
 use admin_http::wire::SettingBody;
+use clap::ArgMatches;
 use hyper_kit::error_chain;
 use identity::Identity;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::CatalogControl;
-use crate::config::{ACCESS_KEYS, ServerConfig, Settings};
+use crate::config::{ACCESS_KEYS, Key, ServerConfig, Settings};
 use crate::logging::LogControl;
-use crate::program::Failure;
+use crate::program::{self, Failure};
 use crate::signals::Hangups;
 use crate::systemd;
 
@@ -58,11 +59,11 @@ pub struct Reread {
 /// Where a configuration comes from.
 pub struct ConfigSource {
     /// Gathers flags, variables and the file.
-    pub gather: Box<dyn Fn() -> Result<Settings, Failure> + Send + Sync>,
+    gather: Box<dyn Fn() -> Result<Settings, Failure> + Send + Sync>,
     /// Reads what was gathered.
-    pub read: fn(&mut Settings) -> Result<Reread, Failure>,
+    read: fn(&mut Settings) -> Result<Reread, Failure>,
     /// The settings that make [`Reread::tier`] and nothing else, so that they can change while a server serves.
-    pub limits: &'static [&'static [&'static str]],
+    limits: &'static [&'static [&'static str]],
 }
 
 /// Reads the configuration of a serving server again.
@@ -98,6 +99,24 @@ impl SettingsInForce {
 
     fn replace(&self, settings: Arc<[SettingBody]>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+}
+
+impl ConfigSource {
+    /// The flags of this process, with its environment and its file, read as its configuration.
+    #[must_use]
+    pub fn of(
+        matches: &ArgMatches,
+        keys: &'static [&'static [Key]],
+        read: fn(&mut Settings) -> Result<Reread, Failure>,
+        limits: &'static [&'static [&'static str]],
+    ) -> Self {
+        let matches = matches.clone();
+        Self {
+            gather: Box::new(move || program::settings(&matches, keys)),
+            read,
+            limits,
+        }
     }
 }
 
