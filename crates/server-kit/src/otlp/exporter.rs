@@ -94,18 +94,11 @@ pub(super) fn start(config: &Config) -> Result<(OtlpLayer, Exporter), OtlpError>
     let mut work: Vec<BoxFuture<'static, ()>> = Vec::new();
     let mut layer = OtlpLayer::default();
     if let Some(signal) = &config.traces {
-        let exporter = SpanExporter::builder()
-            .with_http()
-            .with_http_client(CollectorClient(client.clone()))
-            .with_retry_policy(RetryPolicy::disabled());
+        let exporter = over(SpanExporter::builder().with_http(), &client);
         let mut exporter = exporter.build().map_err(|error| refused(&error))?;
         exporter.set_resource(&resource);
         let exporter = Arc::new(exporter);
-        let (sender, taken) = mpsc::channel(signal.queue);
-        let queue = Queue {
-            sender,
-            counts: Arc::clone(&of_spans),
-        };
+        let (queue, taken) = queue(signal, &of_spans);
         let provider = SdkTracerProvider::builder().with_span_processor(queue);
         let provider = provider.with_resource(resource.clone()).build();
         layer.tracer = Some(provider.tracer(SCOPE));
@@ -116,18 +109,11 @@ pub(super) fn start(config: &Config) -> Result<(OtlpLayer, Exporter), OtlpError>
         })));
     }
     if let Some(signal) = &config.logs {
-        let exporter = LogExporter::builder()
-            .with_http()
-            .with_http_client(CollectorClient(client))
-            .with_retry_policy(RetryPolicy::disabled());
+        let exporter = over(LogExporter::builder().with_http(), &client);
         let mut exporter = exporter.build().map_err(|error| refused(&error))?;
         exporter.set_resource(&resource);
         let exporter = Arc::new(exporter);
-        let (sender, taken) = mpsc::channel(signal.queue);
-        let queue = Queue {
-            sender,
-            counts: Arc::clone(&of_records),
-        };
+        let (queue, taken) = queue(signal, &of_records);
         let provider = SdkLoggerProvider::builder().with_log_processor(queue);
         let provider = provider.with_resource(resource).build();
         layer.logger = Some(provider.logger(SCOPE));
@@ -145,6 +131,20 @@ pub(super) fn start(config: &Config) -> Result<(OtlpLayer, Exporter), OtlpError>
         counts: [("spans", of_spans), ("log_records", of_records)],
     };
     Ok((layer, exporter))
+}
+
+/// An exporter that sends with this client, each batch once: what waits behind one that is tried again would be lost.
+fn over<B: WithHttpConfig>(exporter: B, client: &Client) -> B {
+    exporter
+        .with_http_client(CollectorClient(client.clone()))
+        .with_retry_policy(RetryPolicy::disabled())
+}
+
+/// The queue of a signal, and what comes out of it.
+fn queue<T>(signal: &Signal, counts: &Arc<Counts>) -> (Queue<T>, Receiver<T>) {
+    let (sender, taken) = mpsc::channel(signal.queue);
+    let counts = Arc::clone(counts);
+    (Queue { sender, counts }, taken)
 }
 
 fn refused(error: &ExporterBuildError) -> OtlpError {
