@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{HeaderMap, Method, Response, Uri};
 use hyper_kit::Body;
 
 use crate::Families;
 use crate::files::File;
-use crate::serve::{Found, guarded, moved, not_allowed};
+use crate::serve::{Found, Page};
 
 /// Where the page is below the mount path.
 const ROOT: &str = "/docs";
@@ -24,9 +23,9 @@ const DOCUMENTS: &str = "{documents}";
 
 /// What the page loads, and the files of the build that it is.
 const BESIDE: &[(&str, &str)] = &[
-    ("/icon.svg", "icon.svg"),
-    ("/reference.css", "reference/reference.css"),
-    ("/reference.js", "reference/reference.js"),
+    ("icon.svg", "icon.svg"),
+    ("reference.css", "reference/reference.css"),
+    ("reference.js", "reference/reference.js"),
 ];
 
 /// A document: a short name for addresses, a name for people, and its path.
@@ -42,16 +41,7 @@ const OF_OPERATORS: &[Document] = &[("admin", "Operators", "/api/v2/admin/openap
 /// The pages of a server's documents. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    /// The path below which everything is: the mount path and [`ROOT`].
-    root: String,
-    /// The page with the documents of this server in it.
-    page: Bytes,
-    page_tag: String,
+    page: Arc<Page>,
 }
 
 impl Reference {
@@ -68,15 +58,10 @@ impl Reference {
             ));
             names.push(*id);
         }
-        let page = File::find(PAGE).expect("the build has the page");
-        let text = String::from_utf8_lossy(page.plain).replace(DOCUMENTS, &entries);
-        let inner = Inner {
-            root: format!("{mount_path}{ROOT}"),
-            page: text.into(),
-            page_tag: format!("{}-{}", page.tag, names.join("-")),
-        };
+        let write = |text: &str| text.replace(DOCUMENTS, &entries);
+        let root = format!("{mount_path}{ROOT}");
         Self {
-            inner: Arc::new(inner),
+            page: Arc::new(Page::new(root, PAGE, write, &names.join("-"))),
         }
     }
 
@@ -88,23 +73,11 @@ impl Reference {
         uri: &Uri,
         headers: &HeaderMap,
     ) -> Option<Response<Body>> {
-        let below = uri.path().strip_prefix(self.inner.root.as_str())?;
-        let name = match below {
-            "" | "/" => PAGE,
-            other => BESIDE.iter().find(|(path, _)| *path == other)?.1,
-        };
-        let response = match below {
-            _ if method != Method::GET && method != Method::HEAD => {
-                not_allowed("the reference is read with GET")
-            }
-            "" => moved(&self.inner.root),
-            "/" => Found::page(self.inner.page.clone(), &self.inner.page_tag).reply(headers),
-            _ => {
-                let file = File::find(name).expect("the build has every file of the page");
-                Found::file(file, headers).reply(headers)
-            }
-        };
-        Some(guarded(response, method))
+        self.page.answer(method, uri, headers, |path| {
+            let (_, name) = BESIDE.iter().find(|(beside, _)| *beside == path)?;
+            let file = File::find(name).expect("the build has every file of the page");
+            Some(Found::file(file, headers).reply(headers))
+        })
     }
 }
 
@@ -156,7 +129,7 @@ mod tests {
     fn the_page_names_the_documents_of_its_server_alone() {
         let page = |families| {
             let reference = Reference::new("", families);
-            String::from_utf8(reference.inner.page.to_vec()).expect("text")
+            String::from_utf8(reference.page.bytes.to_vec()).expect("text")
         };
         let paths = |text: &str| {
             let parts = text.split("data-document=\"..").skip(1);

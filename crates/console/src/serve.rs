@@ -44,16 +44,16 @@ pub struct Families {
 /// The console of a server. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Console {
-    inner: Arc<Inner>,
+    page: Arc<Page>,
 }
 
+/// A page in which the server wrote something, with files beside it.
 #[derive(Debug)]
-struct Inner {
-    /// The path below which everything is: the mount path and [`ROOT`].
+pub(crate) struct Page {
+    /// The path below which everything is.
     root: String,
-    /// The page with the families of this server in it.
-    page: Bytes,
-    page_tag: String,
+    pub(crate) bytes: Bytes,
+    tag: String,
 }
 
 impl Console {
@@ -66,17 +66,12 @@ impl Console {
         ];
         let names = known.iter().filter(|(_, has)| *has).map(|(name, _)| *name);
         let names = names.collect::<Vec<_>>().join(" ");
-        let page = File::find(PAGE).expect("the build has the page");
         let open = if families.open { "workflows" } else { "" };
-        let text = String::from_utf8_lossy(page.plain);
-        let text = text.replace(FAMILIES, &names).replace(OPEN, open);
-        let inner = Inner {
-            root: format!("{mount_path}{ROOT}"),
-            page: text.into(),
-            page_tag: format!("{}-{}-{open}", page.tag, names.replace(' ', "-")),
-        };
+        let write = |text: &str| text.replace(FAMILIES, &names).replace(OPEN, open);
+        let tag = format!("{}-{open}", names.replace(' ', "-"));
+        let page = Page::new(format!("{mount_path}{ROOT}"), PAGE, write, &tag);
         Self {
-            inner: Arc::new(inner),
+            page: Arc::new(page),
         }
     }
 
@@ -88,25 +83,66 @@ impl Console {
         uri: &Uri,
         headers: &HeaderMap,
     ) -> Option<Response<Body>> {
-        let below = uri.path().strip_prefix(self.inner.root.as_str())?;
-        let response = match below {
-            "" => moved(&self.inner.root),
-            _ if method != Method::GET && method != Method::HEAD => {
-                not_allowed("the console is read with GET")
-            }
-            _ => self.file(below.strip_prefix('/')?, headers),
-        };
-        Some(guarded(response, method))
+        self.page.answer(method, uri, headers, |name| {
+            let file = File::find(name).filter(|file| file.is_of_console());
+            Some(match file {
+                Some(file) if file.name == PAGE => self.page.reply(headers),
+                Some(file) => Found::file(file, headers).reply(headers),
+                None => text(StatusCode::NOT_FOUND, "the console has no such file"),
+            })
+        })
+    }
+}
+
+impl Page {
+    /// The page at `root`, made of the file `name`. `tag` differs where what `write` makes of the file differs.
+    pub(crate) fn new(
+        root: String,
+        name: &str,
+        write: impl FnOnce(&str) -> String,
+        tag: &str,
+    ) -> Self {
+        let file = File::find(name).expect("the build has the page");
+        Self {
+            root,
+            bytes: write(&String::from_utf8_lossy(file.plain)).into(),
+            tag: format!("{}-{tag}", file.tag),
+        }
     }
 
-    fn file(&self, name: &str, headers: &HeaderMap) -> Response<Body> {
-        if name.is_empty() || name == PAGE {
-            return Found::page(self.inner.page.clone(), &self.inner.page_tag).reply(headers);
+    /// The answer to a request for the page, or for what `beside` has below it; `None` for any other path.
+    pub(crate) fn answer(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        beside: impl FnOnce(&str) -> Option<Response<Body>>,
+    ) -> Option<Response<Body>> {
+        let mut response = match uri.path().strip_prefix(self.root.as_str())? {
+            "" => moved(&self.root),
+            "/" => self.reply(headers),
+            below => beside(below.strip_prefix('/')?)?,
+        };
+        if method != Method::GET && method != Method::HEAD {
+            response = not_allowed();
         }
-        match File::find(name).filter(|file| file.is_of_console()) {
-            Some(file) => Found::file(file, headers).reply(headers),
-            None => text(StatusCode::NOT_FOUND, "the console has no such file"),
+        let fields = response.headers_mut();
+        fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        if method == Method::HEAD {
+            drop_body(&mut response);
         }
+        Some(response)
+    }
+
+    fn reply(&self, headers: &HeaderMap) -> Response<Body> {
+        let page = Found {
+            bytes: self.bytes.clone(),
+            tag: self.tag.clone(),
+            media_type: HeaderValue::from_static("text/html; charset=utf-8"),
+            compressed: false,
+        };
+        page.reply(headers)
     }
 }
 
@@ -120,16 +156,6 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// A page, in which the server wrote something.
-    pub(crate) fn page(bytes: Bytes, tag: &str) -> Self {
-        Self {
-            bytes,
-            tag: tag.to_owned(),
-            media_type: HeaderValue::from_static("text/html; charset=utf-8"),
-            compressed: false,
-        }
-    }
-
     /// A file of the build, in the coding that the client takes.
     pub(crate) fn file(file: &'static File, headers: &HeaderMap) -> Self {
         let compressed = takes_gzip(headers);
@@ -175,23 +201,12 @@ impl Found {
 }
 
 /// The address of a page ends with a slash, so that the files beside it are found below any mount path.
-pub(crate) fn moved(root: &str) -> Response<Body> {
+fn moved(root: &str) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
     let page = HeaderValue::from_str(&format!("{root}/"));
     let page = page.expect("mount paths are letters, digits and -._~/");
     response.headers_mut().insert(LOCATION, page);
-    response
-}
-
-/// An answer with what every one of them says.
-pub(crate) fn guarded(mut response: Response<Body>, method: &Method) -> Response<Body> {
-    let fields = response.headers_mut();
-    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    fields.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    if method == Method::HEAD {
-        drop_body(&mut response);
-    }
     response
 }
 
@@ -218,7 +233,8 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
     any
 }
 
-pub(crate) fn not_allowed(why: &'static str) -> Response<Body> {
+fn not_allowed() -> Response<Body> {
+    let why = "this is read with GET";
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, why);
     response
         .headers_mut()

@@ -59,8 +59,8 @@ fn only_paths_of_the_console_are_answered() {
 
 #[test]
 fn the_page_says_which_families_there_are() {
-    let inner = console().inner;
-    let page = std::str::from_utf8(&inner.page).expect("a text");
+    let console = console();
+    let page = std::str::from_utf8(&console.page.bytes).expect("a text");
     assert!(
         page.contains("data-families=\"workflows\" data-open=\"\""),
         "{page}"
@@ -70,7 +70,7 @@ fn the_page_says_which_families_there_are() {
         open: false,
         models: true,
     };
-    assert_ne!(Console::new("", both).inner.page_tag, inner.page_tag);
+    assert_ne!(Console::new("", both).page.tag, console.page.tag);
 }
 
 #[test]
