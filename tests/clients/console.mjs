@@ -3,26 +3,14 @@
 //
 // Arguments: the server's address, a key, a folder for screenshots, the key of an operator, the address of a receiver of webhooks, and that
 // of a ComfyUI worker. The server has a deployment `sim` and a published model `easel/square` of two versions.
-// Prints one JSON object. `EASEL_PLAYWRIGHT` and `EASEL_AXE`
-// are folders with node_modules/playwright-core and node_modules/axe-core, `EASEL_CHROMIUM` the browser.
-import { createRequire } from "node:module";
+// Prints one JSON object.
 import fs from "node:fs/promises";
-import path from "node:path";
+import { open } from "./browser.mjs";
 
 const [address, key, folder, operatorKey, receiver, worker] = process.argv.slice(2);
-const modules = (folder) => createRequire(path.join(folder, "package.json"));
-const { chromium } = modules(process.env.EASEL_PLAYWRIGHT)("playwright-core");
-const { source: axe } = modules(process.env.EASEL_AXE)("axe-core");
 const base = `http://${address}`;
 
-const browser = await chromium.launch({ executablePath: process.env.EASEL_CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
-const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
-const page = await context.newPage();
-page.setDefaultTimeout(120_000);
-const told = { errors: [], elsewhere: [], serious: [], views: [] };
-page.on("pageerror", (error) => told.errors.push(String(error)));
-page.on("console", (message) => message.type() === "error" && told.errors.push(message.text()));
-page.on("request", (request) => new URL(request.url()).host === address || /^(data|blob):/.test(request.url()) || told.elsewhere.push(request.url()));
+const { browser, page, told, press, tabTo, look, title } = await open(address, folder, 120_000);
 
 const api = async (where, options = {}, by = key) => {
   const answer = await fetch(`${base}/${where}`, { ...options, headers: { Authorization: `Bearer ${by}`, "Content-Type": "application/json", ...options.headers } });
@@ -30,27 +18,6 @@ const api = async (where, options = {}, by = key) => {
   return answer.status === 204 ? null : answer.json();
 };
 const submit = (workflow, metadata) => api("api/v2/jobs", { method: "POST", body: JSON.stringify({ workflow, metadata }) });
-const press = async (...keys) => { for (const one of keys) await page.keyboard.press(one); };
-const tabTo = async (locator) => {
-  for (let steps = 0; steps < 80; steps += 1) {
-    if (await locator.evaluate((it) => it === document.activeElement)) return;
-    await press("Tab");
-  }
-  throw new Error(`Tab does not reach ${locator}`);
-};
-// Looks at a view: what an accessibility checker finds in both colour schemes, and two screenshots.
-const look = async (view) => {
-  for (const colorScheme of ["light", "dark"]) {
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-    told.serious.push(...serious.map(({ id, nodes }) => `${view} (${colorScheme}): ${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`));
-    await page.screenshot({ path: path.join(folder, `${view}-${colorScheme}.png`) });
-  }
-  told.views.push(view);
-};
-const title = (name) => page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
 
 const picture = (color, steps) => ({
   1: { class_type: "EmptyImage", inputs: { width: 256, height: 192, batch_size: 1, color }, _meta: { title: "Canvas" } },

@@ -1,47 +1,15 @@
 // Drives the pages of the documents in headless Chromium by the keyboard alone: searches, opens an operation, its answers and a
 // schema, then looks at every page of every document once. Looks over views with axe, light and dark, and takes screenshots.
 //
-// Arguments: the server's address, a key, and a folder for screenshots. Prints one JSON object. `EASEL_PLAYWRIGHT` and `EASEL_AXE`
-// are folders with node_modules/playwright-core and node_modules/axe-core, `EASEL_CHROMIUM` the browser.
+// Arguments: the server's address, a key, and a folder for screenshots. Prints one JSON object.
 import { execFileSync } from "node:child_process";
-import { createRequire } from "node:module";
-import path from "node:path";
+import { open } from "./browser.mjs";
 
 const [address, key, folder] = process.argv.slice(2);
-const modules = (folder) => createRequire(path.join(folder, "package.json"));
-const { chromium } = modules(process.env.EASEL_PLAYWRIGHT)("playwright-core");
-const { source: axe } = modules(process.env.EASEL_AXE)("axe-core");
 const base = `http://${address}`;
 
-const browser = await chromium.launch({ executablePath: process.env.EASEL_CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
-const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
-const page = await context.newPage();
-page.setDefaultTimeout(60_000);
-const told = { errors: [], elsewhere: [], serious: [], views: [], pages: {} };
-page.on("pageerror", (error) => told.errors.push(String(error)));
-page.on("console", (message) => message.type() === "error" && told.errors.push(message.text()));
-page.on("request", (request) => new URL(request.url()).host === address || /^data:/.test(request.url()) || told.elsewhere.push(request.url()));
-
-const press = async (...keys) => { for (const one of keys) await page.keyboard.press(one); };
-const tabTo = async (locator) => {
-  for (let steps = 0; steps < 120; steps += 1) {
-    if (await locator.evaluate((it) => it === document.activeElement)) return;
-    await press("Tab");
-  }
-  throw new Error(`Tab does not reach ${locator}`);
-};
-const look = async (view) => {
-  for (const colorScheme of ["light", "dark"]) {
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-    told.serious.push(...serious.map(({ id, nodes }) => `${view} (${colorScheme}): ${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`));
-    await page.screenshot({ path: path.join(folder, `${view}-${colorScheme}.png`) });
-  }
-  told.views.push(view);
-};
-const title = (name) => page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+const { browser, page, told, press, tabTo, look, title } = await open(address, folder, 60_000);
+told.pages = {};
 
 // The first view. What its files weigh, without the document, is counted on the way.
 const transferred = [];
