@@ -9,17 +9,19 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+
+use crate::small_http::{Accepting, read_head};
 
 /// A running host of files. Dropping it cuts every connection.
 #[derive(Debug)]
 pub struct FileHost {
     address: SocketAddr,
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
+    /// Ends with this.
+    _accepting: Accepting,
 }
 
 #[derive(Debug)]
@@ -46,18 +48,14 @@ impl FileHost {
             attempts: Mutex::default(),
         });
         let serving = Arc::clone(&shared);
-        let accepting = tokio::spawn(async move {
-            let mut connections = tokio::task::JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let shared = Arc::clone(&serving);
-                connections.spawn(async move { drop(serve(stream, &shared).await) });
-                while connections.try_join_next().is_some() {}
-            }
+        let accepting = Accepting::start(listener, move |stream| {
+            let shared = Arc::clone(&serving);
+            async move { serve(stream, &shared).await }
         });
         Ok(Self {
             address,
             shared,
-            accepting,
+            _accepting: accepting,
         })
     }
 
@@ -124,18 +122,7 @@ impl Shared {
 /// Answers the requests of a connection, one after the other.
 async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let mut bytes = Vec::new();
-    loop {
-        let head = loop {
-            if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-                let rest = bytes.split_off(end + 4);
-                let head = String::from_utf8_lossy(&bytes).into_owned();
-                bytes = rest;
-                break head;
-            }
-            if stream.read_buf(&mut bytes).await? == 0 {
-                return Ok(());
-            }
-        };
+    while let Some(head) = read_head(&mut stream, &mut bytes).await? {
         let target = head.split(' ').nth(1).unwrap_or_default();
         let path = target.split('?').next().unwrap_or_default().to_owned();
         let count = {
@@ -146,6 +133,7 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
         shared.count.send_replace(count);
         answer(&mut stream, shared, &path).await?;
     }
+    Ok(())
 }
 
 async fn answer(stream: &mut TcpStream, shared: &Shared, path: &str) -> io::Result<()> {
@@ -200,11 +188,5 @@ async fn answer(stream: &mut TcpStream, shared: &Shared, path: &str) -> io::Resu
             stream.write_all(head.as_bytes()).await?;
             stream.write_all(&file).await
         }
-    }
-}
-
-impl Drop for FileHost {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }

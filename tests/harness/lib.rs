@@ -20,6 +20,7 @@ pub mod pty;
 pub mod random;
 pub mod receivers;
 pub mod schema;
+mod small_http;
 pub mod socket;
 pub mod usage;
 

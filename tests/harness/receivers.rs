@@ -19,14 +19,16 @@ use sha2::Sha256;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+
+use crate::small_http::{Accepting, read_head};
 
 /// A running server of receivers. Dropping it cuts every connection.
 #[derive(Debug)]
 pub struct Receivers {
     address: SocketAddr,
     shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
+    /// Ends with this.
+    _accepting: Accepting,
 }
 
 #[derive(Debug)]
@@ -74,18 +76,14 @@ impl Receivers {
             count: watch::Sender::new(0),
         });
         let serving = Arc::clone(&shared);
-        let accepting = tokio::spawn(async move {
-            let mut connections = tokio::task::JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                let shared = Arc::clone(&serving);
-                connections.spawn(async move { drop(serve(stream, &shared).await) });
-                while connections.try_join_next().is_some() {}
-            }
+        let accepting = Accepting::start(listener, move |stream| {
+            let shared = Arc::clone(&serving);
+            async move { serve(stream, &shared).await }
         });
         Ok(Self {
             address,
             shared,
-            accepting,
+            _accepting: accepting,
         })
     }
 
@@ -209,16 +207,7 @@ impl Shared {
 async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut bytes = Vec::new();
-    loop {
-        let (head, mut rest) = loop {
-            if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
-                let rest = bytes.split_off(end + 4);
-                break (String::from_utf8_lossy(&bytes).into_owned(), rest);
-            }
-            if stream.read_buf(&mut bytes).await? == 0 {
-                return Ok(());
-            }
-        };
+    while let Some(head) = read_head(&mut stream, &mut bytes).await? {
         let header = |name: &str| {
             let lines = head.lines().filter_map(|line| line.split_once(": "));
             let mut found = lines.filter(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -228,19 +217,20 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
                 .unwrap_or_default()
         };
         let length: usize = header("content-length").parse().unwrap_or(0);
-        while rest.len() < length {
-            if stream.read_buf(&mut rest).await? == 0 {
+        while bytes.len() < length {
+            if stream.read_buf(&mut bytes).await? == 0 {
                 return Ok(());
             }
         }
-        bytes = rest.split_off(length);
+        let rest = bytes.split_off(length);
+        let body = std::mem::replace(&mut bytes, rest);
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let id = header("webhook-id");
         let (status, when) = shared.answer(&path, &id);
         let received = Received {
             timestamp: header("webhook-timestamp"),
             signature: header("webhook-signature"),
-            body: String::from_utf8_lossy(&rest).into_owned(),
+            body: String::from_utf8_lossy(&body).into_owned(),
             taken: status == 204,
             at: Instant::now(),
             path,
@@ -271,10 +261,5 @@ async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
         let answer = answer.replace("204 Said\r\ncontent-length: 0", "204 Said");
         stream.write_all(answer.as_bytes()).await?;
     }
-}
-
-impl Drop for Receivers {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
+    Ok(())
 }
