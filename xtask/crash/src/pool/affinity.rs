@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use it::Comfy;
@@ -36,14 +37,9 @@ pub(super) async fn run(
     count: u64,
     seed: u64,
 ) -> io::Result<Outcome> {
-    let mut workers = Vec::new();
-    for _ in CHECKPOINTS {
-        let worker = Comfy::start_with(Version::New, &CHECKPOINTS, &[]).await?;
-        worker.pace(STEP);
-        workers.push(worker);
-    }
-    let urls: Vec<String> = workers.iter().map(Comfy::url).collect();
-    let program = Program::start(program, folder, &urls).await?;
+    let versions = [Version::New; 4];
+    let started = rig::with_workers(program, folder, versions, &CHECKPOINTS, STEP);
+    let (program, workers) = started.await?;
     let client = program.client();
     let began = Instant::now();
     let jobs = rig::lanes("affinity", LANES, count, |number| {
@@ -61,14 +57,14 @@ pub(super) async fn run(
     let mut jobs = jobs.await?;
     let took = began.elapsed();
     rig::look_at_all(&client, &mut jobs).await?;
-    let ran: Vec<Vec<Ran>> = workers.iter().map(Comfy::ran).collect();
+    let ran: Vec<Vec<Ran>> = workers.iter().map(|worker| worker.ran()).collect();
     let warm = ran.iter().map(|ran| warm(ran)).sum::<u64>();
     let all = ran
         .iter()
         .map(|ran| ran.len().saturating_sub(1) as u64)
         .sum::<u64>();
     let facts = Facts {
-        runs: workers.iter().flat_map(runs).collect(),
+        runs: workers.iter().flat_map(|worker| runs(worker)).collect(),
         jobs,
         successes_stay: true,
         ..Facts::default()
@@ -117,12 +113,12 @@ fn warm(ran: &[Ran]) -> u64 {
 }
 
 /// How long a job waits for a warm worker whose two places are taken for good, while other workers are idle.
-async fn patience(program: &Program, workers: &[Comfy]) -> io::Result<Duration> {
+async fn patience(program: &Program, workers: &[Arc<Comfy>]) -> io::Result<Duration> {
     super::say("affinity: a job waits for a warm worker, half a minute");
     let client = program.client();
     let mut jobs = Vec::new();
     let begun = |name: &str| {
-        let ran = workers.iter().flat_map(Comfy::ran);
+        let ran = workers.iter().flat_map(|worker| worker.ran());
         let mut ran = ran.filter(|ran| ran.saves.as_deref() == Some(name));
         ran.next().map(|ran| ran.began)
     };

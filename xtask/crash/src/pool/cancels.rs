@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::Outcome;
 use super::faults::runs;
 use super::judge::Facts;
-use super::rig::{self, CHECKPOINT, Program};
+use super::rig::{self, CHECKPOINT};
 
 /// Races at the same time, each of one job that is canceled and one that is not: nearly all of them have a place at a worker.
 const LANES: u64 = 8;
@@ -33,15 +33,10 @@ pub(super) async fn run(
     count: u64,
     seed: u64,
 ) -> io::Result<Outcome> {
-    let mut workers = Vec::new();
     // Two of them interrupt whatever runs.
-    for version in [Version::Recorded, Version::New, Version::Old, Version::Old] {
-        let worker = Comfy::start(version).await?;
-        worker.pace(STEP);
-        workers.push(Arc::new(worker));
-    }
-    let urls: Vec<String> = workers.iter().map(|worker| worker.url()).collect();
-    let program = Program::start(program, folder, &urls).await?;
+    let versions = [Version::Recorded, Version::New, Version::Old, Version::Old];
+    let started = rig::with_workers(program, folder, versions, &[CHECKPOINT], STEP);
+    let (program, workers) = started.await?;
     let (stop, stopped) = watch::channel(false);
     let foreign = tokio::spawn(others(workers.clone(), Random::of(seed), stopped));
     let began = Instant::now();

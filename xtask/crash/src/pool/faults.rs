@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Outcome;
 use super::judge::{Facts, Run};
-use super::rig::{self, CHECKPOINT, Program};
+use super::rig::{self, CHECKPOINT};
 
 /// Jobs at the same time: some wait, some are at workers.
 const LANES: u64 = 24;
@@ -55,14 +55,9 @@ pub(super) async fn run(
     count: u64,
     seed: u64,
 ) -> io::Result<Outcome> {
-    let mut workers = Vec::new();
-    for version in [Version::Recorded, Version::New, Version::New, Version::Old] {
-        let worker = Comfy::start(version).await?;
-        worker.pace(STEP);
-        workers.push(Arc::new(worker));
-    }
-    let urls: Vec<String> = workers.iter().map(|worker| worker.url()).collect();
-    let program = Program::start(program, folder, &urls).await?;
+    let versions = [Version::Recorded, Version::New, Version::New, Version::Old];
+    let started = rig::with_workers(program, folder, versions, &[CHECKPOINT], STEP);
+    let (program, workers) = started.await?;
     let (stop, stopped) = watch::channel(false);
     let mut faults = JoinSet::new();
     for (number, worker) in workers.iter().enumerate() {

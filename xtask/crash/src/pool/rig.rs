@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use it::Comfy;
+use it::comfy::Version;
 use it::http::Request;
 use it::load::server::{Launch, Server};
 use it::process::lifeline;
@@ -118,6 +120,24 @@ impl Client {
         }
         Ok(began.elapsed())
     }
+}
+
+/// The program in front of simulated workers of these versions with these model files, whose steps take so long.
+pub(super) async fn with_workers(
+    program: &Path,
+    folder: &Path,
+    versions: [Version; 4],
+    checkpoints: &[&str],
+    step: Duration,
+) -> io::Result<(Program, Vec<Arc<Comfy>>)> {
+    let mut workers = Vec::new();
+    for version in versions {
+        let worker = Comfy::start_with(version, checkpoints, &[]).await?;
+        worker.pace(step);
+        workers.push(Arc::new(worker));
+    }
+    let urls: Vec<String> = workers.iter().map(|worker| worker.url()).collect();
+    Ok((Program::start(program, folder, &urls).await?, workers))
 }
 
 /// What many clients do: each takes the next number until all are taken, and the jobs are put together in the end.
