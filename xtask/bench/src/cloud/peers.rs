@@ -68,6 +68,16 @@ impl Peer {
         }
     }
 
+    /// What its script imports.
+    fn imported(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Awa => None,
+            Self::PgBoss | Self::GraphileWorker => {
+                Some(("node_peer.mjs", include_str!("peers/node_peer.mjs")))
+            }
+        }
+    }
+
     /// The interpreter of its script.
     fn interpreter(self) -> &'static str {
         match self {
@@ -106,8 +116,10 @@ impl Peer {
             output(&mut command, name).await?;
             fs::write(is_there, b"")?;
         }
-        let (script, text) = self.script();
-        fs::write(folder.join(script), text)
+        for (name, text) in [self.script()].into_iter().chain(self.imported()) {
+            fs::write(folder.join(name), text)?;
+        }
+        Ok(())
     }
 
     /// Asks it, over the database at this address, which must be empty.
