@@ -1,5 +1,6 @@
 //! What servers of tests have in common: a folder each, and an end with the process that started them.
 
+use std::fs::DirEntry;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,21 +9,27 @@ use std::sync::mpsc;
 use tempfile::TempDir;
 
 /// A folder under `target/KIND/` that says whose it is. Those of processes that are gone, and their servers with them, are
-/// removed first.
+/// removed meanwhile.
 pub(super) fn folder(kind: &str) -> TempDir {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let root = root.join(kind);
     std::fs::create_dir_all(&root).expect("target/ can be written");
     let root = root.canonicalize().expect("it was made");
-    for entry in std::fs::read_dir(&root).into_iter().flatten().flatten() {
+    let entries = std::fs::read_dir(&root).into_iter().flatten().flatten();
+    let is_left = |entry: &DirEntry| {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.split_once('-'));
         let owner = owner.and_then(|(owner, _)| owner.parse::<u32>().ok());
-        if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
+        owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists())
+    };
+    let left: Vec<DirEntry> = entries.filter(is_left).collect();
+    // A server has thousands of files, and no test waits for them: what this run does not get to is there for the next one.
+    std::thread::spawn(move || {
+        for entry in left {
             // Another process may do the same.
             let _ = std::fs::remove_dir_all(entry.path());
         }
-    }
+    });
     let name = format!("{}-", std::process::id());
     let folder = tempfile::Builder::new().prefix(&name).tempdir_in(root);
     folder.expect("target/ can be written")
