@@ -75,7 +75,7 @@ async fn a_directory_of_the_version_before_keeps_what_its_jobs_need() {
     let older = raw(&root);
     older
         .execute_batch(
-            r#"ALTER TABLE job_bodies DROP COLUMN trace;
+            r#"DROP INDEX jobs_unsuccessful; ALTER TABLE job_bodies DROP COLUMN trace;
             DROP INDEX jobs_by_requirements; ALTER TABLE jobs DROP COLUMN requirements;
             DROP TABLE requirement_sets; DROP TABLE account_claims;
             DELETE FROM migrations WHERE aggregate = 'jobs' AND number >= 3;
