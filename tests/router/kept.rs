@@ -30,25 +30,38 @@ fn images(urls: &[&str]) -> String {
 impl Rig {
     /// Calls the model that answers at once, whose partner names these addresses; the id of the request.
     async fn made(&self, urls: &[&str]) -> String {
+        self.made_by("acme", urls).await
+    }
+
+    async fn made_by(&self, account: &str, urls: &[&str]) -> String {
         let body = images(urls);
         self.partners
             .answer_with(Partner::FalSync, "application/json", body.clone());
-        let answer = self.call(AT_ONCE, &prompt("a")).await;
+        let answer = self.send(call_of(account, AT_ONCE, &prompt("a"))).await;
         assert_eq!((answer.status, answer.text()), (200, body));
         id_of(&answer)
     }
 
     async fn generation(&self, id: &str) -> Value {
-        let answer = self.get(&format!("/v1/generations/{id}")).await;
+        self.generation_of("acme", id).await
+    }
+
+    async fn generation_of(&self, account: &str, id: &str) -> Value {
+        let asked = Request::get(&format!("/v1/generations/{id}"));
+        let answer = self.send(of(account, asked)).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()
     }
 
     /// The results of a call, once none of them waits.
     async fn kept(&self, id: &str) -> Vec<Value> {
+        self.kept_by("acme", id).await
+    }
+
+    async fn kept_by(&self, account: &str, id: &str) -> Vec<Value> {
         let started = Instant::now();
         loop {
-            let results = self.generation(id).await["results"].clone();
+            let results = self.generation_of(account, id).await["results"].clone();
             let results = results.as_array().unwrap().clone();
             if results.iter().all(|it| it["state"] != "waiting") {
                 return results;
@@ -245,4 +258,56 @@ async fn killed_while_results_are_fetched_none_is_lost_and_no_file_is_there_twic
     let records = store.records();
     let named = records.named(&acme, false, 100, Timestamp::now()).await;
     assert_eq!(named.unwrap().len(), 3, "each file is one asset");
+}
+
+#[tokio::test]
+async fn results_that_do_not_come_take_no_place_from_other_accounts() {
+    let others: Vec<Differs<'_>> = vec![("beta", Vec::new()), ("gamma", Vec::new())];
+    let (rig, files) = rig(&[], &others).await;
+    // More than there are places, and none of them ends.
+    let held: Vec<String> = (0..20).map(|n| files.url(&format!("/held/{n}"))).collect();
+    let held: Vec<&str> = held.iter().map(String::as_str).collect();
+    let slow = rig.made(&held).await;
+    for n in 0..4 {
+        files.until(&format!("/held/{n}"), 1).await;
+    }
+    // Two other accounts have theirs meanwhile, each with a slow one beside.
+    for name in ["beta", "gamma"] {
+        let slow = files.url(&format!("/held/{name}"));
+        let urls: Vec<String> = (0..6)
+            .map(|n| files.url(&format!("/file/{name}-{n}")))
+            .collect();
+        let mut all: Vec<&str> = vec![&slow];
+        all.extend(urls.iter().map(String::as_str));
+        let id = rig.made_by(name, &all).await;
+        files.until(&format!("/held/{name}"), 1).await;
+        let started = Instant::now();
+        loop {
+            let record = rig.generation_of(name, &id).await;
+            let results = record["results"].as_array().unwrap();
+            let waiting = results.iter().filter(|it| it["state"] == "waiting");
+            if waiting.count() == 1 {
+                break;
+            }
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{record:#?}: {:?}",
+                files.seen()
+            );
+        }
+    }
+    let asked = |what: &str| {
+        let seen = files.seen();
+        let asked = seen.iter().filter(|path| path.starts_with(what));
+        asked.count()
+    };
+    assert_eq!(asked("/held/"), 4 + 2, "an account has no more than half");
+    // Nothing is lost of the account that had to wait.
+    files.release();
+    let results = rig.kept(&slow).await;
+    assert_eq!(results.len(), held.len());
+    for result in &results {
+        assert_eq!(result["state"], "kept", "{result}");
+    }
+    assert_eq!(asked("/held/"), 20 + 2, "each was fetched once");
 }

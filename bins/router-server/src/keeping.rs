@@ -1,11 +1,11 @@
 //! Keeps results: fetches the files that answers name, which their accounts want kept, into the store of files.
 //!
-//! Each process of an installation takes what is due, a few at a time and under leases that it renews while it fetches. What a
-//! process was at that ends is taken by the next one.
+//! Each process of an installation takes what is due, a few at a time and under leases that it renews while it fetches. Accounts
+//! take turns, and none has all places. What a process was at that ends is taken by the next one.
 
 mod fetching;
+mod places;
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,11 @@ use router_core::{
     RouterConfig, Timer,
 };
 use server_kit::metrics::Metrics;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use fetching::{Fetcher, FetcherError};
-
-/// Results that one process fetches at the same time.
-const MOST_AT_ONCE: usize = 8;
+use places::Places;
 
 /// The longest pause between two looks at what is due: attempts whose pause is over ring nobody's bell, and what another process
 /// left neither.
@@ -62,7 +60,7 @@ struct OutcomeLabels {
 /// What runs.
 struct Fetching {
     tasks: JoinSet<ResultId>,
-    running: HashMap<ResultId, AbortHandle>,
+    places: Places,
 }
 
 impl KeptMetrics {
@@ -107,7 +105,7 @@ impl ResultKeeper {
         let keeper = Arc::new(self);
         let mut fetching = Fetching {
             tasks: JoinSet::new(),
-            running: HashMap::new(),
+            places: Places::default(),
         };
         let mut renewal = keeper.timer.sleep(RENEWAL);
         while !stop.is_cancelled() {
@@ -121,7 +119,7 @@ impl ResultKeeper {
                 }
                 Err(_) => tracing::error!("looking for results to keep panicked; trying again"),
             }
-            let is_full = fetching.running.len() >= MOST_AT_ONCE;
+            let is_full = fetching.places.free() == 0;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
@@ -139,18 +137,19 @@ impl ResultKeeper {
 
     /// Begins to fetch what is due, as far as there is room.
     async fn begin(self: &Arc<Self>, fetching: &mut Fetching) -> Result<(), CallsError> {
-        let room = MOST_AT_ONCE.saturating_sub(fetching.running.len());
-        if room == 0 {
-            return Ok(());
-        }
-        let due = self.kept.take(self.lease(), room, self.timer.now()).await?;
-        for result in due {
-            let (keeper, id) = (Arc::clone(self), result.id);
+        while fetching.places.free() > 0 {
+            let turn = fetching.places.turn();
+            let taken = self.kept.take(self.lease(), &turn, self.timer.now());
+            let Some(due) = taken.await? else {
+                break;
+            };
+            let (keeper, id) = (Arc::clone(self), due.id);
+            let account = due.account.clone();
             let task = fetching.tasks.spawn(async move {
-                keeper.keep(result).await;
+                keeper.keep(due).await;
                 id
             });
-            fetching.running.insert(id, task);
+            fetching.places.take(id, account, task);
         }
         Ok(())
     }
@@ -182,7 +181,7 @@ impl ResultKeeper {
 
     /// Renews the leases of what is being fetched; what another process has now is not fetched here any more.
     async fn renew(&self, fetching: &mut Fetching) {
-        let running: Vec<ResultId> = fetching.running.keys().copied().collect();
+        let running = fetching.places.taken();
         if running.is_empty() {
             return;
         }
@@ -190,9 +189,7 @@ impl ResultKeeper {
         match renewed.await {
             Ok(lost) => {
                 for id in lost {
-                    if let Some(task) = fetching.running.remove(&id) {
-                        task.abort();
-                    }
+                    fetching.places.abort(id);
                 }
             }
             Err(error) => {
@@ -219,7 +216,7 @@ impl ResultKeeper {
         while let Some(ended) = fetching.tasks.join_next().await {
             fetching.ended(ended.ok());
         }
-        for id in fetching.running.into_keys() {
+        for id in fetching.places.taken() {
             self.note(id, KeepOutcome::GivenBack).await;
         }
     }
@@ -229,10 +226,8 @@ impl Fetching {
     /// A task is over. One that panicked does not say which it was: those that are over are looked for.
     fn ended(&mut self, id: Option<ResultId>) {
         match id {
-            Some(id) => {
-                self.running.remove(&id);
-            }
-            None => self.running.retain(|_, task| !task.is_finished()),
+            Some(id) => self.places.free_of(id),
+            None => self.places.free_ended(),
         }
     }
 }

@@ -78,6 +78,15 @@ pub struct DueResult {
     pub attempt: u32,
 }
 
+/// Whose result is fetched next: accounts take turns, in the order of their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResultTurn {
+    /// The account that had the turn before. Without one the first account begins.
+    pub after: Option<AccountId>,
+    /// Accounts that have no turn now.
+    pub without: Vec<AccountId>,
+}
+
 /// A result and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptResult {
@@ -168,13 +177,14 @@ pub trait KeptResults: Send + Sync + 'static {
     /// The results of a generation, in the order of the answer; none where nothing is kept.
     async fn of(&self, generation: GenerationId) -> Result<Vec<KeptResult>, CallsError>;
 
-    /// Takes at most `limit` results that are due, those due longest first. They are the owner's from now on.
+    /// Takes the result that is due longest of the first account behind `turn.after` that has one; behind the last account the
+    /// first one follows. It is the owner's from now on. What this costs does not grow with the results of one account.
     async fn take(
         &self,
         lease: Lease,
-        limit: usize,
+        turn: &ResultTurn,
         now: Timestamp,
-    ) -> Result<Vec<DueResult>, CallsError>;
+    ) -> Result<Option<DueResult>, CallsError>;
 
     /// Renews the leases of results. Answers those that the owner does not have any more.
     async fn renew(

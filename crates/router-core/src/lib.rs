@@ -60,7 +60,7 @@ pub use json::read_leniently;
 pub use kept::{
     DueResult, KeepFault, KeepOutcome, KeptFile, KeptResult, KeptResults, KeptState,
     MOST_ADDRESS_BYTES, MOST_RESULTS, ResultAddress, ResultId, ResultLeases, ResultLink,
-    ResultPointers,
+    ResultPointers, ResultTurn,
 };
 pub use labels::{read_labels, write_labels};
 pub use lease::{Lease, OwnerId, Ownership, Ownerships};

@@ -42,6 +42,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/calls/0003.sql"),
             include_str!("../migrations/calls/0004.sql"),
             include_str!("../migrations/calls/0005.sql"),
+            include_str!("../migrations/calls/0006.sql"),
         ],
     ),
     (

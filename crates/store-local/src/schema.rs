@@ -60,6 +60,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/calls/0011.sql"),
             include_str!("../migrations/calls/0012.sql"),
             include_str!("../migrations/calls/0013.sql"),
+            include_str!("../migrations/calls/0014.sql"),
         ],
     ),
     (

@@ -14,8 +14,8 @@ use router_core::{
     Claimed, Dispatched, DueResult, Ending, Enqueued, Generation, GenerationId, Handle,
     KeepOutcome, KeptResult, KeptResults, KeyClaim, KeyDigest, Lease, Load, ModelId, ModelTotal,
     Outcome, OwnerId, Permit, QueueBounds, QueueFailure, QueuedCall, QueuedRequest, Quota,
-    QuotaError, RequestId, ResultId, Serving, Settled, Unfinished, Usage, UsageCursor, UsageQuery,
-    UsageRow, WaitingCall,
+    QuotaError, RequestId, ResultId, ResultTurn, Serving, Settled, Unfinished, Usage, UsageCursor,
+    UsageQuery, UsageRow, WaitingCall,
 };
 
 use crate::jitter::Jitter;
@@ -297,10 +297,10 @@ impl KeptResults for OddCalls {
     async fn take(
         &self,
         lease: Lease,
-        limit: usize,
+        turn: &ResultTurn,
         now: Timestamp,
-    ) -> Result<Vec<DueResult>, CallsError> {
-        let taken = self.inner.kept.take(lease, limit, now);
+    ) -> Result<Option<DueResult>, CallsError> {
+        let taken = self.inner.kept.take(lease, turn, now);
         self.jitter.around(taken).await
     }
 

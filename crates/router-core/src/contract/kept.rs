@@ -1,19 +1,20 @@
 //! Results that are kept: written down with the end, fetched by one process at a time, told once.
 
 use super::{
-    Bytes, Claimed, Ending, FIRST, OwnerId, Rule, SECOND, Settled, Stores, account, answer,
-    answered, at, claim, id, kept, lease,
+    Account, Bytes, Claimed, Dispatched, Ending, FIRST, Generation, OwnerId, Rule, SECOND, Settled,
+    Stores, account, answer, answered, at, claim, generation, id, kept, lease,
 };
 use crate::{
     DueResult, KeepOutcome, KeptFile, KeptResult, KeptState, Outcome, ResultAddress, ResultId,
-    ResultLink,
+    ResultLink, ResultTurn,
 };
 use uuid::Uuid;
 
-pub(super) const RULES: [Rule; 7] = [
+pub(super) const RULES: [Rule; 8] = [
     |stores| Box::pin(results_are_written_down_with_the_end_that_counts(stores)),
     |stores| Box::pin(what_a_key_has_is_kept_too(stores)),
     |stores| Box::pin(one_at_a_time_fetches_a_result(stores)),
+    |stores| Box::pin(accounts_take_turns(stores)),
     |stores| Box::pin(what_lapsed_is_the_next_ones_and_the_one_before_changes_nothing(stores)),
     |stores| Box::pin(a_failed_attempt_is_due_again_when_it_says(stores)),
     |stores| Box::pin(what_is_given_back_was_no_attempt(stores)),
@@ -95,8 +96,18 @@ fn later(second: i64) -> KeepOutcome {
 impl Stores {
     /// Ends a generation without a key at 60, whose two results are to be kept.
     async fn end_with_results(&self, n: u128) {
-        self.dispatch(n, 9).await;
-        assert_eq!(self.settle(n, keeping(n)).await, Settled::Now);
+        self.end_with_results_of("acme", n).await;
+    }
+
+    async fn end_with_results_of(&self, name: &str, n: u128) {
+        let generation = Generation {
+            account: account(name),
+            ..generation(n, 9)
+        };
+        let begun = self.dispatch_by(FIRST, None, generation).await;
+        assert_eq!(begun, Dispatched::Begun);
+        let settled = self.settle_of(name, n, keeping(n)).await;
+        assert_eq!(settled, Settled::Now);
     }
 
     async fn results(&self, n: u128) -> Vec<KeptResult> {
@@ -109,8 +120,30 @@ impl Stores {
         results.map(|result| result.state).collect()
     }
 
+    /// Takes results one after the other, each as if it were the first one.
     async fn take(&self, owner: OwnerId, limit: usize, now: i64) -> Vec<DueResult> {
-        let taken = self.kept.take(lease(owner), limit, at(now)).await;
+        let mut taken = Vec::new();
+        while taken.len() < limit {
+            match self.take_in_turn(owner, None, &[], now).await {
+                Some(due) => taken.push(due),
+                None => break,
+            }
+        }
+        taken
+    }
+
+    async fn take_in_turn(
+        &self,
+        owner: OwnerId,
+        after: Option<&str>,
+        without: &[&str],
+        now: i64,
+    ) -> Option<DueResult> {
+        let turn = ResultTurn {
+            after: after.map(account),
+            without: without.iter().map(|name| account(name)).collect(),
+        };
+        let taken = self.kept.take(lease(owner), &turn, at(now)).await;
         taken.expect("the store answers")
     }
 
@@ -197,6 +230,52 @@ async fn one_at_a_time_fetches_a_result(stores: Stores) {
         stores.note(FIRST, result(9, 0), came, 61).await,
         Settled::Before
     );
+}
+
+async fn accounts_take_turns(stores: Stores) {
+    for name in ["acme", "beta", "gamma"] {
+        let row = Account::new(account(name), (&account(name)).into(), at(0));
+        stores.admin.create(row).await.expect("the id is free");
+    }
+    // The ids are in another order than the names, and acme has more than the others.
+    for (name, n) in [("gamma", 1), ("acme", 2), ("acme", 3), ("beta", 4)] {
+        stores.end_with_results_of(name, n).await;
+    }
+    let take = async |after: Option<&str>, without: &[&str]| {
+        let due = stores.take_in_turn(FIRST, after, without, 60).await?;
+        Some((due.account.to_string(), due.id))
+    };
+    let due = |name: &str, n, place| Some((name.to_owned(), result(n, place)));
+    assert_eq!(take(None, &[]).await, due("acme", 2, 0));
+    assert_eq!(take(Some("acme"), &[]).await, due("beta", 4, 0));
+    assert_eq!(take(Some("beta"), &[]).await, due("gamma", 1, 0));
+    assert_eq!(
+        take(Some("gamma"), &[]).await,
+        due("acme", 2, 1),
+        "behind the last one the first one follows"
+    );
+    assert_eq!(
+        take(Some("beta"), &["gamma"]).await,
+        due("acme", 3, 0),
+        "who has no turn is passed over"
+    );
+    // An account that is gone has its place among the names all the same.
+    assert_eq!(take(Some("b"), &[]).await, due("beta", 4, 1));
+    assert_eq!(take(Some("beta"), &["acme", "gamma"]).await, None);
+    assert_eq!(take(Some("zeta"), &["acme"]).await, due("gamma", 1, 1));
+    assert_eq!(
+        take(Some("acme"), &[]).await,
+        due("acme", 3, 1),
+        "who is alone has every turn"
+    );
+    assert_eq!(take(Some("acme"), &[]).await, None);
+    // What is due later does not hold up those whose results are due.
+    let noted = stores.note(FIRST, result(3, 1), later(100), 61).await;
+    assert_eq!(noted, Settled::Now);
+    let noted = stores.note(FIRST, result(4, 1), KeepOutcome::GivenBack, 62);
+    assert_eq!(noted.await, Settled::Now);
+    let next = stores.take_in_turn(SECOND, None, &[], 62).await;
+    assert_eq!(next.map(|due| due.id), Some(result(4, 1)));
 }
 
 async fn what_lapsed_is_the_next_ones_and_the_one_before_changes_nothing(stores: Stores) {

@@ -11,12 +11,6 @@ use crate::{Lease, OwnerId, Ownership};
 pub struct ResultLeases(HashMap<ResultId, Ownership>);
 
 impl ResultLeases {
-    /// How many there are, those that lapsed included.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
     /// Whether nobody fetches a result at a time.
     #[must_use]
     pub fn is_free(&self, id: ResultId, now: Timestamp) -> bool {

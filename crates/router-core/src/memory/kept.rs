@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::MemoryCalls;
 use crate::{
     CallsError, DueResult, GenerationId, KeepOutcome, KeptResult, KeptResults, KeptState, Lease,
-    OwnerId, ResultAddress, ResultId, ResultLeases, ResultLink, Settled,
+    OwnerId, ResultAddress, ResultId, ResultLeases, ResultLink, ResultTurn, Settled,
 };
 
 /// The results, and who fetches which.
@@ -82,30 +82,38 @@ impl KeptResults for MemoryCalls {
     async fn take(
         &self,
         lease: Lease,
-        limit: usize,
+        turn: &ResultTurn,
         now: Timestamp,
-    ) -> Result<Vec<DueResult>, CallsError> {
+    ) -> Result<Option<DueResult>, CallsError> {
         let mut rows = self.rows();
         let Kept { rows, leases } = &mut rows.kept;
-        let due = rows
-            .values_mut()
-            .filter(|row| row.due_at <= now && leases.is_free(row.result.id, now));
-        let mut due: Vec<&mut Row> = due.filter(|row| row.address.is_some()).collect();
-        due.sort_by_key(|row| (row.due_at, row.result.id));
-        let taken = due.into_iter().take(limit).filter_map(|row| {
-            let KeptState::Waiting { attempts, .. } = &mut row.result.state else {
-                return None;
-            };
-            *attempts += 1;
-            leases.begin(row.result.id, lease, now);
-            Some(DueResult {
-                id: row.result.id,
-                account: row.result.account.clone(),
-                address: row.address.clone()?,
-                attempt: *attempts,
-            })
+        let due = rows.values_mut().filter(|row| {
+            let is_waiting = row.address.is_some() && row.due_at <= now;
+            is_waiting
+                && leases.is_free(row.result.id, now)
+                && !turn.without.contains(&row.result.account)
         });
-        Ok(taken.collect())
+        let next = due.min_by_key(|row| {
+            let account = row.result.account.clone();
+            let had_its_turn = turn.after.as_ref().is_some_and(|after| account <= *after);
+            (had_its_turn, account, row.due_at, row.result.id)
+        });
+        let Some(row) = next else {
+            return Ok(None);
+        };
+        let (KeptState::Waiting { attempts, .. }, Some(address)) =
+            (&mut row.result.state, &row.address)
+        else {
+            return Ok(None);
+        };
+        *attempts += 1;
+        leases.begin(row.result.id, lease, now);
+        Ok(Some(DueResult {
+            id: row.result.id,
+            account: row.result.account.clone(),
+            address: address.clone(),
+            attempt: *attempts,
+        }))
     }
 
     async fn renew(

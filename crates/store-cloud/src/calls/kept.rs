@@ -1,12 +1,13 @@
 //! Results that are kept: rows that are written with the end of their generation, and taken by one process at a time.
 
+use accounts::AccountId;
 use async_trait::async_trait;
 use deadpool_postgres::Transaction;
 use foldhash::HashMap;
 use jiff::Timestamp;
 use router_core::{
     CallsError, DueResult, GenerationId, KeepOutcome, KeptFile, KeptResult, KeptResults, KeptState,
-    Lease, OwnerId, ResultAddress, ResultId, Settled,
+    Lease, OwnerId, ResultAddress, ResultId, ResultTurn, Settled,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -31,10 +32,10 @@ impl KeptResults for PgCalls {
     async fn take(
         &self,
         lease: Lease,
-        limit: usize,
+        turn: &ResultTurn,
         now: Timestamp,
-    ) -> Result<Vec<DueResult>, CallsError> {
-        let taken = to_the_end(take(self.database.clone(), lease, limit, now));
+    ) -> Result<Option<DueResult>, CallsError> {
+        let taken = to_the_end(take(self.database.clone(), lease, turn.clone(), now));
         taken.await.map_err(unavailable)
     }
 
@@ -129,33 +130,49 @@ async fn of(
 async fn take(
     database: Database,
     lease: Lease,
-    limit: usize,
+    turn: ResultTurn,
     now: Timestamp,
-) -> Result<Vec<DueResult>, DatabaseError> {
+) -> Result<Option<DueResult>, DatabaseError> {
     let connection = database.connection().await?;
-    // What another process takes at this moment is its own.
-    let taken = query(
-        &connection,
-        "WITH due AS (
-            SELECT generation, place FROM kept_results
-            WHERE state = 0 AND due_at <= $1 AND (until IS NULL OR until <= $1)
-            ORDER BY due_at, generation, place LIMIT $2 FOR UPDATE SKIP LOCKED)
-         UPDATE kept_results k SET owner = $3, until = $4, attempts = attempts + 1 FROM due
-         WHERE k.generation = due.generation AND k.place = due.place RETURNING k.*",
-        &[
-            &now.as_microsecond(),
-            &whole(limit),
-            &lease.owner.0,
-            &lease.until(now).as_microsecond(),
-        ],
-    )
-    .await?;
-    let mut taken = taken
-        .iter()
-        .map(|row| Ok((row.get("due_at"), due(row)?)))
-        .collect::<Result<Vec<(i64, DueResult)>, DatabaseError>>()?;
-    taken.sort_by_key(|(due_at, one)| (*due_at, one.id));
-    Ok(taken.into_iter().map(|(_, one)| one).collect())
+    let without: Vec<&str> = turn.without.iter().map(AccountId::as_str).collect();
+    let last = turn.after.as_ref().map_or("", AccountId::as_str);
+    // Behind the last account the first one follows.
+    for behind in [last, ""] {
+        // One step of the index finds the next account, and another one its first result, however many there are. What another
+        // process takes at this moment is its own.
+        let taken = query(
+            &connection,
+            "WITH RECURSIVE waiting (account) AS (
+                (SELECT account FROM kept_results WHERE state = 0 AND account > $1 ORDER BY account LIMIT 1)
+                UNION ALL
+                SELECT (SELECT k.account FROM kept_results k WHERE k.state = 0 AND k.account > w.account
+                    ORDER BY k.account LIMIT 1)
+                FROM waiting w WHERE w.account IS NOT NULL),
+             due AS (
+                SELECT d.generation, d.place FROM waiting w CROSS JOIN LATERAL (
+                    SELECT k.generation, k.place FROM kept_results k
+                    WHERE k.state = 0 AND k.account = w.account AND k.due_at <= $2 AND (k.until IS NULL OR k.until <= $2)
+                    ORDER BY k.due_at, k.generation, k.place LIMIT 1 FOR UPDATE SKIP LOCKED) d
+                WHERE w.account <> ALL ($3) LIMIT 1)
+             UPDATE kept_results k SET owner = $4, until = $5, attempts = attempts + 1 FROM due
+             WHERE k.generation = due.generation AND k.place = due.place RETURNING k.*",
+            &[
+                &behind,
+                &now.as_microsecond(),
+                &without,
+                &lease.owner.0,
+                &lease.until(now).as_microsecond(),
+            ],
+        )
+        .await?;
+        if let Some(row) = taken.first() {
+            return due(row).map(Some);
+        }
+        if last.is_empty() {
+            break;
+        }
+    }
+    Ok(None)
 }
 
 async fn renew(

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use router_core::{
     CallsError, DueResult, GenerationId, KeepOutcome, KeptResult, KeptResults, Lease, OwnerId,
-    ResultId, ResultLeases, Settled,
+    ResultId, ResultLeases, ResultTurn, Settled,
 };
+use rusqlite::Connection;
 
 use super::{SqliteCalls, kept_rows};
 use crate::database::Durability;
@@ -33,33 +34,29 @@ impl KeptResults for SqliteCalls {
     async fn take(
         &self,
         lease: Lease,
-        limit: usize,
+        turn: &ResultTurn,
         now: Timestamp,
-    ) -> Result<Vec<DueResult>, CallsError> {
+    ) -> Result<Option<DueResult>, CallsError> {
+        let fetching = self.fetching.clone();
+        let turn = turn.clone();
+        let next = move |rows: &Connection| {
+            kept_rows::next_due(rows, &turn, now, |id| fetching.lock().is_free(id, now))
+        };
         // Most looks find nothing, and leave the thread that writes alone.
-        let is_due = move |rows: &_| kept_rows::is_due(rows, now);
-        if !self.read(is_due).await? {
-            return Ok(Vec::new());
+        if self.read(next.clone()).await?.is_none() {
+            return Ok(None);
         }
         let fetching = self.fetching.clone();
         self.write(None, Durability::Now, move |rows| {
-            let most = fetching.lock().count().saturating_add(limit);
-            let mut due = kept_rows::due(rows, most, now)?;
-            due.retain(|one| fetching.lock().is_free(one.id, now));
-            due.truncate(limit);
-            for one in &mut due {
-                kept_rows::count_attempt(rows, one.id)?;
-                one.attempt += 1;
-            }
-            let taken: Vec<ResultId> = due.iter().map(|one| one.id).collect();
+            let Some(mut due) = next(rows)? else {
+                return Ok(None);
+            };
+            kept_rows::count_attempt(rows, due.id)?;
+            due.attempt += 1;
+            let id = due.id;
             // Between this and the commit nobody else takes: there is one thread that writes.
-            rows.after_commit(move || {
-                let mut leases = fetching.lock();
-                for id in taken {
-                    leases.begin(id, lease, now);
-                }
-            });
-            Ok(due)
+            rows.after_commit(move || fetching.lock().begin(id, lease, now));
+            Ok(Some(due))
         })
         .await
     }

@@ -4,9 +4,9 @@ use accounts::AccountId;
 use jiff::Timestamp;
 use router_core::{
     DueResult, GenerationId, KeepOutcome, KeptFile, KeptResult, KeptState, ResultAddress, ResultId,
-    ResultLink,
+    ResultLink, ResultTurn,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::columns::{Id, Micros, parse, unreadable};
 
@@ -47,36 +47,73 @@ pub(super) fn of(rows: &Connection, generation: GenerationId) -> rusqlite::Resul
         .collect()
 }
 
-/// Whether any result is due, whoever fetches it.
-pub(super) fn is_due(rows: &Connection, now: Timestamp) -> rusqlite::Result<bool> {
-    rows.prepare_cached("SELECT 1 FROM kept_results WHERE state = 0 AND due_at <= ?1 LIMIT 1")?
-        .exists([Micros(now)])
+/// The result whose turn it is, with the attempts before, if one that nobody fetches is due.
+pub(super) fn next_due(
+    rows: &Connection,
+    turn: &ResultTurn,
+    now: Timestamp,
+    is_free: impl Fn(ResultId) -> bool,
+) -> rusqlite::Result<Option<DueResult>> {
+    let last = turn.after.as_ref().map_or("", AccountId::as_str);
+    let mut at = last.to_owned();
+    let mut is_second_round = false;
+    loop {
+        match account_behind(rows, &at)? {
+            Some(account) if is_second_round && account.as_str() > last => return Ok(None),
+            Some(account) => {
+                if !turn.without.contains(&account) {
+                    let due = due_of(rows, &account, now, &is_free)?;
+                    if due.is_some() {
+                        return Ok(due);
+                    }
+                }
+                account.as_str().clone_into(&mut at);
+            }
+            None if is_second_round || last.is_empty() => return Ok(None),
+            None => {
+                is_second_round = true;
+                at.clear();
+            }
+        }
+    }
 }
 
-/// The results that are due longest, with the attempts before.
-pub(super) fn due(
-    rows: &Connection,
-    limit: usize,
-    now: Timestamp,
-) -> rusqlite::Result<Vec<DueResult>> {
+/// The first account behind a name that has results which wait.
+fn account_behind(rows: &Connection, name: &str) -> rusqlite::Result<Option<AccountId>> {
     rows.prepare_cached(
-        "SELECT * FROM kept_results WHERE state = 0 AND due_at <= ?1
-         ORDER BY due_at, generation, place LIMIT ?2",
+        "SELECT account FROM kept_results WHERE state = 0 AND account > ?1 ORDER BY account LIMIT 1",
     )?
-    .query_map(
-        params![Micros(now), i64::try_from(limit).unwrap_or(i64::MAX)],
-        |row| {
-            let address: Option<String> = row.get("address")?;
-            let address = address.and_then(|address| ResultAddress::read(&address));
-            Ok(DueResult {
-                id: id(row)?,
-                account: parse(&row.get::<_, String>("account")?)?,
-                address: address.ok_or_else(|| unreadable(Unreadable))?,
-                attempt: row.get("attempts")?,
-            })
-        },
-    )?
-    .collect()
+    .query_row([name], |row| parse(&row.get::<_, String>(0)?))
+    .optional()
+}
+
+/// The result of an account that is due longest and that nobody fetches. Those that somebody fetches are few.
+fn due_of(
+    rows: &Connection,
+    account: &AccountId,
+    now: Timestamp,
+    is_free: impl Fn(ResultId) -> bool,
+) -> rusqlite::Result<Option<DueResult>> {
+    let mut due = rows.prepare_cached(
+        "SELECT * FROM kept_results WHERE state = 0 AND account = ?1 AND due_at <= ?2
+         ORDER BY due_at, generation, place",
+    )?;
+    let mut due = due.query(params![account.as_str(), Micros(now)])?;
+    while let Some(row) = due.next()? {
+        let id = id(row)?;
+        if !is_free(id) {
+            continue;
+        }
+        let address: Option<String> = row.get("address")?;
+        let address = address.and_then(|address| ResultAddress::read(&address));
+        return Ok(Some(DueResult {
+            id,
+            account: account.clone(),
+            address: address.ok_or_else(|| unreadable(Unreadable))?,
+            attempt: row.get("attempts")?,
+        }));
+    }
+    Ok(None)
 }
 
 /// An attempt begins.
