@@ -2,10 +2,10 @@
 
 use hyper_kit::Host;
 use it::partners::{Fault, Partner, Partners, Step};
-use providers::{Settings, Source, load, try_model};
-use router_core::{Failure, Ran, Refusal, Submitted, Timer};
+use providers::{Exchange, Heard, LoadedModel, Settings, Source, load, try_model};
+use router_core::{Done, Failure, Ran, Refusal, Submission, Submitted, Timer};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Bench, Clock, environment};
@@ -197,7 +197,6 @@ async fn a_partner_that_repeats_the_key_does_not_tell_it_to_callers() {
 #[tokio::test]
 async fn a_trial_shows_what_was_said_with_secrets_masked() {
     let bench = Bench::start().await;
-    let timer: Arc<dyn Timer> = Arc::clone(&bench.clock) as Arc<dyn Timer>;
     let key = Partner::Bfl.secret();
     // A partner that shows the key in its answer.
     let headers = vec![("x-seen".to_owned(), key.clone())];
@@ -205,20 +204,89 @@ async fn a_trial_shows_what_was_said_with_secrets_masked() {
     bench.partners.fault(Partner::Bfl, Step::Poll, fault);
     let submission = bench.submission("bfl/flux-pro-1.1", r#"{"prompt":"a cat"}"#);
     let model = bench.model("bfl/flux-pro-1.1");
-    let trial = try_model(model, submission, Duration::from_secs(60), &timer).await;
-    assert_eq!(trial.violations, []);
-    assert!(matches!(trial.outcome, Some(Ok(_))), "{:?}", trial.outcome);
-    let steps: Vec<&str> = trial
-        .exchanges
+    let (heard, outcome) = tried(&bench, model, submission).await;
+    assert!(matches!(outcome, Some(Ok(_))), "{outcome:?}");
+    let exchanges: Vec<&Exchange> = heard
         .iter()
-        .map(|exchange| &*exchange.method)
+        .map(|heard| {
+            let Heard::Exchange(exchange) = heard else {
+                panic!("{heard:?}");
+            };
+            exchange
+        })
         .collect();
+    let steps: Vec<&str> = exchanges.iter().map(|exchange| &*exchange.method).collect();
     assert_eq!(steps, ["POST", "GET", "GET", "GET"]);
-    assert_eq!(trial.exchanges[0].body, r#"{"prompt":"a cat"}"#);
-    let shown = trial.exchanges[0].headers.iter();
+    assert_eq!(exchanges[0].body, r#"{"prompt":"a cat"}"#);
+    let shown = exchanges[0].headers.iter();
     let mut shown = shown.filter(|(name, _)| name == "x-key");
     assert_eq!(shown.next().unwrap().1, "***");
-    assert!(!format!("{trial:?}").contains(&key));
+    assert!(!format!("{heard:?}").contains(&key));
+}
+
+#[tokio::test]
+async fn a_trial_tells_a_stream_line_by_line_with_secrets_masked() {
+    let bench = Bench::start().await;
+    let sheet = it::partners::sheets().iter();
+    let mut sheet = sheet.filter(|sheet| sheet.name == "anthropic");
+    let partner = Partner::of_sheet(sheet.next().unwrap());
+    let key = partner.secret();
+    // A partner that shows the key, in two pieces, and ends in the middle of a line.
+    let text = format!("event: ping\ndata: {key}\n\ndata: {key}");
+    let half = text.find(&key).unwrap() + 4;
+    let pieces = vec![
+        text.as_bytes()[..half].to_vec(),
+        text.as_bytes()[half..].to_vec(),
+    ];
+    let fault = Fault::Pieces(pieces, false);
+    bench.partners.fault(partner, Step::Submit, fault);
+    let id = "anthropic/claude-haiku-4-5-20251001";
+    let body = r#"{"max_tokens":64,"messages":[{"role":"user","content":"Hi"}],"stream":true}"#;
+    let submission = bench.submission(id, body);
+    let trial = tried(&bench, bench.model(id), submission);
+    let mut trial = std::pin::pin!(trial);
+    let (heard, _) = loop {
+        tokio::select! {
+            biased;
+            told = &mut trial => break told,
+            () = tokio::task::yield_now() => bench.partners.release(),
+        }
+    };
+    assert!(!format!("{heard:?}").contains(&key));
+    let [Heard::Stream(head), more @ .., Heard::Ended(Ok(()))] = &heard[..] else {
+        panic!("{heard:?}");
+    };
+    let received = head.outcome.as_ref().unwrap();
+    assert!(received.status == 200 && received.body.is_empty());
+    let lines: Vec<&[u8]> = more
+        .iter()
+        .map(|heard| {
+            let Heard::More(lines) = heard else {
+                panic!("{heard:?}");
+            };
+            &lines[..]
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [&b"event: ping\n"[..], b"data: ***\n\n", b"data: ***"]
+    );
+}
+
+/// What is heard of a trial, and how it ends.
+async fn tried(
+    bench: &Bench,
+    model: &LoadedModel,
+    submission: Submission,
+) -> (Vec<Heard>, Option<Result<Done, Failure>>) {
+    let timer: Arc<dyn Timer> = Arc::clone(&bench.clock) as Arc<dyn Timer>;
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&heard);
+    let listener = move |one| told.lock().unwrap().push(one);
+    let limit = Duration::from_secs(60);
+    let outcome = try_model(model, submission, limit, &timer, listener).await;
+    let heard = std::mem::take(&mut *heard.lock().unwrap());
+    (heard, outcome)
 }
 
 #[tokio::test]

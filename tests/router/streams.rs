@@ -5,6 +5,7 @@ use accounts::AccountChange;
 use it::Http2;
 use it::http2::{Event, OPEN_WINDOW, Piece};
 use it::partners::{Fault, Outcome, Partner, Plan, Step, sheets};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 
 use super::*;
@@ -260,4 +261,59 @@ async fn a_queued_request_has_the_whole_stream_as_its_result() {
     assert_eq!((result.status, result.text()), (200, stream().to_owned()));
     let content_type = result.header("content-type");
     assert_eq!(content_type, Some("text/event-stream; charset=utf-8"));
+}
+
+#[tokio::test]
+async fn catalog_try_prints_each_event_before_the_partner_sends_the_next_one() {
+    let rig = rig(&[]).await;
+    rig.holds_events_back(false);
+    let file = rig.folder.path().join("body.json");
+    std::fs::write(&file, body().to_string()).unwrap();
+    // As the server was started, but for what is the server's alone.
+    let given = rig.launch.arguments.iter();
+    let mut given = given
+        .skip_while(|one| one.as_os_str() != "--catalog")
+        .take(4);
+    let mut child = tokio::process::Command::new(it::process::binary_of("router-server"))
+        .args(given.by_ref())
+        .args(["catalog", "try", MODEL, file.to_str().unwrap()])
+        .envs(rig.launch.variables.iter().cloned())
+        .env("EASEL_DATA_DIR", rig.folder.path().join("other"))
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut said = Vec::new();
+    let mut until = async |text: &str| {
+        loop {
+            let line = lines.next_line().await.unwrap();
+            let line = line.unwrap_or_else(|| panic!("{text} is not in {said:?}"));
+            let is_there = line == text;
+            said.push(line);
+            if is_there {
+                break;
+            }
+        }
+    };
+    until("< 200").await;
+    for event in events() {
+        let event = String::from_utf8(event).unwrap();
+        for line in event.lines().filter(|line| !line.is_empty()) {
+            until(line).await;
+        }
+        rig.partners.release();
+    }
+    let result = format!("Result: {} bytes of text/event-stream", stream().len());
+    let last = loop {
+        let line = lines.next_line().await.unwrap();
+        let line = line.expect("it says how it ended");
+        if line.starts_with("Result") {
+            break line;
+        }
+    };
+    assert!(last.starts_with(&result), "{last}");
+    assert!(child.wait().await.unwrap().success());
+    assert!(!said.concat().contains(&partner().secret()));
 }

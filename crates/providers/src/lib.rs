@@ -29,5 +29,5 @@ pub use load::{
     load,
 };
 pub use provider::PartnerModel;
-pub use talk::{Exchange, ExchangeRecorder, Received};
-pub use trial::{Trial, try_model};
+pub use talk::{Exchange, ExchangeRecorder, Heard, Received};
+pub use trial::try_model;

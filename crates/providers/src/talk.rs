@@ -7,4 +7,4 @@ mod recorder;
 mod tracked_body;
 
 pub(crate) use egress::{Address, Egress, Outgoing, Trouble};
-pub use recorder::{Exchange, ExchangeRecorder, Received};
+pub use recorder::{Exchange, ExchangeRecorder, Heard, Received};

@@ -1,38 +1,25 @@
-//! Trying a model out: one call, from submission to result, with everything that was said.
+//! Trying a model out: one call, from submission to result, with everything that is said told as it happens.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use router_core::{Collected, Done, Failure, Provider, Submission, Submitted, Timer, Violation};
+use router_core::{Collected, Done, Failure, Provider, Submission, Submitted, Timer};
 
 use crate::load::LoadedModel;
-use crate::talk::{Exchange, ExchangeRecorder};
+use crate::talk::{ExchangeRecorder, Heard};
 
-/// What became of a trial.
-#[derive(Debug)]
-pub struct Trial {
-    /// Every way in which the body breaks the model's schema; a call would be refused for them.
-    pub violations: Vec<Violation>,
-    /// Everything that was sent and received, secrets masked, in order.
-    pub exchanges: Vec<Exchange>,
-    /// How it ended; `None` when time was up before.
-    pub outcome: Option<Result<Done, Failure>>,
-}
-
-/// Runs a model once, for as long as `limit`. It is a real call, which the partner may charge for; its body is sent
-/// whether or not it keeps to the model's schema, so that a schema can be tried, too.
+/// Runs a model once, for as long as `limit`, and tells `listener` what is sent and received, secrets masked. It is a real call,
+/// which the partner may charge for; its body is sent whether or not it keeps to the model's schema, so that a schema can be
+/// tried, too. Answers how it ended; `None` when time was up before.
 pub async fn try_model(
     model: &LoadedModel,
     submission: Submission,
     limit: Duration,
     timer: &Arc<dyn Timer>,
-) -> Trial {
-    // What is no JSON is a violation, too: of being an object.
-    let body = serde_json::from_slice(&submission.body).unwrap_or_default();
-    let violations = model.model.document().violations(&body);
-    let recorder = ExchangeRecorder::default();
+    listener: impl FnMut(Heard) + Send + 'static,
+) -> Option<Result<Done, Failure>> {
     let runner: Arc<dyn Provider> = match &model.runner {
-        Some(runner) => Arc::new(runner.tapped(recorder.clone())),
+        Some(runner) => Arc::new(runner.tapped(ExchangeRecorder::new(listener))),
         None => Arc::clone(model.model.provider()),
     };
     let contact = submission.contact.clone();
@@ -51,10 +38,5 @@ pub async fn try_model(
             }
         }
     };
-    let outcome = tokio::time::timeout(limit, run).await.ok();
-    Trial {
-        violations,
-        exchanges: recorder.take(),
-        outcome,
-    }
+    tokio::time::timeout(limit, run).await.ok()
 }

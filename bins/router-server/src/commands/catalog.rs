@@ -10,7 +10,7 @@ use std::time::Duration;
 use accounts::AccountId;
 use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
-use providers::{Exchange, Kind, LoadedModel, Source, Trial};
+use providers::{Exchange, Heard, Kind, LoadedModel, Source};
 use router_core::{
     AnswerSink, Contact, Failure as ModelFailure, GenerationId, ModelId, Submission, Timer,
     Violation, ViolationStep,
@@ -118,8 +118,14 @@ async fn attempt(
         };
         return Err(refuse(format!("{id} cannot be tried; {advice}")));
     };
-    let (trial, failed) = tried(loaded, body.into(), router.deadline).await;
-    program::print(&shown(&trial));
+    let body = Bytes::from(body);
+    // What is no JSON breaks the schema, too: by not being an object.
+    let view = serde_json::from_slice(&body).unwrap_or_default();
+    for violation in loaded.model.document().violations(&view) {
+        let (place, message) = (place(&violation), &violation.message);
+        program::print(&format!("The schema refuses {place}: {message}\n"));
+    }
+    let failed = tried(loaded, body, router.deadline).await;
     match failed {
         None => Ok(()),
         Some(message) => Err(Failure {
@@ -129,8 +135,8 @@ async fn attempt(
     }
 }
 
-/// One call, and why it did not end with a result.
-async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> (Trial, Option<String>) {
+/// Makes one call and prints it while it is made; why it did not end with a result.
+async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> Option<String> {
     let view = serde_json::from_slice(&body).unwrap_or_default();
     let streams = loaded.model.provider().streams(&view);
     let submission = Submission {
@@ -142,13 +148,19 @@ async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> (Trial, Op
         stream: streams.then(AnswerSink::keeping),
     };
     let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-    let trial = providers::try_model(loaded, submission, limit, &timer).await;
-    let failed = match &trial.outcome {
-        Some(Ok(_)) => None,
-        Some(Err(failure)) => Some(reason(failure)),
+    let print = |heard| program::print(&shown(&heard));
+    match providers::try_model(loaded, submission, limit, &timer, print).await {
+        Some(Ok(done)) => {
+            let (kind, bytes) = (&done.answer.content_type, done.answer.body.len());
+            let charge = done.charge;
+            program::print(&format!(
+                "Result: {bytes} bytes of {kind}, charge {charge:?}\n"
+            ));
+            None
+        }
+        Some(Err(failure)) => Some(reason(&failure)),
         None => Some("the model was not done within `deadline`".to_owned()),
-    };
-    (trial, failed)
+    }
 }
 
 fn reason(failure: &ModelFailure) -> String {
@@ -170,26 +182,22 @@ fn reason(failure: &ModelFailure) -> String {
     }
 }
 
-fn shown(trial: &Trial) -> String {
+fn shown(heard: &Heard) -> String {
     let mut text = String::new();
-    for violation in &trial.violations {
-        writeln!(
-            text,
-            "The schema refuses {}: {}",
-            place(violation),
-            violation.message
-        )
-        .expect("writing into a string does not fail");
-    }
-    for exchange in &trial.exchanges {
-        show(&mut text, exchange).expect("writing into a string does not fail");
-    }
-    if let Some(Ok(done)) = &trial.outcome {
-        let (kind, bytes) = (&done.answer.content_type, done.answer.body.len());
-        let charge = done.charge;
-        writeln!(text, "Result: {bytes} bytes of {kind}, charge {charge:?}")
-            .expect("writing into a string does not fail");
-    }
+    let written = match heard {
+        Heard::Exchange(exchange) => {
+            let shown = show(&mut text, exchange);
+            shown.and_then(|()| match &exchange.outcome {
+                Ok(received) => writeln!(text, "{}\n", body(&received.body)),
+                Err(_) => Ok(()),
+            })
+        }
+        Heard::Stream(exchange) => show(&mut text, exchange),
+        Heard::More(bytes) => write!(text, "{}", body(bytes)),
+        Heard::Ended(Ok(())) => writeln!(text),
+        Heard::Ended(Err(reason)) => writeln!(text, "\n< {reason}\n"),
+    };
+    written.expect("writing into a string does not fail");
     text
 }
 
@@ -207,6 +215,7 @@ fn place(violation: &Violation) -> String {
     }
 }
 
+/// An exchange without the body of its answer.
 fn show(text: &mut String, exchange: &Exchange) -> std::fmt::Result {
     writeln!(text, "> {} {}", exchange.method, exchange.url)?;
     for (name, value) in &exchange.headers {
@@ -219,7 +228,7 @@ fn show(text: &mut String, exchange: &Exchange) -> std::fmt::Result {
             for (name, value) in &received.headers {
                 writeln!(text, "< {name}: {value}")?;
             }
-            writeln!(text, "<\n{}\n", body(&received.body))
+            writeln!(text, "<")
         }
         Err(reason) => writeln!(text, "< {reason}\n"),
     }

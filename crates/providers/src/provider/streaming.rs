@@ -32,6 +32,7 @@ impl PartnerModel {
                 generation,
             );
         }
+        answer.tell_head(&self.egress);
         sink.begin(answer.content_type());
         let mut reader = StreamReader::new(&self.dialect, events);
         let mut has_begun = false;
@@ -39,6 +40,7 @@ impl PartnerModel {
             match answer.next().await {
                 Ok(Some(bytes)) => {
                     has_begun |= !bytes.is_empty();
+                    answer.tell_more(&self.egress, &bytes);
                     sink.pass(bytes.clone()).await;
                     reader.feed(&bytes);
                 }
@@ -46,7 +48,7 @@ impl PartnerModel {
                 Err(trouble) => break Some(trouble),
             }
         };
-        answer.note(&self.egress, broken.as_ref());
+        answer.tell_end(&self.egress, broken.as_ref());
         if let Some(trouble) = &broken {
             self.troubled(trouble);
         }

@@ -21,7 +21,7 @@ use tracing::{Instrument as _, Span, trace_span};
 
 use super::decode::{DecodeError, decoded};
 use super::opened::OpenAnswer;
-use super::recorder::{Exchange, ExchangeRecorder, Received};
+use super::recorder::{Exchange, ExchangeRecorder, Heard, Received};
 use super::tracked_body::TrackedBody;
 use crate::credential::{Credential, MASK, Signed};
 use crate::definition::HostPattern;
@@ -42,7 +42,7 @@ pub(crate) struct Egress {
     /// The hosts and ports that may be asked without TLS.
     pub(crate) exempt: Vec<Host>,
     pub(crate) credential: Credential,
-    /// Takes note of every exchange.
+    /// Hears of every exchange.
     pub(crate) recorder: Option<ExchangeRecorder>,
 }
 
@@ -224,15 +224,29 @@ impl Egress {
     /// Tells the recorder what came of an exchange.
     pub(super) fn note(&self, mut exchange: Exchange, result: Result<&Reply, &Trouble>) {
         exchange.outcome = match result {
-            Ok(reply) => Ok(Received {
-                status: reply.status,
-                headers: self.shown(&reply.headers),
-                body: self.masked(&reply.body),
-            }),
-            Err(trouble) => Err(self.credential.mask(&told(trouble))),
+            Ok(reply) => Ok(self.received(reply.status, &reply.headers, &reply.body)),
+            Err(trouble) => Err(self.trouble(trouble)),
         };
+        self.tell(Heard::Exchange(exchange));
+    }
+
+    /// An answer as it may be shown.
+    pub(super) fn received(&self, status: u16, headers: &HeaderMap, body: &Bytes) -> Received {
+        Received {
+            status,
+            headers: self.shown(headers),
+            body: self.masked(body),
+        }
+    }
+
+    /// A trouble as it may be shown.
+    pub(super) fn trouble(&self, trouble: &Trouble) -> String {
+        self.credential.mask(&told(trouble))
+    }
+
+    pub(super) fn tell(&self, heard: Heard) {
         if let Some(recorder) = &self.recorder {
-            recorder.note(exchange);
+            recorder.tell(heard);
         }
     }
 
@@ -289,7 +303,7 @@ impl Egress {
     }
 
     /// A body as it may be shown. Bytes that are no text are as they are, since a secret is a text.
-    fn masked(&self, bytes: &Bytes) -> Bytes {
+    pub(super) fn masked(&self, bytes: &Bytes) -> Bytes {
         match std::str::from_utf8(bytes) {
             Ok(text) if self.credential.is_in(bytes) => self.credential.mask(text).into(),
             Ok(_) | Err(_) => bytes.clone(),

@@ -5,8 +5,8 @@ use std::pin::Pin;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
+use http::Response;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, Response};
 use http_body::Body as _;
 use hyper_kit::Body;
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Span;
 
 use super::egress::{Egress, Trouble, note_end, read};
-use super::recorder::Exchange;
+use super::recorder::{Exchange, Heard};
 use crate::interpret::Reply;
 
 /// The media type of server-sent events.
@@ -28,34 +28,28 @@ pub(crate) struct OpenAnswer {
     max_bytes: usize,
     /// How many bytes of the body have come.
     came: usize,
-    noted: Option<Noted>,
+    /// What is told of it where somebody listens.
+    noted: Option<Box<Exchange>>,
+    /// The beginning of a line of a stream, for a listener.
+    line: BytesMut,
     /// Ends with it.
     span: Span,
-}
-
-/// What is recorded where an exchange is recorded.
-struct Noted {
-    exchange: Box<Exchange>,
-    body: BytesMut,
 }
 
 impl OpenAnswer {
     pub(super) fn new(
         answer: Response<Body>,
         (until, max_bytes): (Instant, usize),
-        exchange: Option<Box<Exchange>>,
+        noted: Option<Box<Exchange>>,
         span: Span,
     ) -> Self {
-        let noted = exchange.map(|exchange| Noted {
-            exchange,
-            body: BytesMut::new(),
-        });
         Self {
             answer,
             until,
             max_bytes,
             came: 0,
             noted,
+            line: BytesMut::new(),
             span,
         }
     }
@@ -100,9 +94,6 @@ impl OpenAnswer {
             if self.came > self.max_bytes {
                 return Err(Trouble::TooLarge(self.max_bytes));
             }
-            if let Some(noted) = &mut self.noted {
-                noted.body.extend_from_slice(&bytes);
-            }
             return Ok(Some(bytes));
         }
     }
@@ -119,27 +110,46 @@ impl OpenAnswer {
             note_end(&self.span, Err(trouble));
         }
         if let Some(noted) = self.noted {
-            egress.note(*noted.exchange, result.as_ref());
+            egress.note(*noted, result.as_ref());
         }
         result
     }
 
-    /// Tells the recorder and the trace what came of a stream.
-    pub(crate) fn note(self, egress: &Egress, broken: Option<&Trouble>) {
+    /// Tells a listener that a stream begins.
+    pub(crate) fn tell_head(&mut self, egress: &Egress) {
+        if let Some(exchange) = &mut self.noted {
+            let headers = self.answer.headers();
+            let status = self.answer.status().as_u16();
+            exchange.outcome = Ok(egress.received(status, headers, &Bytes::new()));
+            egress.tell(Heard::Stream(Exchange::clone(exchange)));
+        }
+    }
+
+    /// Tells a listener of bytes of a stream, line by line: a secret may come in pieces, but not on several lines.
+    pub(crate) fn tell_more(&mut self, egress: &Egress, bytes: &[u8]) {
+        if self.noted.is_none() {
+            return;
+        }
+        self.line.extend_from_slice(bytes);
+        if let Some(end) = self.line.iter().rposition(|byte| *byte == b'\n') {
+            let lines = self.line.split_to(end + 1).freeze();
+            egress.tell(Heard::More(egress.masked(&lines)));
+        }
+    }
+
+    /// Tells a listener and the trace what came of a stream.
+    pub(crate) fn tell_end(self, egress: &Egress, broken: Option<&Trouble>) {
         if let Some(trouble) = broken {
             note_end(&self.span, Err(trouble));
         }
-        let Some(noted) = self.noted else {
+        if self.noted.is_none() {
             return;
-        };
-        let (head, _) = self.answer.into_parts();
-        let reply = Reply {
-            status: head.status.as_u16(),
-            headers: Box::<HeaderMap>::new(head.headers),
-            retry_after: None,
-            body: noted.body.freeze(),
-        };
-        egress.note(*noted.exchange, broken.map_or(Ok(&reply), Err));
+        }
+        if !self.line.is_empty() {
+            egress.tell(Heard::More(egress.masked(&self.line.freeze())));
+        }
+        let broken = broken.map(|trouble| egress.trouble(trouble));
+        egress.tell(Heard::Ended(broken.map_or(Ok(()), Err)));
     }
 
     fn text(&self, name: &str) -> &str {

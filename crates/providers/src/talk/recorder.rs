@@ -1,5 +1,6 @@
-//! Listening in on a talk, for people who write catalogs. Secrets are masked before anything is noted.
+//! Listening in on a talk, for people who write catalogs. Secrets are masked before anything is told.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -30,22 +31,41 @@ pub struct Received {
     pub body: Bytes,
 }
 
-/// Takes note of exchanges.
-#[derive(Clone, Debug, Default)]
-pub struct ExchangeRecorder(Arc<Mutex<Vec<Exchange>>>);
+/// What is heard of a talk, in the order in which it happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// An exchange that is over.
+    Exchange(Exchange),
+    /// An exchange whose answer is a stream: its body is empty and follows.
+    Stream(Exchange),
+    /// More of a stream: whole lines, and at its end what is left. Their secrets are masked.
+    More(Bytes),
+    /// The stream is over; or why it broke off.
+    Ended(Result<(), String>),
+}
+
+/// Who listens in.
+type Listener = dyn FnMut(Heard) + Send;
+
+/// Tells a listener of exchanges while they happen.
+#[derive(Clone)]
+pub struct ExchangeRecorder(Arc<Mutex<Listener>>);
 
 impl ExchangeRecorder {
-    pub(crate) fn note(&self, exchange: Exchange) {
-        self.exchanges().push(exchange);
-    }
-
-    /// What was noted so far is handed out, and forgotten.
+    /// Tells `listener`.
     #[must_use]
-    pub fn take(&self) -> Vec<Exchange> {
-        std::mem::take(&mut self.exchanges())
+    pub fn new(listener: impl FnMut(Heard) + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(listener)))
     }
 
-    fn exchanges(&self) -> std::sync::MutexGuard<'_, Vec<Exchange>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn tell(&self, heard: Heard) {
+        let mut listener = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        listener(heard);
+    }
+}
+
+impl fmt::Debug for ExchangeRecorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ExchangeRecorder")
     }
 }
