@@ -58,6 +58,14 @@ pub enum Work {
         /// How often.
         per_second: f64,
     },
+    /// Sends this request so many times in a second, over all connections together, and reads the stream that answers it; its
+    /// samples are the times from a request to the first bytes of its stream.
+    Streamed {
+        /// The request.
+        request: String,
+        /// How often.
+        per_second: f64,
+    },
     /// Sends this request before anything else, and waits for its 200 once.
     Held(String),
     /// Opens the events of a job and waits for their end; its samples are the moments of the last event, in microseconds
@@ -157,6 +165,7 @@ async fn one(
         let began = Instant::now();
         match work.once(&mut connection, number).await {
             Ok(Step::Done) => samples.push(micros(began.elapsed())),
+            Ok(Step::Took(time)) => samples.push(time),
             Ok(Step::Over) => break,
             Ok(Step::OverAt(moment)) => {
                 samples.push(moment);
@@ -189,6 +198,7 @@ enum Prepared {
     /// The first line of a request with the name of the header, the beginning of its values, and the rest.
     Keyed(Vec<u8>, String, Vec<u8>),
     Paced(Vec<u8>, f64),
+    Streamed(Vec<u8>, f64),
     Held(Vec<u8>),
     Follow(String),
     Listen(Vec<u8>),
@@ -197,6 +207,8 @@ enum Prepared {
 /// How a piece of work ended.
 enum Step {
     Done,
+    /// It is done, and what counts of it took so many microseconds.
+    Took(u64),
     /// There is nothing left to do on this connection.
     Over,
     /// The same, and when that came about.
@@ -230,6 +242,10 @@ impl Prepared {
                 request,
                 per_second,
             } => Self::Paced(request.clone().into_bytes(), *per_second),
+            Work::Streamed {
+                request,
+                per_second,
+            } => Self::Streamed(request.clone().into_bytes(), *per_second),
             Work::Held(request) => Self::Held(request.clone().into_bytes()),
             Work::Follow(id) => Self::Follow(id.clone()),
             Work::Listen(text) => Self::Listen(text.clone().into_bytes()),
@@ -238,7 +254,7 @@ impl Prepared {
 
     /// Waits for the moment of a piece of work that has one.
     async fn await_turn(&self, turn: &Turn, number: u64) {
-        if let Self::Paced(_, per_second) = self {
+        if let Self::Paced(_, per_second) | Self::Streamed(_, per_second) = self {
             let moment = turn.began + Duration::from_secs_f64(number as f64 / per_second);
             tokio::time::sleep_until(moment.into()).await;
         }
@@ -308,6 +324,20 @@ impl Prepared {
                 let key = format!("{key}{number}");
                 let request = [line, key.as_bytes(), rest].concat();
                 connection.send(&request).await?.expect_status(200)?;
+            }
+            Self::Streamed(request, _) => {
+                let began = Instant::now();
+                connection.write(request).await?;
+                let (status, _) = connection.head().await?;
+                if status != 200 {
+                    return Err(io::Error::other(format!("a stream was answered {status}")));
+                }
+                if connection.chunk().await?.is_none() {
+                    return Err(io::Error::other("a stream ended before its first byte"));
+                }
+                let first = micros(began.elapsed());
+                while connection.chunk().await?.is_some() {}
+                return Ok(Step::Took(first));
             }
             Self::Held(_) => {
                 connection.answer(false).await?.expect_status(200)?;

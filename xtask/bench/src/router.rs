@@ -11,6 +11,7 @@ mod catalog;
 mod compared;
 mod held;
 mod requests;
+mod streams;
 mod subjects;
 mod token;
 
@@ -74,6 +75,8 @@ pub struct Options {
 enum Scenario {
     /// Added latency at 500 calls in a second.
     Latency,
+    /// Added time until the first byte of a stream.
+    Streams,
     /// Processor time of a call over 64 connections, with every check and with as few as there can be.
     Cpu,
     /// Thousands of calls in flight: memory, and what they do to others.
@@ -202,6 +205,7 @@ impl Bench {
     async fn one(&self, scenario: Scenario, disk: disk::Disk) -> io::Result<Vec<Figure>> {
         match scenario {
             Scenario::Latency => requests::latency(self, disk).await,
+            Scenario::Streams => streams::streams(self).await,
             Scenario::Cpu => requests::cpu(self).await,
             Scenario::Held => held::held(self).await,
             Scenario::Catalog => catalog::catalog(self).await,

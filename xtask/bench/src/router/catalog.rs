@@ -1,4 +1,4 @@
-//! A large catalog against a small one: the same calls and lists over both, turn by turn.
+//! A large catalog against a small one: the same calls, lists and estimates over both, turn by turn.
 
 use std::io;
 
@@ -22,6 +22,14 @@ const CALL: Claim = Claim {
 const LIST: Claim = Claim {
     name: "catalog-list",
     what: "the same of a list of models",
+    unit: "x",
+    better: Better::Lower,
+    gate: Some(1.1),
+    aim: Some(1.05),
+};
+const ESTIMATE: Claim = Claim {
+    name: "catalog-estimate",
+    what: "the same of an estimate",
     unit: "x",
     better: Better::Lower,
     gate: Some(1.1),
@@ -53,14 +61,25 @@ pub(super) async fn catalog(bench: &Bench) -> io::Result<Vec<Figure>> {
         (&many, CONNECTIONS, call(&many)),
         (&few, CONNECTIONS, list(&few)),
         (&many, CONNECTIONS, list(&many)),
+        (&few, CONNECTIONS, Work::Post(few.estimate())),
+        (&many, CONNECTIONS, Work::Post(many.estimate())),
     ];
     let tallies = bench.turn_by_turn(&loads).await?;
-    let [call_few, call_many, list_few, list_many] = tallies.as_slice() else {
+    let [
+        call_few,
+        call_many,
+        list_few,
+        list_many,
+        estimate_few,
+        estimate_many,
+    ] = tallies.as_slice()
+    else {
         return Err(io::Error::other("a load was left out"));
     };
     Ok(vec![
         compared(bench, CALL, call_few, call_many),
         compared(bench, LIST, list_few, list_many),
+        compared(bench, ESTIMATE, estimate_few, estimate_many),
     ])
 }
 

@@ -55,7 +55,7 @@ pub(super) fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Re
                 let compared = match scenario {
                     Scenario::Cpu => turns(&name, rounds, bench, full).await,
                     Scenario::Latency => turns(&name, rounds, bench, at_a_pace).await,
-                    Scenario::Held | Scenario::Catalog => {
+                    Scenario::Streams | Scenario::Held | Scenario::Catalog => {
                         let turn = async |side| {
                             let figures = bench(side)?.one(*scenario, disk).await?;
                             Ok(readings(&figures))

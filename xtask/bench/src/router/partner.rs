@@ -1,7 +1,7 @@
 //! A partner as a process of its own: answers every request with 1 KB, at once or when it is told to.
 //!
 //! It does as little as it can, so that what is measured is what stands before it. `POST /hold` waits for a line on
-//! standard input; `GET /held` tells how many wait.
+//! standard input; `GET /held` tells how many wait. `POST /stream` is answered with a stream of events.
 
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -18,9 +18,14 @@ use it::http::find;
 /// Bytes of an answer's body.
 const ANSWER_BYTES: usize = 1024;
 
+/// The events of a stream.
+const EVENTS: usize = 8;
+
 /// What connections share.
 struct Desk {
     answer: Vec<u8>,
+    /// The head of a stream with its first event, and the rest.
+    stream: (Vec<u8>, Vec<u8>),
     held: AtomicU64,
     /// How often everybody was let go.
     released: watch::Receiver<u64>,
@@ -42,6 +47,7 @@ pub fn main(out: &mut dyn Write) -> io::Result<bool> {
         let (release, released) = watch::channel(0);
         let desk = Rc::new(Desk {
             answer: answer(ANSWER_BYTES),
+            stream: streamed(ANSWER_BYTES),
             held: AtomicU64::new(0),
             released,
         });
@@ -93,6 +99,12 @@ async fn serve(desk: &Desk, mut stream: TcpStream) -> io::Result<()> {
         if buffer.starts_with(b"GET /held") {
             let held = desk.held.load(Ordering::Relaxed).to_string();
             stream.write_all(&spelled(held.as_bytes())).await?;
+        } else if buffer.starts_with(b"POST /stream") {
+            let (first, rest) = &desk.stream;
+            stream.write_all(first).await?;
+            // Others have their turn, as while a partner thinks.
+            tokio::task::yield_now().await;
+            stream.write_all(rest).await?;
         } else {
             if buffer.starts_with(b"POST /hold") {
                 let mut released = desk.released.clone();
@@ -127,6 +139,18 @@ fn answer(bytes: usize) -> Vec<u8> {
     spelled(format!("{{\"result\":\"{filler}\"}}").as_bytes())
 }
 
+/// A stream of so many bytes, in events of the same size.
+fn streamed(bytes: usize) -> (Vec<u8>, Vec<u8>) {
+    const AROUND: usize = "data: {\"text\":\"\"}\n\n".len();
+    let filler = "t".repeat(bytes / EVENTS - AROUND);
+    let event = format!("data: {{\"text\":\"{filler}\"}}\n\n");
+    let chunk = format!("{:x}\r\n{event}\r\n", event.len());
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let rest = format!("{}0\r\n\r\n", chunk.repeat(EVENTS - 1));
+    ([head, &chunk].concat().into_bytes(), rest.into_bytes())
+}
+
 fn spelled(body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -158,5 +182,15 @@ mod tests {
         let bytes = answer(ANSWER_BYTES);
         let body = find(&bytes, b"\r\n\r\n").expect("a head") + 4;
         assert_eq!(bytes.len() - body, ANSWER_BYTES);
+    }
+
+    #[test]
+    fn a_stream_has_its_size_and_begins_with_an_event() {
+        let (first, rest) = streamed(ANSWER_BYTES);
+        let events = |bytes: &[u8]| String::from_utf8_lossy(bytes).matches("data: ").count();
+        assert_eq!((events(&first), events(&rest)), (1, EVENTS - 1));
+        assert!(first.ends_with(b"\n\n\r\n") && rest.ends_with(b"0\r\n\r\n"));
+        let size = format!("\r\n\r\n{:x}\r\n", ANSWER_BYTES / EVENTS);
+        assert!(find(&first, size.as_bytes()).is_some());
     }
 }

@@ -35,8 +35,10 @@ pub(super) struct Subject {
     pub(super) pid: u32,
     /// Path and headers of a call that the partner answers at once,
     at_once: (String, String),
-    /// and of one that it holds.
+    /// of one that it holds,
     held: (String, String),
+    /// and of one that it answers with a stream.
+    streamed: (String, String),
 }
 
 /// Everything of one scenario. Dropping it ends the processes.
@@ -93,6 +95,19 @@ impl Subject {
         spelled(&self.held)
     }
 
+    /// The call that is answered with a stream.
+    pub(super) fn streamed(&self) -> String {
+        let (path, headers) = &self.streamed;
+        let body = body("a stream").replacen('{', "{\"stream\":true,", 1);
+        String::from_utf8(post_json(path, headers, &body)).expect("it is made of texts")
+    }
+
+    /// A request for the estimate of the call that is answered at once.
+    pub(super) fn estimate(&self) -> String {
+        let (path, headers) = &self.at_once;
+        spelled(&(format!("{path}/estimate"), headers.clone()))
+    }
+
     /// A request for a page of `limit` models.
     pub(super) fn list(&self, limit: u32) -> String {
         let headers = &self.at_once.1;
@@ -120,15 +135,16 @@ impl Peers {
         let partner = Partner { input, address };
         let paths = |headers: &str| {
             let path = |path: &str| (path.to_owned(), headers.to_owned());
-            (path("/now"), path("/hold"))
+            (path("/now"), path("/hold"), path("/stream"))
         };
         let plain = |address, child: &Child| {
-            let (at_once, held) = paths("");
+            let (at_once, held, streamed) = paths("");
             Subject {
                 address,
                 pid: child.id().unwrap_or_default(),
                 at_once,
                 held,
+                streamed,
             }
         };
         let direct = plain(address, &child);
@@ -259,12 +275,13 @@ impl Router<'_> {
             pid: server.pid,
             at_once: model("now"),
             held: model("hold"),
+            streamed: model("stream"),
         };
         Ok((subject, server))
     }
 }
 
-/// Writes a catalog of one partner with this many models; `now` and `hold` are the first of them.
+/// Writes a catalog of one partner with this many models; `now`, `hold` and `stream` are among them.
 pub(super) fn write_catalog(
     bench: &Bench,
     name: &str,
@@ -279,13 +296,20 @@ pub(super) fn write_catalog(
         "partner.toml",
         &format!(
             "name = \"Bench\"\nbase_url = \"http://{partner}\"\n\n[auth]\nkind = \"none\"\n\n\
-             [call.run]\nstyle = \"sync\"\ntimeouts = {{ submit_ms = 3600000 }}\n\n[call.run.submit]\npath = \"/{{endpoint}}\"\n"
+             [call.run]\nstyle = \"sync\"\ntimeouts = {{ submit_ms = 3600000 }}\n\n[call.run.submit]\npath = \"/{{endpoint}}\"\n\n\
+             [call.stream]\nstyle = \"sync\"\ntimeouts = {{ submit_ms = 3600000 }}\nsubmit = {{ path = \"/stream\" }}\nevents = {{}}\n"
         ),
     )?;
     file("input.schema.json", SCHEMA)?;
+    let streamed = SCHEMA.replacen(
+        "\"properties\": {",
+        "\"properties\": {\n    \"stream\": {\"type\": \"boolean\"},",
+        1,
+    );
+    file("stream.schema.json", &streamed)?;
     let model = |schema: &str, endpoint: &str, price: &str| {
         format!(
-            "{schema}charges_on_policy_rejection = \"no\"\n\n[values]\nendpoint = \"{endpoint}\"\n\n[price]\n{price}\n"
+            "call = \"run\"\n{schema}charges_on_policy_rejection = \"no\"\n\n[values]\nendpoint = \"{endpoint}\"\n\n[price]\n{price}\n"
         )
     };
     let schema = "schema = \"input.schema.json\"\n";
@@ -294,7 +318,9 @@ pub(super) fn write_catalog(
         file(&format!("{endpoint}.toml"), &model(schema, endpoint, dear))?;
         file(&format!("open-{endpoint}.toml"), &model("", endpoint, free))?;
     }
-    for number in 4..models {
+    let stream = "call = \"stream\"\nstream = \"sse\"\nschema = \"stream.schema.json\"\ncharges_on_policy_rejection = \"no\"";
+    file("stream.toml", &format!("{stream}\n\n[price]\n{dear}\n"))?;
+    for number in 5..models {
         let name = format!("model-{number:05}.toml");
         file(&name, &model(schema, "now", dear))?;
     }
