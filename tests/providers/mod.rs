@@ -4,6 +4,7 @@ mod alternates;
 mod bytes;
 mod catalog;
 mod documented;
+mod estimates;
 mod faults;
 mod secrets;
 mod streams;

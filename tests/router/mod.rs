@@ -13,6 +13,7 @@ mod idempotency;
 mod kept;
 mod labels;
 mod limits;
+mod long_queue;
 mod queue;
 mod reload;
 mod requests;
