@@ -120,9 +120,6 @@ pub(crate) fn change(
     fault(&save);
     let mut job = rows::as_it_reads_back(save.job);
     let deferred = live_jobs.lock().deferred(job.id);
-    if is_behind(live_jobs, &job) {
-        return Ok(None);
-    }
     job.revision += 1;
     let Some(seq) = rows::update(rows, &job, deferred.saves)? else {
         return Ok(None);
@@ -151,7 +148,7 @@ pub(crate) fn change(
     Ok(Some(job))
 }
 
-/// Takes the next revision of a live job in and leaves its row as it is; `None` if another one came since it was loaded.
+/// Takes the next revision of a live job in and leaves its row as it is; `None` if it is none any more and its row has another one.
 fn deferred(
     rows: &mut Transaction<'_>,
     live_jobs: &SharedLiveJobs,
@@ -164,9 +161,6 @@ fn deferred(
     }
     fault(&save);
     let mut job = rows::as_it_reads_back(save.job);
-    if is_behind(live_jobs, &job) {
-        return Ok(None);
-    }
     job.revision += 1;
     let first = match deferred.outputs.is_empty() {
         true => job.outputs.len(),
@@ -217,11 +211,11 @@ fn publish_end(rows: &Connection, hooks: &Hooks, job: &Job) -> rusqlite::Result<
     })
 }
 
-/// Whether a live job has a newer revision than the one that a save began with.
-fn is_behind(live_jobs: &SharedLiveJobs, job: &Job) -> bool {
+/// Whether a live job has another state than the one that a save began with.
+fn is_behind(live_jobs: &SharedLiveJobs, save: &SaveJob) -> bool {
     let live_jobs = live_jobs.lock();
-    let newest = live_jobs.newest(job.id);
-    newest.is_some_and(|newest| newest.revision != job.revision)
+    let newest = live_jobs.newest(save.job.id);
+    newest.is_some_and(|newest| !save.follows(newest))
 }
 
 /// Makes a state the newest, until this is rolled back.
@@ -328,6 +322,9 @@ impl JobStore for SqliteJobs {
         };
         // Only another revision can be in its way, and that shows in its first statement.
         let saved = self.write(on_disk.end().sure(), move |rows, live_jobs| {
+            if is_behind(live_jobs, &save) {
+                return Ok(None);
+            }
             if outputs::is_quota_used_up(rows, live_jobs, &save)? {
                 return Ok(Some(SaveOutcome::QuotaExceeded));
             }

@@ -14,7 +14,8 @@ use crate::{JobId, JobOutput, NodeId, Progress, WorkerId};
 /// Labels of a job, by key.
 pub type Metadata = BTreeMap<String, String>;
 
-/// Which claim of a job is meant: grows with every claim. What an earlier claim still says is refused.
+/// Which claim of a job is meant: grows with every claim. What an earlier claim still says is refused. Only a claim that a crash
+/// of a database took back is followed by another one with its epoch ([`Job::is_claimed_by`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);
 
@@ -31,7 +32,7 @@ pub struct Job {
     pub status: JobStatus,
     /// The claim that counts.
     pub epoch: Epoch,
-    /// Who runs it, while a worker does.
+    /// Who runs it, or ran it last: with `epoch`, the claim that counts.
     pub worker: Option<WorkerId>,
     /// Claims that were lost with their worker. Jobs given back do not count.
     pub lost_claims: u32,
@@ -391,6 +392,14 @@ impl Job {
         Ok(())
     }
 
+    /// Whether this claim of a worker counts. A claim that a crash of a database took back is given out again with its epoch: then
+    /// the worker is another one.
+    #[must_use]
+    pub fn is_claimed_by(&self, worker: WorkerId, epoch: Epoch) -> bool {
+        let runs = matches!(self.status, JobStatus::Running | JobStatus::Canceling);
+        runs && self.epoch == epoch && self.worker == Some(worker)
+    }
+
     /// Whether the claim behind an event is the one that counts.
     fn check_claim(&self, event: &JobEvent) -> Result<(), IllegalEvent> {
         let epoch = match event {
@@ -424,12 +433,10 @@ impl Job {
 
     fn requeue(&mut self) {
         self.status = JobStatus::Queued;
-        self.worker = None;
     }
 
     fn end(&mut self, status: JobStatus, now: Timestamp) {
         self.status = status;
-        self.worker = None;
         self.completed_at = Some(now);
         let kept_until = now.saturating_add(self.retention).unwrap_or(Timestamp::MAX);
         self.expires_at = self.expires_at.max(kept_until);

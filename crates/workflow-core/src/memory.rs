@@ -86,6 +86,17 @@ impl MemoryJobs {
         }
     }
 
+    /// Makes a job what it was, as a crash of a database does with what was not on disk.
+    #[cfg(test)]
+    pub(crate) fn take_back(&self, earlier: &Arc<Job>) {
+        self.with(|rows, _| {
+            let row = rows.jobs.get_mut(&earlier.id).expect("the job is there");
+            let lost = std::mem::replace(&mut row.job, Arc::clone(earlier));
+            rows.fair_queue
+                .note(Some(lost.status), earlier, &row.queued);
+        });
+    }
+
     /// Runs one transaction over jobs and records.
     fn with<R>(&self, transaction: impl FnOnce(&mut Rows, &mut RecordRows) -> R) -> R {
         // A panic inside can leave half a change of a store that dies with its process; going on is better than hanging.
@@ -175,7 +186,7 @@ impl Rows {
 
     fn save(&mut self, save: SaveJob, records: &mut RecordRows) -> SaveOutcome {
         let known = self.jobs.get(&save.job.id);
-        let Some(row) = known.filter(|row| row.job.revision == save.job.revision) else {
+        let Some(row) = known.filter(|row| save.follows(&row.job)) else {
             return SaveOutcome::Conflict;
         };
         let most = row.body.placement.stored_bytes;

@@ -111,7 +111,7 @@ impl LeaseNews {
     /// What a worker learns of its claim of a job; `None` if there is no such job.
     #[must_use]
     pub fn of(job: Option<&Job>, worker: WorkerId, epoch: Epoch) -> Self {
-        match job.filter(|job| job.epoch == epoch && job.worker == Some(worker)) {
+        match job.filter(|job| job.is_claimed_by(worker, epoch)) {
             Some(job) if job.status == JobStatus::Canceling => Self::CancelWanted,
             Some(_) => Self::Renewed,
             None => Self::Lost,
@@ -155,7 +155,8 @@ pub struct QueueDepth {
 /// requirement set the claim names; accounts take turns by [`crate::turn`], over what the store has and no process's memory; an
 /// account that has no room ([`crate::Placement::account_room`], [`Rooms::allow`]) is passed over. Requirement sets are never
 /// interpreted. Transitions are those of [`Job::apply`]. A job has one claim that counts, and every claim has the next epoch; a
-/// claim need not be on disk, since losing it only means claiming again.
+/// claim need not be on disk, since losing it only means claiming again. A claim that was lost and the one that follows have one
+/// epoch, so it takes the worker as well to tell which of them counts.
 #[async_trait]
 pub trait JobQueue: Send + Sync + 'static {
     /// What waits, and which workers are there.

@@ -129,7 +129,7 @@ pub struct SaveJob {
 pub enum SaveOutcome {
     /// Saved, with the next revision and the committed outputs among the others.
     Saved(Arc<Job>),
-    /// Another save came in between: load it and look again.
+    /// Another save or claim came in between: load it and look again.
     Conflict,
     /// There are new outputs, and the account has used up the bytes of the job's placement; nothing was saved.
     QuotaExceeded,
@@ -208,7 +208,8 @@ pub enum StoreError {
 /// **Contract.** Every method is one transaction. What returns with [`Durability::Now`], and every insert, is on disk. What
 /// is saved with [`Durability::WithNext`] is the newest revision for every later save; a store may keep it to itself until
 /// the job is next saved, which is then on disk whole. A save that conflicts with it brings it to disk, so that a load
-/// finds it. A store never judges a transition: it keeps what [`Job::apply`] made. Another account's job is absent; so is a terminal one
+/// finds it. A store never judges a transition: it keeps what [`Job::apply`] made, if the save follows what is kept
+/// ([`SaveJob::follows`]). Another account's job is absent; so is a terminal one
 /// past its `expires_at`, swept or not.
 ///
 /// The bytes of bodies and outputs count as stored bytes of their account ([`asset_store::AssetRecords`]). A body that does

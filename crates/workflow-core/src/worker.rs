@@ -6,7 +6,9 @@
 
 mod able;
 mod run;
+mod run_log;
 mod sink;
+mod standing;
 mod traces;
 
 use std::collections::{HashMap, HashSet};
@@ -26,6 +28,7 @@ use tracing::Instrument as _;
 use asset_store::BlobStore;
 
 use able::ReadSets;
+use sink::Sink;
 
 use crate::completion_rate::CompletionRate;
 use crate::jobs::JobPorts;
@@ -68,11 +71,12 @@ pub struct Worker {
 }
 
 /// A job that a slot is running.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Running {
     account: AccountId,
     permit: ComputePermit,
-    epoch: Epoch,
+    /// What the run of its claim goes through.
+    sink: Arc<Sink>,
     /// Stops the run; why is known to the code that fires it.
     cancel: CancellationToken,
 }
@@ -259,21 +263,31 @@ impl Worker {
     }
 
     async fn renew(&self) -> Result<(), StoreError> {
-        let claims: Vec<(JobId, Epoch)> = self
+        let runs: Vec<(JobId, Arc<Sink>, u32)> = self
             .registry()
             .iter()
-            .map(|(id, running)| (*id, running.epoch))
+            .map(|(id, running)| {
+                let sink = Arc::clone(&running.sink);
+                let again = sink.standing.again();
+                (*id, sink, again)
+            })
             .collect();
+        let claims = runs.iter().map(|(id, sink, _)| (*id, sink.epoch()));
+        let claims: Vec<(JobId, Epoch)> = claims.collect();
         // Also without any: while it renews, others know that the secrets of this process are there.
         let news = self
             .ports
             .queue
             .renew(self.id, &claims, self.config.lease, self.timer.now())
             .await?;
-        for ((id, epoch), news) in claims.into_iter().zip(news) {
-            match news {
-                LeaseNews::Renewed => {}
-                LeaseNews::CancelWanted | LeaseNews::Lost => self.stop(id, epoch),
+        for ((id, sink, again), news) in runs.into_iter().zip(news) {
+            let stops = match news {
+                LeaseNews::Renewed => false,
+                LeaseNews::CancelWanted => true,
+                LeaseNews::Lost => sink.standing.lose_unless_made_again(again),
+            };
+            if stops {
+                self.stop(id, &sink);
             }
         }
         Ok(())
@@ -292,12 +306,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Stops the run of a claim, if it is still running.
-    fn stop(&self, id: JobId, epoch: Epoch) {
+    /// Stops the run that goes through this sink, if it is still running.
+    fn stop(&self, id: JobId, sink: &Arc<Sink>) {
         if let Some(running) = self
             .registry()
             .get(&id)
-            .filter(|running| running.epoch == epoch)
+            .filter(|running| Arc::ptr_eq(&running.sink, sink))
         {
             running.cancel.cancel();
         }

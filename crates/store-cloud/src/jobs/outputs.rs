@@ -29,7 +29,7 @@ impl Names {
     ) -> Result<Self, DatabaseError> {
         let counts = saves.iter().filter(|save| {
             let row = known.get(&save.job.id);
-            row.is_some_and(|row| row.job.revision == save.job.revision)
+            row.is_some_and(|row| save.follows(&row.job))
         });
         let mut accounts = Vec::new();
         for save in counts {

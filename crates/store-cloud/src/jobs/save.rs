@@ -113,10 +113,7 @@ pub(super) async fn save(
     let (mut outcomes, mut next) = (Vec::new(), Vec::new());
     for save in saves {
         let row = known.get(&save.job.id);
-        let current = row.filter(|row| {
-            row.job.revision == save.job.revision && row.job.account == save.job.account
-        });
-        let Some(row) = current else {
+        let Some(row) = row.filter(|row| save.follows(&row.job)) else {
             outcomes.push(SaveOutcome::Conflict);
             continue;
         };

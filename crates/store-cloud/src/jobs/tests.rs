@@ -1,5 +1,6 @@
 //! The contract of jobs on PostgreSQL.
 
+mod crash;
 mod model;
 
 use std::sync::Arc;

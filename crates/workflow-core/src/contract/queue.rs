@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::*;
 use crate::{JobErrorCode, LeaseNews, QueueDepth, RequirementId};
 
-pub(super) const RULES: [Rule; 11] = [
+pub(super) const RULES: [Rule; 12] = [
     |stores| Box::pin(what_waits_is_counted_within_the_room_of_accounts(stores)),
     |stores| Box::pin(accounts_take_turns_and_positions_say_so(stores)),
     |stores| Box::pin(an_account_without_room_is_passed_over(stores)),
@@ -19,6 +19,7 @@ pub(super) const RULES: [Rule; 11] = [
             stores,
         ))
     },
+    |stores| Box::pin(a_save_of_another_claim_is_refused(stores)),
     |stores| Box::pin(a_renewed_claim_does_not_lapse_and_hears_of_a_cancel(stores)),
     |stores| Box::pin(a_job_that_waited_too_long_expires(stores)),
 ];
@@ -354,6 +355,46 @@ async fn a_lapsed_claim_is_retried_once_and_its_worker_refused(stores: Stores) {
         .map(|job| (job.status, job.error.as_ref().map(|error| error.code)))
         .collect();
     assert_eq!(codes, [(JobStatus::Failed, Some(JobErrorCode::WorkerLost))]);
+}
+
+/// A crash of a database can take a claim back: another worker's claim then has the same epoch and makes the same revision.
+async fn a_save_of_another_claim_is_refused(stores: Stores) {
+    submit(&stores, insert_of(1, "a")).await;
+    let claimed = claim(&stores, 1, at(10)).await.expect("the job is next");
+    let job = claimed.job;
+    let epoch = job.epoch;
+    let others = [(Some(worker(2)), epoch), (Some(worker(1)), Epoch(2))];
+    for (worker, epoch) in others {
+        let lost = Job {
+            worker,
+            epoch,
+            ..Job::clone(&job)
+        };
+        let events = [
+            advanced(&lost),
+            JobEvent::GivenBack { epoch },
+            JobEvent::Finished { epoch },
+            JobEvent::CancelRequested,
+        ];
+        let all = [Durability::Now, Durability::WithNext, Durability::Lazy];
+        for (event, durability) in events.iter().flat_map(|event| all.map(|all| (event, all))) {
+            let mut next = lost.clone();
+            next.apply(event.clone(), at(11)).expect("it runs");
+            let save = SaveJob {
+                job: next,
+                outputs: vec![picture("9", 0, 1)],
+                log: None,
+                durability,
+                reports: Vec::new(),
+            };
+            let refused = stores.jobs.save(save).await.expect("the store answers");
+            assert_eq!(refused, SaveOutcome::Conflict, "{event:?}");
+        }
+    }
+    assert_eq!(load(&stores, &job, at(12)).await, Some(job.clone()));
+    let end = JobEvent::Finished { epoch };
+    let ended = apply(&stores, &job, end, vec![picture("9", 0, 1)], at(12)).await;
+    assert_eq!((ended.outputs.len(), ended.worker), (1, Some(worker(1))));
 }
 
 async fn a_renewed_claim_does_not_lapse_and_hears_of_a_cancel(stores: Stores) {

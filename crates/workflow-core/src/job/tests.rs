@@ -181,8 +181,9 @@ fn a_claim_that_is_lost_is_retried_once_and_not_after_an_output() {
         .unwrap();
     assert_eq!(
         (job.status, job.lost_claims, job.worker),
-        (JobStatus::Queued, 1, None)
+        (JobStatus::Queued, 1, Some(worker(1)))
     );
+    assert!(!job.is_claimed_by(worker(1), Epoch(1)));
     job.apply(JobEvent::Claimed { worker: worker(2) }, at(3))
         .unwrap();
     job.apply(JobEvent::LeaseLost { epoch: Epoch(2) }, at(4))
@@ -322,8 +323,12 @@ impl Life {
         assert!(before.started_at.is_none() || after.started_at == before.started_at);
         assert!(after.lost_claims >= before.lost_claims);
 
-        let has_worker = matches!(after.status, JobStatus::Running | JobStatus::Canceling);
-        assert_eq!(after.worker.is_some(), has_worker);
+        let runs = matches!(after.status, JobStatus::Running | JobStatus::Canceling);
+        let last = after
+            .worker
+            .is_some_and(|worker| after.is_claimed_by(worker, after.epoch));
+        assert_eq!(last, runs);
+        assert_eq!(after.worker.is_some(), after.epoch.0 > 0);
         assert_eq!(after.completed_at.is_some(), after.status.is_terminal());
         assert_eq!(after.error.is_some(), after.status == JobStatus::Failed);
 

@@ -57,6 +57,14 @@ impl InsertJob {
 }
 
 impl SaveJob {
+    /// Whether it was made of this state of its job: of its newest revision, under the claim that counts. After a crash that took
+    /// a claim back, the revision of another worker's claim is the same.
+    #[must_use]
+    pub fn follows(&self, current: &Job) -> bool {
+        let of = |job: &Job| (job.revision, job.epoch, job.worker);
+        self.job.account == current.account && of(&self.job) == of(current)
+    }
+
     /// Whether an output is to be committed that the job has not.
     #[must_use]
     pub fn has_new_outputs(&self) -> bool {

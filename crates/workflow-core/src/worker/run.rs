@@ -11,9 +11,9 @@ use super::sink::Sink;
 use super::traces::{self, NodeSpans};
 use super::{Backoff, Running, Worker};
 use crate::{
-    Claim, ComputePermit, Durability, Follower, Graph, Job, JobError, JobErrorCode, JobEvent,
-    JobStatus, NodeCatalog, Plan, RunContext, RunError, SaveJob, SaveOutcome, StoreError, Ticket,
-    ValidGraph, validate,
+    Claim, CommitError, ComputePermit, Durability, Follower, Graph, Job, JobError, JobErrorCode,
+    JobEvent, JobId, JobStatus, NodeCatalog, Plan, RunContext, RunError, SaveJob, SaveOutcome,
+    StoreError, Ticket, ValidGraph, validate,
 };
 
 /// How often progress that nobody committed is written down, so that a job that runs again does not show less.
@@ -28,15 +28,22 @@ enum Stop {
     Halted,
 }
 
-/// Takes the job out of the registry however its run ends, so that a lost one is not renewed for ever.
+/// Takes a run out of the registry however it ends, so that a lost one is not renewed for ever. A later run of the same job stays.
 struct Registered<'a> {
     worker: &'a Worker,
-    job: crate::JobId,
+    job: JobId,
+    sink: Arc<Sink>,
 }
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
-        self.worker.registry().remove(&self.job);
+        // Nobody goes on with a run that is over.
+        self.sink.standing.lose();
+        let mut registry = self.worker.registry();
+        let known = registry.get(&self.job);
+        if known.is_some_and(|running| Arc::ptr_eq(&running.sink, &self.sink)) {
+            registry.remove(&self.job);
+        }
     }
 }
 
@@ -49,6 +56,10 @@ impl Worker {
         halt: &CancellationToken,
     ) {
         let (id, epoch) = (claim.job.id, claim.job.epoch);
+        if self.is_run_already(&claim).await {
+            return;
+        }
+        let sink = Sink::new(self, &claim);
         let cancel = CancellationToken::new();
         let mut follower = self.ports.hub.follow(&claim.job.account, id);
         self.registry().insert(
@@ -56,19 +67,19 @@ impl Worker {
             Running {
                 account: claim.job.account.clone(),
                 permit: permit.clone(),
-                epoch,
+                sink: sink.clone(),
                 cancel: cancel.clone(),
             },
         );
         let registered = Registered {
             worker: self,
             job: id,
+            sink: sink.clone(),
         };
         self.publish(&claim.job);
         // The job may have been canceled between the claim and now.
         cancel_if_wanted(&mut follower, &cancel);
 
-        let sink = Sink::new(self, &claim);
         let mut stop = None;
         let result = {
             let run = self.run_engine(&claim, &sink, permit, cancel.clone());
@@ -122,7 +133,7 @@ impl Worker {
         };
         let unsaved = self.unsaved.try_acquire();
         if unsaved.is_ok() {
-            self.give_seat_back(id);
+            self.give_seat_back(id, &sink);
         }
         self.save_end(&sink, event, halt).await;
         drop((unsaved, registered));
@@ -130,10 +141,29 @@ impl Worker {
 
     /// Lets another job compute from now on. This one still counts as one of its account's that runs: its permit is not one
     /// that was left to wait.
-    fn give_seat_back(&self, job: crate::JobId) {
-        if let Some(running) = self.registry().get_mut(&job) {
+    fn give_seat_back(&self, job: JobId, sink: &Arc<Sink>) {
+        let mut registry = self.registry();
+        let running = registry.get_mut(&job);
+        if let Some(running) = running.filter(|running| Arc::ptr_eq(&running.sink, sink)) {
             running.permit = ComputePermit::default();
         }
+    }
+
+    /// Whether a run of this worker goes on with this claim: a crash took back the claim that the run began with, and this one is
+    /// the same again. Any other run of the job is stopped for good.
+    async fn is_run_already(&self, claim: &Claim) -> bool {
+        let id = claim.job.id;
+        let Some(earlier) = self.registry().get(&id).cloned() else {
+            return false;
+        };
+        let is_same = earlier.sink.epoch() == claim.job.epoch;
+        if is_same && earlier.sink.goes_on().await {
+            tracing::warn!(job.id = %id, "the database had lost a claim and gave it out again; its run goes on");
+            return true;
+        }
+        earlier.sink.standing.lose();
+        earlier.cancel.cancel();
+        false
     }
 
     async fn run_engine(
@@ -197,24 +227,11 @@ impl Worker {
 
     /// Saves the end of a run. The store must take it in the end: until then the job is neither done nor lost.
     async fn save_end(&self, sink: &Sink, event: JobEvent, halt: &CancellationToken) {
-        let is_refused = matches!(&event, JobEvent::Failed { error, .. } if error.code == JobErrorCode::InvalidWorkflow);
-        let mut end = End {
-            event,
-            withdraws: is_refused && self.ports.hub.take_verdict(sink.current().await.id),
-            unanswered: None,
-        };
+        let mut end = self.end(sink, event);
         let mut backoff = Backoff::new();
         loop {
             match self.try_end(sink, &mut end).await {
-                Ok(Some(saved)) => {
-                    traces::saved(&saved);
-                    sink.release();
-                    self.publish(&saved);
-                    // Its account may have lacked the room for another one, or the job itself is to be claimed again.
-                    self.ports.hub.ring();
-                    return;
-                }
-                Ok(None) => return,
+                Ok(()) => return,
                 Err(error) => {
                     tracing::warn!(error = %error, "saving the end of a job failed; trying again")
                 }
@@ -227,66 +244,109 @@ impl Worker {
         }
     }
 
-    /// The job as this end left it; `None` if it goes on elsewhere, or was ended by somebody else.
-    async fn try_end(&self, sink: &Sink, end: &mut End) -> Result<Option<Arc<Job>>, StoreError> {
-        let mut current = sink.current().await;
-        loop {
+    /// What is to be saved of a run that ended so.
+    pub(super) fn end(&self, sink: &Sink, event: JobEvent) -> End {
+        let is_refused = matches!(&event, JobEvent::Failed { error, .. } if error.code == JobErrorCode::InvalidWorkflow);
+        End {
+            event,
+            withdraws: is_refused && self.ports.hub.take_verdict(sink.id),
+            unanswered: None,
+        }
+    }
+
+    pub(super) async fn try_end(&self, sink: &Sink, end: &mut End) -> Result<(), StoreError> {
+        let mut kept = sink.kept().await;
+        while !sink.standing.is_lost() {
             let now = self.timer.now();
-            let mut job = Job::clone(&current);
+            let mut job = Job::clone(&kept.job);
             job.progress = sink.progress_now();
             if job.apply(end.event.clone(), now).is_err() {
                 // Either a cancel was saved by the request that asked for it, or the claim was lost meanwhile: the job then goes on
                 // elsewhere, or is over.
-                match sink.reload().await? {
-                    Some(newer) if newer.revision > current.revision => current = newer,
-                    Some(_) | None => return Ok(None),
+                let before = kept.job.revision;
+                if sink.reload(&mut kept).await? && kept.job.revision > before {
+                    continue;
                 }
-                continue;
+                return Ok(());
             }
             if end.withdraws && job.status == JobStatus::Failed {
                 // Its submission is refused instead. One that was canceled meanwhile is no refused one.
                 job.withdraw();
             }
-            let before = end.unanswered.replace(job.clone());
             let log = Some(sink.log(now, job.status.is_terminal()));
+            let unanswered = end.unanswered.replace(job.clone());
             let save = SaveJob {
                 job,
-                outputs: Vec::new(),
+                outputs: kept.put_off.clone(),
                 log,
                 durability: Durability::Now,
                 reports: sink.hand_over(),
             };
-            if let SaveOutcome::Saved(job) = self.ports.store.save(save).await? {
-                return Ok(Some(job));
-            }
-            let found = sink.reload().await?;
-            // The answer to a save that worked may be lost.
-            match (found, before) {
-                (Some(job), Some(before)) if is_saved(&before, &job) => return Ok(Some(job)),
-                (None, Some(before)) if before.is_withdrawn() => {
-                    let revision = before.revision + 1;
-                    return Ok(Some(Arc::new(Job { revision, ..before })));
+            let outcome = self.ports.store.save(save).await?;
+            end.unanswered = None;
+            match outcome {
+                SaveOutcome::Saved(job) => {
+                    self.ended(sink, &job);
+                    return Ok(());
                 }
-                (Some(job), _) => current = job,
-                (None, _) => return Ok(None),
+                // A crash took outputs back, and there is no room for them any more.
+                SaveOutcome::QuotaExceeded => {
+                    kept.put_off.clear();
+                    let code = JobErrorCode::StorageQuotaExceeded;
+                    end.event = JobEvent::Failed {
+                        epoch: sink.epoch(),
+                        error: JobError::new(code, CommitError::StorageQuota.to_string()),
+                    };
+                }
+                SaveOutcome::Conflict => {
+                    let found = sink.load(&kept).await?;
+                    // The answer to a save that worked may have been lost.
+                    if let Some(saved) = unanswered.and_then(|job| saved(job, found.as_ref())) {
+                        self.ended(sink, &saved);
+                        return Ok(());
+                    }
+                    sink.take(&mut kept, found);
+                }
             }
         }
+        Ok(())
+    }
+
+    /// The end of a run is saved.
+    fn ended(&self, sink: &Sink, job: &Arc<Job>) {
+        traces::saved(job);
+        sink.release();
+        self.publish(job);
+        // Its account may have lacked the room for another one, or the job itself is to be claimed again.
+        self.ports.hub.ring();
     }
 }
 
 /// The end of a run on its way into the store.
-struct End {
+pub(super) struct End {
     event: JobEvent,
     /// Whether nothing of the job is kept, for its submission waits to be refused.
     withdraws: bool,
-    /// The job as it was to be saved, where the store did not answer.
+    /// The job as it was to be saved, where the store has not answered.
     unanswered: Option<Job>,
 }
 
-/// Whether what was found is what was to be saved.
-fn is_saved(unanswered: &Job, found: &Job) -> bool {
-    let of = |job: &Job| (job.status, job.epoch, job.worker);
-    found.revision == unanswered.revision + 1 && of(found) == of(unanswered)
+/// The job as it is saved, if what was found is what was to be saved. Of a job that is withdrawn nothing is found.
+fn saved(unanswered: Job, found: Option<&Arc<Job>>) -> Option<Arc<Job>> {
+    let revision = unanswered.revision + 1;
+    match found {
+        Some(found) => {
+            let of = |job: &Job| (job.status, job.epoch, job.worker);
+            let is_it = found.revision == revision && of(found) == of(&unanswered);
+            is_it.then(|| Arc::clone(found))
+        }
+        None => unanswered.is_withdrawn().then(|| {
+            Arc::new(Job {
+                revision,
+                ..unanswered
+            })
+        }),
+    }
 }
 
 const NO_ENGINE: &str = "the engine of this job is not part of this server any more";

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
+use super::run_log::RunLog;
+use super::standing::Standing;
 use super::traces::NodeSpans;
 use super::{Backoff, Worker};
 use crate::jobs::JobPorts;
@@ -19,7 +21,7 @@ use crate::{
     Claim, CommitError, Durability, Epoch, FrameRefused, Job, JobChange, JobEvent, JobId, JobLog,
     JobOutput, NewOutput, NodeEvent, NodeId, OutputContent, Plan, Preview, Progress,
     ProgressTracker, Report, RunOutput, RunReport, RunSink, SaveJob, SaveOutcome, StoreError,
-    Timer,
+    Timer, WorkerId,
 };
 
 /// How long an output waits for the end of its job before it is saved by itself.
@@ -31,21 +33,29 @@ const STORE_PATIENCE: Duration = Duration::from_secs(15);
 /// How much is held back at most; what is only looked at in passing is left out beyond.
 const MOST_HELD: usize = 4096;
 
-/// Most bytes of text that a run may leave; earlier lines make room for later ones.
-const LOG_BYTES: usize = 64 * 1024;
-
 /// The sink of one claim.
 pub(super) struct Sink {
-    id: JobId,
+    pub(super) id: JobId,
+    worker: WorkerId,
     epoch: Epoch,
+    /// Whether the claim counts.
+    pub(super) standing: Standing,
     ports: JobPorts,
     blobs: Arc<dyn BlobStore>,
     timer: Arc<dyn Timer>,
-    /// The job as last saved here. Held across a save, so that the commits of parallel nodes go one after the other.
-    job: tokio::sync::Mutex<Arc<Job>>,
+    /// Held across a save, so that the commits of parallel nodes go one after the other.
+    kept: tokio::sync::Mutex<Kept>,
     reported: Mutex<Reported>,
     /// Rung when an output begins to wait for the next save.
     deferred: Notify,
+}
+
+/// The job as last saved here.
+pub(super) struct Kept {
+    pub(super) job: Arc<Job>,
+    /// Outputs that are saved and perhaps not on disk yet. Each save names them again until one has waited for the disk: a crash of
+    /// a database that takes back what was saved must not cost them.
+    pub(super) put_off: Vec<NewOutput>,
 }
 
 /// What the run reported so far.
@@ -53,8 +63,7 @@ struct Reported {
     tracker: ProgressTracker,
     report: RunReport,
     spans: NodeSpans,
-    log: String,
-    log_truncated: bool,
+    log: RunLog,
     /// Whether the tracker holds progress that no save has carried yet.
     unsaved: bool,
     /// What is reported once the outputs before it are on disk; `None` while none waits for that.
@@ -74,17 +83,21 @@ impl Sink {
         let tracker = ProgressTracker::new(&Plan { order: Vec::new() }, Some(&claim.job.progress));
         Arc::new(Self {
             id: claim.job.id,
+            worker: worker.id,
+            standing: Standing::default(),
             epoch: claim.job.epoch,
             ports: worker.ports.clone(),
             blobs: worker.blobs.clone(),
             timer: worker.timer.clone(),
-            job: tokio::sync::Mutex::new(claim.job.clone()),
+            kept: tokio::sync::Mutex::new(Kept {
+                job: claim.job.clone(),
+                put_off: Vec::new(),
+            }),
             reported: Mutex::new(Reported {
                 tracker,
                 report: RunReport::default(),
                 spans: NodeSpans::none(),
-                log: String::new(),
-                log_truncated: false,
+                log: RunLog::default(),
                 unsaved: false,
                 held: None,
             }),
@@ -99,23 +112,42 @@ impl Sink {
         reported.tracker = ProgressTracker::new(plan, Some(&before));
     }
 
-    /// The job as it stands in the store, which another's save may have changed.
-    pub(super) async fn reload(&self) -> Result<Option<Arc<Job>>, StoreError> {
-        let mut held = self.job.lock().await;
-        let found = self
-            .ports
-            .store
-            .load(&held.account, self.id, self.timer.now())
-            .await?;
-        if let Some(job) = &found {
-            *held = job.clone();
-        }
-        Ok(found)
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
-    /// The job as last saved here.
-    pub(super) async fn current(&self) -> Arc<Job> {
-        self.job.lock().await.clone()
+    /// The job as last saved here. While it is held, nothing of this run is saved.
+    pub(super) async fn kept(&self) -> tokio::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().await
+    }
+
+    /// Goes on with a claim like its own: a database had lost that one. `false` if the run learned of the loss already.
+    pub(super) async fn goes_on(&self) -> bool {
+        // A save that is under way may be about to learn of it.
+        let _kept = self.kept().await;
+        self.standing.make_again()
+    }
+
+    /// Looks at the job in the store, which another's save may have changed; whether the claim still counts.
+    pub(super) async fn reload(&self, kept: &mut Kept) -> Result<bool, StoreError> {
+        let found = self.load(kept).await?;
+        self.take(kept, found);
+        Ok(!self.standing.is_lost())
+    }
+
+    /// The job as the store has it.
+    pub(super) async fn load(&self, kept: &Kept) -> Result<Option<Arc<Job>>, StoreError> {
+        let account = &kept.job.account;
+        let load = self.ports.store.load(account, self.id, self.timer.now());
+        load.await
+    }
+
+    /// Goes on from the job as it was found, if the claim still counts.
+    pub(super) fn take(&self, kept: &mut Kept, found: Option<Arc<Job>>) {
+        match found.filter(|job| job.is_claimed_by(self.worker, self.epoch)) {
+            Some(job) => kept.job = job,
+            None => self.standing.lose(),
+        }
     }
 
     /// Takes down that the run was stopped before this node.
@@ -159,6 +191,9 @@ impl Sink {
 
     /// Tells a change now, or once the outputs before it are on disk.
     fn tell(&self, change: JobChange) {
+        if self.standing.is_lost() {
+            return;
+        }
         let mut reported = self.reported();
         match &mut reported.held {
             Some(held) => {
@@ -186,8 +221,8 @@ impl Sink {
     pub(super) fn log(&self, captured_at: Timestamp, complete: bool) -> JobLog {
         let reported = self.reported();
         JobLog {
-            text: reported.log.clone(),
-            truncated: reported.log_truncated,
+            text: reported.log.text.clone(),
+            truncated: reported.log.truncated,
             captured_at,
             complete,
             report: reported.report.clone(),
@@ -199,7 +234,7 @@ impl Sink {
     pub(super) async fn save_progress(&self) {
         // A commit under way carries the progress itself. Waiting for it here would wait for ever: the run that must finish
         // the commit is polled by the same loop as this.
-        let Ok(mut held) = self.job.try_lock() else {
+        let Ok(mut kept) = self.kept.try_lock() else {
             return;
         };
         let (unsaved, deferred) = {
@@ -216,7 +251,7 @@ impl Sink {
             true => Durability::Now,
             false => Durability::Lazy,
         };
-        match self.save(&mut held, Vec::new(), durability).await {
+        match self.save(&mut kept, Vec::new(), durability).await {
             Ok(_) => self.release(),
             Err(error) => {
                 tracing::debug!(error = %error, job.id = %self.id, "progress was not written down");
@@ -227,12 +262,12 @@ impl Sink {
     /// Saves the job with its latest progress and these outputs.
     async fn save(
         &self,
-        held: &mut Arc<Job>,
+        kept: &mut Kept,
         outputs: Vec<NewOutput>,
         durability: Durability,
     ) -> Result<Arc<Job>, CommitError> {
-        loop {
-            let mut job = Job::clone(held);
+        while !self.standing.is_lost() {
+            let mut job = Job::clone(&kept.job);
             let now = self.timer.now();
             let advanced = JobEvent::Advanced {
                 epoch: self.epoch,
@@ -242,7 +277,7 @@ impl Sink {
                 .map_err(|_| CommitError::Superseded)?;
             let save = SaveJob {
                 job,
-                outputs: outputs.clone(),
+                outputs: [&kept.put_off[..], &outputs].concat(),
                 log: None,
                 durability,
                 reports: match durability {
@@ -253,34 +288,34 @@ impl Sink {
             };
             match self.ports.store.save(save).await.map_err(store_failed)? {
                 SaveOutcome::Saved(job) => {
-                    *held = job.clone();
+                    match durability {
+                        Durability::Now => kept.put_off.clear(),
+                        Durability::WithNext => kept.put_off.extend(outputs),
+                        Durability::Lazy => {}
+                    }
+                    kept.job = job.clone();
                     return Ok(job);
                 }
                 SaveOutcome::QuotaExceeded => return Err(CommitError::StorageQuota),
                 SaveOutcome::Conflict => {
-                    let found = self
-                        .ports
-                        .store
-                        .load(&held.account, self.id, now)
-                        .await
-                        .map_err(store_failed)?;
-                    *held = found.ok_or(CommitError::Superseded)?;
+                    self.reload(kept).await.map_err(store_failed)?;
                 }
             }
         }
+        Err(CommitError::Superseded)
     }
 
     /// Saves the job with an output. A store that does not answer is asked again for a while: the work of the run is in the
     /// output, and a database that is started again, or whose standby takes over, is back in seconds.
     async fn save_output(
         &self,
-        held: &mut Arc<Job>,
+        kept: &mut Kept,
         output: NewOutput,
     ) -> Result<Arc<Job>, CommitError> {
         let (mut backoff, mut waited) = (Backoff::new(), Duration::ZERO);
         loop {
             let saved = self
-                .save(held, vec![output.clone()], Durability::WithNext)
+                .save(kept, vec![output.clone()], Durability::WithNext)
                 .await;
             let error = match saved {
                 Err(CommitError::Store(error)) if waited < STORE_PATIENCE && is_away(&error) => {
@@ -334,7 +369,7 @@ impl RunSink for Sink {
             let got_on = reported.tracker.record(&event);
             reported.unsaved |= got_on;
             if let NodeEvent::Started { node, class } = &event {
-                reported.write(&format!("node {node} ({class})"));
+                reported.log.write(&format!("node {node} ({class})"));
             }
             got_on.then(|| reported.tracker.latest().clone())
         };
@@ -349,7 +384,7 @@ impl RunSink for Sink {
     }
 
     fn text(&self, node: &NodeId, line: &str) {
-        self.reported().write(&format!("node {node}: {line}"));
+        self.reported().log.write(&format!("node {node}: {line}"));
         let (node, line) = (node.clone(), line.to_owned());
         self.tell(JobChange::Text { node, line });
     }
@@ -360,6 +395,9 @@ impl RunSink for Sink {
             content_type: "image/png",
             bytes: png,
         };
+        if self.standing.is_lost() {
+            return Err(FrameRefused);
+        }
         let has_held = self.reported().held.is_some();
         if has_held {
             // It is shown directly, and must not overtake what was reported before.
@@ -386,8 +424,8 @@ impl RunSink for Sink {
             hash: blob.hash,
         };
         let job = {
-            let mut held = self.job.lock().await;
-            let job = self.save_output(&mut held, new).await?;
+            let mut kept = self.kept().await;
+            let job = self.save_output(&mut kept, new).await?;
             let saved = JobChange::Saved(job.clone());
             let mut reported = self.reported();
             reported.held.get_or_insert_default().changes.push(saved);
@@ -399,21 +437,6 @@ impl RunSink for Sink {
             .iter()
             .find(|output| output.node_id == node_id && output.index == index);
         committed.cloned().ok_or(CommitError::Superseded)
-    }
-}
-
-impl Reported {
-    fn write(&mut self, line: &str) {
-        self.log.push_str(line);
-        self.log.push('\n');
-        if self.log.len() > LOG_BYTES {
-            let surplus = self.log.len() - LOG_BYTES / 2;
-            let rest = &self.log.as_bytes()[surplus..];
-            let line_end = rest.iter().position(|byte| *byte == b'\n');
-            let cut = line_end.map_or(self.log.len(), |end| surplus + end + 1);
-            self.log.drain(..cut);
-            self.log_truncated = true;
-        }
     }
 }
 
@@ -462,24 +485,5 @@ mod tests {
         ] {
             assert_ne!(id, other);
         }
-    }
-
-    #[test]
-    fn a_long_log_keeps_its_newest_lines() {
-        let tracker = ProgressTracker::new(&Plan { order: Vec::new() }, None);
-        let mut reported = Reported {
-            tracker,
-            report: RunReport::default(),
-            spans: NodeSpans::none(),
-            log: String::new(),
-            log_truncated: false,
-            unsaved: false,
-            held: None,
-        };
-        for line in 0..20_000 {
-            reported.write(&format!("line {line} é"));
-        }
-        assert!(reported.log.len() <= LOG_BYTES && reported.log_truncated);
-        assert!(reported.log.ends_with("line 19999 é\n") && reported.log.starts_with("line "));
     }
 }

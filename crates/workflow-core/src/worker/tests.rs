@@ -480,6 +480,7 @@ async fn idle() {
 
 mod ends;
 mod engines;
+mod lost_claims;
 mod permits;
 mod replicas;
 mod runs;

@@ -207,7 +207,7 @@ impl Model {
                 | JobStatus::Failed
                 | JobStatus::Expired => LeaseNews::Lost,
             });
-            if is_mine {
+            if news.last() != Some(&LeaseNews::Lost) {
                 known.lease_until = until;
             }
         }

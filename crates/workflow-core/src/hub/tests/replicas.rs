@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::blocking_pool::tests::AtOnce;
 use crate::{
-    ChangeNumber, Durability, Engines, InsertJob, InsertJobOutcome, JobBody, JobPorts, JobStore,
-    MemoryJobs, Placement, QueueBounds, Report, Requirements, ResolvedFiles, SaveJob, SaveOutcome,
-    Secrets, Timer,
+    ChangeNumber, ClaimRequest, Durability, Engines, InsertJob, InsertJobOutcome, JobBody,
+    JobPorts, JobQueue, JobStore, MemoryJobs, Placement, QueueBounds, Report, RequirementSet,
+    Requirements, ResolvedFiles, Rooms, SaveJob, SaveOutcome, Secrets, Timer,
 };
 
 /// A clock that stands still.
@@ -65,7 +65,7 @@ impl Pair {
             extra_pnginfo: String::new(),
             origin: Bytes::new(),
             placement: Placement {
-                requirements: Requirements::of_engine("x").to_set(),
+                requirements: needs(),
                 account_room: 9,
                 stored_bytes: None,
             },
@@ -84,6 +84,21 @@ impl Pair {
         let inserted = self.store.insert(insert, Timestamp::UNIX_EPOCH).await;
         let inserted = inserted.expect("memory answers");
         assert!(matches!(inserted, InsertJobOutcome::Inserted(_)));
+    }
+
+    /// Claims a job, the next one, at the replica that works.
+    async fn claim(&self, job: &Job) -> Job {
+        let request = ClaimRequest {
+            worker: WorkerId(Uuid::nil()),
+            sets: [needs().id()].into(),
+            rooms: Rooms::default(),
+            lease: Duration::from_secs(30),
+        };
+        let claim = self.store.claim(&request, Timestamp::UNIX_EPOCH).await;
+        let claim = claim.expect("memory answers").expect("a job waits");
+        assert_eq!(claim.job.id, job.id);
+        publish(&self.works, &claim.job);
+        Job::clone(&claim.job)
     }
 
     /// Lets an event happen at the replica that works.
@@ -118,9 +133,10 @@ impl Pair {
     }
 }
 
-const CLAIMED: JobEvent = JobEvent::Claimed {
-    worker: WorkerId(Uuid::nil()),
-};
+fn needs() -> RequirementSet {
+    Requirements::of_engine("x").to_set()
+}
+
 const FINISHED: JobEvent = JobEvent::Finished { epoch: Epoch(1) };
 
 #[tokio::test]
@@ -135,8 +151,8 @@ async fn followers_hear_of_another_replica_in_order() {
     pair.insert(mine.clone()).await;
     pair.insert(others.clone()).await;
     pair.hear(&mut after).await;
-    let running = pair.happen(&mine, CLAIMED).await;
-    pair.happen(&others, CLAIMED).await;
+    let running = pair.claim(&mine).await;
+    pair.claim(&others).await;
     pair.works.publish(mine.id, JobChange::Node(started("1")));
     pair.hear(&mut after).await;
     assert_eq!(hub.progress(mine.id), None);
@@ -168,7 +184,7 @@ async fn what_a_run_reported_comes_before_its_end_which_is_in_the_row_already() 
     pair.insert(mine.clone()).await;
     let mut follower = hub.follow_account(&account("a"));
     assert_eq!(next(&mut follower).await, "snapshot []");
-    let running = pair.happen(&mine, CLAIMED).await;
+    let running = pair.claim(&mine).await;
     pair.hear(&mut after).await;
     // An output is saved, a node reports, and the job ends, all before the other replica looks.
     let advanced = JobEvent::Advanced {
@@ -194,7 +210,7 @@ async fn a_job_that_is_over_when_a_replica_looks_is_told_from_its_beginning() {
     assert_eq!(next(&mut follower).await, "snapshot []");
     let mine = job(1, "a");
     pair.insert(mine.clone()).await;
-    let running = pair.happen(&mine, CLAIMED).await;
+    let running = pair.claim(&mine).await;
     pair.works.publish(mine.id, JobChange::Node(started("1")));
     let held = vec![Report::Node(started("2"))];
     pair.happen_behind(&running, FINISHED, held).await;
@@ -223,7 +239,7 @@ async fn what_others_did_to_a_job_before_it_ended_here_is_told_no_more() {
     assert_eq!(next(&mut follower).await, "snapshot []");
     let mine = job(1, "a");
     pair.insert(mine.clone()).await;
-    let running = pair.happen(&mine, CLAIMED).await;
+    let running = pair.claim(&mine).await;
     let over = pair.happen(&running, FINISHED).await;
     // As if this replica had made the end, and hears only of what came before it.
     publish(hub, &over);
@@ -246,7 +262,7 @@ async fn a_replica_that_missed_changes_reads_the_rows() {
     let mut of_job = hub.follow(&mine.account, mine.id);
     let mut of_account = hub.follow_account(&account("a"));
     assert_eq!(next(&mut of_account).await, "snapshot []");
-    let running = pair.happen(&mine, CLAIMED).await;
+    let running = pair.claim(&mine).await;
     for n in 0..10_000 {
         let change = JobChange::Node(started(&n.to_string()));
         pair.works.publish(mine.id, change);

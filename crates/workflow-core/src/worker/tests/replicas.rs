@@ -3,13 +3,13 @@
 use super::*;
 
 /// A second replica over the store and the clock of a bench.
-struct Replica {
-    worker: Worker,
+pub(super) struct Replica {
+    pub(super) worker: Worker,
     jobs: Jobs,
     ports: JobPorts,
 }
 
-fn replica(bench: &Bench, n: u128) -> Replica {
+pub(super) fn replica(bench: &Bench, n: u128) -> Replica {
     let store = Arc::new(bench.store.inner.of_another_replica());
     let ports = JobPorts {
         store: store.clone(),

@@ -1,0 +1,87 @@
+//! A crash of PostgreSQL takes back what was committed without waiting for the disk.
+
+use std::time::Duration;
+
+use workflow_core::LeaseNews;
+
+use super::*;
+use crate::testing::PostgresServer;
+
+const NAME: &str = "crashed";
+
+/// How often a crash is tried: the writer of the log may come by just before it.
+const TRIES: u128 = 5;
+
+/// A server that leaves what nobody waits for in memory: its writer comes by every ten seconds, and is nearly always late for a crash.
+async fn server() -> PostgresServer {
+    let server = PostgresServer::start(&[
+        "wal_writer_delay=10s",
+        "wal_writer_flush_after=1GB",
+        "full_page_writes=off",
+        "autovacuum=off",
+    ]);
+    server.create_database(NAME, "template1").await;
+    server
+}
+
+async fn claim_by(jobs: &PgJobs, worker: u128) -> Claim {
+    let request = ClaimRequest {
+        worker: WorkerId(Uuid::from_u128(worker)),
+        ..request()
+    };
+    let claimed = jobs.claim(&request, at(1)).await.expect("an answer");
+    claimed.expect("the job is next")
+}
+
+/// The job and how much of what a run of `claim` saves is accepted.
+async fn saves(jobs: &PgJobs, claim: &Claim) -> Vec<bool> {
+    let epoch = claim.job.epoch;
+    let mut accepted = Vec::new();
+    for event in [JobEvent::GivenBack { epoch }, JobEvent::Finished { epoch }] {
+        let mut job = Job::clone(&claim.job);
+        job.apply(event, at(2)).expect("it runs");
+        let save = SaveJob {
+            outputs: vec![output(9)],
+            ..plain(job)
+        };
+        let saved = jobs.save(save).await.expect("an answer");
+        accepted.push(matches!(saved, SaveOutcome::Saved(_)));
+    }
+    accepted
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_a_crash_took_back_saves_nothing() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let server = server().await;
+    let url = server.url(NAME);
+    // Two replicas that outlive the database.
+    let before = jobs(&testing::open(&url).await);
+    let mut lost = None;
+    for n in 1..=TRIES {
+        insert_for(&before, "acme", n).await;
+        let claim = claim_by(&before, 1).await;
+        server.restart("QUIT");
+        let is_lost = "SELECT 1 FROM jobs WHERE status = 'queued' AND epoch = 0";
+        if !server.query(NAME, is_lost).await.is_empty() {
+            lost = Some(claim);
+            break;
+        }
+    }
+    let lost = lost.expect("a crash takes a claim back");
+
+    let other = jobs(&testing::open(&url).await);
+    let claim = claim_by(&other, 2).await;
+    let of = |claim: &Claim| (claim.job.id, claim.job.epoch, claim.job.revision);
+    assert_eq!(of(&claim), of(&lost), "only the worker differs");
+    assert_eq!(saves(&before, &lost).await, [false, false]);
+    let lease = Duration::from_secs(30);
+    let renewed = [(lost.job.id, lost.job.epoch)];
+    let worker = WorkerId(Uuid::from_u128(1));
+    let news = before.renew(worker, &renewed, lease, at(3)).await;
+    assert_eq!(news.expect("an answer"), [LeaseNews::Lost]);
+    // The first save ends the run.
+    assert_eq!(saves(&other, &claim).await, [true, false]);
+}
