@@ -345,11 +345,13 @@ impl Topics {
         topic.live.send_if_modified(|live| live.take(change));
     }
 
-    /// Two savers may publish in the other order: the newer revision stays.
+    /// Two savers may publish in the other order: the newer revision stays. An end is newer than what a crash of a database took
+    /// back, whatever the revision.
     fn knows_newer(&self, job: &Job) -> bool {
         let known = self.jobs.get(&job.id).map(|topic| topic.live.borrow());
         let known = known.as_ref().and_then(|live| live.job.as_ref());
-        known.is_some_and(|known| known.revision >= job.revision)
+        known
+            .is_some_and(|known| age(known.status, known.revision) >= age(job.status, job.revision))
     }
 
     /// The account of a job, once it was told.
@@ -386,6 +388,11 @@ impl Live {
         }
         true
     }
+}
+
+/// Grows with each state of a job that a store keeps.
+fn age(status: JobStatus, revision: u64) -> (bool, u64) {
+    (status.is_terminal(), revision)
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ struct UnknownChange;
 struct Seen {
     /// The largest number.
     newest: i64,
+    /// When the server started that gave it out: another one may give it out again, after a crash of this one.
+    server: i64,
     /// Smaller numbers that did not appear yet, each with a transaction id that was not given out when it was missed.
     missing: BTreeMap<i64, i64>,
     /// The newest number up to which old changes were deleted.
@@ -102,10 +104,12 @@ async fn begin(shared: &Shared) -> Result<Seen, DatabaseError> {
     let connection = shared.database.connection().await?;
     let newest = query(
         &connection,
-        "SELECT last_value, is_called FROM job_change_numbers",
+        "SELECT last_value, is_called, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint
+            FROM job_change_numbers",
         &[],
     )
     .await?;
+    let server = newest[0].try_get(2)?;
     let newest: i64 = match newest[0].try_get(1)? {
         true => newest[0].try_get(0)?,
         false => 0,
@@ -115,6 +119,7 @@ async fn begin(shared: &Shared) -> Result<Seen, DatabaseError> {
     let visible = query(&connection, sql, &[&first, &newest]).await?;
     let mut seen = Seen {
         newest,
+        server,
         deleted: (newest - KEPT).max(0),
         ..Seen::default()
     };
@@ -135,9 +140,11 @@ async fn next_transaction(shared: &Shared) -> Result<i64, DatabaseError> {
 
 async fn read(shared: &Shared, seen: &mut Seen) -> Result<Found, DatabaseError> {
     // All of it as it was at one moment.
-    let sql = "SELECT s.last_value, s.oldest, c.number, c.replica, c.job, c.account, c.revision, c.status, c.report
+    let sql = "SELECT s.last_value, s.oldest, c.number, c.replica, c.job, c.account, c.revision, c.status, c.report, s.server
         FROM (
-            SELECT last_value, pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest FROM job_change_numbers
+            SELECT last_value, pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest,
+                (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server
+            FROM job_change_numbers
         ) AS s LEFT JOIN LATERAL (
             (SELECT * FROM job_changes WHERE number = ANY($2))
             UNION ALL
@@ -149,7 +156,9 @@ async fn read(shared: &Shared, seen: &mut Seen) -> Result<Found, DatabaseError> 
     drop(connection);
     let (newest, oldest): (i64, i64) = (rows[0].try_get(0)?, rows[0].try_get(1)?);
     let unseen = missing.first().copied().unwrap_or(seen.newest + 1);
-    if unseen <= newest - KEPT {
+    // Numbers that a crash took back are given out again, and would pass for seen.
+    let is_taken_back = newest < seen.newest || rows[0].try_get::<_, i64>(9)? != seen.server;
+    if is_taken_back || unseen <= newest - KEPT {
         return Ok(Found {
             changes: Vec::new(),
             is_full: true,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use accounts::AccountId;
 use tokio_util::sync::CancellationToken;
 
-use super::{Hub, Topics};
+use super::{Hub, Topics, age};
 use crate::{
     Change, ChangeKind, ChangeNumber, ChangesSince, Job, JobChange, JobId, JobPorts, JobStatus,
     Progress, StoreError,
@@ -80,7 +80,7 @@ impl Hub {
                 if status.is_terminal() {
                     ports.secrets.forget(job);
                 }
-                if self.topics().wants(job, &account, revision) {
+                if self.topics().wants(job, &account, age(status, revision)) {
                     let told = Some((status, revision));
                     self.read_row(ports, &account, job, told).await?;
                 }
@@ -177,12 +177,13 @@ fn before_its_end(job: &Job, status: JobStatus, revision: u64) -> Job {
 }
 
 impl Topics {
-    /// Whether somebody here follows a job, or its account, and has not seen this revision.
-    fn wants(&self, id: JobId, account: &AccountId, revision: u64) -> bool {
+    /// Whether somebody here follows a job, or its account, and has not seen a state of this [`age`].
+    fn wants(&self, id: JobId, account: &AccountId, told: (bool, u64)) -> bool {
         match self.jobs.get(&id) {
             Some(topic) => {
                 let live = topic.live.borrow();
-                live.job.as_ref().is_none_or(|job| job.revision < revision)
+                let known = live.job.as_ref();
+                known.is_none_or(|job| age(job.status, job.revision) < told)
             }
             None => self
                 .accounts

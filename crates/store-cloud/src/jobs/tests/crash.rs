@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use workflow_core::LeaseNews;
+use workflow_core::{Changes, ChangesSince, LeaseNews, Progress};
 
 use super::*;
 use crate::testing::PostgresServer;
@@ -84,4 +84,68 @@ async fn a_claim_that_a_crash_took_back_saves_nothing() {
     assert_eq!(news.expect("an answer"), [LeaseNews::Lost]);
     // The first save ends the run.
     assert_eq!(saves(&other, &claim).await, [true, false]);
+}
+
+/// Saves more changes than PostgreSQL logs ahead of a sequence, and waits for none to be on disk.
+async fn advance(jobs: &PgJobs, claim: &Claim) {
+    let epoch = claim.job.epoch;
+    let mut job = Job::clone(&claim.job);
+    for _ in 0..40 {
+        let progress = Progress::start(2);
+        let advanced = JobEvent::Advanced { epoch, progress };
+        job.apply(advanced, at(2)).expect("it runs");
+        let save = SaveJob {
+            durability: Durability::Lazy,
+            ..plain(job)
+        };
+        let saved = jobs.save(save).await.expect("an answer");
+        let SaveOutcome::Saved(saved) = saved else {
+            panic!("{saved:?}");
+        };
+        job = Job::clone(&saved);
+    }
+}
+
+async fn newest_change(server: &PostgresServer) -> i64 {
+    let newest = "SELECT last_value FROM job_change_numbers";
+    let newest = server.query(NAME, newest).await;
+    newest[0][0].parse().expect("a number")
+}
+
+/// A replica that saw changes which a crash took back hears of those that get their numbers.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_under_numbers_that_a_crash_took_back_are_heard_of() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let server = server().await;
+    let url = server.url(NAME);
+    let works = jobs(&testing::open(&url).await);
+    let hears = PgChanges::start(testing::open(&url).await);
+    let mut after = None;
+    for n in 1..=TRIES {
+        let Ok(ChangesSince::Missed(mut seen)) = hears.since(after).await else {
+            panic!("a replica begins with the rows, also after a crash");
+        };
+        insert_for(&works, "acme", n).await;
+        advance(&works, &claim_by(&works, 1).await).await;
+        let mut heard = 0;
+        while heard < 42 {
+            match hears.since(Some(seen)).await.expect("an answer") {
+                ChangesSince::Changes(new, next) => (heard, seen) = (heard + new.len(), next),
+                told @ ChangesSince::Missed(_) => panic!("{told:?}"),
+            }
+        }
+        after = Some(seen);
+        let before = newest_change(&server).await;
+        server.restart("QUIT");
+        if newest_change(&server).await < before {
+            // Under a number that the replica has seen.
+            insert_for(&works, "acme", n + TRIES).await;
+            let told = hears.since(after).await.expect("an answer");
+            assert!(matches!(told, ChangesSince::Missed(_)), "{told:?}");
+            return;
+        }
+    }
+    panic!("a crash takes numbers back");
 }

@@ -335,3 +335,31 @@ fn an_end_is_counted_by_the_replica_that_made_it() {
     let ended = ended.lock().expect("no test panics with it");
     assert_eq!(*ended, [(mine.id, JobStatus::Succeeded)]);
 }
+
+/// A crash of the database takes back revisions that followers have seen, and the end comes with a smaller one.
+#[tokio::test]
+async fn an_end_is_newer_than_what_a_crash_took_back() {
+    let pair = Pair::new();
+    let mut after = None;
+    pair.hear(&mut after).await;
+    let mine = job(1, "a");
+    pair.insert(mine.clone()).await;
+    let running = pair.claim(&mine).await;
+    let mut follower = pair.hears.hub.follow(&mine.account, mine.id);
+    let advanced = || JobEvent::Advanced {
+        epoch: Epoch(1),
+        progress: Progress::start(2),
+    };
+    let mut lost = running.clone();
+    for _ in 0..3 {
+        lost = pair.happen(&lost, advanced()).await;
+    }
+    pair.hear(&mut after).await;
+    let mut seen = || follower.latest().job.map(|job| (job.status, job.revision));
+    assert_eq!(seen(), Some((JobStatus::Running, lost.revision)));
+    pair.store.take_back(&Arc::new(running.clone()));
+    let ended = pair.happen(&running, FINISHED).await;
+    assert!(ended.revision < lost.revision);
+    pair.hear(&mut after).await;
+    assert_eq!(seen(), Some((JobStatus::Succeeded, ended.revision)));
+}
