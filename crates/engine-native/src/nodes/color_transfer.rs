@@ -69,6 +69,15 @@ impl Node for ColorTransfer {
         };
         let frame = target.first().size_bytes() as u64;
         context.reserve(frame.saturating_mul(target.frames().len() as u64))?;
-        Ok(transferred(&target, &reference, transfer, source, strength as f32)?.into())
+        let check = || context.check();
+        let made = transferred(
+            &target,
+            &reference,
+            transfer,
+            source,
+            strength as f32,
+            check,
+        );
+        made.map(NodeOutput::from)
     }
 }

@@ -40,29 +40,32 @@ const LEVELS: usize = 256;
 /// Deviations are no smaller, so that nothing is divided by 0.
 const LEAST: f64 = 1e-6;
 
-/// ColorTransfer: `target` with the colours of `reference`, as strongly as `strength` says.
+/// ColorTransfer: `target` with the colours of `reference`, as strongly as `strength` says. `check` is called for every picture
+/// that is measured or made, and ends the work with its error.
 ///
 /// # Errors
-/// If the pictures have different channels, or other than 3 where Lab is wanted.
-pub fn transferred(
+/// If the pictures have different channels, or other than 3 where Lab is wanted, or `check` says so.
+pub fn transferred<E: From<KernelError>>(
     target: &Image,
     reference: &Image,
     transfer: Transfer,
     source: Source,
     strength: f32,
-) -> Result<Image, KernelError> {
+    mut check: impl FnMut() -> Result<(), E>,
+) -> Result<Image, E> {
+    let check = &mut check;
     let (channels, found) = (target.first().channels(), reference.first().channels());
     if channels != found {
-        return Err(KernelError::ChannelMismatch(channels, found));
+        return Err(KernelError::ChannelMismatch(channels, found).into());
     }
     if transfer == Transfer::Histogram {
-        return leveled(target, reference, source, strength);
+        return leveled(target, reference, source, strength, check);
     }
     if channels != 3 {
-        return Err(KernelError::MissingChannels {
+        return Err(E::from(KernelError::MissingChannels {
             needed: 3,
             found: channels,
-        });
+        }));
     }
     let map_of = |own: Statistics, wanted: &Statistics| match transfer {
         Transfer::Reinhard => Map::scaled(&own, wanted),
@@ -70,31 +73,35 @@ pub fn transferred(
     };
     let frames = target.frames();
     let last = frames.len() - 1;
-    let pooled = Statistics::of(reference.frames());
+    let pooled = Statistics::of(reference.frames(), check)?;
     let shared = match source {
         Source::PerFrame => None,
-        Source::Uniform => Some(map_of(Statistics::of(frames), &pooled)),
+        Source::Uniform => Some(map_of(Statistics::of(frames, check)?, &pooled)),
         Source::Frame(at) => {
             let at = at.min(last);
-            Some(map_of(Statistics::of(&frames[at..=at]), &pooled))
+            Some(map_of(Statistics::of(&frames[at..=at], check)?, &pooled))
         }
     };
     let references = reference.frames();
-    let made = frames.iter().enumerate().map(|(at, frame)| match &shared {
-        Some(map) => map.applied(frame, strength),
-        None => {
-            let wanted = match references {
-                [_] => pooled.clone(),
-                _ => {
-                    let at = at.min(references.len() - 1);
-                    Statistics::of(&references[at..=at])
-                }
-            };
-            let own = Statistics::of(std::slice::from_ref(frame));
-            map_of(own, &wanted).applied(frame, strength)
-        }
-    });
-    Ok(Image::new(made.collect())?)
+    let mut made = Vec::with_capacity(frames.len());
+    for (at, frame) in frames.iter().enumerate() {
+        check()?;
+        made.push(match &shared {
+            Some(map) => map.applied(frame, strength),
+            None => {
+                let wanted = match references {
+                    [_] => pooled.clone(),
+                    _ => {
+                        let at = at.min(references.len() - 1);
+                        Statistics::of(&references[at..=at], check)?
+                    }
+                };
+                let own = Statistics::of(std::slice::from_ref(frame), check)?;
+                map_of(own, &wanted).applied(frame, strength)
+            }
+        });
+    }
+    Ok(Image::new(made).map_err(KernelError::from)?)
 }
 
 /// Mean and covariance of Lab colours; those of several pictures count alike, whatever their size.
@@ -105,10 +112,11 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn of(frames: &[Arc<Frame>]) -> Self {
+    fn of<E>(frames: &[Arc<Frame>], check: &mut impl FnMut() -> Result<(), E>) -> Result<Self, E> {
         let count = frames.len() as f64;
         let mut mean = [0.0; 3];
         for frame in frames {
+            check()?;
             let mut sum = [0.0; 3];
             let pixels = frame.data().chunks_exact(3);
             for pixel in pixels {
@@ -124,6 +132,7 @@ impl Statistics {
         }
         let mut covariance = [[0.0; 3]; 3];
         for frame in frames {
+            check()?;
             let weight = 1.0 / ((frame.height() * frame.width()) as f64 * count);
             for pixel in frame.data().chunks_exact(3) {
                 let color = lab::of_rgb(pixel);
@@ -135,7 +144,7 @@ impl Statistics {
                 }
             }
         }
-        Self { mean, covariance }
+        Ok(Self { mean, covariance })
     }
 
     fn deviation(&self, channel: usize) -> f64 {
@@ -192,35 +201,32 @@ impl Map {
 }
 
 /// Each level exchanged for the one below which as many samples of the reference lie.
-fn leveled(
+fn leveled<E: From<KernelError>>(
     target: &Image,
     reference: &Image,
     source: Source,
     strength: f32,
-) -> Result<Image, KernelError> {
-    let channels = target.first().channels();
+    check: &mut impl FnMut() -> Result<(), E>,
+) -> Result<Image, E> {
     let frames = target.frames();
     let references = reference.frames();
-    let tables = |own: &[Arc<Frame>], wanted: &[Arc<Frame>]| -> Vec<Vec<f32>> {
-        let (own, wanted) = (shares(own, channels), shares(wanted, channels));
-        let pairs = own.iter().zip(&wanted);
-        pairs.map(|(own, wanted)| table(own, wanted)).collect()
-    };
     let shared = match source {
         Source::PerFrame => None,
-        Source::Uniform => Some(tables(frames, references)),
+        Source::Uniform => Some(tables(frames, references, check)?),
         Source::Frame(at) => {
             let at = at.min(frames.len() - 1);
-            Some(tables(&frames[at..=at], references))
+            Some(tables(&frames[at..=at], references, check)?)
         }
     };
-    let made = frames.iter().enumerate().map(|(at, frame)| {
+    let mut made = Vec::with_capacity(frames.len());
+    for (at, frame) in frames.iter().enumerate() {
+        check()?;
         let own;
         let tables = match &shared {
             Some(shared) => shared,
             None => {
                 let at = at.min(references.len() - 1);
-                own = tables(std::slice::from_ref(frame), &references[at..=at]);
+                own = tables(std::slice::from_ref(frame), &references[at..=at], check)?;
                 &own
             }
         };
@@ -234,9 +240,25 @@ fn leveled(
             };
             mixed.clamp(0.0, 1.0)
         });
-        Arc::new(Frame::new(height, width, channels, data.collect()))
-    });
-    Ok(Image::new(made.collect())?)
+        made.push(Arc::new(Frame::new(
+            height,
+            width,
+            channels,
+            data.collect(),
+        )));
+    }
+    Ok(Image::new(made).map_err(KernelError::from)?)
+}
+
+/// For each channel, what becomes of each level.
+fn tables<E>(
+    own: &[Arc<Frame>],
+    wanted: &[Arc<Frame>],
+    check: &mut impl FnMut() -> Result<(), E>,
+) -> Result<Vec<Vec<f32>>, E> {
+    let (own, wanted) = (shares(own, check)?, shares(wanted, check)?);
+    let pairs = own.iter().zip(&wanted);
+    Ok(pairs.map(|(own, wanted)| table(own, wanted)).collect())
 }
 
 fn level(sample: f32) -> usize {
@@ -244,9 +266,14 @@ fn level(sample: f32) -> usize {
 }
 
 /// For each channel and level, how large a part of the samples is no brighter.
-fn shares(frames: &[Arc<Frame>], channels: usize) -> Vec<Vec<f32>> {
+fn shares<E>(
+    frames: &[Arc<Frame>],
+    check: &mut impl FnMut() -> Result<(), E>,
+) -> Result<Vec<Vec<f32>>, E> {
+    let channels = frames[0].channels();
     let mut counts = vec![vec![0_u64; LEVELS]; channels];
     for frame in frames {
+        check()?;
         for (at, sample) in frame.data().iter().enumerate() {
             counts[at % channels][level(*sample)] += 1;
         }
@@ -260,7 +287,7 @@ fn shares(frames: &[Arc<Frame>], channels: usize) -> Vec<Vec<f32>> {
         });
         below.collect()
     };
-    counts.into_iter().map(share).collect()
+    Ok(counts.into_iter().map(share).collect())
 }
 
 fn table(own: &[f32], wanted: &[f32]) -> Vec<f32> {
@@ -272,4 +299,38 @@ fn table(own: &[f32], wanted: &[f32]) -> Vec<f32> {
     own.iter()
         .map(|share| place(share) as f32 / STEPS)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_ends_between_the_pictures_of_a_batch() {
+        let frame = Arc::new(Frame::filled(2, 2, 3, 0.5));
+        let batch = Image::new(vec![frame; 9]).expect("equal frames");
+        let reference = Image::single(Frame::filled(2, 2, 3, 0.25));
+        for transfer in [
+            Transfer::Reinhard,
+            Transfer::MongeKantorovich,
+            Transfer::Histogram,
+        ] {
+            for source in [Source::PerFrame, Source::Uniform, Source::Frame(3)] {
+                let mut left = 6;
+                let made = transferred(&batch, &reference, transfer, source, 1.0, || {
+                    left -= 1;
+                    match left {
+                        0 => Err(KernelError::ThresholdOrder),
+                        _ => Ok(()),
+                    }
+                });
+                assert_eq!(
+                    made,
+                    Err(KernelError::ThresholdOrder),
+                    "{transfer:?} {source:?}"
+                );
+                assert_eq!(left, 0, "no more pictures are looked at");
+            }
+        }
+    }
 }
