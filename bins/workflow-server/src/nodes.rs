@@ -137,7 +137,8 @@ mod tests {
                  where roots and sines do not. Merged tiles \
                  are equal to five digits, so a saved picture may differ by one level where tiles overlap. \
                  Seeds shuffle and cut as numpy does. The preview of CreateBoundingBoxes has no labels, and a format of StringFormat \
-                 reads no attributes but those of numbers. FFmpeg must be installed for videos, MP3, Opus and OpenEXR.\n";
+                 reads no attributes but those of numbers. What LTXVPreprocess makes depends a little on the version of x264. \
+                 FFmpeg must be installed for videos, MP3, Opus and OpenEXR.\n";
         for (state, _) in STATES {
             page += &format!("\n## {state}\n\n");
             for listed in classes.iter().filter(|listed| listed.state == state) {

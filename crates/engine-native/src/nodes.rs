@@ -12,6 +12,7 @@ mod boxes;
 mod canvas;
 mod channel;
 mod class;
+mod color_space;
 mod color_transfer;
 mod compare;
 mod composite;
@@ -21,6 +22,7 @@ mod filter;
 mod group;
 mod json_strings;
 mod latent;
+mod layers;
 mod load;
 mod logic;
 mod mask;
@@ -241,7 +243,8 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(SaveVideo),
         Arc::new(SaveWEBM),
     ];
-    all.extend(class::classes(&[video::frames::CLASSES]));
+    all.extend(class::classes(&[color_space::CLASSES, layers::CLASSES]));
+    all.extend(class::classes(&video::CLASSES));
     all.extend(dataset::classes());
     all.extend(latent::classes());
     all

@@ -279,7 +279,7 @@ fn list(value: Option<Value>) -> Vec<Json> {
 }
 
 /// The boxes that are linked: boxes, elements of a prompt, or the JSON of either.
-fn incoming(value: Option<Value>, size: (f64, f64)) -> Result<Vec<Json>, NodeError> {
+pub(super) fn incoming(value: Option<Value>, size: (f64, f64)) -> Result<Vec<Json>, NodeError> {
     let wrong = || {
         NodeError::value(
             "bboxes must be boxes (x, y, width, height), elements (with a bbox of four numbers), or the JSON of either",
@@ -340,6 +340,11 @@ fn normal(item: &Json) -> Option<Json> {
 
 /// The box of an element.
 fn placed(element: &Json, (width, height): (f64, f64)) -> Result<Json, NodeError> {
+    if width == 0.0 || height == 0.0 {
+        return Err(NodeError::value(
+            "elements lie on a grid, so canvas_width and canvas_height must tell how large the canvas is",
+        ));
+    }
     let sides = element["bbox"].as_array().map_or(&[][..], Vec::as_slice);
     let sides: Vec<f64> = sides.iter().filter_map(Json::as_f64).collect();
     let [top, left, bottom, right] = sides[..] else {

@@ -1,6 +1,7 @@
-//! What prepares pictures, videos and texts for training: changed one by one, or put in another order as a list.
+//! What prepares pictures, videos and texts for training: changed one by one, put in another order as a list, or saved into a folder.
 
 mod pictures;
+mod save;
 mod shuffle;
 mod text;
 
@@ -15,7 +16,12 @@ use crate::{Inputs, Node, NodeError, NodeOutput, Slot, Value};
 
 /// Every class of them, in the order in which clients see them.
 pub(super) fn classes() -> Vec<Arc<dyn Node>> {
-    class::classes(&[text::CLASSES, pictures::CLASSES, shuffle::CLASSES])
+    class::classes(&[
+        text::CLASSES,
+        pictures::CLASSES,
+        shuffle::CLASSES,
+        save::CLASSES,
+    ])
 }
 
 /// Where ComfyUI has them.

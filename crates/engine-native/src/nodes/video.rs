@@ -1,6 +1,8 @@
 //! Videos: made of pictures, taken apart, cut and saved. What is in a file is left to FFmpeg, where it is installed.
 
-pub(super) mod frames;
+mod compress;
+mod edit;
+mod frames;
 mod read;
 mod write;
 
@@ -9,27 +11,32 @@ use images::Image;
 use serde_json::json;
 use workflow_core::{FileSource, NodeDefinition, OutputKind, Socket};
 
+use super::class::Class;
 use super::media::Media;
 use super::save::Prefix;
 use crate::define::{
     boolean_input, file_input, float_input, input, latest, link, modern, modern_combo,
     modern_metadata, named, named_output, optional, output, string_input,
 };
-use crate::program::{Ffmpeg, folder, written};
 use crate::sound::Sound;
 use crate::value::Opaque;
 use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile, Value};
 use read::parts;
 use write::encoded;
 
+/// The classes that are a definition and a function.
+pub(super) const CLASSES: [&[Class]; 3] = [frames::CLASSES, edit::CLASSES, compress::CLASSES];
+
 /// A video on its way between nodes.
 #[derive(Clone, Debug)]
 pub(super) enum Video {
-    /// A file, and which part of it: the first second, and how many there are (`None` is all that follow).
+    /// A file, and which part of it: the first second, how many there are (`None` is all that follow), and the rectangle of its
+    /// pictures (`None` is the whole).
     File {
         bytes: Bytes,
         start: f64,
         duration: Option<f64>,
+        crop: Option<Crop>,
     },
     /// Pictures that were never in a file, with what is heard.
     Parts {
@@ -37,6 +44,15 @@ pub(super) enum Video {
         sound: Option<Sound>,
         rate: f64,
     },
+}
+
+/// A rectangle of pictures, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Crop {
+    x: usize,
+    y: usize,
+    width: usize,
+    height: usize,
 }
 
 impl From<Video> for Value {
@@ -83,6 +99,7 @@ fn video(inputs: &mut Inputs) -> Result<Video, NodeError> {
         bytes: media.bytes(),
         start: 0.0,
         duration: None,
+        crop: None,
     })
 }
 
@@ -112,6 +129,7 @@ impl Node for LoadVideo {
             bytes: file.read()?,
             start: 0.0,
             duration: None,
+            crop: None,
         };
         Ok(Value::from(video).into())
     }
@@ -233,21 +251,7 @@ impl Node for VideoSlice {
         let video = video(&mut inputs)?;
         let (start, duration) = (inputs.float("start_time")?, inputs.float("duration")?);
         let strict = inputs.boolean("strict_duration")?;
-        let all = length(&video, context)?;
-        // A negative start counts from the end.
-        let start = if start < 0.0 {
-            (all + start).max(0.0)
-        } else {
-            start
-        };
-        let short = strict && duration > 0.0 && start + duration > all;
-        if start >= all || short {
-            return Err(NodeError::value(format!(
-                "the video is {all:.3} seconds long; there are no {duration} seconds from second {start} on"
-            )));
-        }
-        let duration = (duration > 0.0).then_some(duration);
-        Ok(Value::from(cut(video, start, duration)?).into())
+        Ok(Value::from(edit::trimmed(video, (start, duration), strict, context)?).into())
     }
 }
 
@@ -299,6 +303,7 @@ impl Node for SaveVideo {
                 bytes,
                 start,
                 duration: None,
+                crop: None,
             } if *start == 0.0 && codec => Media::video(bytes.clone()).ok(),
             Video::File { .. } | Video::Parts { .. } => None,
         };
@@ -403,77 +408,6 @@ const MP4: [&str; 8] = [
 fn animated(mut output: NodeOutput) -> NodeOutput {
     output.ui.insert("animated".to_owned(), json!([true]));
     output
-}
-
-/// The part of a video from a second on.
-fn cut(video: Video, from: f64, seconds: Option<f64>) -> Result<Video, NodeError> {
-    Ok(match video {
-        Video::File {
-            bytes,
-            start,
-            duration,
-        } => {
-            let rest = duration.map(|duration| (duration - from).max(0.0));
-            let duration = match (rest, seconds) {
-                (Some(rest), Some(seconds)) => Some(rest.min(seconds)),
-                (rest, seconds) => rest.or(seconds),
-            };
-            Video::File {
-                bytes,
-                start: start + from,
-                duration,
-            }
-        }
-        Video::Parts {
-            images,
-            sound,
-            rate,
-        } => {
-            let range = |rate: f64, length: usize| {
-                let first = ((from * rate).round_ties_even() as usize).min(length);
-                let count = seconds.map(|seconds| (seconds * rate).round_ties_even() as usize);
-                let count = count.unwrap_or(length).max(1);
-                first..(first + count).min(length)
-            };
-            let frames = &images.frames()[range(rate, images.frames().len())];
-            let sound = sound.map(|mut sound| {
-                let range = range(f64::from(sound.rate), sound.length());
-                for channel in sound.items.iter_mut().flatten() {
-                    *channel = channel[range.clone()].to_vec();
-                }
-                sound
-            });
-            Video::Parts {
-                images: Image::new(frames.to_vec())?,
-                sound,
-                rate,
-            }
-        }
-    })
-}
-
-/// How many seconds a video lasts.
-fn length(video: &Video, context: &NodeContext) -> Result<f64, NodeError> {
-    match video {
-        Video::Parts { images, rate, .. } => Ok(images.frames().len() as f64 / rate),
-        Video::File {
-            bytes,
-            start,
-            duration,
-        } => {
-            let program = Ffmpeg::installed()?;
-            let folder = folder()?;
-            let file = folder.path().join("video");
-            written(&file, bytes)?;
-            let told = program.probe(&file, context)?;
-            let all = told["format"]["duration"].as_str();
-            let all = all.and_then(|all| all.parse::<f64>().ok()).ok_or_else(|| {
-                NodeError::value("the video does not tell how long it is; convert it to MP4 before")
-            })?;
-            let rest = (all - start).max(0.0);
-            Ok(duration.map_or(rest, |duration| duration.min(rest)))
-        }
-    }
 }
 
 /// The options that read only a part of a file.

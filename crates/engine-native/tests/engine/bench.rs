@@ -170,7 +170,7 @@ impl Bench {
     }
 }
 
-const JOB: &str = "01890000-0000-7000-8000-000000000001";
+pub(crate) const JOB: &str = "01890000-0000-7000-8000-000000000001";
 
 impl Told {
     /// Lines that begin with one of these words.

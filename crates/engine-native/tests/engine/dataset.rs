@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::bench::{Bench, CONFIG};
+use crate::bench::{Bench, CONFIG, JOB};
 use crate::latest::{every_case_is_equal, made, made_list, shown};
 
 #[tokio::test]
@@ -71,4 +71,86 @@ async fn a_list_without_a_text_for_each_picture_is_refused() {
         .await;
     let error = format!("{:?}", told.result.unwrap_err());
     assert!(error.contains("link a text for each"), "{error}");
+}
+
+/// Two runs of a set of three pictures with two captions, each of pictures of its own.
+async fn saved(mode: &str) -> Vec<Vec<String>> {
+    let bench = Bench::with(CONFIG, vec![made_list()]);
+    let mut runs = Vec::new();
+    for seed in 0..2 {
+        let first = json!({"$image": [1, 2, 3, 3, seed]});
+        let images = json!({"$list": [first, {"$image": [2, 3, 2, 4, 2]}]});
+        let texts = json!({"$list": [{"$value": "a cat"}, {"$value": "ein Bär"}]});
+        let graph = json!({
+            "1": {"class_type": "MadeList", "inputs": {"of": {"__value__": images}}},
+            "2": {"class_type": "MadeList", "inputs": {"of": {"__value__": texts}}},
+            "3": {"class_type": "SaveImageTextDataSetToFolder", "inputs": {
+                "images": ["1", 0], "texts": ["2", 0],
+                "folder_name": "sets/cats", "filename_prefix": "cat", "mode": mode,
+            }},
+        });
+        let told = bench.run(&graph).await.expect_success();
+        let mut texts = told
+            .outputs
+            .iter()
+            .filter(|(output, _)| output.path.as_str().ends_with(".txt"));
+        assert_eq!(
+            texts.nth(1).map(|(_, bytes)| &bytes[..]),
+            Some("ein Bär".as_bytes())
+        );
+        let paths = told
+            .outputs
+            .iter()
+            .map(|(output, _)| output.path.to_string());
+        runs.push(paths.collect());
+    }
+    runs
+}
+
+#[tokio::test]
+async fn a_set_is_saved_with_captions_beside_its_pictures() {
+    let runs = saved("overwrite").await;
+    let expected = [
+        "cat_00000.png",
+        "cat_00000.txt",
+        "cat_00001.png",
+        "cat_00001.txt",
+        "cat_00002.png",
+    ];
+    assert_eq!(runs[0], expected.map(|name| format!("sets/cats/{name}")));
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[tokio::test]
+async fn a_set_beside_older_ones_is_named_by_its_job() {
+    let runs = saved("increment").await;
+    let job = &JOB[..8];
+    let expected = [
+        "00000.png",
+        "00000.txt",
+        "00001.png",
+        "00001.txt",
+        "00002.png",
+    ];
+    assert_eq!(
+        runs[0],
+        expected.map(|name| format!("sets/cats/cat_{job}_{name}"))
+    );
+}
+
+#[tokio::test]
+async fn a_set_stays_among_the_outputs() {
+    let told = Bench::with(CONFIG, vec![made_list()])
+        .run(&json!({
+            "1": {"class_type": "EmptyImage", "inputs": {"width": 2, "height": 2, "batch_size": 1, "color": 0}},
+            "2": {"class_type": "SaveImageDataSetToFolder", "inputs": {
+                "images": ["1", 0], "folder_name": "../elsewhere", "filename_prefix": "cat", "mode": "overwrite",
+            }},
+        }))
+        .await;
+    let error = format!("{:?}", told.result.unwrap_err());
+    assert!(
+        error.contains("no name inside the output folder"),
+        "{error}"
+    );
 }

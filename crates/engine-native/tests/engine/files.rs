@@ -175,7 +175,7 @@ async fn what_is_no_sound_is_told() {
     assert!(error.contains("use WAV, FLAC, MP3"), "{error}");
 }
 
-fn has_ffmpeg() -> bool {
+pub(crate) fn has_ffmpeg() -> bool {
     ["ffmpeg", "ffprobe"].iter().all(|program| {
         let mut command = Command::new(program);
         let command = command

@@ -127,7 +127,7 @@ fn equal(found: &[Json], expected: &[Json]) -> bool {
 }
 
 /// Numbers and JSON are equal by value, not by spelling.
-fn same(found: &Json, expected: &Json) -> bool {
+pub(crate) fn same(found: &Json, expected: &Json) -> bool {
     let text = |value: &Json, kind: &str| {
         let text = value.as_str()?.strip_prefix(kind)?;
         serde_json::from_str::<Json>(&text.replace("e+", "e")).ok()

@@ -14,6 +14,7 @@ mod view;
 
 use std::sync::Arc;
 
+pub(super) use lanczos::{premultiply, unpremultiply};
 pub use size::{center_crop, max_dimension, min_dimension, scaled_by, scaled_to, total_pixels};
 
 use super::KernelError;

@@ -68,6 +68,18 @@ impl Prefix {
         }
     }
 
+    /// The name with this behind the prefix, whether or not an older file has it.
+    ///
+    /// # Errors
+    /// If no file can be called so.
+    pub(crate) fn numbered(&self, number: &str, extension: &str) -> Result<OutputName, NodeError> {
+        let path = format!("{}{number}.{extension}", self.stem);
+        let path = path.parse().map_err(|_| {
+            NodeError::value("the name of a file would be too long; choose a shorter prefix")
+        })?;
+        Ok(OutputName::Fixed(path))
+    }
+
     fn at(prefix: &str, width: usize, height: usize, now: &Zoned) -> Result<Self, NodeError> {
         let two = |number: i8| format!("{number:02}");
         let filled = prefix

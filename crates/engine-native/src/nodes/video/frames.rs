@@ -4,8 +4,9 @@ use serde_json::{Value as Json, json};
 use workflow_core::{InputDefinition, NodeDefinition};
 
 use super::super::class::Class;
+use super::edit::cut;
 use super::read::{chosen, told};
-use super::{Video, cut, video};
+use super::{Video, video};
 use crate::define::{int_input, latest, link, modern_combo, named, named_output};
 use crate::numpy_random::NumpyRandom;
 use crate::{Inputs, NodeContext, NodeError, NodeOutput, Value};

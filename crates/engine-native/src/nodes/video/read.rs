@@ -6,7 +6,7 @@ use std::sync::Arc;
 use images::{Frame, Image};
 use serde_json::Value as Json;
 
-use super::{Video, part};
+use super::{Crop, Video, part};
 use crate::program::{Ffmpeg, folder, written};
 use crate::sound::Sound;
 use crate::{NodeContext, NodeError};
@@ -16,7 +16,7 @@ pub(super) fn parts(
     video: Video,
     context: &NodeContext,
 ) -> Result<(Image, Option<Sound>, f64), NodeError> {
-    let (bytes, start, duration) = match video {
+    let (bytes, start, duration, crop) = match video {
         Video::Parts {
             images,
             sound,
@@ -26,14 +26,15 @@ pub(super) fn parts(
             bytes,
             start,
             duration,
-        } => (bytes, start, duration),
+            crop,
+        } => (bytes, start, duration, crop),
     };
     let opened = Opened::of(&bytes, context)?;
     let picture = opened.pictures()?;
     let rate = fraction(&picture["r_frame_rate"]).ok_or_else(no_rate)?;
     let part = part(start, duration);
     let part: Vec<&str> = part.iter().map(String::as_str).collect();
-    let images = opened.frames(&part, None, context)?;
+    let images = opened.frames(&part, crop, None, context)?;
     let sound = match opened.stream("audio") {
         Some(sound) => heard(opened.program, &opened.file, sound, &part, context)?,
         None => None,
@@ -49,6 +50,7 @@ pub(super) fn told(video: &Video, context: &NodeContext) -> Result<(u64, f64), N
             bytes,
             start,
             duration,
+            crop: _,
         } => (bytes, *start, *duration),
     };
     let opened = Opened::of(bytes, context)?;
@@ -72,7 +74,7 @@ pub(super) fn chosen(
     places: &[usize],
     context: &NodeContext,
 ) -> Result<Image, NodeError> {
-    let (bytes, start, duration) = match video {
+    let (bytes, start, duration, crop) = match video {
         Video::Parts { images, .. } => {
             let frames = places
                 .iter()
@@ -83,16 +85,43 @@ pub(super) fn chosen(
             bytes,
             start,
             duration,
-        } => (bytes, start, duration),
+            crop,
+        } => (bytes, start, duration, crop),
     };
     let part = part(start, duration);
     let part: Vec<&str> = part.iter().map(String::as_str).collect();
-    let images = Opened::of(&bytes, context)?.frames(&part, Some(places), context)?;
+    let images = Opened::of(&bytes, context)?.frames(&part, crop, Some(places), context)?;
     match images.frames().len() == places.len() {
         true => Ok(images),
         false => Err(NodeError::value(
             "the video has fewer pictures than its file tells; convert it to MP4 before",
         )),
+    }
+}
+
+/// Columns and rows of a video's pictures.
+pub(super) fn size(video: &Video, context: &NodeContext) -> Result<(usize, usize), NodeError> {
+    match video {
+        Video::Parts { images, .. } => Ok((images.first().width(), images.first().height())),
+        Video::File {
+            crop: Some(crop), ..
+        } => Ok((crop.width, crop.height)),
+        Video::File {
+            bytes, crop: None, ..
+        } => Opened::of(bytes, context)?.size(),
+    }
+}
+
+impl Crop {
+    /// FFmpeg's filter for it.
+    pub(super) fn filter(&self) -> String {
+        let Self {
+            x,
+            y,
+            width,
+            height,
+        } = self;
+        format!("crop={width}:{height}:{x}:{y}")
     }
 }
 
@@ -136,13 +165,8 @@ impl Opened {
         })
     }
 
-    /// Its pictures: all of them, or those at `places`, which rise.
-    fn frames(
-        &self,
-        part: &[&str],
-        places: Option<&[usize]>,
-        context: &NodeContext,
-    ) -> Result<Image, NodeError> {
+    /// Columns and rows of its pictures as they are shown.
+    fn size(&self) -> Result<(usize, usize), NodeError> {
         const MOST: u64 = 16384;
         let stream = self.pictures()?;
         let side = |name: &str| {
@@ -150,7 +174,7 @@ impl Opened {
                 .as_u64()
                 .filter(|side| (1..=MOST).contains(side))
         };
-        let (Some(mut width), Some(mut height)) = (side("width"), side("height")) else {
+        let (Some(width), Some(height)) = (side("width"), side("height")) else {
             return Err(NodeError::value(format!(
                 "the pictures of the video must have sides of 1 to {MOST} pixels"
             )));
@@ -159,10 +183,27 @@ impl Opened {
         let turned = stream["side_data_list"][0]["rotation"]
             .as_i64()
             .unwrap_or(0);
-        if turned.rem_euclid(180) == 90 {
-            (width, height) = (height, width);
-        }
         let (width, height) = (width as usize, height as usize);
+        Ok(match turned.rem_euclid(180) {
+            90 => (height, width),
+            _ => (width, height),
+        })
+    }
+
+    /// Its pictures: all of them, or those at `places`, which rise.
+    fn frames(
+        &self,
+        part: &[&str],
+        crop: Option<Crop>,
+        places: Option<&[usize]>,
+        context: &NodeContext,
+    ) -> Result<Image, NodeError> {
+        let (width, height) = match crop {
+            Some(crop) => (crop.width, crop.height),
+            None => self.size()?,
+        };
+        let crop = crop.map(|crop| crop.filter());
+        let crop: Vec<&str> = crop.iter().flat_map(|crop| ["-vf", crop]).collect();
         let size = width * height * 3;
         let mut frames = Vec::new();
         // Nothing is decoded that comes after the last one.
@@ -185,7 +226,7 @@ impl Opened {
             "-f",
             "rawvideo",
         ];
-        let options = [&most[..], &options[..]].concat();
+        let options = [&most[..], &crop[..], &options[..]].concat();
         self.program
             .read((&self.file, part), &options, size, context, |bytes| {
                 let is_wanted = places.is_none_or(|places| places.binary_search(&at).is_ok());

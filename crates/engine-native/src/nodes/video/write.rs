@@ -34,11 +34,14 @@ pub(super) fn encoded(
             bytes,
             start,
             duration,
+            crop,
         } => {
             written(&file, &bytes)?;
             let part = part(start, duration);
             let part: Vec<&str> = part.iter().map(String::as_str).collect();
-            let options: Vec<&str> = told.chain(options.iter().copied()).collect();
+            let crop = crop.map(|crop| crop.filter());
+            let crop = crop.iter().flat_map(|crop| ["-vf", crop]);
+            let options: Vec<&str> = crop.chain(told).chain(options.iter().copied()).collect();
             program.write(&[(file.as_path(), part.as_slice())], &options, context)
         }
         Video::Parts {
@@ -71,7 +74,7 @@ pub(super) fn encoded(
 }
 
 /// Pictures as bytes in a row, red, green and blue.
-fn raw(path: &Path, images: &Image, context: &NodeContext) -> Result<(), NodeError> {
+pub(super) fn raw(path: &Path, images: &Image, context: &NodeContext) -> Result<(), NodeError> {
     use std::io::Write as _;
     let broken = |_| {
         NodeError::new(

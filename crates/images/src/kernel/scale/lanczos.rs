@@ -264,7 +264,8 @@ fn sinc(x: f64) -> f64 {
     x.sin() / x
 }
 
-fn premultiply(pixel: &mut [u8; 4]) {
+/// The colour times its opacity, as 8-bit levels.
+pub(in crate::kernel) fn premultiply(pixel: &mut [u8; 4]) {
     let alpha = u32::from(pixel[3]);
     for sample in &mut pixel[..3] {
         let product = u32::from(*sample) * alpha + 128;
@@ -272,7 +273,8 @@ fn premultiply(pixel: &mut [u8; 4]) {
     }
 }
 
-fn unpremultiply(pixel: &mut [u8; 4]) {
+/// The colour that [`premultiply`] was given, as far as it is left.
+pub(in crate::kernel) fn unpremultiply(pixel: &mut [u8; 4]) {
     let alpha = u32::from(pixel[3]);
     if alpha == 0 || alpha == 255 {
         return;
