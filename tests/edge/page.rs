@@ -115,6 +115,50 @@ async fn templates_and_help_are_served_from_the_packages_beside_the_page() {
 }
 
 #[tokio::test]
+async fn subgraphs_are_listed_from_the_package_beside_the_page() {
+    let data = tempfile::tempdir().unwrap();
+    let packages = data.path().join("site-packages");
+    let page = packages.join("comfyui_frontend_package/static");
+    let blueprints = packages.join("comfyui_subgraph_blueprints/blueprints");
+    for folder in [&page, &blueprints] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    let graph = json!({
+        "nodes": [{"id": 1, "type": "the-subgraph"}],
+        "definitions": {"subgraphs": [{"id": "the-subgraph", "name": "Soft Light", "nodes": []}]},
+    });
+    let graph = graph.to_string();
+    std::fs::write(page.join("index.html"), "page").unwrap();
+    std::fs::write(blueprints.join("soft_light.json"), &graph).unwrap();
+    std::fs::write(blueprints.join("broken.json"), "{").unwrap();
+    let token = "the-token-of-this-test";
+    let arguments = ["--token", token, "--web-root", page.to_str().unwrap()];
+    let store = data.path().join("data");
+    let server = Server::start_with(&store, arguments).await.unwrap();
+    for prefix in ["/api", ""] {
+        // The files are public, and so is the list.
+        let path = format!("{prefix}/global_subgraphs");
+        let list = server.send(&Request::get(&path)).await.unwrap();
+        assert_eq!(list.status, 200, "{}", list.text());
+        let list = list.json();
+        let (id, told) = list.as_object().unwrap().iter().next().unwrap();
+        let expected =
+            json!({"source": "templates", "name": "Soft Light", "info": {"node_pack": "comfyui"}});
+        assert_eq!((told, list.as_object().unwrap().len()), (&expected, 1));
+        let one = server
+            .send(&Request::get(&format!("{path}/{id}")))
+            .await
+            .unwrap();
+        assert_eq!(one.json()["data"], graph);
+        let none = server
+            .send(&Request::get(&format!("{path}/none")))
+            .await
+            .unwrap();
+        assert_eq!(none.status, 404, "{}", none.text());
+    }
+}
+
+#[tokio::test]
 async fn wrong_keys_lock_nobody_out_who_has_a_right_one() {
     let data = tempfile::tempdir().unwrap();
     let token = "the-token-of-this-test";

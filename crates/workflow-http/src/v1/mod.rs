@@ -112,6 +112,8 @@ pub(crate) enum Operation {
     EmptyObject,
     PublicEmptyList,
     PublicEmptyObject,
+    ListSubgraphs,
+    GetSubgraph,
     GetLog,
     GetStyle,
     GetDocument,
@@ -188,7 +190,8 @@ const TABLE: &[(Method, &str, O, bool)] = &[
         O::PublicEmptyObject,
         true,
     ),
-    (Method::GET, "/global_subgraphs", O::PublicEmptyObject, true),
+    (Method::GET, "/global_subgraphs", O::ListSubgraphs, true),
+    (Method::GET, "/global_subgraphs/{id}", O::GetSubgraph, true),
     (
         Method::GET,
         "/node_replacements",
@@ -275,6 +278,8 @@ impl Operation {
             | Self::GetSystemStats
             | Self::PublicEmptyList
             | Self::PublicEmptyObject
+            | Self::ListSubgraphs
+            | Self::GetSubgraph
             | Self::GetDocument
             | Self::SignIn
             | Self::SignOut
@@ -333,6 +338,8 @@ async fn dispatch(
         O::GetStyle => Ok(about::style()),
         O::GetFeatures
         | O::GetSystemStats
+        | O::ListSubgraphs
+        | O::GetSubgraph
         | O::GetDocument
         | O::SignIn
         | O::SignOut

@@ -4,6 +4,7 @@
 //! The page itself stays as PyPI has it. Everything here goes through what the page offers to any server: its list of
 //! extensions, its translations, its settings and its index of templates.
 
+mod subgraphs;
 mod templates;
 
 use std::fmt;
@@ -17,12 +18,14 @@ use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::Body;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use tokio::task::spawn_blocking;
 use workflow_core::{ComfyuiNeed, NodeCatalog, comfyui_classes};
 
 use super::errors::ApiError;
 use super::request::Call;
 use super::{V1Service, reply, upload};
 use crate::WorkflowService;
+use subgraphs::Subgraphs;
 use templates::Templates;
 
 /// Where the page finds the extension.
@@ -80,6 +83,7 @@ struct Inner {
     root: PathBuf,
     console: Option<&'static str>,
     templates: Templates,
+    subgraphs: Subgraphs,
 }
 
 impl WebPage {
@@ -90,6 +94,7 @@ impl WebPage {
             root,
             console,
             templates: Templates::default(),
+            subgraphs: Subgraphs::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -175,6 +180,27 @@ fn need_name(need: ComfyuiNeed) -> &'static str {
         ComfyuiNeed::Worker => "worker",
         ComfyuiNeed::Later => "later",
     }
+}
+
+/// GET /global_subgraphs: those that are installed beside the page.
+pub(super) async fn subgraphs(v1: &V1Service) -> Result<Response<Body>, ApiError> {
+    let Some(page) = v1.web_page.clone() else {
+        return Ok(reply::ok(&json!({})));
+    };
+    let read = move || page.inner.subgraphs.list(page.root());
+    let list = spawn_blocking(read).await.map_err(|_| ApiError::NotFound)?;
+    Ok(reply::ok(&list))
+}
+
+/// GET /global_subgraphs/{id}: one of them with its graph.
+pub(super) async fn subgraph(v1: &V1Service, id: &str) -> Result<Response<Body>, ApiError> {
+    let page = v1.web_page.clone().ok_or(ApiError::NotFound)?;
+    let id = id.to_owned();
+    let read = move || page.inner.subgraphs.get(page.root(), &id);
+    let found = spawn_blocking(read).await.map_err(|_| ApiError::NotFound)?;
+    found
+        .map(|found| reply::ok(&found))
+        .ok_or(ApiError::NotFound)
 }
 
 /// GET /extensions: ours, where there is a page.

@@ -17,7 +17,7 @@ use v1_compat::job_of;
 use workflow_core::{JobId, JobView, JobsError};
 
 use super::errors::ApiError;
-use super::{Operation, V1Service, about, dispatch, reply, session};
+use super::{Operation, V1Service, about, dispatch, page, reply, session};
 use crate::links::Links;
 use crate::memory::{Memory, Parsed};
 use crate::streams::Streams;
@@ -101,6 +101,10 @@ async fn try_answer(
             session::sign_in(service, v1, memory, head, body, connection, now).await
         } else if operation == Operation::SignOut {
             session::sign_out(service, v1, head).await
+        } else if operation == Operation::ListSubgraphs {
+            page::subgraphs(v1).await
+        } else if operation == Operation::GetSubgraph {
+            page::subgraph(v1, &params.ok_or(ApiError::NotFound)?["id"]).await
         } else {
             Ok(about::public(operation, service, v1))
         };

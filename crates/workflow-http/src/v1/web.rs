@@ -132,7 +132,7 @@ fn places(root: &Path, path: &str) -> Vec<(PathBuf, PathBuf)> {
 }
 
 /// The folders of this name in packages whose name begins so, in the order of the packages' names.
-fn packages(root: &Path, package: &str, folder: &str) -> Option<Vec<PathBuf>> {
+pub(super) fn packages(root: &Path, package: &str, folder: &str) -> Option<Vec<PathBuf>> {
     let root = root.canonicalize().ok()?;
     let installed = root.parent()?.parent()?.read_dir().ok()?;
     let mut packages: Vec<PathBuf> = installed
