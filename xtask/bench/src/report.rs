@@ -132,6 +132,7 @@ impl Figure {
             "server_cpu_seconds": rounded(self.server.cpu_seconds),
             "server_rss_mb": rounded(megabytes(self.server.resident_bytes)),
             "fsync_p50_ms": setting.disk.overwrite_p50_ms,
+            "fsync_p99_ms": setting.disk.overwrite_p99_ms,
             "fsync_append_p50_ms": setting.disk.append_p50_ms,
             "beside": self.beside,
             "machine": setting.machine,
@@ -225,6 +226,7 @@ mod tests {
             build: json!("b"),
             disk: Disk {
                 overwrite_p50_ms: 0.2,
+                overwrite_p99_ms: 0.9,
                 append_p50_ms: 0.4,
             },
         }

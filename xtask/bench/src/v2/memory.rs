@@ -21,16 +21,16 @@ const IDLE: Claim = Claim {
     what: "resident memory, ready and never called",
     unit: "MB",
     better: Better::Lower,
-    gate: Some(40.0),
-    aim: Some(20.0),
+    gate: Some(28.0),
+    aim: Some(15.0),
 };
 const AFTER_JOBS: Claim = Claim {
     name: "memory-jobs",
     what: "resident memory after 10,000 jobs, 1 MiB of it cache",
     unit: "MB",
     better: Better::Lower,
-    gate: Some(81.0),
-    aim: Some(41.0),
+    gate: Some(46.0),
+    aim: Some(31.0),
 };
 
 const JOBS: u64 = 10_000;

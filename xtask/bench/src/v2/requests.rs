@@ -16,24 +16,24 @@ const SUBMIT_64: Claim = Claim {
     what: "submissions until their 201, 64 clients, while the jobs run",
     unit: "1/s",
     better: Better::Higher,
-    gate: Some(5_000.0),
-    aim: Some(12_000.0),
+    gate: Some(15_000.0),
+    aim: Some(30_000.0),
 };
 const SUBMIT_1: Claim = Claim {
     name: "submit-1",
     what: "a submission until its 201, one client, the job before it done (p50)",
     unit: "ms",
     better: Better::Lower,
-    gate: Some(1.5),
-    aim: Some(0.6),
+    gate: Some(0.8),
+    aim: Some(0.4),
 };
 const LOOK_64: Claim = Claim {
     name: "look-64",
     what: "GET of one of 1,000 finished jobs, 64 clients",
     unit: "1/s",
     better: Better::Higher,
-    gate: Some(25_000.0),
-    aim: Some(45_000.0),
+    gate: Some(60_000.0),
+    aim: Some(120_000.0),
 };
 
 /// Jobs that are looked at.

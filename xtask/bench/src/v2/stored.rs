@@ -22,16 +22,16 @@ const START: Claim = Claim {
     what: "start to ready over many stored jobs (p50; how many is said beside)",
     unit: "ms",
     better: Better::Lower,
-    gate: Some(500.0),
-    aim: None,
+    gate: Some(30.0),
+    aim: Some(10.0),
 };
 const LOOK: Claim = Claim {
     name: "look-stored",
     what: "processor time of a GET of a job with many stored against 1,000 stored",
     unit: "x",
     better: Better::Lower,
-    gate: Some(1.2),
-    aim: None,
+    gate: Some(1.1),
+    aim: Some(1.05),
 };
 
 const FEW: u64 = 1_000;
