@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Subcommand;
 
-use bench::{cloud, comfy, counts, engine, fair, router, v2, webhooks};
+use bench::{cloud, comfy, counts, curves, engine, fair, router, v2, webhooks};
 use crash::{fleet, pool, power};
 
 use crate::{ci, dist, repository_root, tidy};
@@ -65,6 +65,8 @@ pub enum Bench {
     Comfy(comfy::Options),
     /// Instructions of calls and jobs, held against those that are committed.
     Counts(counts::Options),
+    /// How cost grows with stored jobs, calls in flight, models, queued requests and accounts, as lines and pictures.
+    Curves(curves::Options),
 }
 
 impl Command {
@@ -87,6 +89,7 @@ impl Command {
             }
             Self::Bench(Bench::Comfy(options)) => comfy::run(repository_root(), &options, out),
             Self::Bench(Bench::Counts(options)) => counts::run(repository_root(), &options, out),
+            Self::Bench(Bench::Curves(options)) => curves::run(repository_root(), &options, out),
             Self::Crash(options) => crash::run(repository_root(), options, out),
             Self::Fleet(options) => fleet::run(repository_root(), options, out),
             Self::Pool(options) => pool::run(repository_root(), &options, out),

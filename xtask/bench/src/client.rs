@@ -43,8 +43,17 @@ pub enum Work {
     Submit(Graph),
     /// Submits a job and follows its events to their end.
     Finish(Graph),
+    /// The same, each time with the next of these lines of headers.
+    FinishAs(Graph, Vec<String>),
     /// Looks at these jobs in turn.
     Look(Vec<String>),
+    /// Sends these requests in turn and waits for this status.
+    InTurn {
+        /// The requests.
+        requests: Vec<String>,
+        /// What each is answered.
+        status: u16,
+    },
     /// Uploads a file.
     Upload(PathBuf),
     /// Sends this request and waits for its 200.
@@ -191,8 +200,10 @@ impl Turn {
 /// Work with everything at hand that it needs.
 enum Prepared {
     Submit(Graph),
-    Finish(Graph),
-    Look(Vec<Vec<u8>>),
+    /// A graph and the headers of its accounts in turn.
+    Finish(Graph, Vec<String>),
+    /// Requests in turn, and the status of their answers.
+    InTurn(Vec<Vec<u8>>, u16),
     Upload(Vec<u8>),
     Post(Vec<u8>),
     /// The first line of a request with the name of the header, the beginning of its values, and the rest.
@@ -219,12 +230,16 @@ impl Prepared {
     fn new(plan: &Plan) -> io::Result<Self> {
         Ok(match &plan.work {
             Work::Submit(graph) => Self::Submit(graph.clone()),
-            Work::Finish(graph) => Self::Finish(graph.clone()),
-            Work::Look(ids) => Self::Look(
-                ids.iter()
-                    .map(|id| request("GET", &format!("/api/v2/jobs/{id}")))
-                    .collect(),
-            ),
+            Work::Finish(graph) => Self::Finish(graph.clone(), vec![String::new()]),
+            Work::FinishAs(graph, headers) => Self::Finish(graph.clone(), headers.clone()),
+            Work::Look(ids) => {
+                let looks = ids.iter().map(|id| format!("/api/v2/jobs/{id}"));
+                Self::InTurn(looks.map(|path| request("GET", &path)).collect(), 200)
+            }
+            Work::InTurn { requests, status } => {
+                let requests = requests.iter().map(|text| text.clone().into_bytes());
+                Self::InTurn(requests.collect(), *status)
+            }
             Work::Upload(path) => {
                 let file = std::fs::read(path)?;
                 let name = format!("file-{}.bin", plan.first);
@@ -293,15 +308,21 @@ impl Prepared {
                 let submission = post_json("/api/v2/jobs", "", &body);
                 connection.send(&submission).await?.expect_status(201)?;
             }
-            Self::Finish(graph) => {
+            Self::Finish(graph, headers) => {
+                let headers = in_turn(headers, number)?;
                 let Some(body) = graph.submission(number) else {
                     return Ok(Step::Over);
                 };
-                let submission = post_json("/api/v2/jobs", "", &body);
+                let submission = post_json("/api/v2/jobs", headers, &body);
                 let answer = connection.send(&submission).await?.expect_status(201)?;
                 let id = job_id(&answer.body)?;
-                let events = request("GET", &format!("/api/v2/jobs/{id}/events"));
-                let events = connection.send(&events).await?.expect_status(200)?;
+                let events = format!(
+                    "GET /api/v2/jobs/{id}/events HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
+                );
+                let events = connection
+                    .send(events.as_bytes())
+                    .await?
+                    .expect_status(200)?;
                 if find(&events.body, b"\"succeeded\"").is_none() {
                     return Err(io::Error::other(format!(
                         "a job did not succeed: {}",
@@ -309,10 +330,9 @@ impl Prepared {
                     )));
                 }
             }
-            Self::Look(requests) => {
-                let index = number % requests.len() as u64;
-                let request = &requests[usize::try_from(index).map_err(io::Error::other)?];
-                connection.send(request).await?.expect_status(200)?;
+            Self::InTurn(requests, status) => {
+                let request = in_turn(requests, number)?;
+                connection.send(request).await?.expect_status(*status)?;
             }
             Self::Upload(request) => {
                 connection.send(request).await?.expect_status(201)?;
@@ -361,6 +381,14 @@ impl Prepared {
     }
 }
 
+/// The one whose turn it is.
+fn in_turn<T>(these: &[T], number: u64) -> io::Result<&T> {
+    let index = number.checked_rem(these.len() as u64);
+    let index = index.and_then(|index| usize::try_from(index).ok());
+    let this = index.and_then(|index| these.get(index));
+    this.ok_or_else(|| io::Error::other("a plan has nothing to do in turn"))
+}
+
 /// The id of a job in the answer to its submission, without reading the rest.
 ///
 /// # Errors
@@ -395,6 +423,16 @@ mod tests {
         );
         assert!(job_id(b"{\"error\":{}}").is_err());
         assert!(job_id(b"{\"id\":\"a-1").is_err());
+    }
+
+    #[test]
+    fn turns_go_round_and_none_is_an_error() {
+        let turn = |number| in_turn(&["a", "b"], number).ok().copied();
+        assert_eq!(
+            (turn(0), turn(1), turn(2)),
+            (Some("a"), Some("b"), Some("a"))
+        );
+        assert!(in_turn::<u8>(&[], 0).is_err());
     }
 
     #[test]

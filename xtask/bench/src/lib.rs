@@ -12,6 +12,7 @@ pub mod clients;
 pub mod cloud;
 pub mod comfy;
 pub mod counts;
+pub mod curves;
 pub mod disk;
 pub mod engine;
 pub mod fair;

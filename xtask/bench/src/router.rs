@@ -9,6 +9,7 @@ pub mod proxy;
 
 mod catalog;
 mod compared;
+pub mod curves;
 mod held;
 mod requests;
 mod streams;
@@ -256,6 +257,11 @@ impl Bench {
             most: NO_END,
             first: 0,
         };
+        self.carry_out(subject, plan).await
+    }
+
+    /// Has a process of clients do what the plan says.
+    async fn carry_out(&self, subject: &Subject, plan: Plan) -> io::Result<Tally> {
         let mut clients = Clients::start(&self.own, &[plan]).await?;
         let before = subject.usage()?;
         clients.go().await?;

@@ -5,6 +5,7 @@
 //! every fsync free.
 
 mod compared;
+pub mod curves;
 mod jobs;
 mod memory;
 mod requests;

@@ -5,13 +5,13 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::requests::{CONNECTIONS, figure};
-use super::subjects::{Router, write_catalog};
+use super::subjects::{Router, UNBOUNDED, write_catalog};
 use super::{Bench, Tally};
 use crate::claim::{Better, Claim};
 use crate::client::Work;
 use crate::report::{Figure, rounded};
 
-const CALL: Claim = Claim {
+pub(super) const CALL: Claim = Claim {
     name: "catalog-call",
     what: "processor time of a call with the large catalog, against the small one",
     unit: "x",
@@ -19,7 +19,7 @@ const CALL: Claim = Claim {
     gate: Some(1.1),
     aim: Some(1.05),
 };
-const LIST: Claim = Claim {
+pub(super) const LIST: Claim = Claim {
     name: "catalog-list",
     what: "the same of a list of models",
     unit: "x",
@@ -27,7 +27,7 @@ const LIST: Claim = Claim {
     gate: Some(1.1),
     aim: Some(1.05),
 };
-const ESTIMATE: Claim = Claim {
+pub(super) const ESTIMATE: Claim = Claim {
     name: "catalog-estimate",
     what: "the same of an estimate",
     unit: "x",
@@ -39,7 +39,7 @@ const ESTIMATE: Claim = Claim {
 /// Models of the small catalog.
 const FEW: u32 = 10;
 /// Models of a page: in both catalogs there are more, so that both have to tell where the next page begins.
-const PAGE: u32 = 5;
+pub(super) const PAGE: u32 = 5;
 
 pub(super) async fn catalog(bench: &Bench) -> io::Result<Vec<Figure>> {
     let peers = bench.peers("catalog").await?;
@@ -50,6 +50,7 @@ pub(super) async fn catalog(bench: &Bench) -> io::Result<Vec<Figure>> {
         models,
         partner,
         checked: true,
+        concurrent_calls: UNBOUNDED,
     };
     let (few, _few) = over(&models).start(bench, "catalog-few").await?;
     let models = write_catalog(bench, "catalog-large", partner, bench.models)?;

@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::requests::{CONNECTIONS, PACE, paced};
-use super::subjects::{Router, Subject, start_partner, write_catalog};
+use super::subjects::{Partner, Router, Subject, UNBOUNDED, write_catalog};
 use super::{Bench, Options, ROUTER, Scenario};
 use crate::against::count::{self, Counter};
 use crate::against::instructions::Instructions;
@@ -97,6 +97,7 @@ impl Standing {
             models: &models,
             partner,
             checked: true,
+            concurrent_calls: UNBOUNDED,
         };
         let (subject, server) = router.start(&bench, "router").await?;
         Ok(Self {
@@ -115,9 +116,9 @@ async fn turns(
     bench: impl Fn(Side) -> io::Result<Bench>,
     load: impl AsyncFn(&Bench, &Subject) -> io::Result<Vec<Reading>>,
 ) -> io::Result<Compared> {
-    let (_partner, partner) = start_partner(&bench(Side::After)?).await?;
+    let partner = Partner::start(&bench(Side::After)?).await?;
     compare(name, rounds, async |side| {
-        let router = Standing::start(bench(side)?, partner).await?;
+        let router = Standing::start(bench(side)?, partner.address).await?;
         let (bench, subject) = (&router.bench, &router.subject);
         // Connections are opened and caches filled.
         let (call, seconds) = (Work::Post(subject.call()), bench.turn_seconds() / WARM_UP);
@@ -173,8 +174,8 @@ pub(super) async fn count_calls(
     counter: Counter,
 ) -> io::Result<[(&'static str, Instructions); 2]> {
     bench.under = counter.under(bench.folder.path());
-    let (_partner, partner) = start_partner(&bench).await?;
-    let router = Standing::start(bench, partner).await?;
+    let partner = Partner::start(&bench).await?;
+    let router = Standing::start(bench, partner.address).await?;
     let (bench, subject) = (&router.bench, &router.subject);
     let each = async |work| {
         let plan = Plan {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::requests::{CONNECTIONS, PACE, figure, paced};
-use super::subjects::{Peers, Subject};
+use super::subjects::{Partner, Peers, Subject};
 use super::{Bench, Tally, say};
 use crate::claim::{Better, Claim};
 use crate::client::{Plan, Work};
@@ -22,7 +22,7 @@ const EACH: Claim = Claim {
     gate: Some(14.0),
     aim: Some(10.0),
 };
-const ALL: Claim = Claim {
+pub(super) const ALL: Claim = Claim {
     name: "held-all",
     what: "memory of the router with all of them in flight",
     unit: "MB",
@@ -30,7 +30,7 @@ const ALL: Claim = Claim {
     gate: Some(150.0),
     aim: Some(110.0),
 };
-const GROWTH: Claim = Claim {
+pub(super) const GROWTH: Claim = Claim {
     name: "growth-p50",
     what: "p50 at 500 calls/s with all of them in flight, against none",
     unit: "x",
@@ -124,12 +124,12 @@ async fn burden(
     };
     say(&format!("{} calls in flight", bench.held));
     let mut clients = Clients::start(&bench.own, &[plan]).await?;
-    arrived(peers, bench.held).await?;
+    arrived(&peers.partner, bench.held).await?;
     let subject = chosen(peers).ok_or_else(gone)?;
     let resident_bytes = subject.usage()?.resident_bytes;
     let load = (subject, PACE.1, paced(subject));
     let during = first(bench.turn_by_turn(&[load]).await?);
-    peers.release().await?;
+    peers.partner.release().await?;
     clients.go().await?;
     clients.outcome().await?;
     // Once more without them: what the machine did meanwhile must not count as theirs.
@@ -144,7 +144,7 @@ async fn burden(
     }))
 }
 
-fn first(tallies: Vec<Tally>) -> Tally {
+pub(super) fn first(tallies: Vec<Tally>) -> Tally {
     tallies.into_iter().next().unwrap_or_default()
 }
 
@@ -152,15 +152,16 @@ fn gone() -> io::Error {
     io::Error::other("what was measured is there no more")
 }
 
-async fn arrived(peers: &Peers, wanted: usize) -> io::Result<()> {
+/// Waits until so many calls are at the partner.
+pub(super) async fn arrived(partner: &Partner, wanted: usize) -> io::Result<()> {
     for _ in 0..ARRIVAL.1 {
-        if peers.holding().await? >= wanted {
+        if partner.holding().await? >= wanted {
             return Ok(());
         }
         sleep(ARRIVAL.0).await;
     }
     Err(io::Error::other(format!(
         "only {} of {wanted} calls arrived at the partner",
-        peers.holding().await?
+        partner.holding().await?
     )))
 }

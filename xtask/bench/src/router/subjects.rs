@@ -55,7 +55,7 @@ pub(super) struct Peers {
     pub(super) in_memory: Subject,
     /// With a fixed token and a model without schema and price. The rows of calls are written all the same.
     pub(super) unchecked: Subject,
-    partner: Partner,
+    pub(super) partner: Partner,
     _nginx: Option<Nginx>,
     _processes: Vec<Child>,
     _servers: Vec<Server>,
@@ -78,10 +78,37 @@ impl Drop for Nginx {
     }
 }
 
+/// The partner of a scenario. It ends with its standard input.
 #[derive(Debug)]
-struct Partner {
+pub(super) struct Partner {
+    child: Child,
     input: ChildStdin,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
+}
+
+impl Partner {
+    pub(super) async fn start(bench: &Bench) -> io::Result<Self> {
+        let mut child = own(bench, &["bench-partner"])?;
+        let address = first_line(&mut child).await?;
+        let input = child.stdin.take().expect("standard input is piped");
+        Ok(Self {
+            child,
+            input,
+            address,
+        })
+    }
+
+    /// How many calls it holds.
+    pub(super) async fn holding(&self) -> io::Result<usize> {
+        let mut connection = Connection::open(self.address).await?;
+        let answer = connection.send(&request("GET", "/held")).await?;
+        answer.text().parse().map_err(io::Error::other)
+    }
+
+    /// Lets every call go that it holds.
+    pub(super) async fn release(&mut self) -> io::Result<()> {
+        self.input.write_all(b"go\n").await
+    }
 }
 
 impl Subject {
@@ -110,8 +137,24 @@ impl Subject {
 
     /// A request for a page of `limit` models.
     pub(super) fn list(&self, limit: u32) -> String {
+        self.asked("GET", &format!("/v1/models?limit={limit}"))
+    }
+
+    /// A request without a body.
+    pub(super) fn asked(&self, method: &str, path: &str) -> String {
         let headers = &self.at_once.1;
-        format!("GET /v1/models?limit={limit} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n")
+    }
+
+    /// The call that is held, queued instead of waited for.
+    pub(super) fn submission(&self) -> String {
+        let (path, headers) = &self.held;
+        spelled(&(format!("{path}/requests"), headers.clone()))
+    }
+
+    /// The call that is answered at once, of another account.
+    pub(super) fn call_as(&self, headers: &str) -> String {
+        spelled(&(self.at_once.0.clone(), headers.to_owned()))
     }
 
     /// What its processes use, all together.
@@ -130,9 +173,8 @@ impl Subject {
 impl Peers {
     pub(super) async fn start(bench: &Bench, name: &str) -> io::Result<Self> {
         let mut processes = Vec::new();
-        let (mut child, address) = start_partner(bench).await?;
-        let input = child.stdin.take().expect("standard input is piped");
-        let partner = Partner { input, address };
+        let partner = Partner::start(bench).await?;
+        let address = partner.address;
         let paths = |headers: &str| {
             let path = |path: &str| (path.to_owned(), headers.to_owned());
             (path("/now"), path("/hold"), path("/stream"))
@@ -147,8 +189,7 @@ impl Peers {
                 streamed,
             }
         };
-        let direct = plain(address, &child);
-        processes.push(child);
+        let direct = plain(address, &partner.child);
 
         let mut child = own(bench, &["bench-proxy", &address.to_string()])?;
         let proxy = plain(first_line(&mut child).await?, &child);
@@ -173,6 +214,7 @@ impl Peers {
             models: &models,
             partner: address,
             checked: true,
+            concurrent_calls: UNBOUNDED,
         };
         let router = checked(disk);
         let router = router.start(bench, &format!("{name}-checked")).await?;
@@ -198,18 +240,6 @@ impl Peers {
             _memory: memory,
         })
     }
-
-    /// How many calls the partner holds.
-    pub(super) async fn holding(&self) -> io::Result<usize> {
-        let mut connection = Connection::open(self.partner.address).await?;
-        let answer = connection.send(&request("GET", "/held")).await?;
-        answer.text().parse().map_err(io::Error::other)
-    }
-
-    /// Lets every call go that the partner holds.
-    pub(super) async fn release(&mut self) -> io::Result<()> {
-        self.partner.input.write_all(b"go\n").await
-    }
 }
 
 /// A router that is to be started.
@@ -220,7 +250,12 @@ pub(super) struct Router<'a> {
     pub(super) partner: SocketAddr,
     /// With every check, or with as few as there can be.
     pub(super) checked: bool,
+    /// Calls of an account at once.
+    pub(super) concurrent_calls: &'static str,
 }
+
+/// More calls at once than any scenario makes.
+pub(super) const UNBOUNDED: &str = "1000000";
 
 impl Router<'_> {
     /// Starts it; the subject that it is.
@@ -234,7 +269,7 @@ impl Router<'_> {
             "--plain-partners",
             &partner,
             "--concurrent-calls",
-            "1000000",
+            self.concurrent_calls,
             "--committed-spend-cents",
             "1000000000",
             "--log-level",
@@ -262,7 +297,7 @@ impl Router<'_> {
         };
         let server = Server::start(&launch).await?;
         let bearer = match checked {
-            true => token("local"),
+            true => token("local", &["router:run"]),
             false => PLAIN_TOKEN.to_owned(),
         };
         let headers = format!("Authorization: Bearer {bearer}\r\n");
@@ -369,13 +404,6 @@ async fn first_line(child: &mut Child) -> io::Result<SocketAddr> {
     let line = BufReader::new(stdout).lines().next_line().await?;
     let line = line.ok_or_else(|| io::Error::other("a process of the bench ended at once"))?;
     line.parse().map_err(io::Error::other)
-}
-
-/// A partner, and where it listens. It ends with its standard input.
-pub(super) async fn start_partner(bench: &Bench) -> io::Result<(Child, SocketAddr)> {
-    let mut child = own(bench, &["bench-partner"])?;
-    let address = first_line(&mut child).await?;
-    Ok((child, address))
 }
 
 /// Where nginx is, if it is installed.

@@ -14,13 +14,13 @@ pub(super) const SECRET: &str = "a secret of a bench, which guards nothing at al
 /// How long a token is good: longer than any run.
 const LIFETIME_S: u64 = 24 * 3600;
 
-/// A token (HS256) that lets its bearer run models for `workspace`.
-pub(super) fn token(workspace: &str) -> String {
+/// A token (HS256) of `workspace` with these scopes.
+pub(super) fn token(workspace: &str, scopes: &[&str]) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |since| since.as_secs());
     let claims = json!({
         "workspace": workspace,
-        "scopes": ["router:run"],
+        "scopes": scopes,
         "iat": now,
         "exp": now + LIFETIME_S,
     });

@@ -25,7 +25,7 @@ const START: Claim = Claim {
     gate: Some(30.0),
     aim: Some(10.0),
 };
-const LOOK: Claim = Claim {
+pub(super) const LOOK: Claim = Claim {
     name: "look-stored",
     what: "processor time of a GET of a job with many stored against 1,000 stored",
     unit: "x",
@@ -36,9 +36,9 @@ const LOOK: Claim = Claim {
 
 const FEW: u64 = 1_000;
 /// Jobs that are looked at, spread over the newest pages.
-const LOOKED_AT: u64 = 1_000;
+pub(super) const LOOKED_AT: u64 = 1_000;
 const STARTS: usize = 7;
-const TURNS: usize = 5;
+pub(super) const TURNS: usize = 5;
 /// How many jobs are stored between two words about it.
 const PORTION: u64 = 20_000;
 
@@ -77,7 +77,7 @@ pub(super) async fn stored(bench: &Bench) -> io::Result<Vec<Figure>> {
 }
 
 /// Runs `count` jobs over a data directory and ends the server.
-async fn store(bench: &Bench, launch: &Launch, count: u64) -> io::Result<()> {
+pub(super) async fn store(bench: &Bench, launch: &Launch, count: u64) -> io::Result<()> {
     let server = Server::start(launch).await?;
     let mut left = count;
     while left > 0 {
