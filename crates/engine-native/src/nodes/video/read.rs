@@ -11,6 +11,16 @@ use crate::program::{Ffmpeg, folder, written};
 use crate::sound::Sound;
 use crate::{NodeContext, NodeError};
 
+/// How FFmpeg writes pictures to be read here: three bytes a pixel, one after the other.
+pub(super) const RAW_PICTURES: [&str; 6] = [
+    "-sws_flags",
+    "bilinear",
+    "-pix_fmt",
+    "rgb24",
+    "-f",
+    "rawvideo",
+];
+
 /// What a video is made of.
 pub(super) fn parts(
     video: Video,
@@ -214,19 +224,8 @@ impl Opened {
             None => Vec::new(),
         };
         let mut at = 0;
-        let options = [
-            "-map",
-            "0:v:0",
-            "-fps_mode",
-            "passthrough",
-            "-sws_flags",
-            "bilinear",
-            "-pix_fmt",
-            "rgb24",
-            "-f",
-            "rawvideo",
-        ];
-        let options = [&most[..], &crop[..], &options[..]].concat();
+        let each = ["-map", "0:v:0", "-fps_mode", "passthrough"];
+        let options = [&most[..], &crop[..], &each[..], &RAW_PICTURES[..]].concat();
         self.program
             .read((&self.file, part), &options, size, context, |bytes| {
                 let is_wanted = places.is_none_or(|places| places.binary_search(&at).is_ok());
