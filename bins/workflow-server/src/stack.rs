@@ -321,10 +321,10 @@ impl Stack {
         self.start(role).keeping(self.deployments.clone(), turns)
     }
 
-    /// Waits, for a while at most, until what other replicas change is heard of: sockets that are open before that are told of runs
+    /// Waits until this replica hears of the changes of others, at most 5 s. Sockets that open before that get the messages of a run
     /// twice.
     pub async fn hears_of_replicas(&self) {
-        // A database that does not answer is told of by those who ask it.
+        // If the database does not answer, the requests that need it say so.
         let _ = tokio::time::timeout(HEARS_WITHIN, self.ports.hub.follows_replicas()).await;
     }
 

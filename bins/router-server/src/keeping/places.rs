@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(one.fill(), [4, 2, 1]);
         one.names.push("d".parse().expect("an id"));
         assert_eq!(one.fill(), [4, 2, 1, 1]);
-        // Full: who comes last has the next place that is free, whoever had it.
+        // All places are taken: the account that came last gets the next free one.
         one.names.push("e".parse().expect("an id"));
         one.end("a");
         assert_eq!(one.fill(), [3, 2, 1, 1, 1]);
@@ -168,7 +168,7 @@ mod tests {
                 taken.sort_unstable();
                 accounts.places.free_of(taken[turn % 2]);
             }
-            let name = accounts.begin().expect("there is a place for somebody");
+            let name = accounts.begin().expect("a place is free");
             *turns.entry(name).or_default() += 1;
         }
         assert!(

@@ -28,7 +28,7 @@ pub(crate) struct OpenAnswer {
     max_bytes: usize,
     /// How many bytes of the body have come.
     came: usize,
-    /// What is told of it where somebody listens.
+    /// The record of this exchange, if there is a listener.
     noted: Option<Box<Exchange>>,
     /// The beginning of a line of a stream, for a listener.
     line: BytesMut,

@@ -1,4 +1,4 @@
-//! Listening in on a talk, for people who write catalogs. Secrets are masked before anything is told.
+//! Records the exchanges with a partner, for people who write catalogs. Secrets are masked before a listener gets anything.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
