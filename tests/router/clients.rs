@@ -26,8 +26,12 @@ async fn comfy_sdk_0_5_0_calls_models_unmodified() {
     let rig = Rig::with(&["--deadline", "1s"], &[off]).await;
     // The first call of the polled model runs past the deadline: the client collects it.
     rig.partners.plan(Partner::Bfl, Plan::held());
+    // The last thing that the scenario does is refused for its content.
+    rig.partners.plan(Partner::FalSync, Plan::default());
+    rig.partners
+        .plan(Partner::FalSync, Plan::of(Outcome::RefusePolicy));
     let key = |name: &str| key_named(name).text.expose_secret().to_owned();
-    let mut scenario = Command::new(python)
+    let scenario = Command::new(python)
         .arg(root().join("tests/clients/router_scenario.py"))
         .args([POLLED, AT_ONCE])
         .env(
@@ -37,23 +41,19 @@ async fn comfy_sdk_0_5_0_calls_models_unmodified() {
         .env("COMFY_API_KEY", key("acme"))
         .env("KEY_WITHOUT_ROUTER", key("off"))
         .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+        .output();
     let collected = async {
         // More than a deadline's worth of looks.
         rig.partners.seen(Partner::Bfl, Step::Poll, 30).await;
         let task = rig.partners.tasks(Partner::Bfl).remove(0);
         rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
-        // The last thing that the scenario does is refused for its content.
-        rig.partners.seen(Partner::FalSync, Step::Submit, 1).await;
-        rig.partners
-            .plan(Partner::FalSync, Plan::of(Outcome::RefusePolicy));
         std::future::pending::<()>().await;
     };
-    let status = tokio::select! {
-        status = scenario.wait() => status.unwrap(),
+    let ended = tokio::select! {
+        ended = scenario => ended.unwrap(),
         () = collected => unreachable!("it never completes"),
     };
-    assert!(status.success(), "the scenario ended with {status}");
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{}: {errors}", ended.status);
     assert_eq!(rig.submits(Partner::Bfl), 1);
 }
