@@ -27,6 +27,7 @@ fn assert_documented(document: &Value, method: &str, path: &str, answer: &Answer
         "content-type",
         "content-length",
         "date",
+        "connection",
         "x-content-type-options",
         "allow",
     ];

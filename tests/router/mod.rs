@@ -298,6 +298,8 @@ fn whole(answer: &Answer) -> String {
         "x-content-type-options",
         "content-length",
         "date",
+        // A matter of the connection.
+        "connection",
     ];
     let mut lines: Vec<String> = answer
         .headers

@@ -11,6 +11,7 @@ mod application;
 mod connection;
 mod frames;
 mod front;
+mod incoming;
 mod io;
 mod leave;
 mod limits;
@@ -30,8 +31,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use application::{Application, ConnectionInfo, Incoming};
+pub use application::{Application, ConnectionInfo};
 pub use front::Refusal;
+pub use incoming::Incoming;
 pub use limits::ServerLimits;
 pub use socket::Listener;
 pub use stats::{Counter, ServerStats};

@@ -15,6 +15,7 @@ use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::incoming;
 use super::io::Signals;
 use super::progress::{self, CountedBytes, SendProgress};
 use super::streams::{PeerUse, StreamPermit};
@@ -95,6 +96,7 @@ pub(super) fn answer<'a, A: Application>(
     let version = request.version();
     let has_body = !request.body().is_end_stream();
     served.signals.lingering.store(has_body, Ordering::Relaxed);
+    let (request, unread) = incoming::watch(request);
 
     let admitted = if version == Version::HTTP_2 {
         open.share_connection(others, shared)
@@ -139,9 +141,19 @@ pub(super) fn answer<'a, A: Application>(
                 })
             }
         };
+        let is_last = version < Version::HTTP_2
+            && (shared.leaving.has_begun()
+                || response
+                    .headers()
+                    .get(CONNECTION)
+                    .is_some_and(|it| it == "close"));
+        let can_follow = match unread {
+            Some(unread) if !is_last => unread.skip().await,
+            _ => !is_last,
+        };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             served.signals.upgraded.store(true, Ordering::Relaxed);
-        } else if version < Version::HTTP_2 && shared.leaving.has_begun() {
+        } else if !can_follow {
             let headers = response.headers_mut();
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }

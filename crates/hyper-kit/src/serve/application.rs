@@ -5,11 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use http::{Request, Response};
 
-use super::Refusal;
+use super::{Incoming, Refusal};
 use crate::body::Body;
-
-/// The body of a request on its way in, named here so that an application needs no hyper of its own.
-pub use hyper::body::Incoming;
 
 /// The served application.
 ///

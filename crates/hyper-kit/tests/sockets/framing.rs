@@ -196,6 +196,58 @@ async fn a_client_that_sends_on_still_reads_its_refusal() {
     assert!(answer.ends_with("unread"));
 }
 
+/// Sends a head that is refused, and its body and another request once the server has seen it.
+#[tokio::test]
+async fn a_request_follows_one_that_was_answered_before_its_body() {
+    let server = Server::start(limits()).await;
+    let mut stream = server.connect().await;
+    let head = "POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    server.reached.notified().await;
+    let next = "bodyGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    stream.write_all(next.as_bytes()).await.expect("sent");
+    let refused = read_until(&mut stream, "unread").await;
+    assert_eq!(status(&refused), "413");
+    let rest = read_to_close(&mut stream).await;
+    // A machine that is slow enough may end the connection, but not without a word.
+    if !refused.contains("connection: close") {
+        assert_eq!(status(&rest), "200", "{refused}{rest}");
+    }
+}
+
+/// What the client may not do is said in the answer: to send another request on this connection.
+#[tokio::test]
+async fn an_answer_before_its_body_says_that_the_connection_ends() {
+    let server = Server::start(limits()).await;
+    let never = ["Content-Length: 4", "Transfer-Encoding: chunked"];
+    let asks = "Content-Length: 4\r\nExpect: 100-continue";
+    let long = "Content-Length: 70000";
+    for body in never.into_iter().chain([asks, long]) {
+        let mut stream = server.connect().await;
+        let head = format!("POST /refuse HTTP/1.1\r\nHost: a\r\n{body}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let answer = read_until(&mut stream, "unread").await;
+        assert_eq!(status(&answer), "413", "{body}");
+        assert!(
+            answer.contains("\r\nconnection: close\r\n"),
+            "{body}: {answer}"
+        );
+    }
+}
+
+/// An answer that read its body whole ends nothing.
+#[tokio::test]
+async fn a_connection_goes_on_behind_a_body_that_was_read() {
+    let server = Server::start(limits()).await;
+    let length = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    let chunks =
+        "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let last = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let answers = server.exchange(&format!("{length}{chunks}{last}")).await;
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 3, "{answers}");
+    assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+}
+
 #[tokio::test]
 async fn a_head_over_the_limit_is_431() {
     let server = Server::start(limits()).await;

@@ -8,10 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderValue, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use hyper_kit::{
-    Application, Body, BodyError, BoxError, ConnectionInfo, Drained, ReadPace, Refusal,
+    Application, Body, BodyError, BoxError, ConnectionInfo, Drained, Incoming, ReadPace, Refusal,
     ServerLimits, ServerStats, read_limited, serve_and_leave,
 };
 use hyper_util::rt::TokioIo;
@@ -34,7 +33,7 @@ pub(crate) const LARGE: usize = 100_000;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) stats: Arc<ServerStats>,
-    /// Told when `/gate` has begun to answer, and when `/events` waits to tell its next event.
+    /// Told when `/gate` or `/refuse` has begun to answer, and when `/events` waits to tell its next event.
     pub(crate) reached: Arc<Notify>,
     /// Opens `/gate`, and lets `/events` tell one more.
     pub(crate) gate: Arc<Notify>,
@@ -159,7 +158,10 @@ impl Application for Situations {
         match request.uri().path() {
             "/" => Response::new(Body::full("hello")),
             "/echo" => echo(request).await,
-            "/refuse" => plain(StatusCode::PAYLOAD_TOO_LARGE, "unread"),
+            "/refuse" => {
+                self.reached.notify_one();
+                plain(StatusCode::PAYLOAD_TOO_LARGE, "unread")
+            }
             "/panic" => panic!("as asked"),
             "/flood" => {
                 let chunk = Bytes::from(vec![b'x'; 64 * 1024]);
