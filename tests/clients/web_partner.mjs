@@ -1,12 +1,13 @@
 // Runs a partner node from the web page: signs in with a key of this server, draws the node and one that saves its picture,
-// presses Run, and looks at the account's credits before and after.
+// presses Run, and looks at the account's credits before and after. Then it draws a node of every partner class and reads the
+// price that the page paints on it, and one of the class with other values.
 //
-// Arguments: the server's address, a picture (not used), a file for the screenshot, the key, and the class of the node. Prints
-// one JSON object.
+// Arguments: the server's address, a picture (not used), a file for the screenshot, the key, the class of the node, and values of
+// its widgets as JSON. Prints one JSON object.
 import { createRequire } from "node:module";
 import path from "node:path";
 
-const [address, , screenshot, key, name] = process.argv.slice(2);
+const [address, , screenshot, key, name, values] = process.argv.slice(2);
 const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
 const { chromium } = require("playwright-core");
 
@@ -21,6 +22,15 @@ page.on("pageerror", (error) => told.errors.push(String(error)));
 page.on("console", (line) => line.type() === "error" && told.errors.push(`${line.text()} ${line.location().url}`));
 page.on("response", (answer) => {
   if (answer.status() >= 400) told.refused.push(`${answer.status()} ${answer.url()}`);
+});
+// What the page paints on its canvas is nowhere in its document.
+await page.addInitScript(() => {
+  window.painted = new Set();
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+    window.painted.add(String(text));
+    return fillText.call(this, text, ...where);
+  };
 });
 // Nothing but this server is part of the test.
 await page.route((url) => url.host !== address, (route) => route.abort());
@@ -61,6 +71,38 @@ told.painted = await page.evaluate(() => {
 });
 told.jobs = await page.evaluate(async () => (await (await window.app.api.fetchApi("/jobs")).json()).pagination.total);
 told.after = await account();
+
+// The price that is painted on a lone new node with these values.
+async function badge(type, values) {
+  await page.evaluate(([type, values]) => {
+    const { app, LiteGraph } = window;
+    app.graph.clear();
+    const node = LiteGraph.createNode(type);
+    app.graph.add(node);
+    node.pos = [200, 200];
+    for (const [name, value] of Object.entries(values)) {
+      node.widgets.find((widget) => widget.name === name).value = value;
+    }
+    window.painted.clear();
+  }, [type, values]);
+  const seen = await page.waitForFunction(() => {
+    window.app.canvas.setDirty(true, true);
+    const isPrice = (text) => /\/Run$|^price /.test(text);
+    const texts = [...window.painted].filter(isPrice);
+    window.painted.clear();
+    return texts.length === 1 && texts[0];
+  });
+  return seen.jsonValue();
+}
+
+told.badges = {};
+told.described = {};
+const classes = await page.evaluate(() => Object.keys(window.LiteGraph.registered_node_types).filter((type) => type.startsWith("partner:")));
+for (const type of classes) {
+  told.badges[type] = await badge(type, {});
+  told.described[type] = await page.evaluate((type) => window.LiteGraph.registered_node_types[type].nodeData.description, type);
+}
+told.changed = await badge(name, JSON.parse(values));
 await page.screenshot({ path: screenshot });
 console.log(JSON.stringify(told));
 await browser.close();

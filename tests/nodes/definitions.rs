@@ -36,6 +36,7 @@ async fn every_model_is_a_class_with_inputs_from_its_schema() {
             ("description", info["description"].is_string()),
             ("python_module", info["python_module"].is_string()),
             ("output_node", info["output_node"] == false),
+            ("price_badge", info["price_badge"]["expr"].is_string()),
         ] {
             assert!(is_right, "{class}: {key}: {info:#}");
         }

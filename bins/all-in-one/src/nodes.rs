@@ -9,6 +9,7 @@ mod class;
 mod fields;
 mod node;
 mod payer;
+mod price;
 mod problem;
 mod schema;
 

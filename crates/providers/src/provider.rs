@@ -15,7 +15,8 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Uri};
 use jiff::civil::Date;
 use router_core::{
-    Collected, Contact, Done, Failure, Handle, Price, Provider, Ran, Submission, Submitted, Timer,
+    Collected, Contact, Done, Failure, Handle, Price, PricedMember, Provider, Ran, Submission,
+    Submitted, Term, Timer,
 };
 use serde_json::Value;
 
@@ -389,6 +390,10 @@ impl Provider for PartnerModel {
 
     fn price(&self, body: &Value) -> Price {
         self.dialect.pricing.quote(body)
+    }
+
+    fn priced_by(&self) -> Option<Term<Arc<dyn PricedMember>>> {
+        self.dialect.pricing.calculation()
     }
 
     fn streams(&self, body: &Value) -> bool {

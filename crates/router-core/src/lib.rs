@@ -66,7 +66,7 @@ pub use labels::{read_labels, write_labels};
 pub use lease::{Lease, OwnerId, Ownership, Ownerships};
 pub use memory::MemoryCalls;
 pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition, Polling};
-pub use price::{Charge, Price};
+pub use price::{Charge, Function, Operator, Price, PricedMember, Term};
 pub use provider::{
     Collected, Contact, Done, Failure, Handle, MAX_HANDLE_BYTES, Provider, Ran, Submission,
     Submitted,

@@ -1,5 +1,9 @@
 //! What a call costs, in whole US cents.
 
+mod term;
+
+pub use term::{Function, Operator, PricedMember, Term};
+
 /// The price of a call as far as it is known before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Price {

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use jiff::civil::Date;
 use serde_json::Value;
 
-use crate::{Answer, AnswerSink, Charge, GenerationId, ModelId, Price, Refusal};
+use crate::{
+    Answer, AnswerSink, Charge, GenerationId, ModelId, Price, PricedMember, Refusal, Term,
+};
 
 /// Most bytes a handle may have: it is a column of a row.
 pub const MAX_HANDLE_BYTES: usize = 16 * 1024;
@@ -178,6 +180,12 @@ pub trait Provider: Send + Sync + 'static {
 
     /// What a call with this body would cost. Any JSON has a price, also one that the model would reject.
     fn price(&self, body: &Value) -> Price;
+
+    /// The calculation behind [`Provider::price`], in whole cents: for those who show a price before there is a body. `None` where
+    /// no member of the body has a say.
+    fn priced_by(&self) -> Option<Term<Arc<dyn PricedMember>>> {
+        None
+    }
 
     /// Whether a body asks for an answer that comes as a stream, and the model gives such answers.
     fn streams(&self, _body: &Value) -> bool {

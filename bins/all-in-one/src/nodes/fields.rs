@@ -16,7 +16,7 @@ use super::problem;
 use super::schema::{Field, Form, Kind, Several, put};
 
 /// What stands for a member that is left out, where a list of choices has no word of its own for that.
-const UNSET: &str = "model default";
+pub(super) const UNSET: &str = "model default";
 
 /// The input that changes nothing but that the model is asked again, where its body has no member of that name.
 const AGAIN: &str = "ask_again";
@@ -65,19 +65,14 @@ fn definition(field: &Field) -> InputDefinition {
             step,
             default,
         } => {
-            let is_seed = name
-                .rsplit('.')
-                .next()
-                .is_some_and(|last| last.contains("seed"));
-            let lowest = if is_seed { 0 } else { WHOLE.0 };
-            let (min, max) = (min.unwrap_or(lowest), max.unwrap_or(WHOLE.1));
+            let (min, max) = whole_bounds(&name, *min, *max);
             let preset = default.unwrap_or(0.clamp(min, max.max(min)));
             let mut options =
                 json!({"default": preset, "min": min, "max": max, "step": step.unwrap_or(1)});
-            if is_seed {
+            if is_seed(&name) {
                 options["control_after_generate"] = true.into();
             }
-            let is_unset = default.is_none() && !is_seed;
+            let is_unset = default.is_none() && !is_seed(&name);
             int_input(&name, only_linked(options, field, is_unset))
         }
         Kind::Number {
@@ -86,7 +81,7 @@ fn definition(field: &Field) -> InputDefinition {
             step,
             default,
         } => {
-            let (min, max) = (min.unwrap_or(-1e9), max.unwrap_or(1e9));
+            let (min, max) = number_bounds(*min, *max);
             let preset = default.unwrap_or(0.0_f64.clamp(min, max.max(min)));
             let options =
                 json!({"default": preset, "min": min, "max": max, "step": step.unwrap_or(0.01)});
@@ -120,6 +115,53 @@ fn only_linked(mut options: Value, field: &Field, is_unset: bool) -> Value {
     options
 }
 
+/// What a member holds in a new node in which people filled in nothing; nothing if the body leaves it out.
+pub(super) fn preset(field: &Field) -> Option<Value> {
+    let name = field.name();
+    match &field.kind {
+        Kind::Text { default } => {
+            let text = default.clone().unwrap_or_default();
+            (field.required || !text.is_empty()).then(|| text.into())
+        }
+        Kind::Choice { values, default } => {
+            let first = values.first().filter(|_| field.required);
+            default.as_ref().or(first).cloned()
+        }
+        Kind::Whole {
+            min, max, default, ..
+        } => {
+            let (min, max) = whole_bounds(&name, *min, *max);
+            let is_shown = field.required || is_seed(&name);
+            let shown = is_shown.then(|| 0.clamp(min, max.max(min)));
+            default.or(shown).map(Value::from)
+        }
+        Kind::Number {
+            min, max, default, ..
+        } => {
+            let (min, max) = number_bounds(*min, *max);
+            let shown = field.required.then(|| 0.0_f64.clamp(min, max.max(min)));
+            default.or(shown).map(Value::from)
+        }
+        Kind::Truth { default } => default.or(field.required.then_some(false)).map(Value::from),
+        Kind::Picture(..) | Kind::Json => None,
+    }
+}
+
+/// Whether people let the page draw lots for a number.
+fn is_seed(name: &str) -> bool {
+    let last = name.rsplit('.').next();
+    last.is_some_and(|last| last.contains("seed"))
+}
+
+fn whole_bounds(name: &str, min: Option<i64>, max: Option<i64>) -> (i64, i64) {
+    let lowest = if is_seed(name) { 0 } else { WHOLE.0 };
+    (min.unwrap_or(lowest), max.unwrap_or(WHOLE.1))
+}
+
+fn number_bounds(min: Option<f64>, max: Option<f64>) -> (f64, f64) {
+    (min.unwrap_or(-1e9), max.unwrap_or(1e9))
+}
+
 /// Whether a text is worth several lines.
 fn is_long(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
@@ -127,7 +169,7 @@ fn is_long(name: &str) -> bool {
 }
 
 /// What people choose a value by.
-fn label(value: &Value) -> String {
+pub(super) fn label(value: &Value) -> String {
     let text = value.as_str().map(str::to_owned);
     text.unwrap_or_else(|| value.to_string())
 }

@@ -15,7 +15,7 @@ use workflow_core::{HiddenInput, NodeDefinition, OutputDefinition, Partner};
 use super::answer::Came;
 use super::class::class_of;
 use super::schema::Form;
-use super::{Partners, fields, problem};
+use super::{Partners, fields, price, problem};
 
 /// Pauses between calls that find the account's own calls in their way: the first and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
@@ -172,10 +172,14 @@ fn definition(model: &Model, form: &Form) -> NodeDefinition {
     };
     let category = format!("api node/{kind}/{}", partner.replace('/', "-"));
     let module = format!("comfy_api_nodes.{}", id.provider());
+    let modern = modern(&class_of(id), &module, &category);
+    let mut extra = modern.extra.clone();
+    extra.insert("price_badge".to_owned(), price::badge(model, form));
     NodeDefinition {
         display_name: Some(format!("{} ({partner})", id.model())),
         description: format!(
-            "Runs {id} of {partner} through the model router of this server, which bills the account."
+            "Runs {id} of {partner} through the model router of this server, which bills the account. {}",
+            price::words(model, form)
         ),
         inputs: fields::definitions(form),
         hidden: secrets(),
@@ -183,7 +187,8 @@ fn definition(model: &Model, form: &Form) -> NodeDefinition {
         partner: Some(Partner {
             provider: id.provider().to_owned(),
         }),
-        ..modern(&class_of(id), &module, &category)
+        extra,
+        ..modern
     }
 }
 

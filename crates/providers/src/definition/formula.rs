@@ -3,6 +3,7 @@
 //! Nothing but arithmetic: no text, no condition, no loop. A formula is bounded in length and depth, so what a catalog
 //! holds can neither hang nor overflow the router.
 
+use router_core::{Function, Operator, Term};
 use serde::Deserialize;
 
 /// Longest formula, in bytes: several lines of arithmetic.
@@ -14,31 +15,7 @@ const MAX_DEPTH: usize = 16;
 /// A formula over named numbers. It knows `+ - * /`, parentheses, and `min`, `max`, `ceil`, `floor`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Formula(Node);
-
-#[derive(Clone, Debug, PartialEq)]
-enum Node {
-    Number(f64),
-    Name(String),
-    Binary(Operator, Box<Node>, Box<Node>),
-    Call(Function, Vec<Node>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Function {
-    Min,
-    Max,
-    Ceil,
-    Floor,
-}
+pub(crate) struct Formula(pub(crate) Term<String>);
 
 struct Parser<'a> {
     rest: &'a str,
@@ -46,22 +23,6 @@ struct Parser<'a> {
 }
 
 // === impl Formula ===
-
-impl Formula {
-    /// Calculates it; `None` when a name has no value or the result is no number.
-    #[must_use]
-    pub(crate) fn calculate(&self, value: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
-        self.0.calculate(value).filter(|result| result.is_finite())
-    }
-
-    /// The names that it uses.
-    #[must_use]
-    pub(crate) fn names(&self) -> Vec<&str> {
-        let mut names = Vec::new();
-        self.0.collect(&mut names);
-        names
-    }
-}
 
 impl TryFrom<String> for Formula {
     type Error = String;
@@ -83,59 +44,10 @@ impl TryFrom<String> for Formula {
     }
 }
 
-// === impl Node ===
-
-impl Node {
-    fn calculate(&self, value: &dyn Fn(&str) -> Option<f64>) -> Option<f64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            Self::Name(name) => value(name),
-            Self::Binary(operator, left, right) => {
-                let (left, right) = (left.calculate(value)?, right.calculate(value)?);
-                Some(match operator {
-                    Operator::Add => left + right,
-                    Operator::Subtract => left - right,
-                    Operator::Multiply => left * right,
-                    Operator::Divide => left / right,
-                })
-            }
-            Self::Call(function, arguments) => {
-                let mut numbers = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    numbers.push(argument.calculate(value)?);
-                }
-                let numbers = numbers.into_iter();
-                match function {
-                    Function::Min => numbers.reduce(f64::min),
-                    Function::Max => numbers.reduce(f64::max),
-                    Function::Ceil => numbers.reduce(|first, _| first).map(f64::ceil),
-                    Function::Floor => numbers.reduce(|first, _| first).map(f64::floor),
-                }
-            }
-        }
-    }
-
-    fn collect<'a>(&'a self, names: &mut Vec<&'a str>) {
-        match self {
-            Self::Number(_) => {}
-            Self::Name(name) => names.push(name),
-            Self::Binary(_, left, right) => {
-                left.collect(names);
-                right.collect(names);
-            }
-            Self::Call(_, arguments) => {
-                for argument in arguments {
-                    argument.collect(names);
-                }
-            }
-        }
-    }
-}
-
 // === impl Parser ===
 
 impl Parser<'_> {
-    fn sum(&mut self) -> Result<Node, String> {
+    fn sum(&mut self) -> Result<Term<String>, String> {
         let mut left = self.product()?;
         loop {
             let operator = match self.rest.as_bytes().first() {
@@ -144,11 +56,11 @@ impl Parser<'_> {
                 _ => return Ok(left),
             };
             self.step(1);
-            left = Node::Binary(operator, Box::new(left), Box::new(self.product()?));
+            left = Term::Binary(operator, Box::new(left), Box::new(self.product()?));
         }
     }
 
-    fn product(&mut self) -> Result<Node, String> {
+    fn product(&mut self) -> Result<Term<String>, String> {
         let mut left = self.atom()?;
         loop {
             let operator = match self.rest.as_bytes().first() {
@@ -157,11 +69,11 @@ impl Parser<'_> {
                 _ => return Ok(left),
             };
             self.step(1);
-            left = Node::Binary(operator, Box::new(left), Box::new(self.atom()?));
+            left = Term::Binary(operator, Box::new(left), Box::new(self.atom()?));
         }
     }
 
-    fn atom(&mut self) -> Result<Node, String> {
+    fn atom(&mut self) -> Result<Term<String>, String> {
         match self.rest.as_bytes().first() {
             Some(b'(') => {
                 self.open()?;
@@ -175,14 +87,14 @@ impl Parser<'_> {
                 if self.rest.starts_with('(') {
                     self.call(&name)
                 } else {
-                    Ok(Node::Name(name))
+                    Ok(Term::Read(name))
                 }
             }
             _ => Err("a number, a name or a parenthesis is missing in a formula".to_owned()),
         }
     }
 
-    fn call(&mut self, name: &str) -> Result<Node, String> {
+    fn call(&mut self, name: &str) -> Result<Term<String>, String> {
         let function = match name {
             "min" => Function::Min,
             "max" => Function::Max,
@@ -205,7 +117,7 @@ impl Parser<'_> {
         if takes_one && arguments.len() > 1 {
             return Err(format!("`{name}` takes one number"));
         }
-        Ok(Node::Call(function, arguments))
+        Ok(Term::Call(function, arguments))
     }
 
     fn open(&mut self) -> Result<(), String> {
@@ -226,7 +138,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<Node, String> {
+    fn number(&mut self) -> Result<Term<String>, String> {
         let is_part = |character: char| character.is_ascii_digit() || character == '.';
         let end = self.rest.find(|character| !is_part(character));
         let digits = &self.rest[..end.unwrap_or(self.rest.len())];
@@ -234,7 +146,7 @@ impl Parser<'_> {
             .parse()
             .map_err(|_| format!("`{digits}` is no number"))?;
         self.step(digits.len());
-        Ok(Node::Number(number))
+        Ok(Term::Number(number))
     }
 
     fn word(&mut self) -> String {
@@ -261,7 +173,7 @@ mod tests {
 
     fn result(text: &str) -> Option<f64> {
         let formula = Formula::try_from(text.to_owned()).expect(text);
-        formula.calculate(&|name| match name {
+        formula.0.calculate(&|name| match name.as_str() {
             "seconds" => Some(5.0),
             "n" => Some(2.0),
             _ => None,
@@ -321,7 +233,7 @@ mod tests {
         #[test]
         fn no_text_makes_it_panic(text in "[0-9a-z+*/(), .-]{0,60}") {
             if let Ok(formula) = Formula::try_from(text) {
-                let finite = formula.calculate(&|_| Some(3.0)).is_none_or(f64::is_finite);
+                let finite = formula.0.calculate(&|_| Some(3.0)).is_none_or(f64::is_finite);
                 prop_assert!(finite);
             }
         }

@@ -3,8 +3,9 @@
 //! Catalogs count in cents with fractions; what is held and billed is whole cents, rounded up once, at the end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use router_core::{Charge, Price};
+use router_core::{Charge, Function, Operator, Price, PricedMember, Term};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -29,12 +30,18 @@ pub(crate) struct Pricing {
 
 #[derive(Clone, Debug)]
 enum PriceRule {
-    Fixed(f64),
-    PerUnit { cents: f64, units: Amount },
-    Table(Vec<Row>),
-    Formula(Formula, BTreeMap<String, Amount>),
+    Calculated(Term<Reading>),
     Between { min: f64, max: f64 },
     Unknown,
+}
+
+/// What a price is calculated from.
+#[derive(Clone, Debug)]
+enum Reading {
+    /// A number.
+    Amount(Amount),
+    /// One if it holds, else nothing.
+    Condition(Condition),
 }
 
 /// A number in the body.
@@ -143,15 +150,7 @@ impl Pricing {
                     max_cents: whole(*max),
                 };
             }
-            PriceRule::Fixed(cents) => Some(*cents),
-            PriceRule::PerUnit { cents, units } => units.read(body).map(|units| units * cents),
-            PriceRule::Table(rows) => rows
-                .iter()
-                .find(|row| row.when.iter().all(|condition| condition.holds(body)))
-                .map(|row| row.cents),
-            PriceRule::Formula(formula, values) => {
-                formula.calculate(&|name| values.get(name)?.read(body))
-            }
+            PriceRule::Calculated(term) => term.calculate(&|reading| reading.read(body)),
         };
         let Some(cents) = cents.map(whole) else {
             return unknown;
@@ -164,6 +163,22 @@ impl Pricing {
             min_cents: cents,
             max_cents: cents,
         }
+    }
+
+    /// The calculation of a quote, rounding included; [`MAX_CENTS`] are beyond what anybody shows.
+    #[must_use]
+    pub(crate) fn calculation(&self) -> Option<Term<Arc<dyn PricedMember>>> {
+        let PriceRule::Calculated(term) = &self.rule else {
+            return None;
+        };
+        let cents = term.map(&mut |reading| -> Arc<dyn PricedMember> { Arc::new(reading.clone()) });
+        let rounded = Term::Binary(
+            Operator::Subtract,
+            Box::new(cents),
+            Box::new(Term::Number(ROUNDING)),
+        );
+        let whole = Term::Call(Function::Ceil, vec![rounded]);
+        Some(Term::Call(Function::Max, vec![Term::Number(0.0), whole]))
     }
 
     /// What the partner says that it took, if it says so in this answer.
@@ -217,6 +232,22 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
+impl PricedMember for Reading {
+    fn path(&self) -> &[String] {
+        match self {
+            Self::Amount(amount) => amount.pointer.segments(),
+            Self::Condition(condition) => condition.pointer.segments(),
+        }
+    }
+
+    fn read(&self, body: &Value) -> Option<f64> {
+        match self {
+            Self::Amount(amount) => amount.read(body),
+            Self::Condition(condition) => Some(f64::from(u8::from(condition.holds(body)))),
+        }
+    }
+}
+
 impl Amount {
     fn read(&self, body: &Value) -> Option<f64> {
         let value = match self.pointer.first(body) {
@@ -257,31 +288,38 @@ impl TryFrom<RawPrice> for Pricing {
         let rule = match written.kind {
             Kind::Fixed => {
                 used[0] = true;
-                PriceRule::Fixed(written.cents.ok_or_else(|| missing("`cents`"))?)
+                let cents = written.cents.ok_or_else(|| missing("`cents`"))?;
+                PriceRule::Calculated(Term::Number(sound(cents)?))
             }
             Kind::PerUnit => {
                 used[..2].fill(true);
-                PriceRule::PerUnit {
-                    cents: written.cents.ok_or_else(|| missing("`cents`"))?,
-                    units: written.units.ok_or_else(|| missing("`units`"))?,
-                }
+                let cents = written.cents.ok_or_else(|| missing("`cents`"))?;
+                let units = written.units.ok_or_else(|| missing("`units`"))?;
+                PriceRule::Calculated(Term::Binary(
+                    Operator::Multiply,
+                    Box::new(Term::Read(Reading::Amount(units))),
+                    Box::new(Term::Number(sound(cents)?)),
+                ))
             }
             Kind::Table => {
                 used[2] = true;
-                PriceRule::Table(written.rows.ok_or_else(|| missing("`rows`"))?)
+                let rows = written.rows.ok_or_else(|| missing("`rows`"))?.into_iter();
+                let rows = rows.map(|Row { when, cents }| {
+                    let when = when.into_iter().map(Reading::Condition);
+                    Ok((when.collect(), sound(cents)?))
+                });
+                PriceRule::Calculated(Term::FirstOf(rows.collect::<Result<_, String>>()?))
             }
             Kind::Formula => {
                 used[3..5].fill(true);
                 let formula = written.formula.ok_or_else(|| missing("`formula`"))?;
                 let values = written.values.unwrap_or_default();
-                if let Some(name) = formula
-                    .names()
-                    .into_iter()
-                    .find(|name| !values.contains_key(*name))
-                {
+                let mut names = formula.0.members().into_iter();
+                if let Some(name) = names.find(|name| !values.contains_key(*name)) {
                     return Err(format!("`{name}` of the formula is not among `values`"));
                 }
-                PriceRule::Formula(formula, values)
+                let read = &mut |name: &String| Reading::Amount(values[name].clone());
+                PriceRule::Calculated(formula.0.map(read))
             }
             Kind::Between => {
                 used[5] = true;
@@ -290,15 +328,17 @@ impl TryFrom<RawPrice> for Pricing {
                 if max < min {
                     return Err("`max_cents` is below `min_cents`".to_owned());
                 }
-                PriceRule::Between { min, max }
+                PriceRule::Between {
+                    min: sound(min)?,
+                    max: sound(max)?,
+                }
             }
             Kind::Unknown => PriceRule::Unknown,
         };
         if given.iter().zip(used).any(|(given, used)| *given && !used) {
             return Err("the price holds a key that its `kind` does not use".to_owned());
         }
-        rule.check()?;
-        let surely_known = matches!(rule, PriceRule::Fixed(_) | PriceRule::Between { .. });
+        let surely_known = matches!(written.kind, Kind::Fixed | Kind::Between);
         let unknown_hold_cents = match written.unknown_hold_cents {
             Some(cents) => cents,
             None if surely_known => 0,
@@ -318,20 +358,12 @@ impl TryFrom<RawPrice> for Pricing {
     }
 }
 
-impl PriceRule {
-    fn check(&self) -> Result<(), String> {
-        let amounts = match self {
-            Self::Fixed(cents) | Self::PerUnit { cents, .. } => vec![*cents],
-            Self::Table(rows) => rows.iter().map(|row| row.cents).collect(),
-            Self::Between { min, max } => vec![*min, *max],
-            Self::Formula(..) | Self::Unknown => Vec::new(),
-        };
-        let sound = |cents: &f64| (0.0..=MAX_CENTS).contains(cents);
-        if amounts.iter().all(sound) {
-            Ok(())
-        } else {
-            Err("an amount in cents is neither negative nor above ten million dollars".to_owned())
-        }
+/// An amount in cents as definitions may hold it.
+fn sound(cents: f64) -> Result<f64, String> {
+    if (0.0..=MAX_CENTS).contains(&cents) {
+        Ok(cents)
+    } else {
+        Err("an amount in cents is neither negative nor above ten million dollars".to_owned())
     }
 }
 
