@@ -97,7 +97,10 @@ async function badge(type, values) {
 
 told.badges = {};
 told.described = {};
-const classes = await page.evaluate(() => Object.keys(window.LiteGraph.registered_node_types).filter((type) => type.startsWith("partner:")));
+const classes = await page.evaluate(() => {
+  const types = Object.entries(window.LiteGraph.registered_node_types);
+  return types.filter(([, { nodeData }]) => nodeData?.api_node).map(([type]) => type);
+});
 for (const type of classes) {
   told.badges[type] = await badge(type, {});
   told.described[type] = await page.evaluate((type) => window.LiteGraph.registered_node_types[type].nodeData.description, type);

@@ -1,14 +1,15 @@
 // Runs the official templates of the web page in headless Chromium: loads each one whose classes are all known here, runs it with
 // the page's own code and waits for its result.
 //
-// Arguments: the server's address, a picture that stands for the pictures of templates, a file for the screenshot. Prints one
-// JSON object: the templates that ran, and for every other one the classes that are not known here. `EASEL_PLAYWRIGHT` is a
-// folder with node_modules/playwright-core, `EASEL_CHROMIUM` the browser.
+// Arguments: the server's address, a picture that stands for the pictures of templates, a file for the screenshot, and what the
+// names of templates begin with, if not all are wanted. Prints one JSON object: the templates that ran, and for every other one
+// the classes that are not known here. `EASEL_PLAYWRIGHT` is a folder with node_modules/playwright-core, `EASEL_CHROMIUM` the
+// browser.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 
-const [address, picture, screenshot] = process.argv.slice(2);
+const [address, picture, screenshot, prefix = ""] = process.argv.slice(2);
 const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
 const { chromium } = require("playwright-core");
 
@@ -56,7 +57,8 @@ const classes = (template) => {
 };
 
 const groups = await get("templates/index.json");
-const names = [...new Set(groups.flatMap((group) => group.templates.map((template) => template.name)))];
+const listed = groups.flatMap((group) => group.templates.map((template) => template.name));
+const names = [...new Set(listed)].filter((name) => name.startsWith(prefix));
 told.templates = names.length;
 for (const name of names) {
   const answer = await page.request.get(`http://${address}/templates/${encodeURIComponent(name)}.json`);

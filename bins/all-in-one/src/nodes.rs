@@ -4,6 +4,7 @@
 //! checks, keys, limits, credits and rows), and gives what the answer holds. While it waits it keeps no thread and no job
 //! slot. The engine knows nothing of this: it gets classes as any embedder's.
 
+mod alias;
 mod answer;
 mod class;
 mod fields;
@@ -118,13 +119,19 @@ impl Partners {
         })
     }
 
-    /// The classes of a catalog's models.
+    /// The classes of a catalog's models, by ComfyUI's own names too.
     pub(crate) fn classes(self: &Arc<Self>, catalog: &Catalog) -> Vec<Arc<dyn Node>> {
         let models = catalog.models().iter();
-        let nodes = models.map(|model| -> Arc<dyn Node> {
-            Arc::new(PartnerNode::new(Arc::clone(model), Arc::clone(self)))
+        let nodes = models.map(|model| PartnerNode::new(Arc::clone(model), Arc::clone(self)));
+        let known = alias::all().iter().filter_map(|alias| {
+            let id = alias.model()?;
+            let model = catalog.models().iter().find(|model| *model.id() == id)?;
+            let (model, partners) = (Arc::clone(model), Arc::clone(self));
+            Some(PartnerNode::known_as(alias, model, partners))
         });
-        nodes.collect()
+        let all = nodes.chain(known);
+        all.map(|node| -> Arc<dyn Node> { Arc::new(node) })
+            .collect()
     }
 
     /// Offers the classes of whatever catalog is served from now on.

@@ -1,6 +1,9 @@
-//! What classes of partner nodes are called: `partner:` and both segments of the model's id.
+//! What classes of partner nodes are called: `partner:` and both segments of the model's id. Some have a name of ComfyUI's own
+//! besides.
 
 use router_core::ModelId;
+
+use super::alias;
 
 const PREFIX: &str = "partner:";
 
@@ -11,13 +14,16 @@ pub(super) fn class_of(model: &ModelId) -> String {
 
 /// The model whose nodes are of this class, listed now or not.
 pub(crate) fn model_of(class: &str) -> Option<ModelId> {
+    if let Some(alias) = alias::named(class) {
+        return alias.model();
+    }
     let (provider, model) = class.strip_prefix(PREFIX)?.split_once(':')?;
     ModelId::new(provider, model).ok()
 }
 
 /// Whether a class is that of some model, listed now or not.
 pub(crate) fn is_partner_class(class: &str) -> bool {
-    class.starts_with(PREFIX)
+    class.starts_with(PREFIX) || alias::named(class).is_some()
 }
 
 #[cfg(test)]
@@ -34,6 +40,11 @@ mod tests {
         assert_eq!(
             model_of("partner:bfl:flux-2-pro"),
             Some(id("bfl", "flux-2-pro"))
+        );
+        assert!(is_partner_class("FluxProUltraImageNode"));
+        assert_eq!(
+            model_of("FluxProUltraImageNode"),
+            Some(id("bfl", "flux-pro-1.1-ultra"))
         );
         for class in ["LoadImage", "partner:", "partner:bfl", "partner:b/l:x"] {
             assert_eq!(model_of(class), None, "{class}");

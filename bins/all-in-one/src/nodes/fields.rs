@@ -38,7 +38,7 @@ pub(super) fn definitions(form: &Form) -> Vec<InputDefinition> {
 }
 
 fn definition(field: &Field) -> InputDefinition {
-    let name = field.name();
+    let name = field.name.clone();
     let mut input = match &field.kind {
         Kind::Picture(..) => link(&name, "IMAGE"),
         Kind::Text { default } => {
@@ -117,7 +117,7 @@ fn only_linked(mut options: Value, field: &Field, is_unset: bool) -> Value {
 
 /// What a member holds in a new node in which people filled in nothing; nothing if the body leaves it out.
 pub(super) fn preset(field: &Field) -> Option<Value> {
-    let name = field.name();
+    let name = &field.name;
     match &field.kind {
         Kind::Text { default } => {
             let text = default.clone().unwrap_or_default();
@@ -130,8 +130,8 @@ pub(super) fn preset(field: &Field) -> Option<Value> {
         Kind::Whole {
             min, max, default, ..
         } => {
-            let (min, max) = whole_bounds(&name, *min, *max);
-            let is_shown = field.required || is_seed(&name);
+            let (min, max) = whole_bounds(name, *min, *max);
+            let is_shown = field.required || is_seed(name);
             let shown = is_shown.then(|| 0.clamp(min, max.max(min)));
             default.or(shown).map(Value::from)
         }
@@ -185,11 +185,11 @@ pub(super) fn body(
 ) -> Result<Map<String, Value>, NodeError> {
     let mut body = Map::new();
     for field in &form.fields {
-        let name = field.name();
-        if !inputs.has(&name) {
+        let name = &field.name;
+        if !inputs.has(name) {
             continue;
         }
-        if let Some(value) = value(field, &name, inputs, context)? {
+        if let Some(value) = value(field, name, inputs, context)? {
             put(&mut body, &field.path, value);
         }
     }
@@ -220,7 +220,12 @@ fn value(
             let mut values = values.iter();
             values.find(|value| label(value) == chosen).cloned()
         }
-        Kind::Whole { .. } => Some(inputs.int::<i64>(name)?.into()),
+        Kind::Whole { .. } => {
+            let number = Number::from_i128(inputs.int(name)?);
+            let number = number
+                .ok_or_else(|| problem::invalid(format!("`{name}` is no number that can be sent")));
+            Some(number?.into())
+        }
         Kind::Number { .. } => {
             let number = Number::from_f64(inputs.float(name)?);
             let number = number

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine_native::define::{hidden, list_output, modern, output};
-use engine_native::{Inputs, Node, NodeContext, NodeError, NodeOutput, Wait};
+use engine_native::{Inputs, Node, NodeContext, NodeError, NodeOutput, Slot, Wait};
 use router_core::{Answer, Model, ReturnKind, RouterError};
 use router_server::InnerCall;
 use secrecy::SecretString;
 use serde_json::Value;
 use workflow_core::{HiddenInput, NodeDefinition, OutputDefinition, Partner};
 
+use super::alias::Alias;
 use super::answer::Came;
 use super::class::class_of;
 use super::schema::Form;
@@ -43,6 +44,24 @@ impl PartnerNode {
         let form = Form::of(&model);
         Self {
             definition: definition(&model, &form),
+            form,
+            model,
+            partners,
+        }
+    }
+
+    /// The class under which ComfyUI itself has the model.
+    pub(super) fn known_as(alias: &Alias, model: Arc<Model>, partners: Arc<Partners>) -> Self {
+        let form = alias.form();
+        let class = modern(&alias.class, &alias.module, &alias.category);
+        let named = NodeDefinition {
+            display_name: Some(alias.display_name.clone()),
+            inputs: alias.definitions(),
+            outputs: vec![output(output_type(model.form().returns.kind))],
+            ..class
+        };
+        Self {
+            definition: of_partner(named, &model, &form),
             form,
             model,
             partners,
@@ -80,7 +99,21 @@ impl Node for PartnerNode {
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let came: Came = inputs.awaited()?;
-        came.outputs(self.model.form().returns.kind, context)
+        let output = came.outputs(self.model.form().returns.kind, context)?;
+        let gives_all = self.definition.outputs.iter().any(|output| output.is_list);
+        Ok(if gives_all { output } else { first(output) })
+    }
+}
+
+/// The first result alone, as ComfyUI's own classes give it.
+fn first(output: NodeOutput) -> NodeOutput {
+    match output.slots.into_iter().next() {
+        Some(Slot::List(results)) => NodeOutput::of(results.into_iter().take(1)),
+        Some(slot) => NodeOutput {
+            slots: vec![slot],
+            ..NodeOutput::none()
+        },
+        None => NodeOutput::none(),
     }
 }
 
@@ -172,23 +205,37 @@ fn definition(model: &Model, form: &Form) -> NodeDefinition {
     };
     let category = format!("api node/{kind}/{}", partner.replace('/', "-"));
     let module = format!("comfy_api_nodes.{}", id.provider());
-    let modern = modern(&class_of(id), &module, &category);
-    let mut extra = modern.extra.clone();
-    extra.insert("price_badge".to_owned(), price::badge(model, form));
-    NodeDefinition {
+    let class = NodeDefinition {
         display_name: Some(format!("{} ({partner})", id.model())),
-        description: format!(
-            "Runs {id} of {partner} through the model router of this server, which bills the account. {}",
-            price::words(model, form)
-        ),
         inputs: fields::definitions(form),
-        hidden: secrets(),
         outputs,
-        partner: Some(Partner {
-            provider: id.provider().to_owned(),
-        }),
-        extra,
-        ..modern
+        ..modern(&class_of(id), &module, &category)
+    };
+    of_partner(class, model, form)
+}
+
+/// What every class has whose nodes call a model.
+fn of_partner(mut class: NodeDefinition, model: &Model, form: &Form) -> NodeDefinition {
+    let (id, partner) = (model.id(), &model.form().partner);
+    class.description = format!(
+        "Runs {id} of {partner} through the model router of this server, which bills the account. {}",
+        price::words(model, form)
+    );
+    class.hidden = secrets();
+    class.partner = Some(Partner {
+        provider: id.provider().to_owned(),
+    });
+    let badge = price::badge(model, form);
+    class.extra.insert("price_badge".to_owned(), badge);
+    class
+}
+
+fn output_type(kind: ReturnKind) -> &'static str {
+    match kind {
+        ReturnKind::Text => "STRING",
+        ReturnKind::Image => "IMAGE",
+        ReturnKind::Video => "VIDEO",
+        ReturnKind::Audio => "AUDIO",
     }
 }
 

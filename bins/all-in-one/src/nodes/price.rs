@@ -107,7 +107,7 @@ fn seen(member: &dyn PricedMember, form: &Form, watched: &mut Watched) -> Seen {
         put(&mut body, &field.path, value);
         member.read(&body.into())
     };
-    let name = field.name();
+    let name = field.name.clone();
     match &field.kind {
         Kind::Choice { values, .. } => {
             if let Some(words) = choice(field, values, absent, &with) {
@@ -179,7 +179,7 @@ fn choice(
 
 /// The type of a widget of numbers or of yes and no, and what its values count as, if the page can say that.
 fn counted(field: &Field, with: &dyn Fn(Value) -> Option<f64>) -> (&'static str, Option<Seen>) {
-    let name = field.name();
+    let name = field.name.clone();
     let is_itself = |number: &f64| with(json!(*number)) == Some(*number);
     match &field.kind {
         Kind::Truth { .. } => {
@@ -208,4 +208,4 @@ fn counted(field: &Field, with: &dyn Fn(Value) -> Option<f64>) -> (&'static str,
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

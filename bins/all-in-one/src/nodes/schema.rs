@@ -12,7 +12,9 @@ const DEPTH: usize = 3;
 /// An input of a node, and the member of the body that it fills in.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Field {
-    /// The member's place, from the outside in; none for the whole body.
+    /// What the input is called.
+    pub(super) name: String,
+    /// The member's place, from the outside in, `0` for an array of one; none for the whole body.
     pub(super) path: Vec<String>,
     pub(super) required: bool,
     pub(super) description: String,
@@ -71,16 +73,6 @@ pub(super) struct Form {
     pub(super) fixed: Vec<(Vec<String>, Value)>,
 }
 
-impl Field {
-    /// The name of the input.
-    pub(super) fn name(&self) -> String {
-        match self.path.as_slice() {
-            [] => "body".to_owned(),
-            path => path.join("."),
-        }
-    }
-}
-
 impl Form {
     /// What the body of a model is made of.
     pub(super) fn of(model: &Model) -> Self {
@@ -94,6 +86,7 @@ impl Form {
                 form.members(model, schema, &[], true);
             }
             Some(_) | None => form.fields.push(Field {
+                name: "body".to_owned(),
                 path: Vec::new(),
                 required: true,
                 description: "The body of the call, as a JSON object.".to_owned(),
@@ -144,6 +137,7 @@ impl Form {
         };
         let description = schema.get("description").and_then(Value::as_str);
         self.fields.push(Field {
+            name: path.join("."),
             path,
             required,
             description: description.unwrap_or_default().to_owned(),
@@ -266,14 +260,29 @@ pub(super) fn put(body: &mut Map<String, Value>, path: &[String], value: Value) 
         }
         return;
     };
-    if rest.is_empty() {
-        body.insert(name.clone(), value);
+    place(body.entry(name.clone()).or_insert(Value::Null), rest, value);
+}
+
+/// Puts a value at a place below; a number is the place of the only item of an array.
+fn place(at: &mut Value, path: &[String], value: Value) {
+    let Some((name, rest)) = path.split_first() else {
+        *at = value;
+        return;
+    };
+    if name == "0" {
+        let mut item = Value::Null;
+        place(&mut item, rest, value);
+        *at = Value::Array(vec![item]);
         return;
     }
-    let below = body
-        .entry(name.clone())
-        .or_insert_with(|| Map::new().into());
-    if let Value::Object(below) = below {
-        put(below, rest, value);
+    if at.is_null() {
+        *at = Map::new().into();
+    }
+    if let Value::Object(below) = at {
+        place(
+            below.entry(name.clone()).or_insert(Value::Null),
+            rest,
+            value,
+        );
     }
 }

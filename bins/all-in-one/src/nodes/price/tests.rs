@@ -25,7 +25,7 @@ impl Timer for Stopped {
 }
 
 /// Every model that is compiled in and that a partner runs.
-fn models() -> Vec<Arc<Model>> {
+pub(crate) fn models() -> Vec<Arc<Model>> {
     let settings = Settings::new(Vec::new(), Vec::new(), None, Arc::new(Stopped));
     let source = Source {
         builtin: true,
@@ -98,7 +98,7 @@ fn the_badge_of_a_new_node_is_the_estimate_of_its_body() {
         };
         assert_eq!(cents, estimated, "{id}: {info:#}");
         let kind_of = |name: &str| {
-            let field = form.fields.iter().find(|field| field.name() == name);
+            let field = form.fields.iter().find(|field| field.name == name);
             &field.expect("it is an input").kind
         };
         for (name, condition) in &watched.open {
