@@ -25,11 +25,16 @@ use workflow_core::{
     JobQuery, JobStatus, JobStore, SaveJob, SaveOutcome, StoreError,
 };
 
+use crate::blobs::journal::MOST_BYTES as JOURNALED_BYTES;
 use crate::database::{self, Database, DatabaseError, Transaction, Write};
 use crate::webhooks::Hooks;
 use live_jobs::{DeferredSave, Live, LiveJobs};
 
 pub(crate) use live_jobs::SharedLiveJobs;
+
+/// A write of a job with at most so much beside its row may be committed by whoever asks for it.
+const MOST_QUICK_BYTES: u64 = 64 << 10;
+const MOST_QUICK_ROWS: usize = 16;
 
 /// Jobs and their queue in the database of a data directory. Clones share them.
 #[derive(Clone)]
@@ -248,6 +253,13 @@ fn fault(save: &SaveJob) {
     }
 }
 
+pub(crate) fn quick_if(is_little: bool, how: Write) -> Write {
+    match is_little {
+        true => how.quick(),
+        false => how,
+    }
+}
+
 /// A change that commits no output and keeps no log.
 pub(crate) fn plain(job: Job) -> SaveJob {
     SaveJob {
@@ -281,7 +293,9 @@ impl JobStore for SqliteJobs {
     async fn insert(&self, new: InsertJob, now: Timestamp) -> Result<InsertJobOutcome, StoreError> {
         let (account, live_jobs) = (new.job.account.clone(), self.live_jobs.clone());
         // It looks at everything before it writes anything.
-        let how = database::Durability::Now.sure();
+        let is_little =
+            new.body.stored_bytes() <= MOST_QUICK_BYTES && new.inputs.len() <= MOST_QUICK_ROWS;
+        let how = quick_if(is_little, database::Durability::Now.sure());
         let inserted = self.database.write_of(Some(&account), how, move |rows| {
             insert::insert(rows, &live_jobs, new, now)
         });
@@ -320,8 +334,19 @@ impl JobStore for SqliteJobs {
             }
             Durability::WithNext | Durability::Lazy => database::Durability::Lazy,
         };
+        let log_bytes = save.log.as_ref().map_or(0, |log| log.text.len());
+        let (outputs, new) = (save.job.outputs.iter(), save.outputs.iter());
+        let sizes = outputs
+            .map(|it| it.size_bytes)
+            .chain(new.map(|it| it.size_bytes));
+        // Small files go along in the journal.
+        let journaled = sizes.filter(|size| *size <= JOURNALED_BYTES as u64);
+        let bytes = log_bytes as u64 + journaled.sum::<u64>();
+        let is_little = save.job.outputs.len() + save.outputs.len() <= MOST_QUICK_ROWS
+            && bytes <= MOST_QUICK_BYTES;
         // Only another revision can be in its way, and that shows in its first statement.
-        let saved = self.write(on_disk.end().sure(), move |rows, live_jobs| {
+        let how = quick_if(is_little, on_disk.end().sure());
+        let saved = self.write(how, move |rows, live_jobs| {
             if is_behind(live_jobs, &save) {
                 return Ok(None);
             }

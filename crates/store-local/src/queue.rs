@@ -56,14 +56,19 @@ impl JobQueue for SqliteJobs {
         request: &ClaimRequest,
         now: Timestamp,
     ) -> Result<Option<Claim>, StoreError> {
-        // An idle worker looks often, and need not wake the writing thread.
-        if self.live_jobs.lock().depth().queued == 0 {
-            return Ok(None);
-        }
+        let lacks_bodies = {
+            let live_jobs = self.live_jobs.lock();
+            // An idle worker looks often, and need not wake the writing thread.
+            if live_jobs.depth().queued == 0 {
+                return Ok(None);
+            }
+            live_jobs.lacks_bodies()
+        };
         // On a full disk jobs rather wait than run and fail.
         let request = request.clone();
         // What is claimed is picked from the live jobs, which know each row; whatever else is wrong shows before a row changes.
-        self.write(Durability::Lazy.sure(), move |rows, live_jobs| {
+        let how = jobs::quick_if(!lacks_bodies, Durability::Lazy.sure());
+        self.write(how, move |rows, live_jobs| {
             claim(rows, live_jobs, &request, now)
         })
         .await

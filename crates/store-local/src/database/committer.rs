@@ -170,11 +170,18 @@ impl Committer {
             false => Durability::Lazy,
         })?;
         self.execute("BEGIN IMMEDIATE")?;
+        let before = self.connection.total_changes();
         let done = group
             .iter_mut()
             .try_for_each(|asked| self.run_one(asked, effects))
-            .and_then(|()| self.number_log())
-            .and_then(|()| self.finish(occasion));
+            .and_then(|()| {
+                if is_wanted || self.connection.total_changes() != before {
+                    self.number_log().and_then(|()| self.finish(occasion))
+                } else {
+                    // What waits beside the rows goes with the next transaction that changes a row.
+                    self.execute("COMMIT")
+                }
+            });
         self.end_numbering(done.is_ok());
         let rolled_back = match done.is_err() && !self.connection.is_autocommit() {
             true => self.execute("ROLLBACK"),

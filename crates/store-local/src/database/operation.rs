@@ -73,8 +73,8 @@ impl Write {
 
     /// For an operation that takes microseconds: the caller may run it in the place of the writing thread.
     #[cfg_attr(
-        not(feature = "router"),
-        expect(dead_code, reason = "the router's alone")
+        not(any(feature = "router", feature = "workflow")),
+        expect(dead_code, reason = "of families alone")
     )]
     pub(crate) fn quick(self) -> Self {
         Self {

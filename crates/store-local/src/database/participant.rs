@@ -10,9 +10,10 @@ use super::Durability;
 /// Part of a data directory that takes part in each transaction of the thread that writes.
 ///
 /// **Contract.** `write` runs behind the operations of a transaction, in the order in which the participants were given to
-/// [`Database::open`](super::Database::open). What it wrote into files is on the disk when it returns, because rows of the same
-/// transaction may name it. It may run more than once in a transaction. Exactly one of `committed` and `rolled_back` follows
-/// each transaction that began, also where `write` failed or did not run.
+/// [`Database::open`](super::Database::open). It is not called for a transaction that changed no row and that nobody waits for.
+/// What it wrote into files is on the disk when it returns, because rows of the same transaction may name it. It may run more than
+/// once in a transaction. Exactly one of `committed` and `rolled_back` follows each transaction that began, also where `write`
+/// failed or did not run.
 pub(crate) trait Participant: Send + Sync {
     /// Writes into the open transaction, and makes durable what its rows name. An error undoes the transaction.
     fn write(&self, rows: &Connection, occasion: Occasion) -> rusqlite::Result<()>;

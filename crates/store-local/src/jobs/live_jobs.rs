@@ -40,6 +40,8 @@ pub(crate) struct LiveJobs {
     workers: PresentWorkers,
     recent: Recent,
     body_bytes: usize,
+    /// Whether a job was added without its body since the queue was empty.
+    lacks_bodies: bool,
 }
 
 /// A job that is not over.
@@ -124,6 +126,11 @@ impl LiveJobs {
         Some(body)
     }
 
+    /// Whether a claim may have to read a body from the rows, which may be long.
+    pub(crate) fn lacks_bodies(&self) -> bool {
+        self.lacks_bodies
+    }
+
     /// Adds a live job.
     pub(crate) fn add(&mut self, mut live: Live) {
         let bytes = live.body.as_deref().map_or(0, size_of_body);
@@ -132,6 +139,8 @@ impl LiveJobs {
         } else {
             self.body_bytes += bytes;
         }
+        self.lacks_bodies &= self.depth().queued > 0;
+        self.lacks_bodies |= live.body.is_none();
         self.fair_queue.note(None, &live.newest, &live.queued);
         self.live.insert(live.newest.id, live);
     }

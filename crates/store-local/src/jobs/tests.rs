@@ -1,6 +1,7 @@
 //! The contract of jobs on SQLite, and what only a restart shows.
 
 mod model;
+mod put_off;
 mod requirements;
 
 use std::sync::Mutex;

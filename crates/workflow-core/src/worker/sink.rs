@@ -24,8 +24,9 @@ use crate::{
     Timer, WorkerId,
 };
 
-/// How long an output waits for the end of its job before it is saved by itself.
-const TOGETHER: Duration = Duration::from_millis(2);
+/// How long an output waits for the end of its job before it is saved by itself: a worker that announced it is asked three
+/// things more until its prompt is known to be over.
+const TOGETHER: Duration = Duration::from_millis(10);
 
 /// How long an output is kept for a store that does not answer, before its run fails.
 const STORE_PATIENCE: Duration = Duration::from_secs(15);

@@ -100,6 +100,13 @@ async fn a_participant_writes_behind_each_group_and_hears_how_it_ended() {
     let written = database.write(Durability::Lazy, |rows| put(rows, 2));
     written.await.expect("it is written");
     assert_eq!(one.take_seen(), ["group", "committed, not synced"]);
+    // Nothing changed, and nobody waits for the disk.
+    let looked = database.write(Durability::Lazy, |_| Ok(()));
+    looked.await.expect("an answer");
+    assert_eq!(one.take_seen(), ["committed, not synced"]);
+    let waited = database.write(Durability::Now, |_| Ok(()));
+    waited.await.expect("an answer");
+    assert_eq!(one.take_seen(), ["group", "committed"]);
 }
 
 #[tokio::test]
