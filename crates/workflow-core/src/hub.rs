@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use accounts::AccountId;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Changes, Job, JobId, JobStatus, NodeEvent, NodeId, OneReplica, Progress};
 
@@ -111,6 +112,8 @@ struct Topic {
     live: watch::Sender<Live>,
     /// Whether its submission is still to be answered, and may be refused by the worker that takes the job.
     is_answerable: bool,
+    /// What stops its run in this process.
+    run: Option<CancellationToken>,
 }
 
 impl Follower {
@@ -201,6 +204,20 @@ impl Hub {
         topic.account.get_or_insert_with(|| account.clone());
         Follower {
             receiver: topic.live.subscribe(),
+        }
+    }
+
+    /// Fires `run` once a job, whose claim was published, is to be canceled; at once if it is already. A later run of the job takes
+    /// the place of an earlier one. Unlike a follower, a run is not woken by its own reports.
+    pub(crate) fn stop_if_canceled(&self, id: JobId, run: &CancellationToken) {
+        let mut topics = self.topics();
+        // Without one it is over already.
+        let Some(topic) = topics.jobs.get_mut(&id) else {
+            return;
+        };
+        topic.run = Some(run.clone());
+        if topic.live.borrow().job.as_deref().is_some_and(is_to_stop) {
+            run.cancel();
         }
     }
 
@@ -341,6 +358,9 @@ impl Topics {
         let topic = self.jobs.entry(id).or_default();
         if let JobChange::Saved(job) = &change {
             topic.account.get_or_insert_with(|| job.account.clone());
+            if let Some(run) = topic.run.as_ref().filter(|_| is_to_stop(job)) {
+                run.cancel();
+            }
         }
         topic.live.send_if_modified(|live| live.take(change));
     }
@@ -388,6 +408,11 @@ impl Live {
         }
         true
     }
+}
+
+/// Whether the run of a job is to stop.
+fn is_to_stop(job: &Job) -> bool {
+    job.status == JobStatus::Canceling
 }
 
 /// Grows with each state of a job that a store keeps.

@@ -1,5 +1,9 @@
 //! The hub of one replica: order, laps, and that nobody hears of another account.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -218,3 +222,48 @@ fn nothing_is_kept_of_accounts_that_nobody_follows_and_that_run_nothing() {
 }
 
 mod replicas;
+
+/// Whether somebody was woken.
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_run_is_stopped_by_a_cancel_of_its_job_and_woken_by_nothing_else() {
+    let hub = Hub::new();
+    let (first, second) = (running(1, "a"), running(2, "a"));
+    let (earlier, run) = (CancellationToken::new(), CancellationToken::new());
+    publish(&hub, &first);
+    publish(&hub, &second);
+    hub.stop_if_canceled(first.id, &earlier);
+    hub.stop_if_canceled(first.id, &run);
+    let woken = Arc::new(Woken(AtomicBool::new(false)));
+    let is_woken = || woken.0.load(Ordering::SeqCst);
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut stopped = pin!(run.cancelled());
+    let polled = stopped.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+    hub.publish(first.id, JobChange::Node(started("1")));
+    hub.publish(first.id, JobChange::Progress(Progress::start(1)));
+    hub.publish(first.id, JobChange::Preview(picture(1, 1)));
+    let canceled = |job: &Job| after(job, JobEvent::CancelRequested);
+    publish(&hub, &canceled(&second));
+    assert!(!is_woken());
+    publish(&hub, &canceled(&first));
+    assert!(is_woken() && !earlier.is_cancelled());
+
+    let late = CancellationToken::new();
+    hub.stop_if_canceled(second.id, &late);
+    assert!(late.is_cancelled(), "it was canceled before");
+    // A job that is over leaves nothing behind.
+    publish(
+        &hub,
+        &after(&canceled(&first), JobEvent::Stopped { epoch: Epoch(1) }),
+    );
+    hub.stop_if_canceled(first.id, &CancellationToken::new());
+    assert!(!hub.topics().jobs.contains_key(&first.id));
+}

@@ -11,9 +11,9 @@ use super::sink::Sink;
 use super::traces::{self, NodeSpans};
 use super::{Backoff, Running, Worker};
 use crate::{
-    Claim, CommitError, ComputePermit, Durability, Follower, Graph, Job, JobError, JobErrorCode,
-    JobEvent, JobId, JobStatus, NodeCatalog, Plan, RunContext, RunError, SaveJob, SaveOutcome,
-    StoreError, Ticket, ValidGraph, validate,
+    Claim, CommitError, ComputePermit, Durability, Graph, Job, JobError, JobErrorCode, JobEvent,
+    JobId, JobStatus, NodeCatalog, Plan, RunContext, RunError, SaveJob, SaveOutcome, StoreError,
+    Ticket, ValidGraph, validate,
 };
 
 /// How often progress that nobody committed is written down, so that a job that runs again does not show less.
@@ -61,7 +61,6 @@ impl Worker {
         }
         let sink = Sink::new(self, &claim);
         let cancel = CancellationToken::new();
-        let mut follower = self.ports.hub.follow(&claim.job.account, id);
         self.registry().insert(
             id,
             Running {
@@ -78,7 +77,7 @@ impl Worker {
         };
         self.publish(&claim.job);
         // The job may have been canceled between the claim and now.
-        cancel_if_wanted(&mut follower, &cancel);
+        self.ports.hub.stop_if_canceled(id, &cancel);
 
         let mut stop = None;
         let result = {
@@ -93,7 +92,6 @@ impl Worker {
             loop {
                 tokio::select! {
                     result = &mut run => break result,
-                    () = follower.changed() => cancel_if_wanted(&mut follower, &cancel),
                     () = &mut run_limit, if stop.is_none() => {
                         stop = Some(Stop::TimedOut);
                         cancel.cancel();
@@ -353,14 +351,4 @@ const NO_ENGINE: &str = "the engine of this job is not part of this server any m
 
 fn broken(message: &str) -> JobError {
     JobError::new(JobErrorCode::InvalidWorkflow, message)
-}
-
-fn cancel_if_wanted(follower: &mut Follower, cancel: &CancellationToken) {
-    if follower
-        .latest()
-        .job
-        .is_some_and(|job| job.status == JobStatus::Canceling)
-    {
-        cancel.cancel();
-    }
 }
