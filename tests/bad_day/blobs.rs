@@ -111,7 +111,7 @@ fn part(asset: &Value) -> Request {
 fn flip(data: &Path, asset: &Value) {
     let hash: BlobHash = asset["hash"].as_str().unwrap().parse().unwrap();
     let hex = hash.to_hex();
-    let path = data.join("blobs").join(&hex[..2]).join(&hex[2..4]);
+    let path = data.join("blobs").join(&hex[..2]);
     let file = File::options()
         .read(true)
         .write(true)

@@ -81,7 +81,7 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Contents, BackupError> {
     let mut contents = Contents::default();
     let mut folders = BTreeSet::new();
     for hash in hashes {
-        let place = place(hash);
+        let place = place(from, hash);
         let target = to.join(&place);
         let (bytes, kept) = match copy_blob(&from.join(&place), &target) {
             // A power cut took the file, and no server was started since. The rows have its bytes.
@@ -151,7 +151,7 @@ pub fn inspect(path: &Path) -> Result<(Contents, Vec<String>), InspectError> {
             // The next start makes the file what it was.
             continue;
         }
-        match hash_of(&path.join(place(hash))) {
+        match hash_of(&path.join(place(path, hash))) {
             Ok((found, bytes)) => {
                 contents.blobs += 1;
                 contents.bytes += bytes;
@@ -237,10 +237,16 @@ fn complaints(rows: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Where a blob lies in a data directory.
-fn place(hash: BlobHash) -> PathBuf {
+/// Where a blob lies in a data directory; one that is not there, where it would.
+fn place(root: &Path, hash: BlobHash) -> PathBuf {
     let hex = hash.to_hex();
-    ["blobs", &hex[..2], &hex[2..4], &hex].iter().collect()
+    let flat: PathBuf = ["blobs", &hex[..2], &hex].iter().collect();
+    // Where an earlier version put it.
+    let nested: PathBuf = ["blobs", &hex[..2], &hex[2..4], &hex].iter().collect();
+    match !root.join(&flat).exists() && root.join(&nested).exists() {
+        true => nested,
+        false => flat,
+    }
 }
 
 /// Where the results lie that keys answer again.

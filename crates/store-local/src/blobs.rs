@@ -6,6 +6,7 @@
 
 mod directory;
 pub(crate) mod journal;
+mod listing;
 mod reader;
 mod temporary;
 mod verify;

@@ -20,6 +20,7 @@ pub(crate) const SCHEMA: Schema = &[
             include_str!("../migrations/blobs/0001.sql"),
             include_str!("../migrations/blobs/0002.sql"),
             include_str!("../migrations/blobs/0003.sql"),
+            include_str!("../migrations/blobs/0004.sql"),
         ],
     ),
     (

@@ -158,8 +158,8 @@ async fn a_look_over_finds_what_is_missing_or_damaged() {
         "{faults:?}"
     );
 
-    fs::write(root.path().join(place(one.hash)), "ONE").expect("damage");
-    fs::remove_file(root.path().join(place(other.hash))).expect("a loss");
+    fs::write(root.path().join(place(root.path(), one.hash)), "ONE").expect("damage");
+    fs::remove_file(root.path().join(place(root.path(), other.hash))).expect("a loss");
     let (_, faults) = inspect(root.path()).expect("it can be read");
     assert_eq!(faults.len(), 2, "{faults:?}");
 }
@@ -169,4 +169,27 @@ fn what_is_no_installation_is_not_backed_up() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let refused = back_up(root.path(), &root.path().join("copy"));
     assert!(matches!(refused, Err(BackupError::NoStore(_))));
+}
+
+#[tokio::test]
+async fn a_file_of_an_earlier_version_is_copied_to_where_it_lies() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let (data, copy) = (root.path().join("data"), root.path().join("copy"));
+    let store = Store::open(&data).expect("a fresh store");
+    let asset = add(&store, 1, "old").await;
+    let hex = asset.hash.to_hex();
+    let nested = format!("blobs/{}/{}/{hex}", &hex[..2], &hex[2..4]);
+    let (flat, old) = (data.join(place(&data, asset.hash)), data.join(&nested));
+    fs::create_dir(old.parent().expect("a folder")).expect("a folder");
+    fs::rename(flat, &old).expect("its earlier place");
+    let made = back_up(&data, &copy).expect("a backup");
+    assert_eq!((made.blobs, made.kept), (1, 0));
+    let made = back_up(&data, &copy).expect("a later backup");
+    assert_eq!((made.blobs, made.kept), (1, 1));
+    assert!(copy.join(&nested).exists());
+    drop(store);
+    let (met, faults) = inspect(&copy).expect("it can be read");
+    assert_eq!((met.blobs, faults.len()), (1, 0), "{faults:?}");
+    let restored = Store::open(&copy).expect("a backup is a data directory");
+    assert_eq!(reads(&restored, &asset).await.expect("it is there"), "old");
 }

@@ -1,4 +1,6 @@
-//! Where blobs lie: `blobs/aa/bb/<64 hex>`, and who may change what there when.
+//! Where blobs lie: `blobs/aa/<64 hex>`, and who may change what there when.
+//!
+//! A blob that an earlier version put into `blobs/aa/bb/` stays there, also when it is put again: a blob has one place.
 //!
 //! Everything that makes, renews or removes a name happens under the lock of its first byte. So a sweep cannot remove a blob
 //! that an upload has just met, and the look before a rename holds until the rename. Comparing a file with its hash takes too
@@ -15,6 +17,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::journal::{Entry, Journal};
+use super::listing::Unlisted;
 use super::temporary::TemporaryFile;
 use super::verify::FileId;
 use super::{failed, is_full};
@@ -27,7 +30,7 @@ use crate::reserve::Reserve;
 pub(super) struct BlobDirectory {
     /// Keeps the directory taken while a blob may be written.
     _directory: Arc<Directory>,
-    root: PathBuf,
+    pub(super) root: PathBuf,
     temporary: PathBuf,
     health: Health,
     reserve: Reserve,
@@ -37,18 +40,37 @@ pub(super) struct BlobDirectory {
     pub(super) integrity: Mutex<BlobIntegrity>,
     /// By the first byte of the hashes.
     prefixes: Vec<Mutex<Prefix>>,
+    /// What the next page of a list begins with.
+    pub(super) unlisted: Mutex<Option<Unlisted>>,
+}
+
+/// The folder that a blob lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Layout {
+    /// `aa/`.
+    Flat,
+    /// `aa/bb/`, of an earlier version.
+    Nested,
 }
 
 /// What this process knows of one `aa/`. A process that was killed may have left names that the disk does not have yet.
 #[derive(Default)]
 pub(super) struct Prefix {
-    /// Whether this process made the folder and its name is not on the disk yet.
+    /// Whether the folder is there.
+    made: bool,
+    /// Whether this process made it and its name is not on the disk yet.
     nameless: bool,
-    /// Whether every name in the folder is on the disk.
-    synced: bool,
-    /// The same of its `bb/`, one bit each.
-    parts: [u64; 4],
+    /// Whether the names of its `bb/` are on the disk.
+    outer_synced: bool,
+    /// The blobs in the folder whose names are on the disk.
+    flat: Names,
+    /// Those in its `bb/`.
+    nested: Names,
 }
+
+/// Names that are on the disk, by the second byte of their hashes: one bit for all that share it.
+#[derive(Clone, Copy, Default)]
+struct Names([u64; 4]);
 
 impl BlobDirectory {
     pub(super) fn open(
@@ -74,6 +96,7 @@ impl BlobDirectory {
             clock,
             integrity: Mutex::default(),
             prefixes: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
+            unlisted: Mutex::default(),
         })
     }
 
@@ -94,8 +117,22 @@ impl BlobDirectory {
     }
 
     /// Where a blob lies if it is there.
-    pub(super) fn path(&self, hash: &BlobHash) -> PathBuf {
-        self.folder(hash).join(hash.to_hex())
+    pub(super) fn path(&self, layout: Layout, hash: &BlobHash) -> PathBuf {
+        self.folder(layout, hash).join(hash.to_hex())
+    }
+
+    /// What `look` finds where a blob may lie, and where that is.
+    pub(super) fn find<T>(
+        &self,
+        hash: &BlobHash,
+        look: impl Fn(&Path) -> io::Result<T>,
+    ) -> io::Result<Option<(Layout, T)>> {
+        for layout in [Layout::Flat, Layout::Nested] {
+            if let Some(found) = if_there(look(&self.path(layout, hash)))? {
+                return Ok(Some((layout, found)));
+            }
+        }
+        Ok(None)
     }
 
     /// A file to write a new blob into.
@@ -121,14 +158,16 @@ impl BlobDirectory {
         self.check()?;
         let damaged = self.find_damaged(&blob.hash)?;
         let mut prefix = self.prefix(&blob.hash);
-        if self.renew(&mut prefix, blob, damaged)? {
+        let there = self.refresh(&blob.hash).map_err(failed)?;
+        if self.renew(&mut prefix, blob, there.as_ref(), damaged)? {
             return Ok(());
         }
-        self.make_folders(&mut prefix, &blob.hash).map_err(failed)?;
-        file.place(&self.path(&blob.hash), self.now())
+        let layout = layout_of(there.as_ref());
+        self.make_folder(&mut prefix, &blob.hash).map_err(failed)?;
+        file.place(&self.path(layout, &blob.hash), self.now())
             .map_err(failed)?;
         self.note_put(blob);
-        self.sync_way(&mut prefix, &blob.hash)?;
+        self.sync_way(&mut prefix, layout, &blob.hash)?;
         crate::faults::fault_point!("blob-placed");
         Ok(())
     }
@@ -138,16 +177,16 @@ impl BlobDirectory {
         self.check()?;
         // Held to the end: a caller that meets the file finds its bytes waiting for the very next transaction.
         let mut prefix = self.prefix(&blob.hash);
-        let [_, second, ..] = *blob.hash.as_bytes();
         let there = self.refresh(&blob.hash).map_err(failed)?;
-        let is_whole = there.is_some_and(|there| there.len() == blob.size_bytes)
-            && self.holds(&blob.hash, &bytes);
+        let layout = layout_of(there.as_ref());
+        let is_whole = there.is_some_and(|(_, there)| there.len() == blob.size_bytes)
+            && self.holds(layout, &blob.hash, &bytes);
         if !is_whole {
-            self.place(&mut prefix, &blob.hash, &bytes)
+            self.place(&mut prefix, layout, &blob.hash, &bytes)
                 .map_err(failed)?;
         }
         self.note_put(blob);
-        if is_whole && prefix.has(second) {
+        if is_whole && prefix.names(layout).has(&blob.hash) {
             return Ok(());
         }
         self.journal.add(Entry {
@@ -160,12 +199,13 @@ impl BlobDirectory {
 
     /// Makes the file of a journaled blob what it was.
     pub(super) fn restore(&self, entry: &Entry) -> io::Result<()> {
-        let kept = if_there(fs::read(self.path(&entry.hash)))?;
-        if kept.is_some_and(|kept| kept == entry.bytes) {
+        let kept = self.find(&entry.hash, |path| fs::read(path))?;
+        let layout = layout_of(kept.as_ref());
+        if kept.is_some_and(|(_, kept)| kept == entry.bytes) {
             return Ok(());
         }
         let mut prefix = self.prefix(&entry.hash);
-        self.place(&mut prefix, &entry.hash, &entry.bytes)
+        self.place(&mut prefix, layout, &entry.hash, &entry.bytes)
     }
 
     /// If the blob is there already and whole, makes it as durable and as fresh as if it had just been put.
@@ -173,7 +213,8 @@ impl BlobDirectory {
         self.check()?;
         let damaged = self.find_damaged(&blob.hash)?;
         let mut prefix = self.prefix(&blob.hash);
-        self.renew(&mut prefix, blob, damaged)
+        let there = self.refresh(&blob.hash).map_err(failed)?;
+        self.renew(&mut prefix, blob, there.as_ref(), damaged)
     }
 
     /// Renews the age of a blob that is not known to be damaged, and answers its size.
@@ -183,7 +224,7 @@ impl BlobDirectory {
             return Ok(None);
         }
         let there = self.refresh(hash).map_err(failed)?;
-        Ok(there.map(|there| there.len()))
+        Ok(there.map(|(_, there)| there.len()))
     }
 
     /// Removes a blob that is older than `untouched_since`; whether it is gone now.
@@ -194,8 +235,8 @@ impl BlobDirectory {
     ) -> Result<bool, BlobError> {
         self.check()?;
         let _shelf = self.prefix(hash);
-        let path = self.path(hash);
-        let Some(metadata) = if_there(fs::metadata(&path)).map_err(failed)? else {
+        let found = self.find(hash, |path| fs::metadata(path)).map_err(failed)?;
+        let Some((layout, metadata)) = found else {
             self.integrity().forget(hash);
             return Ok(true);
         };
@@ -205,30 +246,9 @@ impl BlobDirectory {
         }
         // Not made durable: a blob that comes back with the power is swept again.
         crate::faults::fault_point!("blob-delete");
-        fs::remove_file(&path).map_err(failed)?;
+        fs::remove_file(self.path(layout, hash)).map_err(failed)?;
         self.integrity().forget(hash);
         Ok(true)
-    }
-
-    /// Blobs in the order of their hashes, from behind `after`.
-    pub(super) fn list(&self, after: Option<BlobHash>, limit: usize) -> io::Result<Vec<Blob>> {
-        let from = after.map(|hash| *hash.as_bytes());
-        let mut found = Vec::new();
-        for first in names(&self.root, from.map(|from| from[0]))? {
-            let prefix = self.root.join(hex(first));
-            let begun = from.filter(|from| from[0] == first);
-            for second in names(&prefix, begun.map(|from| from[1]))? {
-                let mut part = blobs_in(&prefix.join(hex(second)), [first, second])?;
-                part.retain(|blob| after.is_none_or(|after| blob.hash > after));
-                part.sort_unstable_by_key(|blob| blob.hash);
-                found.extend(part);
-                if found.len() >= limit {
-                    found.truncate(limit);
-                    return Ok(found);
-                }
-            }
-        }
-        Ok(found)
     }
 
     pub(super) fn prefix(&self, hash: &BlobHash) -> MutexGuard<'_, Prefix> {
@@ -238,9 +258,17 @@ impl BlobDirectory {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn folder(&self, hash: &BlobHash) -> PathBuf {
+    /// `aa/`.
+    pub(super) fn outer(&self, first: u8) -> PathBuf {
+        self.root.join(hex(first))
+    }
+
+    fn folder(&self, layout: Layout, hash: &BlobHash) -> PathBuf {
         let [first, second, ..] = *hash.as_bytes();
-        self.root.join(hex(first)).join(hex(second))
+        match layout {
+            Layout::Flat => self.outer(first),
+            Layout::Nested => self.outer(first).join(hex(second)),
+        }
     }
 
     pub(super) fn timestamp(&self) -> Timestamp {
@@ -251,29 +279,29 @@ impl BlobDirectory {
         self.timestamp().into()
     }
 
-    /// Whether a blob of this hash is there in another file than the `damaged` one; it is then fresh, and its name is on the
-    /// disk.
+    /// Whether what is there of a blob is whole and no `damaged` file; its name is then on the disk.
     fn renew(
         &self,
         prefix: &mut Prefix,
         blob: &Blob,
+        there: Option<&(Layout, fs::Metadata)>,
         damaged: Option<FileId>,
     ) -> Result<bool, BlobError> {
-        let Some(there) = self.refresh(&blob.hash).map_err(failed)? else {
+        let Some((layout, there)) = there else {
             return Ok(false);
         };
-        if damaged == Some(FileId::of(&there)) || there.len() != blob.size_bytes {
+        if damaged == Some(FileId::of(there)) || there.len() != blob.size_bytes {
             return Ok(false);
         }
-        if !prefix.has(blob.hash.as_bytes()[1]) {
-            self.sync_way(prefix, &blob.hash)?;
+        if !prefix.names(*layout).has(&blob.hash) {
+            self.sync_way(prefix, *layout, &blob.hash)?;
         }
         Ok(true)
     }
 
-    /// Sets the age of a blob to now, never back, and answers what its file is.
-    fn refresh(&self, hash: &BlobHash) -> io::Result<Option<fs::Metadata>> {
-        let Some(file) = if_there(File::open(self.path(hash)))? else {
+    /// Sets the age of a blob to now, never back, and answers where its file is, and what.
+    fn refresh(&self, hash: &BlobHash) -> io::Result<Option<(Layout, fs::Metadata)>> {
+        let Some((layout, file)) = self.find(hash, |path| File::open(path))? else {
             return Ok(None);
         };
         let metadata = file.metadata()?;
@@ -281,53 +309,62 @@ impl BlobDirectory {
         if metadata.modified()? < now {
             file.set_modified(now)?;
         }
-        Ok(Some(metadata))
+        Ok(Some((layout, metadata)))
     }
 
     /// Gives bytes their name, and nobody knows when the disk will have them.
-    fn place(&self, prefix: &mut Prefix, hash: &BlobHash, bytes: &Bytes) -> io::Result<()> {
+    fn place(
+        &self,
+        prefix: &mut Prefix,
+        layout: Layout,
+        hash: &BlobHash,
+        bytes: &Bytes,
+    ) -> io::Result<()> {
         let mut file = TemporaryFile::create(&self.temporary)?;
         if !bytes.is_empty() {
             // Writing nothing would look like a disk that takes nothing.
             file.append(std::slice::from_ref(bytes))?;
         }
-        self.make_folders(prefix, hash)?;
-        prefix.unmark(hash.as_bytes()[1]);
-        file.place(&self.path(hash), self.now())
+        self.make_folder(prefix, hash)?;
+        prefix.names_mut(layout).unmark(hash);
+        file.place(&self.path(layout, hash), self.now())
     }
 
-    /// Makes the two folders of a hash where they are missing.
-    fn make_folders(&self, prefix: &mut Prefix, hash: &BlobHash) -> io::Result<()> {
-        let [first, second, ..] = *hash.as_bytes();
-        if prefix.has(second) {
-            return Ok(());
-        }
-        let outer = self.root.join(hex(first));
-        if make(&outer)? {
-            prefix.nameless = true;
-        }
-        if make(&outer.join(hex(second)))? {
-            prefix.synced = false;
+    /// Makes the folder of a hash, once.
+    fn make_folder(&self, prefix: &mut Prefix, hash: &BlobHash) -> io::Result<()> {
+        if !prefix.made {
+            prefix.nameless |= make(&self.folder(Layout::Flat, hash))?;
+            prefix.made = true;
         }
         Ok(())
     }
 
     /// Makes the name of a blob durable, and the names of the folders that lead to it. In this order, because a file system
     /// that keeps a journal writes all of it with the first and has nothing left to do for the others.
-    fn sync_way(&self, prefix: &mut Prefix, hash: &BlobHash) -> Result<(), BlobError> {
-        let [first, second, ..] = *hash.as_bytes();
+    fn sync_way(
+        &self,
+        prefix: &mut Prefix,
+        layout: Layout,
+        hash: &BlobHash,
+    ) -> Result<(), BlobError> {
         // Until all of it is done, a caller that meets the name has to make it durable.
-        prefix.unmark(second);
-        self.sync_folder(&self.folder(hash))?;
-        if !prefix.synced {
-            self.sync_folder(&self.root.join(hex(first)))?;
+        prefix.names_mut(layout).unmark(hash);
+        if layout == Layout::Nested {
+            self.sync_folder(&self.folder(layout, hash))?;
+        }
+        if layout == Layout::Flat || !prefix.outer_synced {
+            self.sync_folder(&self.folder(Layout::Flat, hash))?;
         }
         if prefix.nameless {
             self.sync_folder(&self.root)?;
         }
-        prefix.synced = true;
         prefix.nameless = false;
-        prefix.mark(second);
+        // Nobody makes another `bb/`.
+        prefix.outer_synced = true;
+        match layout {
+            Layout::Flat => prefix.flat = Names::ALL,
+            Layout::Nested => prefix.nested.mark(hash),
+        }
         Ok(())
     }
 
@@ -342,17 +379,48 @@ impl BlobDirectory {
 }
 
 impl Prefix {
-    fn has(&self, second: u8) -> bool {
-        self.parts[usize::from(second / 64)] & (1 << (second % 64)) != 0
+    fn names(&self, layout: Layout) -> &Names {
+        match layout {
+            Layout::Flat => &self.flat,
+            Layout::Nested => &self.nested,
+        }
     }
 
-    fn unmark(&mut self, second: u8) {
-        self.parts[usize::from(second / 64)] &= !(1 << (second % 64));
+    fn names_mut(&mut self, layout: Layout) -> &mut Names {
+        match layout {
+            Layout::Flat => &mut self.flat,
+            Layout::Nested => &mut self.nested,
+        }
+    }
+}
+
+impl Names {
+    const ALL: Self = Self([u64::MAX; 4]);
+
+    fn has(&self, hash: &BlobHash) -> bool {
+        let (word, bit) = Self::place(hash);
+        self.0[word] & bit != 0
     }
 
-    fn mark(&mut self, second: u8) {
-        self.parts[usize::from(second / 64)] |= 1 << (second % 64);
+    fn unmark(&mut self, hash: &BlobHash) {
+        let (word, bit) = Self::place(hash);
+        self.0[word] &= !bit;
     }
+
+    fn mark(&mut self, hash: &BlobHash) {
+        let (word, bit) = Self::place(hash);
+        self.0[word] |= bit;
+    }
+
+    fn place(hash: &BlobHash) -> (usize, u64) {
+        let second = hash.as_bytes()[1];
+        (usize::from(second / 64), 1 << (second % 64))
+    }
+}
+
+/// Where a blob is put: a file of it that is there is replaced, so that it has one place.
+fn layout_of<T>(there: Option<&(Layout, T)>) -> Layout {
+    there.map_or(Layout::Flat, |(layout, _)| *layout)
 }
 
 fn open_blob_folder(folder: &Path) -> io::Result<File> {
@@ -374,43 +442,6 @@ fn make(folder: &Path) -> io::Result<bool> {
     }
 }
 
-fn hex(byte: u8) -> String {
+pub(super) fn hex(byte: u8) -> String {
     format!("{byte:02x}")
-}
-
-/// The folders in `folder` that are named by a byte, in order, from `from` on.
-fn names(folder: &Path, from: Option<u8>) -> io::Result<Vec<u8>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let byte = name.to_str().filter(|name| name.len() == 2);
-        if let Some(byte) = byte.and_then(|name| u8::from_str_radix(name, 16).ok())
-            && from.is_none_or(|from| byte >= from)
-        {
-            names.push(byte);
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
-}
-
-/// The blobs in one innermost folder; other files there are passed over.
-fn blobs_in(folder: &Path, prefix: [u8; 2]) -> io::Result<Vec<Blob>> {
-    let mut blobs = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let hash = name.to_str().and_then(|name| BlobHash::from_hex(name).ok());
-        let Some(hash) = hash.filter(|hash| hash.as_bytes()[..2] == prefix) else {
-            continue;
-        };
-        // Gone means deleted since the folder was read.
-        if let Some(metadata) = if_there(entry.metadata())? {
-            blobs.push(Blob {
-                hash,
-                size_bytes: metadata.len(),
-            });
-        }
-    }
-    Ok(blobs)
 }

@@ -160,15 +160,15 @@ pub(super) fn open(
     if prefixes.integrity().is_damaged(&hash) {
         return Err(BlobError::Damaged(hash));
     }
-    let path = prefixes.path(&hash);
-    let file = open_at(&path, 0).inspect_err(|error| {
-        if matches!(error, BlobError::Absent) {
-            tracing::error!(
-                %hash,
-                "the file of a blob is missing; upload its bytes again, or restore its file from a backup"
-            );
-        }
-    })?;
+    let found = prefixes.find(&hash, |path| File::open(path));
+    let Some((layout, file)) = found.map_err(failed)? else {
+        tracing::error!(
+            %hash,
+            "the file of a blob is missing; upload its bytes again, or restore its file from a backup"
+        );
+        return Err(BlobError::Absent);
+    };
+    let path = prefixes.path(layout, &hash);
     let size_bytes = file.metadata().map_err(failed)?.len();
     let blob = Blob { hash, size_bytes };
     if range.start > range.end {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Mutex;
 
 use asset_store::contract::{self, TestClock};
@@ -11,6 +12,7 @@ use futures_util::FutureExt;
 use installation::ReserveOptions;
 use tempfile::TempDir;
 
+use super::directory::Layout;
 use super::*;
 
 /// Blobs in a directory of their own, taken like that of a store.
@@ -83,7 +85,7 @@ async fn damaged_blobs_in_files_keep_the_contract() {
         roots.lock().expect("no panic").push(root);
         let prefixes = Arc::clone(&blobs.prefixes);
         let damage = move |hash: &BlobHash, bytes: &[u8]| {
-            let path = prefixes.path(hash);
+            let path = prefixes.path(Layout::Flat, hash);
             let file = fs::metadata(&path).and_then(|there| there.modified());
             let modified = file.expect("the file");
             fs::write(&path, bytes).expect("the file");
@@ -102,7 +104,7 @@ async fn what_a_process_before_damaged_is_found_before_a_part_is_given_out() {
     let root = root();
     let bytes = Bytes::from(vec![7; 3_000_000]);
     let blob = put(&blobs(&root), &bytes).await;
-    let path = blobs(&root).prefixes.path(&blob.hash);
+    let path = blobs(&root).prefixes.path(Layout::Flat, &blob.hash);
     let part = async || blobs(&root).open(&blob.hash, 10..20).await;
     assert!(part().await.is_ok());
     let mut damaged = bytes.to_vec();
@@ -118,7 +120,7 @@ async fn a_comparison_of_a_file_that_was_replaced_condemns_nothing() {
     let blobs = blobs(&root);
     let bytes = Bytes::from(vec![7; 1_000]);
     let blob = put(&blobs, &bytes).await;
-    fs::write(blobs.prefixes.path(&blob.hash), "damaged").expect("the file");
+    fs::write(blobs.prefixes.path(Layout::Flat, &blob.hash), "damaged").expect("the file");
     let mut comparison = blobs.prefixes.compare(&blob.hash).expect("it is there");
     assert!(matches!(comparison.step(), Compared::End(7)));
     put(&blobs, &bytes).await;
@@ -134,7 +136,7 @@ async fn a_file_that_cannot_be_read_is_damaged_and_replaced() {
     let blobs = blobs(&root);
     let bytes = Bytes::from_static(b"unreadable");
     let blob = put(&blobs, &bytes).await;
-    let path = blobs.prefixes.path(&blob.hash);
+    let path = blobs.prefixes.path(Layout::Flat, &blob.hash);
     let comparison = blobs.prefixes.compare(&blob.hash).expect("it is there");
     let error = io::Error::from_raw_os_error(5);
     let concluded = blobs.prefixes.conclude(&comparison, Some(&error));
@@ -147,13 +149,11 @@ async fn a_file_that_cannot_be_read_is_damaged_and_replaced() {
 }
 
 #[tokio::test]
-async fn a_blob_lies_under_the_first_bytes_of_its_hash() {
+async fn a_blob_lies_under_the_first_byte_of_its_hash() {
     let root = root();
     let blob = put(&blobs(&root), &Bytes::from_static(b"easel")).await;
     let hex = blob.hash.to_hex();
-    let path = root
-        .path()
-        .join(format!("blobs/{}/{}/{hex}", &hex[..2], &hex[2..4]));
+    let path = root.path().join(format!("blobs/{}/{hex}", &hex[..2]));
     assert_eq!(fs::read(path).expect("the file"), b"easel");
     assert_eq!(files(&root.path().join("tmp")), Vec::<PathBuf>::new());
 }
@@ -248,7 +248,7 @@ async fn a_damaged_blob_is_replaced_when_it_is_put_again() {
         Bytes::from(vec![7; 3_000_000]),
     ] {
         let blob = put(&blobs, &bytes).await;
-        fs::write(blobs.prefixes.path(&blob.hash), "cut").expect("the file");
+        fs::write(blobs.prefixes.path(Layout::Flat, &blob.hash), "cut").expect("the file");
         assert_eq!(put(&blobs, &bytes).await, blob);
         assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
     }
@@ -259,7 +259,7 @@ async fn a_blob_that_is_cut_short_while_it_is_read_is_an_error() {
     let root = root();
     let blobs = blobs(&root);
     let blob = put(&blobs, &Bytes::from(vec![7; 3_000_000])).await;
-    let path = blobs.prefixes.path(&blob.hash);
+    let path = blobs.prefixes.path(Layout::Flat, &blob.hash);
     let reader = blobs
         .open(&blob.hash, 0..blob.size_bytes)
         .await
@@ -346,7 +346,10 @@ async fn strange_files_among_the_blobs_are_passed_over() {
     let folder = root.path().join("blobs");
     fs::write(folder.join("README"), "").expect("a file");
     fs::create_dir(folder.join("lost+found")).expect("a folder");
-    let inner = blobs.prefixes.path(&blob.hash).with_file_name("notes");
+    let inner = blobs
+        .prefixes
+        .path(Layout::Flat, &blob.hash)
+        .with_file_name("notes");
     fs::write(inner, "").expect("a file");
     assert_eq!(blobs.list(None, 10).await.expect("a list"), [blob]);
 }
@@ -378,4 +381,86 @@ async fn a_sweep_beside_uploads_of_the_same_bytes_never_takes_a_committed_blob()
         }
     };
     tokio::join!(sweep, uploads);
+}
+
+/// Puts a file where an earlier version did.
+fn put_nested(blobs: &FileBlobs, bytes: &Bytes) -> (Blob, PathBuf) {
+    let (hash, size_bytes) = (BlobHash::of(bytes), bytes.len() as u64);
+    let path = blobs.prefixes.path(Layout::Nested, &hash);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(&path, bytes).expect("a file");
+    (Blob { hash, size_bytes }, path)
+}
+
+#[tokio::test]
+async fn a_blob_of_an_earlier_version_is_used_where_it_lies() {
+    let root = root();
+    let blobs = blobs(&root);
+    let bytes = Bytes::from_static(b"of an earlier version");
+    let (blob, path) = put_nested(&blobs, &bytes);
+    let only_there = || assert_eq!(files(&root.path().join("blobs")), slice::from_ref(&path));
+    assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
+    let touched = blobs.touch(&blob.hash).await.expect("an answer");
+    assert_eq!(touched, Some(blob.size_bytes));
+    assert_eq!(put(&blobs, &bytes).await, blob);
+    only_there();
+    fs::write(&path, "damaged").expect("the file");
+    put(&blobs, &bytes).await;
+    only_there();
+    fs::write(&path, "damaged").expect("the file");
+    let mut writer = blobs.begin(SpaceClass::Kept).await.expect("a writer");
+    writer.write(bytes.clone()).await.expect("room");
+    writer.commit_with_rows().await.expect("a commit");
+    only_there();
+    assert_eq!(read_all(&blobs, &blob).await.expect("the bytes"), bytes);
+    assert_eq!(blobs.list(None, 10).await.expect("a list"), [blob]);
+    let later = Timestamp::now() + jiff::SignedDuration::from_secs(1);
+    assert!(blobs.delete(&blob.hash, later).await.expect("an answer"));
+    assert_eq!(files(&root.path().join("blobs")), [] as [PathBuf; 0]);
+}
+
+#[tokio::test]
+async fn lists_have_blobs_of_both_places_in_order_and_none_twice() {
+    let root = root();
+    let blobs = blobs(&root);
+    let mut all = Vec::new();
+    for n in 0..600_u32 {
+        let bytes = Bytes::from(n.to_string());
+        all.push(match n % 2 {
+            0 => put_nested(&blobs, &bytes).0,
+            _ => put(&blobs, &bytes).await,
+        });
+    }
+    all.sort_unstable_by_key(|blob| blob.hash);
+    for limit in [1, 7, 1_000] {
+        let (mut listed, mut after) = (Vec::new(), None);
+        loop {
+            let page = blobs.list(after, limit).await.expect("a page");
+            let Some(last) = page.last() else { break };
+            after = Some(last.hash);
+            listed.extend(page);
+        }
+        assert_eq!(listed, all);
+    }
+    // What was put and deleted between two lists that are not a pass is seen.
+    let page = blobs.list(None, 10).await.expect("a page");
+    let later = Timestamp::now() + jiff::SignedDuration::from_secs(1);
+    assert!(blobs.delete(&page[9].hash, later).await.expect("an answer"));
+    assert!(blobs.delete(&page[3].hash, later).await.expect("an answer"));
+    let again = blobs.list(None, 8).await.expect("a page");
+    assert_eq!(again, [&all[..3], &all[4..9]].concat());
+}
+
+#[tokio::test]
+async fn no_more_folders_are_made_than_there_are_first_bytes() {
+    let root = root();
+    let blobs = blobs(&root);
+    for n in 0..100_u32 {
+        put(&blobs, &Bytes::from(n.to_string())).await;
+    }
+    for folder in fs::read_dir(root.path().join("blobs")).expect("folders") {
+        for file in fs::read_dir(folder.expect("a folder").path()).expect("files") {
+            assert!(file.expect("a file").path().is_file());
+        }
+    }
 }

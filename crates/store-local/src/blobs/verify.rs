@@ -10,10 +10,9 @@ use std::sync::{MutexGuard, PoisonError};
 
 use asset_store::{Blob, BlobError, BlobHash, BlobIntegrity};
 
-use super::directory::BlobDirectory;
+use super::directory::{BlobDirectory, Layout};
 use super::failed;
 use super::reader::SMALL;
-use crate::directory::if_there;
 
 /// Bytes that are compared at once.
 const PIECE: usize = 256 * 1024;
@@ -91,8 +90,8 @@ impl BlobDirectory {
 
     /// Begins to compare a blob; [`BlobError::Absent`] if it is not there.
     pub(super) fn compare(&self, hash: &BlobHash) -> Result<Comparison, BlobError> {
-        let opened = if_there(File::open(self.path(hash))).map_err(failed)?;
-        let file = opened.ok_or(BlobError::Absent)?;
+        let opened = self.find(hash, |path| File::open(path)).map_err(failed)?;
+        let (_, file) = opened.ok_or(BlobError::Absent)?;
         let id = FileId::of(&file.metadata().map_err(failed)?);
         Ok(Comparison {
             hash: *hash,
@@ -113,8 +112,10 @@ impl BlobDirectory {
         let hash = comparison.hash;
         let found = BlobHash::from(comparison.hasher.finalize());
         let prefix = self.prefix(&hash);
-        let there = if_there(fs::metadata(self.path(&hash))).map_err(failed)?;
-        if there.map(|there| FileId::of(&there)) != Some(comparison.id) {
+        let there = self
+            .find(&hash, |path| fs::metadata(path))
+            .map_err(failed)?;
+        if there.map(|(_, there)| FileId::of(&there)) != Some(comparison.id) {
             // Put anew, or deleted: what was read is not the blob any more.
             return Ok(());
         }
@@ -181,8 +182,8 @@ impl BlobDirectory {
     }
 
     /// Whether the file in a blob's place has these bytes; one that cannot be read has not.
-    pub(super) fn holds(&self, hash: &BlobHash, bytes: &[u8]) -> bool {
-        fs::read(self.path(hash)).is_ok_and(|there| there == bytes)
+    pub(super) fn holds(&self, layout: Layout, hash: &BlobHash, bytes: &[u8]) -> bool {
+        fs::read(self.path(layout, hash)).is_ok_and(|there| there == bytes)
     }
 
     fn compare_all(&self, mut comparison: Comparison) -> Result<(), BlobError> {

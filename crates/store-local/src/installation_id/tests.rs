@@ -38,10 +38,7 @@ fn refusal(path: &Path) -> WrongRows {
 
 fn blob_path(root: &Path, hash: BlobHash) -> PathBuf {
     let hex = hash.to_hex();
-    root.join("blobs")
-        .join(&hex[..2])
-        .join(&hex[2..4])
-        .join(&hex)
+    root.join("blobs").join(&hex[..2]).join(&hex)
 }
 
 #[tokio::test]

@@ -152,7 +152,7 @@ async fn a_small_blob_outlives_a_power_cut_with_the_rows_after_it() {
     let inserted = store.records().insert(insert, Timestamp::UNIX_EPOCH).await;
     inserted.expect("a row that names it");
     let hex = blob.hash.to_hex();
-    let place = format!("blobs/{}/{}/{hex}", &hex[..2], &hex[2..4]);
+    let place = format!("blobs/{}/{hex}", &hex[..2]);
     let cut = after_a_power_cut(root.path(), &place);
 
     // Neither a look over it nor a copy of it takes the file for damage.

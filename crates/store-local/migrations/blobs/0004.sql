@@ -1,0 +1,2 @@
+-- Blobs lie in `blobs/aa/` from here on, and those of before stay in `blobs/aa/bb/`. No row changes: the number keeps versions
+-- out that would look for them in `blobs/aa/bb/` alone.
