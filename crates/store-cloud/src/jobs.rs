@@ -10,7 +10,9 @@ mod expire;
 mod facts;
 mod insert;
 mod lists;
+mod looks;
 mod outputs;
+mod places;
 mod queue;
 mod records;
 mod reports;
@@ -33,6 +35,7 @@ use workflow_core::{
 
 use crate::changes::PgChanges;
 use crate::{Database, DatabaseError};
+use places::Places;
 use rows::Row;
 pub(crate) use save::may_be_lost;
 use sets::Sets;
@@ -53,6 +56,7 @@ struct Shared {
     database: Database,
     changes: PgChanges,
     sets: Sets,
+    places: Places,
 }
 
 impl PgJobs {
@@ -66,6 +70,7 @@ impl PgJobs {
             database,
             changes,
             sets: Sets::default(),
+            places: Places::default(),
         });
         Self {
             inserts: Together::start(&shared, 128, |store, items| {

@@ -28,6 +28,7 @@ pub(crate) const SCHEMA: Schema = &[
         &[
             include_str!("../migrations/jobs/0001.sql"),
             include_str!("../migrations/jobs/0002.sql"),
+            include_str!("../migrations/jobs/0003.sql"),
         ],
     ),
     (

@@ -17,7 +17,7 @@ use super::documents::ReportDocument;
 use crate::DatabaseError;
 use crate::columns::{parse, unreadable, unsigned};
 use crate::jobs::documents;
-use crate::statements::{execute, query};
+use crate::statements::query;
 
 /// How long it takes at most until a replica looks, unless a notification comes.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -30,6 +30,9 @@ const KEPT: i64 = 100_000;
 
 /// How many old changes are deleted at a time.
 const DELETED: i64 = 5_000;
+
+/// Each so many deletes look at all old changes.
+const ALL_EVERY: u32 = 64;
 
 /// How far behind the newest number a replica that begins looks for rows that are not committed yet.
 const UNCOMMITTED: i64 = 4_096;
@@ -53,6 +56,10 @@ struct Seen {
     missing: BTreeMap<i64, i64>,
     /// The newest number up to which old changes were deleted.
     deleted: i64,
+    /// The largest number that this replica deleted: the next ones are looked for behind it,
+    gone: i64,
+    /// but now and then from the beginning, for those that were committed late.
+    deletes: u32,
 }
 
 /// What one look found.
@@ -221,17 +228,26 @@ async fn delete(shared: &Shared, seen: &mut Seen) -> Result<(), DatabaseError> {
     crate::jobs::may_be_lost(&transaction).await?;
     let lock = "SELECT pg_try_advisory_xact_lock($1)";
     let is_mine: bool = query(&transaction, lock, &[&DELETING]).await?[0].try_get(0)?;
+    let until = seen.newest - KEPT;
+    let (mut deleted, mut gone) = (until, seen.gone);
     if is_mine {
-        let sql = "DELETE FROM job_changes WHERE number IN (
-            SELECT number FROM job_changes WHERE number <= $1 ORDER BY number LIMIT $2)";
-        let until = seen.newest - KEPT;
-        let gone = execute(&transaction, sql, &[&until, &DELETED]).await?;
-        if i64::try_from(gone).unwrap_or(i64::MAX) < DELETED {
-            seen.deleted = until;
+        seen.deletes = seen.deletes.wrapping_add(1);
+        if seen.deletes.is_multiple_of(ALL_EVERY) {
+            gone = 0;
         }
-    } else {
-        seen.deleted = seen.newest - KEPT;
+        // Behind those that are gone: while a transaction is open that could see them, the index has their places.
+        let sql = "WITH gone AS (
+                DELETE FROM job_changes WHERE number IN (
+                    SELECT number FROM job_changes WHERE number > $1 AND number <= $2 ORDER BY number LIMIT $3)
+                RETURNING number
+            ) SELECT count(*), coalesce(max(number), $2) FROM gone";
+        let found = query(&transaction, sql, &[&gone, &until, &DELETED]).await?;
+        if found[0].try_get::<_, i64>(0)? == DELETED {
+            deleted = seen.deleted;
+        }
+        gone = found[0].try_get(1)?;
     }
     transaction.commit().await?;
+    (seen.deleted, seen.gone) = (deleted, gone);
     Ok(())
 }

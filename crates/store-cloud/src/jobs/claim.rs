@@ -13,6 +13,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 use workflow_core::{Claim, ClaimRequest, Job, JobEvent, JobId, RequirementSet, turn};
 
+use super::looks::{self, OfAccount};
+use super::places::{Asked, Moment, Places};
 use super::rows::{self, Row};
 use super::save::{NextState, may_be_lost, put};
 use super::{Shared, beside};
@@ -36,6 +38,10 @@ struct Lines {
     /// The last claim and the account that the next page is behind.
     behind: (i64, String),
     is_complete: bool,
+    /// When the look began.
+    moment: Moment,
+    /// Every claim up to this number is there to be seen.
+    before: i64,
 }
 
 /// The oldest queued jobs of an account.
@@ -67,9 +73,16 @@ pub(super) async fn claim(
     requests: Vec<(ClaimRequest, Timestamp)>,
 ) -> Result<Vec<Option<Claim>>, DatabaseError> {
     let mut connection = store.database.connection().await?;
-    if !is_anything_queued(&connection).await? {
+    // An idle worker looks often, and need not wait for others that choose.
+    let mut sets = looks::waiting(store, &connection).await?;
+    sets.retain(|_, set| {
+        let mut requests = requests.iter();
+        requests.any(|(request, _)| request.sets.contains(&set.id()))
+    });
+    if sets.is_empty() {
         return Ok(requests.iter().map(|_| None).collect());
     }
+    let moment = looks::moment(&connection);
     let transaction = connection.transaction().await?;
     may_be_lost(&transaction).await?;
     query(
@@ -78,22 +91,19 @@ pub(super) async fn claim(
         &[&CHOOSING],
     )
     .await?;
-    let mut sets = store.sets.waiting(&transaction).await?;
-    sets.retain(|_, set| {
-        let mut requests = requests.iter();
-        requests.any(|(request, _)| request.sets.contains(&set.id()))
-    });
     let mut lines = Lines {
         lines: Vec::new(),
-        is_complete: sets.is_empty(),
+        is_complete: false,
         sets,
         depth: whole(requests.len()),
         behind: (i64::MIN, String::new()),
+        moment,
+        before: 0,
     };
     let mut next: Vec<(usize, NextState)> = Vec::new();
     let mut pending: Vec<usize> = (0..requests.len()).collect();
     while !pending.is_empty() {
-        let chosen = choose(&transaction, &mut lines, &requests, &pending).await?;
+        let chosen = choose(store, &transaction, &mut lines, &requests, &pending).await?;
         if chosen.is_empty() {
             break;
         }
@@ -133,15 +143,6 @@ pub(super) async fn claim(
     Ok(claims)
 }
 
-/// An idle worker looks often, and need not wait for others that choose.
-async fn is_anything_queued(
-    connection: &impl deadpool_postgres::GenericClient,
-) -> Result<bool, DatabaseError> {
-    let sql = "SELECT 1 FROM job_queue ORDER BY requirements, account, number LIMIT 1";
-    let found = query(connection, sql, &[]).await?;
-    Ok(!found.is_empty())
-}
-
 fn claimed(row: &Row, request: &ClaimRequest, now: Timestamp, claim: u64) -> Option<NextState> {
     let mut job = Job::clone(&row.job);
     let worker = request.worker;
@@ -153,6 +154,7 @@ fn claimed(row: &Row, request: &ClaimRequest, now: Timestamp, claim: u64) -> Opt
 
 /// Chooses a job for each pending request, as far as there are some.
 async fn choose(
+    store: &Shared,
     transaction: &Transaction<'_>,
     lines: &mut Lines,
     requests: &[(ClaimRequest, Timestamp)],
@@ -161,6 +163,10 @@ async fn choose(
     let count = whole(pending.len());
     let numbers = "SELECT nextval('job_numbers') FROM generate_series(1, $1::bigint)";
     let numbers = query(transaction, numbers, &[&count]).await?;
+    // Claims are made one after the other: all that have a smaller number are committed, or rolled back.
+    if let (0, Some(first)) = (lines.before, numbers.first()) {
+        lines.before = first.try_get::<_, i64>(0)? - 1;
+    }
     let mut chosen = Vec::with_capacity(pending.len());
     for (request, number) in pending.iter().zip(&numbers) {
         let (asked, _) = &requests[*request];
@@ -174,7 +180,7 @@ async fn choose(
             continue;
         }
         while !lines.is_settled(asked, &able) {
-            lines.read_on(transaction).await?;
+            lines.read_on(transaction, &store.places).await?;
         }
         let Some((_, line, place)) = lines.next(asked, &able) else {
             continue;
@@ -215,53 +221,46 @@ impl Lines {
     }
 
     /// Reads the next accounts.
-    async fn read_on(&mut self, transaction: &Transaction<'_>) -> Result<(), DatabaseError> {
-        let sql = "WITH t AS MATERIALIZED (
-                SELECT t.account, t.last_claim FROM job_turns AS t JOIN job_accounts AS a USING (account)
-                WHERE a.entered > t.departed AND (t.last_claim, t.account) > ($1, $2)
-                ORDER BY t.last_claim, t.account LIMIT $3
-            )
-            SELECT t.account, t.last_claim, r.running, q.number, q.job, q.requirements, q.account_room
-            FROM t CROSS JOIN LATERAL (SELECT count(*) AS running FROM job_runs AS r WHERE r.account = t.account) AS r
-            LEFT JOIN LATERAL (
-                SELECT q.* FROM unnest($4::uuid[]) AS s (requirements) CROSS JOIN LATERAL (
-                    SELECT * FROM job_queue AS q WHERE q.requirements = s.requirements AND q.account = t.account
-                    ORDER BY q.number LIMIT $5
-                ) AS q
-            ) AS q ON true
-            ORDER BY t.last_claim, t.account, q.number";
-        let names: Vec<Uuid> = self.sets.keys().copied().collect();
-        let (last_claim, account) = (self.behind.0, self.behind.1.clone());
-        let found = query(
-            transaction,
-            sql,
-            &[&last_claim, &account, &ACCOUNTS, &names, &self.depth],
-        )
-        .await?;
-        let mut accounts = 0;
-        for row in &found {
-            let (account, last_claim): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
-            if accounts == 0 || self.behind.1 != account {
-                accounts += 1;
-                self.behind = (last_claim, account.to_owned());
-                self.lines.push(Line {
-                    account: parse(account)?,
-                    last_claim: unsigned(last_claim)?,
-                    running: unsigned(row.try_get(2)?)?,
-                    jobs: Vec::new(),
-                });
+    async fn read_on(
+        &mut self,
+        transaction: &Transaction<'_>,
+        places: &Places,
+    ) -> Result<(), DatabaseError> {
+        let turns = looks::turns(transaction, &self.behind, ACCOUNTS).await?;
+        self.is_complete = turns.len() < ACCOUNTS as usize;
+        let Some(last) = turns.last() else {
+            return Ok(());
+        };
+        self.behind = (last.last_claim, last.asked.account.clone());
+        let asked: Vec<Asked> = turns.iter().map(|turn| turn.asked.clone()).collect();
+        let hints = places.hints(&asked, self.moment);
+        let sets: Vec<Uuid> = self.sets.keys().copied().collect();
+        let mut found = looks::oldest(transaction, &hints, &sets, self.depth).await?;
+        for turn in turns {
+            let OfAccount { runs, jobs } = found.remove(&turn.asked.account).unwrap_or_default();
+            let mut firsts: HashMap<Uuid, Option<i64>> =
+                sets.iter().map(|set| (*set, None)).collect();
+            for job in jobs.iter().rev() {
+                firsts.insert(job.requirements, Some(job.number));
             }
-            let number: Option<i64> = row.try_get(3)?;
-            if let (Some(number), Some(line)) = (number, self.lines.last_mut()) {
-                line.jobs.push(Waiting {
-                    number: unsigned(number)?,
-                    id: row.try_get(4)?,
-                    requirements: row.try_get(5)?,
-                    account_room: unsigned(row.try_get(6)?)?,
-                });
-            }
+            places.learn_firsts(&turn.asked, &firsts, self.moment);
+            let running = u32::try_from(runs.len()).unwrap_or(u32::MAX);
+            places.learn_runs(&turn.asked.account, runs, self.before, self.moment);
+            let jobs = jobs.into_iter().map(|job| {
+                Ok(Waiting {
+                    number: unsigned(job.number)?,
+                    id: job.job,
+                    requirements: job.requirements,
+                    account_room: unsigned(job.account_room)?,
+                })
+            });
+            self.lines.push(Line {
+                account: parse(&turn.asked.account)?,
+                last_claim: unsigned(turn.last_claim)?,
+                running,
+                jobs: jobs.collect::<Result<_, DatabaseError>>()?,
+            });
         }
-        self.is_complete = accounts < ACCOUNTS;
         Ok(())
     }
 }

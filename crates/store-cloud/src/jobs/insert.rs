@@ -18,7 +18,7 @@ use crate::DatabaseError;
 use crate::changes::note;
 use crate::columns::{parse, unsigned};
 use crate::records::rows::{add_holds, add_stored, lock_accounts};
-use crate::statements::{execute, query};
+use crate::statements::{execute, query, whole};
 
 /// What the transaction knows of the queue, itself included.
 struct Facts {
@@ -78,11 +78,7 @@ async fn facts(
         .collect();
     accounts.sort_unstable();
     accounts.dedup();
-    let lock =
-        "INSERT INTO job_accounts AS a (account, entered) SELECT *, 0 FROM unnest($1::text[])
-        ON CONFLICT (account) DO UPDATE SET entered = a.entered";
-    execute(transaction, lock, &[&accounts]).await?;
-
+    lock(transaction, &accounts).await?;
     let keys = beside::claimed_keys(transaction, inserts, now).await?;
     let keyed: Vec<Uuid> = keys.values().map(|key| key.job.0).collect();
     let keyed = match keyed.is_empty() {
@@ -112,6 +108,22 @@ async fn facts(
         stored_bytes,
         missing: records::missing(transaction, inputs, now).await?,
     })
+}
+
+/// Locks the rows of accounts, and makes those that are missing.
+async fn lock(transaction: &Transaction<'_>, accounts: &[&str]) -> Result<(), DatabaseError> {
+    // A lock alone leaves no version of a row behind. All rows or none are locked by it: everybody locks them in one order.
+    let lock = "SELECT 1 FROM job_accounts WHERE account = ANY($1)
+            AND (SELECT count(*) FROM job_accounts WHERE account = ANY($1)) = $2
+        ORDER BY account FOR NO KEY UPDATE";
+    let locked = query(transaction, lock, &[&accounts, &whole(accounts.len())]).await?;
+    if locked.len() < accounts.len() {
+        let make =
+            "INSERT INTO job_accounts AS a (account, entered) SELECT *, 0 FROM unnest($1::text[])
+            ON CONFLICT (account) DO UPDATE SET entered = a.entered";
+        execute(transaction, make, &[&accounts]).await?;
+    }
+    Ok(())
 }
 
 /// Queued jobs of accounts, and of all accounts. Other replicas' submissions that are not committed do not count in the latter.

@@ -13,6 +13,7 @@ use workflow_core::{
     StoreError, WaitingJobs, WorkerId, overdue,
 };
 
+use super::looks;
 use super::rows;
 use super::save::{NextState, may_be_lost, put};
 use super::{PgJobs, Shared, unavailable};
@@ -25,7 +26,7 @@ const TOGETHER: i64 = 500;
 
 async fn demand(store: &Shared, now: Timestamp) -> Result<Demand, DatabaseError> {
     let connection = store.database.connection().await?;
-    let sets = store.sets.waiting(&connection).await?;
+    let sets = looks::waiting(store, &connection).await?;
     let sql = "SELECT worker FROM job_workers WHERE until > $1";
     let workers = query(&connection, sql, &[&now.as_microsecond()]).await?;
     let workers = workers.iter().map(|row| Ok(WorkerId(row.try_get(0)?)));
@@ -167,7 +168,7 @@ async fn waiting(
     sets: &HashSet<RequirementId>,
 ) -> Result<WaitingJobs, DatabaseError> {
     let connection = store.database.connection().await?;
-    let known = store.sets.waiting(&connection).await?;
+    let known = looks::waiting(store, &connection).await?;
     let wanted = known
         .into_iter()
         .filter(|(_, set)| sets.contains(&set.id()));

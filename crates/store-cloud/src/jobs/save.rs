@@ -84,6 +84,17 @@ impl Stage {
     }
 }
 
+/// What becomes of the turns of an account.
+#[derive(Default)]
+struct Moved {
+    /// How many of its jobs wait no more, less those that wait again.
+    departed: i64,
+    /// How many of them wait again.
+    returned: i64,
+    /// The number of its newest claim; 0 if none of these is one.
+    claim: i64,
+}
+
 /// Lets a transaction's commit return before it is on disk.
 pub(crate) async fn may_be_lost(transaction: &Transaction<'_>) -> Result<(), DatabaseError> {
     transaction
@@ -234,33 +245,44 @@ async fn move_turns(
     transaction: &Transaction<'_>,
     next: &[NextState],
 ) -> Result<(), DatabaseError> {
-    let mut moved: BTreeMap<&AccountId, (i64, i64)> = BTreeMap::new();
+    let mut moved: BTreeMap<&AccountId, Moved> = BTreeMap::new();
     for state in next {
-        let departed = match (state.was(), state.is()) {
-            (Stage::Waiting, Stage::Running | Stage::Over) => 1,
-            (Stage::Running | Stage::Over, Stage::Waiting) => -1,
+        let (departed, returned) = match (state.was(), state.is()) {
+            (Stage::Waiting, Stage::Running | Stage::Over) => (1, 0),
+            (Stage::Running | Stage::Over, Stage::Waiting) => (-1, 1),
             (Stage::Waiting, Stage::Waiting) | (Stage::Running | Stage::Over, _) => continue,
         };
         let moved = moved.entry(&state.row.job.account).or_default();
-        moved.0 += departed;
+        moved.departed += departed;
+        moved.returned += returned;
         let claim = state.claim.map_or(0, |(_, number)| number);
-        moved.1 = moved.1.max(claim);
+        moved.claim = moved.claim.max(claim);
     }
     if moved.is_empty() {
         return Ok(());
     }
     let accounts: Vec<&str> = moved.keys().map(|account| account.as_str()).collect();
-    let (departed, claims): (Vec<i64>, Vec<i64>) = moved.into_values().unzip();
+    let (mut departed, mut returned, mut claims) = (vec![], vec![], vec![]);
+    for moved in moved.values() {
+        departed.push(moved.departed);
+        returned.push(moved.returned);
+        claims.push(moved.claim);
+    }
     // Locked in one order, so that two replicas do not wait for each other.
     let lock = "SELECT 1 FROM job_turns WHERE account = ANY($1) ORDER BY account FOR UPDATE";
     if accounts.len() > 1 {
         execute(transaction, lock, &[&accounts]).await?;
     }
     let sql = "UPDATE job_turns AS t SET departed = t.departed + n.departed,
-            last_claim = greatest(t.last_claim, n.claim)
-        FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS n (account, departed, claim)
+            returns = t.returns + n.returned, last_claim = greatest(t.last_claim, n.claim)
+        FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS n (account, departed, returned, claim)
         WHERE t.account = n.account";
-    execute(transaction, sql, &[&accounts, &departed, &claims]).await?;
+    execute(
+        transaction,
+        sql,
+        &[&accounts, &departed, &returned, &claims],
+    )
+    .await?;
     Ok(())
 }
 
@@ -268,21 +290,28 @@ async fn start_runs(
     transaction: &Transaction<'_>,
     next: &[NextState],
 ) -> Result<(), DatabaseError> {
-    let (mut ids, mut accounts, mut epochs, mut leases) = (vec![], vec![], vec![], vec![]);
+    let (mut ids, mut accounts, mut epochs) = (vec![], vec![], vec![]);
+    let (mut leases, mut claims) = (vec![], vec![]);
     for state in next {
-        if let Some((lease_until, _)) = state.claim {
+        if let Some((lease_until, claim)) = state.claim {
             let job = &state.row.job;
             ids.push(job.id.0);
             accounts.push(job.account.as_str());
             epochs.push(i64::from(job.epoch.0));
             leases.push(lease_until.as_microsecond());
+            claims.push(claim);
         }
     }
     if ids.is_empty() {
         return Ok(());
     }
-    let sql = "INSERT INTO job_runs (job, account, epoch, lease_until)
-        SELECT * FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[])";
-    execute(transaction, sql, &[&ids, &accounts, &epochs, &leases]).await?;
+    let sql = "INSERT INTO job_runs (job, account, epoch, lease_until, claim)
+        SELECT * FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])";
+    execute(
+        transaction,
+        sql,
+        &[&ids, &accounts, &epochs, &leases, &claims],
+    )
+    .await?;
     Ok(())
 }

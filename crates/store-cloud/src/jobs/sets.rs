@@ -87,21 +87,6 @@ impl Sets {
         }
     }
 
-    /// The sets of queued jobs, by name.
-    pub(super) async fn waiting(
-        &self,
-        rows: &impl GenericClient,
-    ) -> Result<HashMap<Uuid, RequirementSet>, DatabaseError> {
-        // The first row of each by the index, however many there are.
-        let sql = "SELECT s.requirements FROM requirement_sets AS s CROSS JOIN LATERAL (
-                SELECT 1 FROM job_queue AS q WHERE q.requirements = s.requirements
-                ORDER BY q.requirements, q.account, q.number LIMIT 1
-            ) AS q";
-        let found = query(rows, sql, &[]).await?;
-        let names = found.iter().map(|row| row.try_get(0));
-        self.named(rows, names.collect::<Result<_, _>>()?).await
-    }
-
     /// The sets of these names.
     pub(super) async fn named(
         &self,

@@ -1,6 +1,7 @@
 //! The contract of jobs on PostgreSQL.
 
 mod crash;
+mod looks;
 mod model;
 
 use std::sync::Arc;

@@ -35,6 +35,11 @@ const LEFT: &[(&str, &str, &str)] = &[
         "departed",
         "made again from the jobs that wait",
     ),
+    (
+        "job_turns",
+        "returns",
+        "what a replica remembers of them ends",
+    ),
     ("requirement_sets", "", "read with the jobs"),
     ("job_queue", "", "made again from the jobs that wait"),
     ("job_runs", "", "made again from the jobs that run"),

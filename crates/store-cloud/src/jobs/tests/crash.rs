@@ -10,7 +10,7 @@ use crate::testing::PostgresServer;
 const NAME: &str = "crashed";
 
 /// How often a crash is tried: the writer of the log may come by just before it.
-const TRIES: u128 = 5;
+const TRIES: u128 = 12;
 
 /// A server that leaves what nobody waits for in memory: its writer comes by every ten seconds, and is nearly always late for a crash.
 async fn server() -> PostgresServer {

@@ -1,0 +1,218 @@
+//! Looks at the queue: which sets of needs have jobs that wait, and the oldest jobs of accounts.
+//!
+//! A look first asks which accounts have jobs that wait, then for their jobs, from the places on that [`Places`] remembers.
+//!
+//! [`Places`]: super::places::Places
+
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
+
+use deadpool_postgres::{GenericClient, Object, Transaction};
+use uuid::Uuid;
+use workflow_core::RequirementSet;
+
+use super::Shared;
+use super::places::{Asked, Hints, Moment};
+use crate::DatabaseError;
+use crate::statements::{query, whole};
+
+/// How many accounts are asked one by one for their sets,
+const ACCOUNTS: usize = 8;
+
+/// and how many sets of accounts at most: with more of them, each set is looked for once, whosever it is.
+const PAIRS: usize = 128;
+
+/// An account with jobs that wait, and when it had its turn.
+pub(super) struct Turn {
+    pub(super) asked: Asked,
+    pub(super) last_claim: i64,
+}
+
+/// A job that waits.
+pub(super) struct Found {
+    pub(super) number: i64,
+    pub(super) job: Uuid,
+    pub(super) requirements: Uuid,
+    pub(super) account_room: i64,
+}
+
+/// What a look finds of an account: its runs, and its oldest jobs that wait, oldest first.
+#[derive(Default)]
+pub(super) struct OfAccount {
+    pub(super) runs: Vec<Uuid>,
+    pub(super) jobs: Vec<Found>,
+}
+
+/// Now, for looks by this connection.
+pub(super) fn moment(connection: &Object) -> Moment {
+    Moment {
+        began: Instant::now(),
+        connected: Object::metrics(connection).created,
+    }
+}
+
+/// The sets of jobs that wait, by name.
+pub(super) async fn waiting(
+    store: &Shared,
+    connection: &Object,
+) -> Result<HashMap<Uuid, RequirementSet>, DatabaseError> {
+    let moment = moment(connection);
+    let sql = "SELECT t.account, t.returns,
+            (SELECT count(*) FROM (SELECT 1 FROM requirement_sets LIMIT $2) AS s)
+        FROM job_turns AS t JOIN job_accounts AS a USING (account)
+        WHERE a.entered > t.departed LIMIT $1";
+    let (limit, pairs) = (whole(ACCOUNTS + 1), whole(PAIRS + 1));
+    let found = query(connection, sql, &[&limit, &pairs]).await?;
+    let (mut accounts, mut sets) = (Vec::new(), 0_i64);
+    for row in &found {
+        let (account, returns) = (row.try_get(0)?, row.try_get(1)?);
+        accounts.push(Asked { account, returns });
+        sets = row.try_get(2)?;
+    }
+    let are_few = accounts.len() <= ACCOUNTS && whole(accounts.len()) * sets <= whole(PAIRS);
+    let names = match (accounts.is_empty(), are_few) {
+        (true, _) => Vec::new(),
+        (false, true) => sets_of(store, connection, &accounts, moment).await?,
+        (false, false) => sets_of_all(connection).await?,
+    };
+    store.sets.named(connection, names).await
+}
+
+/// The sets of which jobs wait, whosever they are: the first row of each by the index, however many there are.
+async fn sets_of_all(connection: &impl GenericClient) -> Result<Vec<Uuid>, DatabaseError> {
+    let sql = "SELECT s.requirements FROM requirement_sets AS s CROSS JOIN LATERAL (
+            SELECT 1 FROM job_queue AS q WHERE q.requirements = s.requirements
+            ORDER BY q.requirements, q.account, q.number LIMIT 1
+        ) AS q";
+    let found = query(connection, sql, &[]).await?;
+    let names = found.iter().map(|row| Ok(row.try_get(0)?));
+    names.collect()
+}
+
+/// The sets of which jobs of these accounts wait.
+async fn sets_of(
+    store: &Shared,
+    connection: &impl GenericClient,
+    accounts: &[Asked],
+    moment: Moment,
+) -> Result<Vec<Uuid>, DatabaseError> {
+    let sql = "SELECT t.account, s.requirements, q.number
+        FROM unnest($1::text[]) AS t (account) CROSS JOIN requirement_sets AS s
+        LEFT JOIN unnest($2::text[], $3::uuid[], $4::bigint[]) AS f (account, requirements, number)
+            ON f.account = t.account AND f.requirements = s.requirements
+        LEFT JOIN LATERAL (
+            SELECT q.number FROM job_queue AS q
+            WHERE q.requirements = s.requirements AND q.account = t.account AND q.number >= coalesce(f.number, 0)
+            ORDER BY q.number LIMIT 1
+        ) AS q ON true";
+    let hints = store.places.hints(accounts, moment);
+    let (whose, sets, numbers) = &hints.firsts;
+    let found = query(connection, sql, &[&hints.accounts.0, whose, sets, numbers]).await?;
+    let (mut names, mut firsts) = (HashSet::new(), HashMap::<&str, HashMap<_, _>>::new());
+    for row in &found {
+        let (set, number): (Uuid, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
+        firsts
+            .entry(row.try_get(0)?)
+            .or_default()
+            .insert(set, number);
+        if number.is_some() {
+            names.insert(set);
+        }
+    }
+    for asked in accounts {
+        if let Some(found) = firsts.get(asked.account.as_str()) {
+            store.places.learn_firsts(asked, found, moment);
+        }
+    }
+    Ok(names.into_iter().collect())
+}
+
+/// The next accounts behind this claim and account that have jobs that wait, in the order of their last claims.
+pub(super) async fn turns(
+    transaction: &Transaction<'_>,
+    (last_claim, account): &(i64, String),
+    limit: i64,
+) -> Result<Vec<Turn>, DatabaseError> {
+    let sql = "SELECT t.account, t.returns, t.last_claim
+        FROM job_turns AS t JOIN job_accounts AS a USING (account)
+        WHERE a.entered > t.departed AND (t.last_claim, t.account) > ($1, $2)
+        ORDER BY t.last_claim, t.account LIMIT $3";
+    let found = query(transaction, sql, &[last_claim, account, &limit]).await?;
+    let turns = found.iter().map(|row| {
+        let (account, returns) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(Turn {
+            asked: Asked { account, returns },
+            last_claim: row.try_get(2)?,
+        })
+    });
+    turns.collect()
+}
+
+/// Runs of accounts and, of each of these sets, as many of their oldest jobs. The transaction is the one that chooses.
+pub(super) async fn oldest(
+    transaction: &Transaction<'_>,
+    hints: &Hints,
+    sets: &[Uuid],
+    depth: i64,
+) -> Result<HashMap<String, OfAccount>, DatabaseError> {
+    // Runs that are known are looked up by their jobs; others are behind them in the index, or of the version before.
+    let sql = "WITH t AS MATERIALIZED (
+            SELECT * FROM unnest($1::text[], $2::bigint[]) AS t (account, until)
+        ), r AS MATERIALIZED (
+            SELECT t.account, r.job FROM t JOIN (
+                SELECT account, job, claim FROM job_runs WHERE job = ANY($3::uuid[]) OFFSET 0
+            ) AS r ON r.account = t.account AND r.claim > 0 AND r.claim <= t.until
+            UNION ALL
+            SELECT t.account, r.job FROM t CROSS JOIN LATERAL (
+                SELECT r.job FROM job_runs AS r WHERE r.account = t.account AND r.claim > t.until
+                UNION ALL
+                SELECT r.job FROM job_runs AS r WHERE r.account = t.account AND r.claim = 0
+            ) AS r
+        )
+        SELECT account, NULL::bigint, job, NULL::uuid, NULL::bigint FROM r
+        UNION ALL
+        SELECT t.account, q.number, q.job, q.requirements, q.account_room
+        FROM t CROSS JOIN unnest($4::uuid[]) AS s (requirements)
+        LEFT JOIN unnest($6::text[], $7::uuid[], $8::bigint[]) AS f (account, requirements, number)
+            ON f.account = t.account AND f.requirements = s.requirements
+        CROSS JOIN LATERAL (
+            SELECT * FROM job_queue AS q
+            WHERE q.requirements = s.requirements AND q.account = t.account AND q.number >= coalesce(f.number, 0)
+            ORDER BY q.number LIMIT $5
+        ) AS q";
+    let (accounts, claims) = &hints.accounts;
+    let (whose, places, numbers) = &hints.firsts;
+    let rows = query(
+        transaction,
+        sql,
+        &[
+            accounts,
+            claims,
+            &hints.runs,
+            &sets,
+            &depth,
+            whose,
+            places,
+            numbers,
+        ],
+    )
+    .await?;
+    let mut found: HashMap<String, OfAccount> = HashMap::new();
+    for row in &rows {
+        let of: &mut OfAccount = found.entry(row.try_get(0)?).or_default();
+        let job = row.try_get(2)?;
+        match row.try_get(1)? {
+            None => of.runs.push(job),
+            Some(number) => of.jobs.push(Found {
+                number,
+                job,
+                requirements: row.try_get(3)?,
+                account_room: row.try_get(4)?,
+            }),
+        }
+    }
+    for of in found.values_mut() {
+        of.jobs.sort_unstable_by_key(|found| found.number);
+    }
+    Ok(found)
+}

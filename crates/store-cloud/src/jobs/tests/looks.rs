@@ -1,0 +1,149 @@
+//! Looks at the queue that begin where the one before them found something.
+
+use super::*;
+
+/// How many jobs a round submits, claims and ends.
+const ROUND: u128 = 64;
+
+async fn claimed(jobs: &PgJobs) -> Option<Arc<Job>> {
+    let claimed = jobs.claim(&request(), at(1)).await.expect("an answer");
+    claimed.map(|claim| claim.job)
+}
+
+async fn saved(jobs: &PgJobs, job: &Job, event: JobEvent) {
+    let mut job = job.clone();
+    job.apply(event, at(2)).expect("it runs");
+    let saved = jobs.save(plain(job)).await.expect("an answer");
+    assert!(matches!(saved, SaveOutcome::Saved(_)));
+}
+
+/// Submits jobs with these numbers, claims as many, and ends what was claimed.
+async fn round(jobs: &PgJobs, first: u128) {
+    let numbers = first..first + ROUND;
+    futures_util::future::join_all(numbers.map(|n| insert_for(jobs, "acme", n))).await;
+    let claims = futures_util::future::join_all((0..ROUND).map(|_| claimed(jobs))).await;
+    let ends = claims.iter().flatten().map(|job| {
+        let epoch = job.epoch;
+        saved(jobs, job, JobEvent::Finished { epoch })
+    });
+    assert_eq!(futures_util::future::join_all(ends).await.len(), 64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn looks_pass_over_what_is_gone_while_a_transaction_is_open() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let url = testing::fresh_database().await;
+    let (database, other) = (testing::open(&url).await, testing::open(&url).await);
+    let open = other.connection().await.expect("it answers");
+    let begin = "SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM job_queue";
+    open.batch_execute(begin)
+        .await
+        .expect("a transaction begins");
+    let jobs = jobs(&database);
+    for n in 0..20 {
+        round(&jobs, 1 + n * ROUND).await;
+    }
+
+    // Each connection tells what it read when it is asked to, so all of them are asked.
+    let connections = (0..4).map(|_| database.connection());
+    let connections = futures_util::future::join_all(connections).await;
+    for connection in &connections {
+        let connection = connection.as_ref().expect("it answers");
+        let told = connection.batch_execute("SELECT pg_stat_force_next_flush()");
+        told.await.expect("it answers");
+    }
+    let read = "SELECT idx_tup_read FROM pg_stat_user_indexes
+        WHERE indexrelname IN ('job_queue_pkey', 'job_runs_by_account') ORDER BY indexrelname";
+    let watch = testing::open(&url).await;
+    let watch = watch.connection().await.expect("it answers");
+    let read = watch.query(read, &[]).await.expect("an answer");
+    let read: Vec<i64> = read.iter().map(|row| row.get(0)).collect();
+    // One look from the beginning in each round reads 13,440 entries of each, and there are two or three.
+    assert!(read[0] < 13_000 && read[1] < 10_000, "{read:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_again_is_next_whoever_gave_it_back() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let database = testing::database().await;
+    let (one, other) = (jobs(&database), jobs(&database));
+    for n in 1..=8 {
+        insert_for(&one, "acme", n).await;
+    }
+    for giver in [&one, &other] {
+        let first = claimed(&one).await.expect("it waits");
+        let second = claimed(&one).await.expect("it waits");
+        // The look of this claim and the next ones begin behind both.
+        let third = claimed(&one).await.expect("it waits");
+        let epoch = first.epoch;
+        saved(giver, &first, JobEvent::GivenBack { epoch }).await;
+        assert_eq!(claimed(&one).await.expect("it waits").id, first.id);
+        for job in [second, third] {
+            let epoch = job.epoch;
+            saved(giver, &job, JobEvent::GivenBack { epoch }).await;
+        }
+        let back = claimed(&one).await.expect("it waits");
+        let (back, epoch) = (&back, back.epoch);
+        saved(giver, back, JobEvent::Finished { epoch }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_count_whoever_wrote_them_and_however_often_they_were_counted() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let database = testing::database().await;
+    let jobs = jobs(&database);
+    for n in 1..=3 {
+        let mut insert = submission(n);
+        insert.body.placement.account_room = 1;
+        let inserted = jobs.insert(insert, at(0)).await.expect("an answer");
+        assert!(matches!(inserted, InsertJobOutcome::Inserted(_)));
+    }
+    let connection = database.connection().await.expect("it answers");
+    let mut running = claimed(&jobs).await.expect("it waits");
+    for _ in 0..2 {
+        // Once as one that is new, and then as one that is known.
+        for _ in 0..2 {
+            assert_eq!(claimed(&jobs).await, None, "the account has one");
+        }
+        // The version before writes no number.
+        let old = connection.batch_execute("UPDATE job_runs SET claim = 0");
+        old.await.expect("the table is there");
+        assert_eq!(claimed(&jobs).await, None, "the account has one");
+        let epoch = running.epoch;
+        saved(&jobs, &running, JobEvent::Finished { epoch }).await;
+        running = claimed(&jobs).await.expect("there is room");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sets_of_jobs_are_found_of_however_many_accounts() {
+    if !crate::testing::has_postgres() {
+        return;
+    }
+    let jobs = jobs(&testing::database().await);
+    let demand = async || {
+        let demand = jobs.demand(at(1)).await.expect("an answer");
+        let mut sets: Vec<_> = demand.sets.iter().map(RequirementSet::id).collect();
+        sets.sort_unstable();
+        sets
+    };
+    assert_eq!(demand().await, []);
+    let rare = Requirements::of_engine("rare").to_set();
+    for n in 1..=20 {
+        insert_for(&jobs, &format!("a{n:02}"), n).await;
+        assert_eq!(demand().await, [needs().id()]);
+    }
+    let mut insert = submission(21);
+    insert.body.placement.requirements = rare.clone();
+    jobs.insert(insert, at(0)).await.expect("an answer");
+    let mut both = [needs().id(), rare.id()];
+    both.sort_unstable();
+    assert_eq!(demand().await, both);
+}
