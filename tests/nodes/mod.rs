@@ -188,10 +188,13 @@ impl Rig {
         assert_eq!(job["status"], "succeeded", "{job:#} {}", self.log());
         let outputs = job["outputs"].as_array().unwrap();
         assert_eq!(outputs.len(), 1, "{job:#}");
-        let id = outputs[0]["id"].as_str().unwrap();
-        let content = self
-            .send(Request::get(&format!("/api/v2/assets/{id}/content")))
-            .await;
+        self.read(outputs[0]["id"].as_str().unwrap()).await
+    }
+
+    /// The bytes of an asset.
+    async fn read(&self, asset: &str) -> Vec<u8> {
+        let path = format!("/api/v2/assets/{asset}/content");
+        let content = self.send(Request::get(&path)).await;
         assert_eq!(content.status, 200);
         content.body
     }

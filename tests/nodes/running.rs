@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use asset_store::BlobHash;
 use it::file_host::FileHost;
 use it::partners::{Outcome, Plan};
 use it::{Message, Socket};
@@ -10,6 +12,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+
+/// Far longer than a file takes to be kept.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn a_picture_goes_to_the_model_and_what_comes_back_is_saved() {
@@ -45,8 +50,9 @@ async fn a_picture_goes_to_the_model_and_what_comes_back_is_saved() {
     assert_eq!(rig.spent("acme").await, 3 * PRICE);
 }
 
+/// What was paid for is there, even if the job fails behind it.
 #[tokio::test]
-async fn files_of_a_result_are_outputs_of_the_job_and_are_not_kept_besides() {
+async fn files_of_a_result_are_kept_and_found_by_the_job() {
     let files = FileHost::start().await.unwrap();
     let host = files.host();
     let rig = Rig::with(&["--keep-results", "--plain-partners", &host], &[]).await;
@@ -54,15 +60,34 @@ async fn files_of_a_result_are_outputs_of_the_job_and_are_not_kept_besides() {
     rig.partners
         .answer_with(Partner::Bfl, "application/json", sample.to_string());
     let picture = rig.upload(&small()).await;
-    // The node asks for the file, which is no picture.
+    // The node takes the file, which is no picture.
     let job = rig.run(&edit(&picture, "make it blue")).await;
-    assert_eq!((&job["status"], files.seen().len()), (&json!("failed"), 1));
+    assert_eq!(job["status"], "failed");
     let calls = rig.get("/v1/calls").await;
     let call = &calls["data"][0];
     assert_eq!(call["generation"]["status"], "ok", "{calls}");
+    assert_eq!(call["labels"], json!({"job": job["id"]}));
+
     let id = call["request_id"].as_str().unwrap();
-    let record = rig.get(&format!("/v1/generations/{id}")).await;
-    assert_eq!(record["results"], json!([]));
+    let started = Instant::now();
+    let kept = loop {
+        let record = rig.get(&format!("/v1/generations/{id}")).await;
+        let result = record["results"][0].clone();
+        if result["state"] != "waiting" {
+            break result;
+        }
+        assert!(started.elapsed() < PATIENCE, "{record}: {}", rig.log());
+    };
+    let file = FileHost::file("a");
+    assert_eq!(
+        (&kept["state"], &kept["hash"]),
+        (&json!("kept"), &json!(BlobHash::of(&file).to_string()))
+    );
+    let asset = kept["asset_id"].as_str().unwrap();
+    let content = rig.read(asset).await;
+    assert!(content == file, "the bytes of {asset}");
+    let by_job = rig.get("/v1/usage?label=job").await;
+    assert_eq!(by_job["data"][0]["label"], job["id"], "{by_job}");
 }
 
 #[tokio::test]

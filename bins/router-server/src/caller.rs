@@ -28,6 +28,8 @@ pub struct InnerCall {
     pub key: String,
     /// Its JSON body.
     pub body: Bytes,
+    /// A label of its record, `KEY=VALUE`: what it is made for.
+    pub label: String,
 }
 
 impl Caller {
@@ -37,7 +39,12 @@ impl Caller {
     /// # Errors
     /// As the API answers.
     pub async fn call(&self, caller: &Principal, call: InnerCall) -> Result<Answer, RouterError> {
-        let InnerCall { model, key, body } = call;
+        let InnerCall {
+            model,
+            key,
+            body,
+            label,
+        } = call;
         let head = CallHead {
             request: RequestId(Uuid::new_v4()),
             provider: model.provider(),
@@ -45,12 +52,9 @@ impl Caller {
             query: "",
             content_type: None,
             keys: &[key.as_bytes()],
-            labels: &[],
+            labels: &[label.as_bytes()],
         };
-        let mut caller = caller.clone();
-        // Who calls from within makes its own files of a result.
-        Arc::make_mut(&mut caller.tier).router.keep_results = false;
-        let opened = self.router.open(&caller, head, self.clock.now()).await?;
+        let opened = self.router.open(caller, head, self.clock.now()).await?;
         if body.len() > self.body_bytes {
             let error = RouterError::TooLarge {
                 limit_bytes: self.body_bytes as u64,

@@ -81,6 +81,7 @@ impl Node for PartnerNode {
             model: self.model.id().clone(),
             key: key(context, &body),
             body,
+            label: format!("job={}", context.job()),
         };
         let payer = Payer {
             account: context.account().to_owned(),
