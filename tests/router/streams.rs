@@ -314,6 +314,7 @@ async fn catalog_try_prints_each_event_before_the_partner_sends_the_next_one() {
         }
     };
     assert!(last.starts_with(&result), "{last}");
+    assert!(last.contains(", billed $"), "{last}");
     assert!(child.wait().await.unwrap().success());
     assert!(!said.concat().contains(&partner().secret()));
 }

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use clap::{Arg, ArgMatches, Command, value_parser};
 use providers::{Exchange, Heard, Kind, LoadedModel, Source};
 use router_core::{
-    AnswerSink, Contact, Failure as ModelFailure, GenerationId, ModelId, Submission, Timer,
-    Violation, ViolationStep,
+    AnswerSink, Charge, Contact, Failure as ModelFailure, GenerationId, ModelId, Price, Submission,
+    Timer, Violation, ViolationStep,
 };
 use server_kit::program::{self, Failure};
 use server_kit::timer::TokioTimer;
@@ -139,6 +139,7 @@ async fn attempt(
 async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> Option<String> {
     let view = serde_json::from_slice(&body).unwrap_or_default();
     let streams = loaded.model.provider().streams(&view);
+    let price = loaded.model.provider().price(&view);
     let submission = Submission {
         generation: GenerationId(Uuid::now_v7()),
         account: AccountId::local(),
@@ -152,18 +153,26 @@ async fn tried(loaded: &LoadedModel, body: Bytes, limit: Duration) -> Option<Str
     match providers::try_model(loaded, submission, limit, &timer, print).await {
         Some(Ok(done)) => {
             let (kind, bytes) = (&done.answer.content_type, done.answer.body.len());
-            let charge = done.charge;
-            program::print(&format!(
-                "Result: {bytes} bytes of {kind}, charge {charge:?}\n"
-            ));
+            let bill = bill(done.charge, price);
+            program::print(&format!("Result: {bytes} bytes of {kind}, billed {bill}\n"));
             None
         }
-        Some(Err(failure)) => Some(reason(&failure)),
+        Some(Err(failure)) => Some(reason(&failure, price)),
         None => Some("the model was not done within `deadline`".to_owned()),
     }
 }
 
-fn reason(failure: &ModelFailure) -> String {
+/// What a caller would pay.
+fn bill(charge: Charge, price: Price) -> String {
+    let cents = charge.cents(price.hold_cents());
+    let amount = format!("${}.{:02}", cents / 100, cents % 100);
+    match charge {
+        Charge::Cents(_) => amount,
+        Charge::AsHeld => format!("{amount} as held, since the partner names no amount"),
+    }
+}
+
+fn reason(failure: &ModelFailure, price: Price) -> String {
     match failure {
         ModelFailure::Refused { .. } => "the partner rejected the content".to_owned(),
         ModelFailure::Policy { message, .. } => {
@@ -174,10 +183,8 @@ fn reason(failure: &ModelFailure) -> String {
         | ModelFailure::Account { message, .. }
         | ModelFailure::Transient { message } => message.clone(),
         ModelFailure::InStream { cause, charge } => {
-            format!(
-                "{}, after its stream began; charge {charge:?}",
-                reason(cause)
-            )
+            let (reason, bill) = (reason(cause, price), bill(*charge, price));
+            format!("{reason}, after its stream began; billed {bill}")
         }
     }
 }
