@@ -273,13 +273,18 @@ impl Worker {
 
     /// It refused a connection: it gets no job until its health is seen.
     pub(crate) fn unreachable(&self) {
-        {
+        let was_there = {
             let mut shared = self.shared();
-            if shared.reach == Reach::Up {
+            let was_there = shared.reach == Reach::Up;
+            if was_there {
                 shared.reach = Reach::Down;
                 shared.since = Timestamp::now();
                 "it refuses connections".clone_into(&mut shared.why);
             }
+            was_there
+        };
+        if was_there {
+            tracing::warn!(worker = self.name, "a worker refuses connections");
         }
         self.look.notify_one();
     }
@@ -375,6 +380,11 @@ impl Worker {
         let mut shared = self.shared();
         shared.names_prompts = true;
         shared.too_old();
+        tracing::warn!(
+            worker = self.name,
+            why = shared.why,
+            "a worker is of no use"
+        );
     }
 
     pub(crate) fn failed(&self, why: &str) {
@@ -383,7 +393,12 @@ impl Worker {
     }
 
     pub(crate) fn succeeded(&self) {
-        self.shared().breaker.succeeded();
+        let mut shared = self.shared();
+        let was_closed = shared.breaker.is_closed();
+        shared.breaker.succeeded();
+        if !was_closed {
+            tracing::info!(worker = self.name, "a worker does jobs again");
+        }
     }
 
     /// A prompt that may still appear there, and must not run.
