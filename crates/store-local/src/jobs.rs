@@ -32,7 +32,7 @@ use live_jobs::{DeferredSave, Live, LiveJobs};
 
 pub(crate) use live_jobs::SharedLiveJobs;
 
-/// A write of a job with at most so much beside its row may be committed by whoever asks for it.
+/// The limits of a small write of a job, beside its row: bytes and further rows. Its caller may commit it, without the writing thread.
 const MOST_QUICK_BYTES: u64 = 64 << 10;
 const MOST_QUICK_ROWS: usize = 16;
 

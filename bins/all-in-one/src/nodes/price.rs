@@ -16,7 +16,7 @@ use super::fields::{UNSET, label, preset};
 use super::schema::{Field, Form, Kind, Several, put};
 use expression::{Badge, Seen, Watched};
 
-/// Most values of a whole number that are told one by one, where it does not count as itself.
+/// The longest list of values of a whole number that a badge holds, where the price is not calculated from the number itself.
 const MOST_TOLD: i64 = 64;
 
 /// The badge of a class, as the page reads it.

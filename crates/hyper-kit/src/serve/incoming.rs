@@ -38,7 +38,7 @@ pub struct Incoming {
 /// Where the body of a request comes when it is dropped before its end.
 pub(super) struct Unread {
     rest: oneshot::Receiver<body::Incoming>,
-    /// Whether the client sends its body only when it is told to.
+    /// Whether the client waits for `100 Continue` before it sends its body.
     expects: bool,
 }
 

@@ -223,7 +223,7 @@ fn nothing_is_kept_of_accounts_that_nobody_follows_and_that_run_nothing() {
 
 mod replicas;
 
-/// Whether somebody was woken.
+/// A waker that records whether it was called.
 struct Woken(AtomicBool);
 
 impl Wake for Woken {
