@@ -1,32 +1,14 @@
 //! Badges of every model: what they say of a new node is what the router estimates for it.
 
-use std::time::Duration;
-
-use async_trait::async_trait;
-use jiff::Timestamp;
 use providers::{Settings, Source};
-use router_core::Timer;
+use server_kit::timer::TokioTimer;
 
 use super::super::fields::definitions;
 use super::*;
 
-#[derive(Debug)]
-struct Stopped;
-
-#[async_trait]
-impl Timer for Stopped {
-    fn now(&self) -> Timestamp {
-        Timestamp::UNIX_EPOCH
-    }
-
-    async fn sleep(&self, _: Duration) {
-        std::future::pending().await
-    }
-}
-
 /// Every model that is compiled in and that a partner runs.
 pub(crate) fn models() -> Vec<Arc<Model>> {
-    let settings = Settings::new(Vec::new(), Vec::new(), None, Arc::new(Stopped));
+    let settings = Settings::new(Vec::new(), Vec::new(), None, Arc::new(TokioTimer));
     let source = Source {
         builtin: true,
         folder: None,
