@@ -105,6 +105,17 @@ impl PostgresServer {
         }
     }
 
+    /// Stops its process of this kind (`backend_type` of `pg_stat_activity`) where it is, until the server ends.
+    ///
+    /// # Panics
+    /// If it has none.
+    pub async fn freeze(&self, kind: &str) {
+        let sql = format!("SELECT pid FROM pg_stat_activity WHERE backend_type = '{kind}'");
+        let found = self.query("postgres", &sql).await;
+        let pid = found[0][0].parse().expect("a process");
+        server::send("STOP", pid);
+    }
+
     /// Whether this machine has one.
     #[must_use]
     pub fn is_installed() -> bool {

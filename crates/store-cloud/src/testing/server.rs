@@ -56,12 +56,17 @@ pub(super) struct Running {
 impl Running {
     /// Sends the server this signal and waits until it has ended.
     pub(super) fn stop(self, signal: &str) {
-        let pid = self.pid.to_string();
-        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
-        assert!(sent.expect("kill runs").success(), "{pid} takes signals");
+        send(signal, self.pid);
         // An answer or none: it is over.
         let _ = self.ended.recv();
     }
+}
+
+/// Sends a process this signal.
+pub(super) fn send(signal: &str, pid: u32) {
+    let pid = pid.to_string();
+    let sent = Command::new("kill").args(["-s", signal, &pid]).status();
+    assert!(sent.expect("kill runs").success(), "{pid} takes signals");
 }
 
 /// Starts a server from a thread that stays: `setpriv` has the server stopped when the thread that started it ends, which is
