@@ -150,7 +150,7 @@ impl BlobStore for FileBlobs {
                 opened
             };
             match joined(&mut task::spawn_blocking(opening)).await? {
-                Opened::Reading(reading) => return Ok(reading.into_reader(self.read_ahead.clone())),
+                Opened::Reading(reader) => return Ok(reader),
                 // A file that changes its size all the time is none of this store's.
                 Opened::Unverified(_) if verified => return Err(BlobError::Absent),
                 Opened::Unverified(size) => self.verify_once(&hash, size).await?,

@@ -36,7 +36,7 @@ const THREADS: usize = 64;
 
 /// How many threads open, touch and compare blobs, and read for readers that hold no second chunk. Callers wait for each other
 /// in order: each wait is for the disk alone, never for a client.
-const READS: usize = 8;
+pub(super) const READS: usize = 8;
 
 /// How many readers may hold a second chunk and an open file.
 pub(super) const AHEAD: usize = THREADS - READS;
@@ -63,19 +63,13 @@ struct Small {
 
 /// What came of opening a blob.
 pub(super) enum Opened {
-    Reading(Reading),
+    Reading(BlobReader),
     /// The blob, of this size, has to be compared with its hash first.
     Unverified(u64),
 }
 
-/// A blob that is being read, and its size.
-pub(super) enum Reading {
-    Small(u64, Bytes),
-    Large(u64, Rest),
-}
-
 /// What is still to be read.
-pub(super) struct Rest {
+struct Rest {
     prefixes: Arc<BlobDirectory>,
     blob: Blob,
     /// Of a whole blob: what was read until now.
@@ -114,7 +108,7 @@ impl ReadAhead {
         turn.expect("nobody closes the semaphore")
     }
 
-    /// Begins to read the next chunk if another one may be held; else closes the file.
+    /// Begins to read the next chunk if another one may be held; else closes the file if it is open.
     fn begin(&self, mut rest: Rest) -> Next {
         match Arc::clone(&self.ahead).try_acquire_owned() {
             Ok(ahead) if rest.bytes > 0 => Next::UnderWay(read(rest, Some(ahead), None)),
@@ -134,22 +128,8 @@ impl ReadAhead {
     }
 }
 
-impl Reading {
-    pub(super) fn into_reader(self, ahead: ReadAhead) -> BlobReader {
-        match self {
-            Self::Small(size_bytes, bytes) => BlobReader {
-                size_bytes,
-                bytes: stream::iter([Ok(bytes)]).boxed(),
-            },
-            Self::Large(size_bytes, rest) => BlobReader {
-                size_bytes,
-                bytes: chunks(rest, ahead).boxed(),
-            },
-        }
-    }
-}
-
-/// Opens `range` of a blob, which was just `verified` or was not; may wait for the disk.
+/// Opens `range` of a blob, which was just `verified` or was not; may wait for the disk. When it returns, no file is open but
+/// those of readers that may hold one.
 pub(super) fn open(
     prefixes: Arc<BlobDirectory>,
     hash: BlobHash,
@@ -182,7 +162,7 @@ pub(super) fn open(
         };
     }
     if range.is_empty() && size_bytes > 0 {
-        return Ok(Opened::Reading(Reading::Small(size_bytes, Bytes::new())));
+        return Ok(read_at_once(size_bytes, Bytes::new()));
     }
     let mut rest = Rest {
         prefixes,
@@ -202,7 +182,7 @@ pub(super) fn open(
         // At most [`SMALL`].
         let part = range.start as usize..range.end as usize;
         let bytes = Bytes::from_owner(small).slice(part);
-        return Ok(Opened::Reading(Reading::Small(size_bytes, bytes)));
+        return Ok(read_at_once(size_bytes, bytes));
     }
     if range == (0..size_bytes) {
         rest.hasher = Some(Box::default());
@@ -211,7 +191,18 @@ pub(super) fn open(
     } else {
         return Ok(Opened::Unverified(size_bytes));
     }
-    Ok(Opened::Reading(Reading::Large(size_bytes, rest)))
+    Ok(Opened::Reading(BlobReader {
+        size_bytes,
+        bytes: chunks(rest, held.clone()).boxed(),
+    }))
+}
+
+/// A blob of which the asked bytes are there.
+fn read_at_once(size_bytes: u64, bytes: Bytes) -> Opened {
+    Opened::Reading(BlobReader {
+        size_bytes,
+        bytes: stream::iter([Ok(bytes)]).boxed(),
+    })
 }
 
 fn open_at(path: &Path, start: u64) -> Result<File, BlobError> {
@@ -256,6 +247,10 @@ fn read(
 ) -> JoinHandle<Result<Chunk, BlobError>> {
     task::spawn_blocking(move || {
         let bytes = rest.take(CHUNK)?;
+        if ahead.is_none() {
+            // Here, since whoever asked for the chunk may come for it much later.
+            rest.file = None;
+        }
         drop(turn);
         Ok(Chunk {
             bytes: bytes.into(),
