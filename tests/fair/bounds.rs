@@ -20,8 +20,9 @@ const FEW: u32 = 1_024;
 /// As many as each call of a partner may take, of which there are more than a thousand at once.
 const MANY: u32 = 4_096;
 
-/// Threads that come and go with work that blocks: a few for files and rows, whatever the attack.
-const USUAL_THREADS: u64 = 16;
+/// Threads that come and go with work that blocks, whatever the attack: eight that open files, four that read rows, those that
+/// write, and the nodes of two jobs. On a busy machine most of them meet.
+const USUAL_THREADS: u64 = 24;
 
 /// Connections of the neighbour, files of the database, calls of partners.
 const USUAL_DESCRIPTORS: u64 = 32;
