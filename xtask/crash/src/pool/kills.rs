@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use it::comfy::Ran;
 use it::random::Random;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Outcome;
 use super::judge::{Facts, Job, Run};
@@ -18,6 +18,11 @@ const WORKERS: usize = 4;
 const CLIENTS: u64 = 16;
 /// How long a cycle lasts until the kill, in milliseconds at most.
 const LATEST: u64 = 2_500;
+/// How many jobs succeed between two kills, at least: a machine on which jobs take longer than a cycle would show nothing but
+/// what is lost.
+const SUCCESSES: usize = 4;
+/// How long they are waited for; a program that brings none has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Lost twice, or after an output.
 const MAY_FAIL: &[&str] = &["worker_lost"];
 
@@ -35,9 +40,11 @@ pub(super) async fn run(
     let urls: Vec<String> = processes.iter().map(Process::url).collect();
     let mut program = Program::start(program, folder, &urls).await?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
+    let (succeeded, mut successes) = tokio::sync::watch::channel(0_usize);
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let (client, stopped) = (program.client(), stopped.clone());
+        let succeeded = succeeded.clone();
         clients.spawn(async move {
             let mut jobs: Vec<Job> = Vec::new();
             while !*stopped.borrow() {
@@ -48,6 +55,9 @@ pub(super) async fn run(
                 };
                 let mut job = client.submit(&name, &graph).await?;
                 client.follow(&mut job).await?;
+                if job.ends.contains("succeeded") {
+                    succeeded.send_modify(|successes| *successes += 1);
+                }
                 jobs.push(job);
             }
             io::Result::Ok(jobs)
@@ -57,6 +67,11 @@ pub(super) async fn run(
     let mut random = Random::of(seed);
     let (mut of_program, mut of_workers) = (0, 0);
     for cycle in 0..count {
+        let wanted = *successes.borrow() + SUCCESSES;
+        let enough = successes.wait_for(|successes| *successes >= wanted);
+        if timeout(PATIENCE, enough).await.is_err() {
+            return Err(io::Error::other("jobs hardly succeed any more"));
+        }
         sleep(Duration::from_millis(random.below(LATEST))).await;
         // Two of five hit the program, two a worker, and one hits all.
         let way = random.below(5);
