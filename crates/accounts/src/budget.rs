@@ -132,6 +132,11 @@ impl BudgetWindow {
     }
 }
 
+/// The hour of a moment, counted from 1970 in UTC.
+fn hour_of(at: Timestamp) -> i64 {
+    at.as_second().div_euclid(3600)
+}
+
 impl OverBudget {
     /// The name of the budget, which no other one of the account has: its window, and what it bounds.
     #[must_use]
@@ -218,7 +223,9 @@ impl Spend {
     /// What was charged in the window of a moment; a moment before the newest charge is taken as that charge's.
     #[must_use]
     pub fn in_window(&self, window: BudgetWindow, now: Timestamp) -> u64 {
-        if now > self.at && window.start(now) != window.start(self.at) {
+        // An hour that goes on is in the same day and month.
+        let is_later = now > self.at && hour_of(now) != hour_of(self.at);
+        if is_later && window.start(now) != window.start(self.at) {
             return 0;
         }
         match window {
