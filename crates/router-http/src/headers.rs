@@ -42,9 +42,11 @@ pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 /// A label of the call, `KEY=VALUE`; repeatable. It is on record and is not forwarded.
 pub(crate) const LABEL: HeaderName = HeaderName::from_static("x-service-label");
 
-/// Headers of ours and their mirrors.
-const MIRRORS: [(HeaderName, HeaderName); 6] = [
-    (REQUEST_ID, HeaderName::from_static("x-comfy-request-id")),
+/// The mirror of [`REQUEST_ID`].
+const MIRRORED_REQUEST_ID: HeaderName = HeaderName::from_static("x-comfy-request-id");
+
+/// Other headers of ours and their mirrors.
+static MIRRORS: [(HeaderName, HeaderName); 5] = [
     (ERROR_TYPE, HeaderName::from_static("x-comfy-error-type")),
     (
         CREDITS_USED,
@@ -111,15 +113,17 @@ pub(crate) fn classify(headers: &mut HeaderMap, word: &'static str) {
 
 /// Names the request in its answer, and mirrors what is to be mirrored.
 pub(crate) fn identify(headers: &mut HeaderMap, request_id: HeaderValue, mirror: bool) {
+    if mirror {
+        // The few headers of an answer are looked through sooner than each of ours is looked up.
+        let mirrored = headers.iter().filter_map(|(name, value)| {
+            let (_, theirs) = MIRRORS.iter().find(|(ours, _)| ours == name)?;
+            Some((theirs.clone(), value.clone()))
+        });
+        let mirrored: Vec<_> = mirrored.collect();
+        headers.extend(mirrored);
+        headers.insert(MIRRORED_REQUEST_ID, request_id.clone());
+    }
     headers.insert(REQUEST_ID, request_id);
-    if !mirror {
-        return;
-    }
-    for (ours, theirs) in MIRRORS {
-        if let Some(value) = headers.get(&ours).cloned() {
-            headers.insert(theirs, value);
-        }
-    }
 }
 
 #[cfg(test)]
