@@ -35,7 +35,9 @@ async fn an_operator_adds_drains_and_removes_a_worker() {
         (&json!("gpu/1"), &json!(url))
     );
     let table = user.good(&list).await;
-    assert!(table.starts_with("gpu/1\tstopped\t0\t0\t0\t0\t"), "{table}");
+    let row: Vec<&str> = table.trim_end().split('\t').collect();
+    assert_eq!(row[..7], ["gpu/1", "stopped", "0", "2", "0", "0", "0"]);
+    assert_eq!((row[7], row[9], row.len()), ("0", "closed", 11), "{table}");
     user.json("workers resume", &["workers", "resume", "gpu/1"])
         .await;
     let table = user.good(&list).await;

@@ -6,6 +6,7 @@ mod commands;
 mod configured;
 mod explain;
 mod faults;
+mod metrics;
 mod older;
 mod running;
 

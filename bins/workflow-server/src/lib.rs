@@ -20,6 +20,7 @@ mod role;
 mod scrub;
 mod stack;
 mod store;
+mod worker_metrics;
 mod worker_tables;
 mod workers;
 

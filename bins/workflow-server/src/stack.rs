@@ -37,7 +37,8 @@ use crate::metrics::JobMetrics;
 use crate::operator_jobs::OperatorJobs;
 use crate::role::Role;
 use crate::scrub::Scrub;
-use crate::workers::{self, WorkerMetrics};
+use crate::worker_metrics::WorkerMetrics;
+use crate::workers;
 
 /// How long a claim counts without being renewed; a worker that is lost is noticed after that.
 const LEASE: std::time::Duration = std::time::Duration::from_secs(15);

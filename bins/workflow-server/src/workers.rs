@@ -1,18 +1,13 @@
-//! ComfyUI workers: how they are configured, and what metrics show of each.
+//! ComfyUI workers: how they are configured, and how operators see and change them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use asset_store::BlobStore;
-use engine_comfy::{
-    AddError, ComfyPool, PoolConfig, WorkerConfig, WorkerReport, WorkerState, WorkerUrl,
-};
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use engine_comfy::{AddError, ComfyPool, PoolConfig, WorkerConfig, WorkerReport, WorkerUrl};
 use server_kit::admin::{Problem, ProblemKind, WorkerAdmin, WorkerBody, WorkerChange};
 use server_kit::config::{ConfigError, Settings, Value, array};
-use server_kit::metrics::Metrics;
 use workflow_core::{Engine, EngineName, Engines, Hub, NamedEngine};
 
 use crate::stack::StackError;
@@ -288,6 +283,10 @@ fn body(report: WorkerReport) -> WorkerBody {
         version: report.version,
         classes: report.classes as u64,
         jobs: report.jobs as u64,
+        slots: report.slots as u64,
+        breaker: report.breaker.name().to_owned(),
+        answer_ms: report.answers.last().map(millis),
+        job_ms: report.runs.mean().map(millis),
         succeeded: report.succeeded,
         failed: report.failed,
         lost: report.lost,
@@ -296,115 +295,7 @@ fn body(report: WorkerReport) -> WorkerBody {
     }
 }
 
-/// What metrics show of workers. Clones show the same.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WorkerMetrics {
-    state: Family<StateLabels, Gauge>,
-    jobs: Family<WorkerLabels, Gauge>,
-    ended: Family<EndLabels, Gauge>,
-    staged: Family<WorkerLabels, Gauge>,
-    fetched: Family<WorkerLabels, Gauge>,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct WorkerLabels {
-    worker: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct StateLabels {
-    worker: String,
-    state: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct EndLabels {
-    worker: String,
-    end: &'static str,
-}
-
-/// All states, so that a gauge goes back to 0 when its state is left.
-const STATES: [WorkerState; 7] = [
-    WorkerState::Starting,
-    WorkerState::Ready,
-    WorkerState::Busy,
-    WorkerState::Unreachable,
-    WorkerState::Draining,
-    WorkerState::Stopped,
-    WorkerState::Failed,
-];
-
-impl WorkerMetrics {
-    /// Registers them.
-    pub(crate) fn register(metrics: &mut Metrics) -> Self {
-        let shown = Self::default();
-        let registry = metrics.registry();
-        registry.register(
-            "easel_worker_state",
-            "1 for the state that a ComfyUI worker is in",
-            shown.state.clone(),
-        );
-        registry.register(
-            "easel_worker_jobs",
-            "Jobs that a ComfyUI worker has",
-            shown.jobs.clone(),
-        );
-        registry.register(
-            "easel_worker_jobs_ended",
-            "Jobs that ended at a ComfyUI worker since the start",
-            shown.ended.clone(),
-        );
-        registry.register(
-            "easel_worker_staged_bytes",
-            "Bytes of inputs that were staged at a ComfyUI worker since the start",
-            shown.staged.clone(),
-        );
-        registry.register(
-            "easel_worker_output_bytes",
-            "Bytes of outputs that were fetched from a ComfyUI worker since the start",
-            shown.fetched.clone(),
-        );
-        shown
-    }
-
-    /// Shows how the workers are.
-    pub(crate) fn show(&self, workers: &[WorkerReport]) {
-        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        // A worker that was removed is shown no longer.
-        self.state.clear();
-        self.jobs.clear();
-        self.ended.clear();
-        self.staged.clear();
-        self.fetched.clear();
-        for report in workers {
-            let worker = || WorkerLabels {
-                worker: report.name.clone(),
-            };
-            for state in STATES {
-                let labels = StateLabels {
-                    worker: report.name.clone(),
-                    state: state.name(),
-                };
-                let is_in = i64::from(state == report.state);
-                self.state.get_or_create(&labels).set(is_in);
-            }
-            let jobs = number(report.jobs as u64);
-            self.jobs.get_or_create(&worker()).set(jobs);
-            for (end, count) in [
-                ("succeeded", report.succeeded),
-                ("failed", report.failed),
-                ("lost", report.lost),
-            ] {
-                let labels = EndLabels {
-                    worker: report.name.clone(),
-                    end,
-                };
-                self.ended.get_or_create(&labels).set(number(count));
-            }
-            let staged = number(report.staged_bytes);
-            self.staged.get_or_create(&worker()).set(staged);
-            let fetched = number(report.output_bytes);
-            self.fetched.get_or_create(&worker()).set(fetched);
-        }
-    }
+/// As milliseconds, to the microsecond.
+fn millis(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
 }

@@ -152,8 +152,8 @@ export function Workers() {
   const workers = state.data?.workers;
   const drains = (it) => ["draining", "stopped"].includes(it.state);
   return html`<main><header class="top"><h1>Workers</h1></header>${state.error?.status === 404 ? html`<${Empty} title="No workers here">This server runs no ComfyUI workers.<//>` : html`<${Instead} state=${state} what="operating the server" />`}${problem}
-    ${workers && (workers.length ? html`<${Table} caption="ComfyUI workers" names=${["Worker", "State", "Why", "Jobs", "Succeeded", "Failed", "Lost", "Staged", ""]}>${workers.map((it) => html`<tr key=${it.name}><td class="main">${it.name}<span class="why">${it.version}</span></td>
-      <td><${WorkerState} state=${it.state} /></td><td class="cut">${it.why}</td><td>${count(it.jobs)}</td><td>${count(it.succeeded)}</td><td>${count(it.failed)}</td><td>${count(it.lost)}</td><td>${size(it.staged_bytes)}</td>
+    ${workers && (workers.length ? html`<${Table} caption="ComfyUI workers" names=${["Worker", "State", "Why", "Jobs", "Succeeded", "Failed", "Lost", "Staged", "Answers in", ""]}>${workers.map((it) => html`<tr key=${it.name}><td class="main">${it.name}<span class="why">${it.version}</span></td>
+      <td><${WorkerState} state=${it.state} /></td><td class="cut">${it.why}</td><td>${count(it.jobs)} of ${count(it.slots)}</td><td>${count(it.succeeded)}</td><td>${count(it.failed)}</td><td>${count(it.lost)}</td><td>${size(it.staged_bytes)}</td><td>${it.answer_ms === null ? "" : `${it.answer_ms.toFixed(1)} ms`}</td>
       <td class="number"><button data-row disabled=${busy} aria-label=${`${drains(it) ? "Resume" : "Drain"} ${it.name}`} onClick=${() => change(at("workers", drains(it) ? "resume" : "drain"), { body: JSON.stringify({ name: it.name }) })}>${drains(it) ? "Resume" : "Drain"}</button></td></tr>`)}<//>`
       : html`<${Empty} title="No workers"><code>worker add http://gpu-box:8188</code> adds one.<//>`)}</main>`;
 }

@@ -10,6 +10,29 @@ const FAILURES: u32 = 3;
 /// The first pause and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
+/// What the breaker of a worker lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Every job.
+    Closed,
+    /// One job, which tries whether the worker is well again.
+    HalfOpen,
+    /// No job.
+    Open,
+}
+
+impl BreakerState {
+    /// Its name, as commands and metrics show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::HalfOpen => "half_open",
+            Self::Open => "open",
+        }
+    }
+}
+
 /// The breaker of one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Breaker {
@@ -37,9 +60,16 @@ impl Breaker {
 
     /// Why it gets no job now, if it gets none. Once the pause is over one job tries: its failure begins a longer pause.
     pub(crate) fn open(&self, now: Instant) -> Option<&str> {
-        self.open_until
-            .is_some_and(|until| now < until)
-            .then_some(self.why.as_str())
+        (self.state(now) == BreakerState::Open).then_some(self.why.as_str())
+    }
+
+    /// What it lets through.
+    pub(crate) fn state(&self, now: Instant) -> BreakerState {
+        match self.open_until {
+            None => BreakerState::Closed,
+            Some(until) if now < until => BreakerState::Open,
+            Some(_) => BreakerState::HalfOpen,
+        }
     }
 
     /// Whether nothing speaks against the worker, now and later.
@@ -49,7 +79,7 @@ impl Breaker {
 
     /// Whether it is on probation: one job may try.
     pub(crate) fn is_probing(&self, now: Instant) -> bool {
-        self.open_until.is_some_and(|until| now >= until)
+        self.state(now) == BreakerState::HalfOpen
     }
 }
 
@@ -64,10 +94,13 @@ mod tests {
         breaker.failed("garbage", now);
         breaker.failed("garbage", now);
         assert_eq!(breaker.open(now), None);
+        assert_eq!(breaker.state(now), BreakerState::Closed);
         breaker.failed("garbage", now);
         assert_eq!(breaker.open(now), Some("garbage"));
         let later = now + PAUSE.0;
         assert_eq!(breaker.open(later), None);
+        assert_eq!(breaker.state(now), BreakerState::Open);
+        assert_eq!(breaker.state(later), BreakerState::HalfOpen);
         assert!(breaker.is_probing(later));
         breaker.failed("garbage", later);
         assert_eq!(breaker.open(later + PAUSE.0), Some("garbage"));

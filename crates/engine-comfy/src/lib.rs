@@ -13,6 +13,7 @@ mod choose;
 mod client;
 mod definitions;
 mod deployments;
+mod durations;
 mod frames;
 mod headers;
 mod history;
@@ -23,10 +24,12 @@ mod translate;
 mod worker;
 
 pub use address::{InvalidWorkerUrl, WorkerUrl};
+pub use breaker::BreakerState;
 pub use deployments::{
     DeploymentPorts, DeploymentReport, Deployments, DeploymentsConfig, DeploymentsError,
     ManagedReport, Ownership, WorkerLog,
 };
+pub use durations::Durations;
 pub use headers::{InvalidHeader, WorkerHeaders};
 pub use pool::{AddError, COMFYUI, ComfyPool, PoolConfig, WorkerConfig, WorkerReport};
 pub use worker::WorkerState;

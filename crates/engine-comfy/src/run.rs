@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
 use workflow_core::{
     JobError, JobErrorCode, NodeEvent, NodeId, Requirements, RunContext, RunError, RunSink, Ticket,
 };
@@ -41,6 +42,8 @@ struct Run<'a> {
     delivered: HashSet<(NodeId, FileRef)>,
     /// How many outputs of a node were committed.
     indices: HashMap<NodeId, u32>,
+    /// When its turn came.
+    began: Instant,
     /// Its turn to compute at the worker.
     _turn: OwnedSemaphorePermit,
 }
@@ -171,6 +174,7 @@ impl<'a> Run<'a> {
             translator: Translator::new(&ticket.graph.prompt),
             delivered: HashSet::new(),
             indices: HashMap::new(),
+            began: Instant::now(),
             _turn: turn,
         })
     }
@@ -218,6 +222,9 @@ impl<'a> Run<'a> {
             Err(RunError::Failed(_)) => shared.counts.failed += 1,
             Err(RunError::Lost) => shared.counts.lost += 1,
             Err(RunError::Canceled(_)) => {}
+        }
+        if !matches!(ended, Err(RunError::Lost)) {
+            shared.counts.runs.observe(self.began.elapsed());
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::address::WorkerUrl;
 use crate::breaker::Breaker;
 use crate::client::WorkerClient;
 use crate::definitions::{Definitions, version_number};
+use crate::durations::Durations;
 use crate::frames::{Heard, Said};
 
 use card::{Card, Known};
@@ -151,7 +152,7 @@ pub(crate) struct Shared {
     last_number: f64,
     staged: HashSet<String>,
     files: LoadedFiles,
-    breaker: Breaker,
+    pub(crate) breaker: Breaker,
     strays: Vec<(String, Instant)>,
     pub(crate) counts: Counts,
 }
@@ -174,6 +175,10 @@ pub(crate) struct Counts {
     pub(crate) lost: u64,
     pub(crate) staged_bytes: u64,
     pub(crate) output_bytes: u64,
+    /// How long it took to answer the questions for its health.
+    pub(crate) answers: Durations,
+    /// How long jobs had it for themselves, those that were lost apart.
+    pub(crate) runs: Durations,
 }
 
 impl Worker {

@@ -31,9 +31,13 @@ pub(crate) async fn workers(
                     "name",
                     "state",
                     "jobs",
+                    "slots",
                     "succeeded",
                     "failed",
                     "lost",
+                    "staged_bytes",
+                    "answer_ms",
+                    "breaker",
                     "why",
                 ];
                 names.map(|name| plain(&worker[name])).to_vec()
@@ -43,9 +47,13 @@ pub(crate) async fn workers(
                 "NAME",
                 "STATE",
                 "JOBS",
+                "SLOTS",
                 "SUCCEEDED",
                 "FAILED",
                 "LOST",
+                "STAGED",
+                "ANSWER_MS",
+                "BREAKER",
                 "WHY",
             ];
             terminal::print(&text::table(&heading, &rows))

@@ -31,6 +31,14 @@ pub struct WorkerBody {
     pub classes: u64,
     /// Jobs that it has now.
     pub jobs: u64,
+    /// Jobs that it may have at once: one runs, and the inputs of the others are staged meanwhile.
+    pub slots: u64,
+    /// What its circuit breaker lets through: all jobs (`closed`), one that tries (`half_open`), or none (`open`).
+    pub breaker: String,
+    /// How long it took to answer the last question for its health, in milliseconds; `null` before the first.
+    pub answer_ms: Option<f64>,
+    /// How long a job had it for itself on average, in milliseconds; `null` before the first one ended.
+    pub job_ms: Option<f64>,
     /// Jobs that succeeded on it since the server started.
     pub succeeded: u64,
     /// Jobs that failed on it.

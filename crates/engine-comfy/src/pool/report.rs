@@ -1,8 +1,11 @@
 //! What a worker is like, for people and metrics.
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 
-use crate::worker::{Worker, WorkerState};
+use crate::breaker::BreakerState;
+use crate::durations::Durations;
+use crate::worker::{PLACES, Worker, WorkerState};
 
 /// What a worker is like.
 #[derive(Clone, Debug)]
@@ -23,6 +26,10 @@ pub struct WorkerReport {
     pub classes: usize,
     /// Jobs that it has now.
     pub jobs: usize,
+    /// Jobs that it may have at once.
+    pub slots: usize,
+    /// What its breaker lets through.
+    pub breaker: BreakerState,
     /// Jobs that succeeded on it since the server started.
     pub succeeded: u64,
     /// Jobs that failed on it.
@@ -33,6 +40,10 @@ pub struct WorkerReport {
     pub staged_bytes: u64,
     /// Bytes of outputs that were fetched from it.
     pub output_bytes: u64,
+    /// How long it took to answer the questions for its health.
+    pub answers: Durations,
+    /// How long jobs had it for themselves, those that were lost apart.
+    pub runs: Durations,
 }
 
 /// What a worker is like now.
@@ -50,10 +61,14 @@ pub(super) fn report(worker: &Worker) -> WorkerReport {
         version: definitions.map_or_else(String::new, |known| known.version.clone()),
         classes: definitions.map_or(0, |known| known.len()),
         jobs,
+        slots: PLACES,
+        breaker: shared.breaker.state(Instant::now()),
         succeeded: shared.counts.succeeded,
         failed: shared.counts.failed,
         lost: shared.counts.lost,
         staged_bytes: shared.counts.staged_bytes,
         output_bytes: shared.counts.output_bytes,
+        answers: shared.counts.answers,
+        runs: shared.counts.runs,
     }
 }

@@ -35,9 +35,14 @@ impl Worker {
     async fn watch(&self, pool: &Pool) {
         let mut read_at: Option<Instant> = None;
         loop {
+            let asked = Instant::now();
             match self.client.health(self.patience()).await {
                 Ok(()) => {
-                    self.shared().alive_at = Instant::now();
+                    {
+                        let mut shared = self.shared();
+                        shared.alive_at = Instant::now();
+                        shared.counts.answers.observe(asked.elapsed());
+                    }
                     let is_up = self.shared().reach == Reach::Up;
                     let is_old = read_at.is_none_or(|read| read.elapsed() > READ_AGAIN);
                     if !is_up || is_old {

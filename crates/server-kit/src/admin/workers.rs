@@ -146,11 +146,17 @@ fn listed(workers: &[WorkerBody]) -> String {
             worker.state.clone(),
             worker.since.clone(),
             worker.version.clone(),
-            worker.jobs.to_string(),
+            format!("{}/{}", worker.jobs, worker.slots),
+            worker.staged_bytes.to_string(),
+            took(worker.answer_ms),
+            worker.breaker.clone(),
             worker.why.clone(),
         ]
     });
-    table(&["NAME", "STATE", "SINCE", "VERSION", "JOBS", "WHY"], rows)
+    let heading = [
+        "NAME", "STATE", "SINCE", "VERSION", "JOBS", "STAGED", "ANSWER", "BREAKER", "WHY",
+    ];
+    table(&heading, rows)
 }
 
 fn shown(worker: &WorkerBody) -> String {
@@ -163,6 +169,10 @@ fn shown(worker: &WorkerBody) -> String {
         ("version", worker.version.clone()),
         ("classes", worker.classes.to_string()),
         ("jobs", worker.jobs.to_string()),
+        ("slots", worker.slots.to_string()),
+        ("breaker", worker.breaker.clone()),
+        ("last answer", took(worker.answer_ms)),
+        ("mean job", took(worker.job_ms)),
         ("succeeded", worker.succeeded.to_string()),
         ("failed", worker.failed.to_string()),
         ("lost", worker.lost.to_string()),
@@ -173,4 +183,9 @@ fn shown(worker: &WorkerBody) -> String {
         .iter()
         .map(|(name, value)| format!("{name:<17}{value}\n"));
     lines.collect()
+}
+
+/// A time in milliseconds, or `-` where there is none.
+fn took(millis: Option<f64>) -> String {
+    millis.map_or_else(|| "-".to_owned(), |millis| format!("{millis:.1} ms"))
 }
