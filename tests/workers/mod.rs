@@ -9,6 +9,7 @@ mod faults;
 mod metrics;
 mod older;
 mod running;
+mod slots;
 
 use std::path::Path;
 use std::time::Duration;

@@ -284,6 +284,12 @@ const WORKFLOW_KEYS: &[Key] = &[
         "auto",
         "Previews that workers make: auto, latent2rgb, taesd or none",
     ),
+    key(
+        "comfyui_slots",
+        "COUNT",
+        "2",
+        "Jobs that each worker may have at once, from 1 to 16: one runs, and the inputs of the others are staged meanwhile",
+    ),
 ];
 
 const fn key(

@@ -165,7 +165,7 @@ impl WorkerMetrics {
             }
             let jobs = number(report.jobs as u64);
             self.jobs.get_or_create(&worker()).set(jobs);
-            let slots = number(report.slots as u64);
+            let slots = i64::from(report.slots);
             self.slots.get_or_create(&worker()).set(slots);
             for state in BREAKER_STATES {
                 let labels = StateLabels {

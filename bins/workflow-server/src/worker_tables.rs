@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use engine_comfy::{WorkerConfig, WorkerHeaders, WorkerUrl};
+use engine_comfy::{WorkerConfig, WorkerHeaders, WorkerSlots, WorkerUrl};
 use serde_json::{Map, Value as Json};
 use server_kit::config::{Value, array};
 
@@ -25,6 +25,8 @@ pub struct WorkerTable {
     pub headers: Vec<WorkerHeader>,
     /// A PEM file of authorities to trust for it besides.
     pub ca: Option<PathBuf>,
+    /// How many jobs it may have at once; as `comfyui_slots` says if nothing is said.
+    pub slots: Option<WorkerSlots>,
 }
 
 /// A header, and where its value is.
@@ -48,8 +50,9 @@ pub enum HeaderSource {
 }
 
 impl Value for WorkerTables {
-    const ALLOWED: &'static str = "tables [[worker]] with `url`, and as wanted `name`, `ca` (a PEM file) and `headers`, each of them as \
-                                   { env = \"VARIABLE\" } or { file = \"PATH\" } with a `prefix` such as \"Bearer \" as wanted";
+    const ALLOWED: &'static str = "tables [[worker]] with `url`, and as wanted `name`, `ca` (a PEM file), `slots` (jobs at \
+                                   once, from 1 to 16) and `headers`, each of them as { env = \"VARIABLE\" } or { file = \"PATH\" } with \
+                                   a `prefix` such as \"Bearer \" as wanted";
 
     fn read(text: &str) -> Option<Self> {
         let tables: Vec<Map<String, Json>> = match text.is_empty() {
@@ -73,6 +76,13 @@ fn table(mut fields: Map<String, Json>) -> Option<WorkerTable> {
     let name = text(&mut fields, "name")?;
     let url = text(&mut fields, "url")??.parse().ok()?;
     let ca = text(&mut fields, "ca")?.map(PathBuf::from);
+    let slots = match fields.remove("slots") {
+        None => None,
+        Some(count) => {
+            let count = u8::try_from(count.as_u64()?).ok()?;
+            Some(WorkerSlots::new(count)?)
+        }
+    };
     let headers = match fields.remove("headers") {
         None => Vec::new(),
         Some(Json::Object(headers)) => headers.into_iter().map(header).collect::<Option<_>>()?,
@@ -83,6 +93,7 @@ fn table(mut fields: Map<String, Json>) -> Option<WorkerTable> {
         url,
         headers,
         ca,
+        slots,
     })
 }
 
@@ -140,6 +151,7 @@ impl WorkerTable {
             url: self.url.clone(),
             headers,
             ca_pem,
+            slots: self.slots,
             keeps_definitions: true,
         })
     }
@@ -170,12 +182,16 @@ mod tests {
     #[test]
     fn a_table_says_where_credentials_are_and_never_what_they_are() {
         let text = r#"[{"url": "https://gpu", "name": "a", "ca": "/ca.pem", "headers": {"Authorization":
-            {"env": "TOKEN", "prefix": "Bearer "}, "x-key": {"file": "/run/key"}}}, {"url": "http://b:1"}]"#;
+            {"env": "TOKEN", "prefix": "Bearer "}, "x-key": {"file": "/run/key"}}}, {"url": "http://b:1", "slots": 4}]"#;
         let tables = WorkerTables::read(text).expect("it is right").0;
         assert_eq!((tables.len(), tables[0].headers.len()), (2, 2));
         assert_eq!(
             tables[0].headers[0].source,
             HeaderSource::Variable("TOKEN".to_owned())
+        );
+        assert_eq!(
+            (tables[0].slots, tables[1].slots),
+            (None, WorkerSlots::new(4))
         );
         for wrong in [
             "{}",
@@ -183,6 +199,9 @@ mod tests {
             r#"[{"url": "gpu"}]"#,
             r#"[{"url": "http://a", "heders": {}}]"#,
             r#"[{"url": "http://a", "name": 1}]"#,
+            r#"[{"url": "http://a", "slots": 0}]"#,
+            r#"[{"url": "http://a", "slots": 17}]"#,
+            r#"[{"url": "http://a", "slots": "2"}]"#,
             r#"[{"url": "http://a", "headers": {"authorization": "Bearer x"}}]"#,
             r#"[{"url": "http://a", "headers": {"authorization": {}}}]"#,
             r#"[{"url": "http://a", "headers": {"authorization": {"env": "A", "file": "b"}}}]"#,
@@ -199,6 +218,7 @@ mod tests {
         let file = root.path().join("key");
         std::fs::write(&file, "s3cret\n").expect("room");
         let table = |file: PathBuf| WorkerTable {
+            slots: None,
             name: None,
             url: "http://a".parse().expect("an address"),
             headers: vec![WorkerHeader {

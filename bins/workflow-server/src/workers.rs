@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use asset_store::BlobStore;
-use engine_comfy::{AddError, ComfyPool, PoolConfig, WorkerConfig, WorkerReport, WorkerUrl};
+use engine_comfy::{
+    AddError, ComfyPool, PoolConfig, WorkerConfig, WorkerReport, WorkerSlots, WorkerUrl,
+};
 use server_kit::admin::{Problem, ProblemKind, WorkerAdmin, WorkerBody, WorkerChange};
 use server_kit::config::{ConfigError, Settings, Value, array};
 use workflow_core::{Engine, EngineName, Engines, Hub, NamedEngine};
@@ -24,6 +26,8 @@ pub struct WorkerSettings {
     pub prefer: Preference,
     /// Which previews they make.
     pub previews: PreviewMethod,
+    /// How many jobs a worker may have at once that names no number of its own.
+    pub slots: WorkerSlots,
     /// The folder in which their definitions are kept; none keeps none.
     pub folder: Option<PathBuf>,
 }
@@ -41,6 +45,9 @@ pub enum Preference {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewMethod(pub String);
 
+/// How many jobs a worker may have at once.
+struct Slots(WorkerSlots);
+
 /// Addresses of workers.
 struct Urls(Vec<WorkerUrl>);
 
@@ -56,6 +63,19 @@ impl Value for Urls {
 
     fn show(&self) -> String {
         array(self.0.iter().map(ToString::to_string))
+    }
+}
+
+impl Value for Slots {
+    const ALLOWED: &'static str =
+        "a number from 1 to 16: a worker runs one job, and the inputs of the others are staged";
+
+    fn read(text: &str) -> Option<Self> {
+        text.parse().ok().and_then(WorkerSlots::new).map(Self)
+    }
+
+    fn show(&self) -> String {
+        self.0.count().to_string()
     }
 }
 
@@ -100,6 +120,7 @@ impl WorkerSettings {
             tables: Vec::new(),
             prefer: Preference::Native,
             previews: PreviewMethod("auto".to_owned()),
+            slots: WorkerSlots::default(),
             folder: None,
         }
     }
@@ -108,11 +129,13 @@ impl WorkerSettings {
     pub(crate) fn read(settings: &mut Settings) -> Result<Self, ConfigError> {
         let Urls(urls) = settings.read("comfyui")?;
         let WorkerTables(tables) = settings.read("worker")?;
+        let Slots(slots) = settings.read("comfyui_slots")?;
         Ok(Self {
             urls,
             tables,
             prefer: settings.read("prefer")?,
             previews: settings.read("comfyui_previews")?,
+            slots,
             folder: None,
         })
     }
@@ -126,8 +149,9 @@ impl WorkerSettings {
 
     /// How many jobs of one account may be at workers besides those that run here.
     pub(crate) fn jobs(&self) -> u32 {
-        let workers = self.urls.len() + self.tables.len();
-        u32::try_from(workers.saturating_mul(2)).unwrap_or(u32::MAX)
+        let named = self.tables.iter().map(|table| table.slots);
+        let all = self.urls.iter().map(|_| None).chain(named);
+        all.map(|slots| slots.unwrap_or(self.slots).count()).sum()
     }
 }
 
@@ -152,6 +176,7 @@ pub(crate) fn pool_config(
         folder: settings.folder.clone(),
         socket_name: folder.map(|folder| folder.display().to_string()),
         extra_ca_pem,
+        slots: settings.slots,
         bell: Arc::new(move || hub.ring()),
     }
 }
@@ -172,6 +197,7 @@ pub(crate) fn pool(
             url: url.clone(),
             headers: Default::default(),
             ca_pem: None,
+            slots: None,
             keeps_definitions: true,
         };
         pool.add(config).map_err(StackError::Worker)?;
@@ -238,6 +264,7 @@ impl WorkerAdmin for Workers {
                     url,
                     headers: Default::default(),
                     ca_pem: None,
+                    slots: None,
                     keeps_definitions: true,
                 };
                 return self
@@ -283,7 +310,7 @@ fn body(report: WorkerReport) -> WorkerBody {
         version: report.version,
         classes: report.classes as u64,
         jobs: report.jobs as u64,
-        slots: report.slots as u64,
+        slots: u64::from(report.slots),
         breaker: report.breaker.name().to_owned(),
         answer_ms: report.answers.last().map(millis),
         job_ms: report.runs.mean().map(millis),

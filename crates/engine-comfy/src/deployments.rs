@@ -148,7 +148,7 @@ impl Deployments {
         let state = found.state();
         let serving = state.row.serving();
         let workers = serving.map_or(0, |revision| state.row.bounds_of(revision).max);
-        let places = workers.saturating_mul(crate::worker::PLACES as u32);
+        let places = workers.saturating_mul(found.pool.slots());
         (!state.is_removed).then(|| (found.engines.clone(), places))
     }
 

@@ -20,6 +20,7 @@ mod history;
 mod pool;
 mod prompt;
 mod run;
+mod slots;
 mod translate;
 mod worker;
 
@@ -32,4 +33,5 @@ pub use deployments::{
 pub use durations::Durations;
 pub use headers::{InvalidHeader, WorkerHeaders};
 pub use pool::{AddError, COMFYUI, ComfyPool, PoolConfig, WorkerConfig, WorkerReport};
+pub use slots::WorkerSlots;
 pub use worker::WorkerState;

@@ -33,6 +33,7 @@ use crate::client::WorkerClient;
 use crate::definitions::{Definitions, Merged};
 use crate::headers::WorkerHeaders;
 use crate::run;
+use crate::slots::WorkerSlots;
 use crate::worker::{Able, Worker};
 
 pub(crate) use acquire::Place;
@@ -60,6 +61,8 @@ pub struct PoolConfig {
     pub socket_name: Option<String>,
     /// Authorities to trust beside the usual ones: the content of a PEM file.
     pub extra_ca_pem: Option<Vec<u8>>,
+    /// How many jobs a worker may have at once that names no number of its own.
+    pub slots: WorkerSlots,
     /// Told when a job may run that could not before.
     pub bell: Arc<dyn Fn() + Send + Sync>,
 }
@@ -75,6 +78,8 @@ pub struct WorkerConfig {
     pub headers: WorkerHeaders,
     /// Authorities to trust for it beside those of the pool: the content of a PEM file.
     pub ca_pem: Option<Vec<u8>>,
+    /// How many jobs it may have at once; as the pool says if nothing is said.
+    pub slots: Option<WorkerSlots>,
     /// Whether what it has is kept in the pool's folder.
     pub keeps_definitions: bool,
 }
@@ -172,7 +177,8 @@ impl ComfyPool {
         );
         let client = client.map_err(|_| AddError::ExtraCa)?;
         let client_id = self.shared.client_id(&config.url);
-        let mut worker = Worker::new(config.name, client, client_id, config.url);
+        let slots = config.slots.unwrap_or(self.shared.config.slots);
+        let mut worker = Worker::new(config.name, client, client_id, config.url, slots);
         worker.keeps_definitions = config.keeps_definitions;
         let worker = Arc::new(worker);
         if let Some(known) = self.shared.kept(&worker) {
@@ -230,7 +236,7 @@ impl ComfyPool {
         let shared = Arc::clone(&self.shared);
         // The connection is needed until its last job is over.
         tokio::spawn(async move {
-            let places = u32::try_from(crate::worker::PLACES).unwrap_or(u32::MAX);
+            let places = member.worker.slots.count();
             let _ = member.worker.places.acquire_many(places).await;
             member.stop.cancel();
             drop(shared);

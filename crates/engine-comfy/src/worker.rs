@@ -21,15 +21,13 @@ use crate::client::WorkerClient;
 use crate::definitions::{Definitions, version_number};
 use crate::durations::Durations;
 use crate::frames::{Heard, Said};
+use crate::slots::WorkerSlots;
 
 use card::{Card, Known};
 pub(crate) use fitness::Able;
 #[cfg(feature = "bench")]
 pub(crate) use listen::{FEATURES, Socket, open as open_socket};
 use loaded::LoadedFiles;
-
-/// Jobs that a worker has at most: one runs, and the inputs of one more are staged meanwhile.
-pub(crate) const PLACES: usize = 2;
 
 /// After this silence of socket and health a worker counts as lost, and its jobs with it.
 pub(crate) const LOST_AFTER: Duration = Duration::from_secs(10);
@@ -119,6 +117,8 @@ pub(crate) struct Worker {
     pub(crate) client_id: String,
     /// Whether what it has is kept in the pool's folder.
     pub(crate) keeps_definitions: bool,
+    /// How many jobs it may have at once.
+    pub(crate) slots: WorkerSlots,
     /// One for every job that it has.
     pub(crate) places: Arc<Semaphore>,
     /// The one that runs.
@@ -187,6 +187,7 @@ impl Worker {
         client: WorkerClient,
         client_id: String,
         url: WorkerUrl,
+        slots: WorkerSlots,
     ) -> Self {
         Self {
             name,
@@ -194,7 +195,8 @@ impl Worker {
             client,
             client_id,
             keeps_definitions: true,
-            places: Arc::new(Semaphore::new(PLACES)),
+            slots,
+            places: Arc::new(Semaphore::new(slots.places())),
             compute: Arc::new(Semaphore::new(1)),
             shared: Mutex::new(Shared {
                 reach: Reach::Never,
@@ -223,7 +225,8 @@ impl Worker {
 
     /// How many jobs it has.
     pub(crate) fn jobs(&self) -> usize {
-        PLACES - self.places.available_permits().min(PLACES)
+        let places = self.slots.places();
+        places - self.places.available_permits().min(places)
     }
 
     /// How it is, since when, and why in a sentence.

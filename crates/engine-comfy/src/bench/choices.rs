@@ -9,6 +9,7 @@ use workflow_core::{ModelFile, Requirements};
 
 use crate::definitions::Definitions;
 use crate::pool::{ComfyPool, PoolConfig};
+use crate::slots::WorkerSlots;
 
 /// Classes of a graph that samples, besides the one that loads a model.
 const CLASSES: [&str; 7] = [
@@ -42,6 +43,7 @@ impl Choices {
             folder: None,
             socket_name: None,
             extra_ca_pem: None,
+            slots: WorkerSlots::default(),
             bell: Arc::new(|| {}),
         };
         let pool = ComfyPool::new(Arc::new(MemoryBlobs::new(jiff::Timestamp::now)), config);

@@ -22,7 +22,7 @@ use super::record::Record;
 use super::seen::{counts, seen};
 use super::start;
 use crate::pool::{ComfyPool, WorkerReport};
-use crate::worker::{PLACES, WorkerState};
+use crate::worker::WorkerState;
 
 /// How long a process may take to end before it is killed.
 pub(super) const END_TIME: Duration = Duration::from_secs(10);
@@ -187,7 +187,7 @@ impl Running {
                 load: Load::default(),
                 failures: &state.failures,
                 is_woken: false,
-                places: PLACES as u32,
+                places: self.pool.slots(),
                 now,
             })
         } else {
@@ -197,7 +197,7 @@ impl Running {
                 load,
                 failures: &state.failures,
                 is_woken,
-                places: PLACES as u32,
+                places: self.pool.slots(),
                 now,
             })
         };

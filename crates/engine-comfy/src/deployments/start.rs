@@ -106,6 +106,7 @@ fn add(pool: &ComfyPool, worker: &str, url: WorkerUrl, keeps_definitions: bool) 
         url,
         headers: Default::default(),
         ca_pem: None,
+        slots: None,
         keeps_definitions,
     });
     if let Err(error) = &added {

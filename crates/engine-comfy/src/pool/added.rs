@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{ComfyPool, Shared, WorkerConfig};
-use crate::worker::{PLACES, Worker};
+use crate::worker::Worker;
 
 /// The name of the file.
 const FILE: &str = "added.json";
@@ -36,6 +36,7 @@ impl ComfyPool {
                 url,
                 headers: Default::default(),
                 ca_pem: None,
+                slots: None,
                 keeps_definitions: true,
             };
             match self.add(config) {
@@ -73,7 +74,7 @@ impl ComfyPool {
     pub fn added_places(&self) -> u32 {
         let workers = self.shared.workers().into_iter();
         let added = workers.filter(|worker| worker.is_added() && !worker.is_draining());
-        u32::try_from(added.count().saturating_mul(PLACES)).unwrap_or(u32::MAX)
+        added.map(|worker| worker.slots.count()).sum()
     }
 
     /// Writes down the workers that were added.

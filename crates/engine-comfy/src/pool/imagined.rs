@@ -10,7 +10,8 @@ use workflow_core::{ModelFile, Requirements};
 use super::{ComfyPool, Member};
 use crate::client::WorkerClient;
 use crate::definitions::Definitions;
-use crate::worker::{PLACES, Worker};
+use crate::slots::WorkerSlots;
+use crate::worker::Worker;
 
 impl ComfyPool {
     /// Adds the worker of a number, which has as many jobs as its number leaves, and used these model files last.
@@ -25,8 +26,10 @@ impl ComfyPool {
             .expect("an address");
         let client = WorkerClient::new(url.clone(), http::HeaderMap::new(), None);
         let client = client.expect("no authorities, so none is wrong");
-        let worker = Worker::new(format!("worker-{number}"), client, String::new(), url);
-        let jobs = u32::try_from(number % (PLACES + 1)).unwrap_or(0);
+        let slots = WorkerSlots::default();
+        let name = format!("worker-{number}");
+        let worker = Worker::new(name, client, String::new(), url, slots);
+        let jobs = u32::try_from(number % (slots.places() + 1)).unwrap_or(0);
         if let Ok(places) = Arc::clone(&worker.places).try_acquire_many_owned(jobs) {
             places.forget();
         }

@@ -9,7 +9,6 @@ use workflow_core::{Availability, Engine, Requirements};
 
 use super::{ComfyPool, Shared};
 use crate::definitions::Definitions;
-use crate::worker::PLACES;
 
 impl ComfyPool {
     /// Takes a worker out of the pool if it has no job; from then on it gets none. Answers whether it is out.
@@ -17,9 +16,9 @@ impl ComfyPool {
         let Some(worker) = self.shared.worker(name) else {
             return true;
         };
-        let places = u32::try_from(PLACES).unwrap_or(u32::MAX);
         // All of its places at once: no job can be given to it any more.
-        let Ok(places) = Arc::clone(&worker.places).try_acquire_many_owned(places) else {
+        let all = Arc::clone(&worker.places).try_acquire_many_owned(worker.slots.count());
+        let Ok(places) = all else {
             return false;
         };
         worker.set_draining(true);
@@ -71,6 +70,11 @@ impl ComfyPool {
     /// Whether it is known what workers have.
     pub(crate) fn is_known(&self) -> bool {
         !self.nodes().is_empty()
+    }
+
+    /// How many jobs each worker may have at once.
+    pub(crate) fn slots(&self) -> u32 {
+        self.shared.config.slots.count()
     }
 
     /// Whether a worker takes jobs now.

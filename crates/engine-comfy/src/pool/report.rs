@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use crate::breaker::BreakerState;
 use crate::durations::Durations;
-use crate::worker::{PLACES, Worker, WorkerState};
+use crate::worker::{Worker, WorkerState};
 
 /// What a worker is like.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct WorkerReport {
     /// Jobs that it has now.
     pub jobs: usize,
     /// Jobs that it may have at once.
-    pub slots: usize,
+    pub slots: u32,
     /// What its breaker lets through.
     pub breaker: BreakerState,
     /// Jobs that succeeded on it since the server started.
@@ -61,7 +61,7 @@ pub(super) fn report(worker: &Worker) -> WorkerReport {
         version: definitions.map_or_else(String::new, |known| known.version.clone()),
         classes: definitions.map_or(0, |known| known.len()),
         jobs,
-        slots: PLACES,
+        slots: worker.slots.count(),
         breaker: shared.breaker.state(Instant::now()),
         succeeded: shared.counts.succeeded,
         failed: shared.counts.failed,

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 use workflow_core::{JobId, ModelFile, Requirements};
 
 use super::loaded::bits;
-use super::{PLACES, Reach, Shared, Worker};
+use super::{Reach, Shared, Worker};
 use crate::choose::{Candidate, explain};
+use crate::slots::WorkerSlots;
 
 /// Different definitions that one choice remembers. Workers that say the same share theirs, so there are mostly few.
 const MOST_REMEMBERED: usize = 16;
@@ -55,7 +56,7 @@ impl Worker {
                     && definitions.is_none_or(|known| known.has_all(needs)),
                 is_avoided: false,
                 ahead: jobs as u64,
-                has_place: jobs < shared.most_jobs(now),
+                has_place: jobs < shared.most_jobs(self.slots, now),
                 is_warm: shared.files.will_have(&needs.files),
                 used: shared.files.used,
             };
@@ -70,7 +71,7 @@ impl Worker {
             is_fit,
             is_avoided: false,
             ahead: jobs as u64,
-            has_place: jobs < PLACES,
+            has_place: jobs < self.slots.places(),
             is_warm: may_be_warm && (able.bits == 0 || self.shared().files.will_have(&needs.files)),
             used: plain.used,
         }
@@ -100,7 +101,7 @@ impl Worker {
         };
         let definitions = shared.definitions.as_ref();
         let lacks = definitions.map_or_else(Vec::new, |known| known.lacks(needs));
-        explain(unfit, &lacks, jobs < shared.most_jobs(now))
+        explain(unfit, &lacks, jobs < shared.most_jobs(self.slots, now))
     }
 
     /// A job has a place here and will use these model files when its turn comes.
@@ -125,10 +126,10 @@ impl Worker {
 
 impl Shared {
     /// How many jobs it may have.
-    fn most_jobs(&self, now: Instant) -> usize {
+    fn most_jobs(&self, slots: WorkerSlots, now: Instant) -> usize {
         match self.breaker.is_probing(now) {
             true => 1,
-            false => PLACES,
+            false => slots.places(),
         }
     }
 }
@@ -151,6 +152,7 @@ mod tests {
             client.expect("a client"),
             String::new(),
             url,
+            WorkerSlots::default(),
         )
     }
 
