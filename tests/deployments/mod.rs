@@ -5,6 +5,7 @@ mod admin;
 mod crashes;
 mod revisions;
 mod scaling;
+mod surface;
 
 use std::path::Path;
 use std::time::Duration;

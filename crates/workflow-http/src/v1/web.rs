@@ -58,15 +58,17 @@ pub(crate) async fn fallback(
     }
     let prefix = &service.config.address.mount_prefix;
     let path = head.uri.path().strip_prefix(prefix.as_str());
-    let path = path.ok_or(ApiError::NotFound)?.trim_start_matches('/');
+    let path = path.ok_or(ApiError::NotFound)?;
+    if path.is_empty() {
+        // The page asks for what is beside it: without the slash that would be beside this address.
+        let query = head.uri.query().map(|query| format!("?{query}"));
+        return elsewhere(&format!("{prefix}/{}", query.unwrap_or_default()));
+    }
+    let path = path.trim_start_matches('/');
     let is_page = path.is_empty() || path == PAGE;
     if is_page {
         let Ok(principal) = verify(Operation::GetUsers, service, v1, head, now).await else {
-            let mut response = reply::empty(StatusCode::FOUND);
-            let signin = HeaderValue::from_str(&format!("{prefix}/signin"));
-            let signin = signin.map_err(|_| ApiError::NotFound)?;
-            response.headers_mut().insert(LOCATION, signin);
-            return Ok(response);
+            return elsewhere(&format!("{prefix}/signin"));
         };
         if let Some(first) = page::first_visit(service, v1, &principal, head, now).await? {
             return Ok(first);
@@ -105,6 +107,14 @@ pub(crate) async fn fallback(
         Some(found) => send(found, is_page, head).ok_or(ApiError::NotFound),
         None => page::stand_in(path).ok_or(ApiError::NotFound),
     }
+}
+
+/// Sends a browser to another address of this server.
+fn elsewhere(target: &str) -> Result<Response<Body>, ApiError> {
+    let target = HeaderValue::from_str(target).map_err(|_| ApiError::NotFound)?;
+    let mut response = reply::empty(StatusCode::FOUND);
+    response.headers_mut().insert(LOCATION, target);
+    Ok(response)
 }
 
 /// The file of this path: the first that is there of all the places where it may be.
