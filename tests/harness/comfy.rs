@@ -152,10 +152,22 @@ impl Comfy {
     /// # Panics
     /// If it is not so within half a minute.
     pub async fn until(&self, is_so: impl Fn(&[Ran]) -> bool) {
+        self.until_world(|world| is_so(&world.ran)).await;
+    }
+
+    /// Waits until it takes an upload slowly.
+    ///
+    /// # Panics
+    /// If it does not within half a minute.
+    pub async fn until_slow(&self) {
+        self.until_world(|world| world.was_slow).await;
+    }
+
+    async fn until_world(&self, is_so: impl Fn(&World) -> bool) {
         let waited = async {
             loop {
                 let changed = self.shared.changed.notified();
-                if is_so(&self.shared.world().ran) {
+                if is_so(&self.shared.world()) {
                     return;
                 }
                 // The clock as well: what is waited for may have happened before.

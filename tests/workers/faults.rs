@@ -163,3 +163,57 @@ async fn a_worker_that_was_never_seen_is_waited_for_by_the_client() {
     rig.until_worker(rig.worker(), &["ready"]).await;
     succeeds(&rig, "late").await;
 }
+
+#[tokio::test]
+async fn an_upload_that_a_worker_takes_too_slowly_holds_up_no_other_job_and_is_done_again() {
+    let rig = Rig::start().await;
+    rig.upload("a.png", b"picture").await;
+    rig.worker().fault(Fault::SlowUploads(1));
+    let mut loading = graph("slow", 1);
+    loading["1"] = json!({"class_type": "LoadImage", "inputs": {"image": "a.png"}});
+    let slow = rig.submit(&loading).await;
+    rig.worker().until_slow().await;
+    // The worker computes other jobs meanwhile.
+    succeeds(&rig, "meanwhile").await;
+    assert_eq!(rig.look(&slow).await["status"], "running");
+    let job = rig.ended(&slow).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    let names: Vec<_> = rig
+        .worker()
+        .ran()
+        .into_iter()
+        .map(|ran| ran.saves)
+        .collect();
+    let expected = ["meanwhile", "slow"].map(|name| Some(name.to_owned()));
+    assert_eq!(
+        (names.as_slice(), rig.worker().uploads()),
+        (&expected[..], 1)
+    );
+}
+
+#[tokio::test]
+async fn an_output_is_what_its_bytes_are_whatever_was_announced() {
+    let rig = Rig::start().await;
+    rig.worker().fault(Fault::OtherContent(1));
+    let job = rig.run(&graph("other", 1)).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    let output = &job["outputs"][0];
+    assert_eq!(
+        (&output["name"], &output["type"], &output["content_type"]),
+        (
+            &json!("other_00001_.png"),
+            &json!("video"),
+            &json!("video/mp4")
+        ),
+        "{output:#}"
+    );
+    let bytes = rig.output(&job, 0).await;
+    let hash = format!("blake3:{}", asset_store::BlobHash::of(&bytes).to_hex());
+    assert_eq!(
+        (&output["hash"], bytes.get(4..8)),
+        (&json!(hash), Some(&b"ftyp"[..]))
+    );
+    // The next one is a picture again.
+    let job = rig.run(&graph("same", 1)).await;
+    assert_eq!(job["outputs"][0]["content_type"], "image/png", "{job:#}");
+}

@@ -44,6 +44,7 @@ pub(super) fn definitions(checkpoints: &[&str], without: &[&str]) -> Value {
         "Fails": class(json!({"image": ["IMAGE"], "exception": ["STRING", {}]}), &["IMAGE"], false),
         "SaveImage": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),
         "SaveClip": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),
+        "SaveMesh": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),
         "SaveSound": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),
         "SaveLatent": class(json!({"samples": ["LATENT"], "filename_prefix": prefix}), &[], true),
         "SaveLarge": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::http::thaw;
+use super::routes::FILM;
 use super::world::{Frame, Prompt, Shared, Version, World};
 
 /// Runs what is queued, for ever.
@@ -258,7 +259,8 @@ fn make(
 ) -> Result<Option<Value>, String> {
     let (key, magic, ending, folder): (&str, &[u8], &str, &str) = match class {
         "SaveImage" => ("images", b"\x89PNG\r\n\x1a\n", "png", "output"),
-        "SaveClip" => ("gifs", b"\0\0\0\x18ftypmp42", "mp4", "output"),
+        "SaveClip" => ("gifs", FILM, "mp4", "output"),
+        "SaveMesh" => ("3d", b"glTF\x02\0\0\0", "glb", "output"),
         "SaveSound" => ("audio", b"fLaC", "flac", "output"),
         "SaveLatent" => ("latents", b"latent", "latent", "output"),
         "SaveLarge" => ("unheard_of", b"large", "bin", "output"),

@@ -2,14 +2,19 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::routes;
 use super::socket;
-use super::world::Shared;
+use super::world::{Shared, World};
+
+/// How long a byte of a slow upload takes.
+const SLOW_BYTE: Duration = Duration::from_millis(500);
 
 /// A request, whole.
 pub(super) struct Incoming {
@@ -122,8 +127,17 @@ async fn read(stream: &mut BufReader<TcpStream>, shared: &Shared) -> io::Result<
         }
     }
     let is_upload = request.path == "/upload/image";
-    if is_upload && super::world::World::take(&mut shared.world().cut_uploads) {
+    if is_upload && World::take(&mut shared.world().cut_uploads) {
         return Ok(None);
+    }
+    if is_upload && World::take(&mut shared.world().slow_uploads) {
+        shared.world().was_slow = true;
+        shared.changed.notify_waiters();
+        // What is taken so slowly is never whole: its client gives up, or the test ends.
+        loop {
+            stream.read_u8().await?;
+            sleep(SLOW_BYTE).await;
+        }
     }
     if chunked {
         loop {

@@ -7,6 +7,9 @@ use serde_json::{Map, Value, json};
 use super::http::{Incoming, Reply};
 use super::world::{Prompt, Shared, Version, World};
 
+/// How a film begins.
+pub(super) const FILM: &[u8] = b"\0\0\0\x18ftypmp42";
+
 /// Answers a request.
 pub(super) fn answer(shared: &Arc<Shared>, request: &Incoming) -> Reply {
     let mut world = shared.world();
@@ -264,11 +267,14 @@ fn view(world: &mut World, query: &str) -> Reply {
         unescaped(pair.unwrap_or_default())
     };
     let key = (value("type"), value("subfolder"), value("filename"));
-    let Some(bytes) = world.files.get(&key).cloned() else {
+    let Some(mut bytes) = world.files.get(&key).cloned() else {
         return Reply::Empty(404);
     };
     if world.missing_outputs {
         return Reply::Empty(404);
+    }
+    if World::take(&mut world.other_content) {
+        bytes.splice(0..0, FILM.iter().copied());
     }
     match World::take(&mut world.wrong_length) {
         true => Reply::Short(bytes),

@@ -37,6 +37,8 @@ pub enum Fault {
     GarbageFrames,
     /// The next uploads are cut in the middle.
     CutUploads(u32),
+    /// The next uploads are taken byte by byte, one every half second.
+    SlowUploads(u32),
     /// The next files are announced longer than they are.
     WrongLength(u32),
     /// The next interrupts do nothing.
@@ -51,6 +53,8 @@ pub enum Fault {
     CutSubmissions(u32, Duration),
     /// Nothing can be written to its disk.
     DiskFull(bool),
+    /// The next files are films, whatever was announced.
+    OtherContent(u32),
     /// Outputs are said to be there and are not.
     MissingOutputs(bool),
     /// The next answers are no JSON.
@@ -170,7 +174,11 @@ pub(super) struct World {
     pub(super) late: Duration,
     pub(super) garbage_frames: bool,
     pub(super) cut_uploads: u32,
+    pub(super) slow_uploads: u32,
+    /// Whether an upload is taken slowly, or was.
+    pub(super) was_slow: bool,
     pub(super) wrong_length: u32,
+    pub(super) other_content: u32,
     pub(super) ignored_interrupts: u32,
     pub(super) missing_routes: bool,
     pub(super) errors: u32,
@@ -218,7 +226,10 @@ impl World {
             late: Duration::ZERO,
             garbage_frames: false,
             cut_uploads: 0,
+            slow_uploads: 0,
+            was_slow: false,
             wrong_length: 0,
+            other_content: 0,
             ignored_interrupts: 0,
             missing_routes: false,
             errors: 0,
@@ -349,7 +360,9 @@ impl Shared {
             Fault::LateSocket(late) => world.late = late,
             Fault::GarbageFrames => world.garbage_frames = true,
             Fault::CutUploads(count) => world.cut_uploads = count,
+            Fault::SlowUploads(count) => world.slow_uploads = count,
             Fault::WrongLength(count) => world.wrong_length = count,
+            Fault::OtherContent(count) => world.other_content = count,
             Fault::IgnoredInterrupts(count) => world.ignored_interrupts = count,
             Fault::MissingRoutes => world.missing_routes = true,
             Fault::Errors(count) => world.errors = count,

@@ -31,7 +31,7 @@ const FROZEN: (u64, u64) = (11_000, 14_000);
 const MAY_FAIL: &[&str] = &["worker_lost", "node_execution_error"];
 
 /// What workers do wrong, by the name that the report has for it.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 17] = [
     "restarts that lose queue and history",
     "garbage frames",
     "late sockets",
@@ -47,6 +47,8 @@ const KINDS: [&str; 15] = [
     "outputs missing",
     "processes frozen for moments",
     "processes frozen for more than ten seconds",
+    "uploads taken byte by byte",
+    "files with other content than announced",
 ];
 
 pub(super) async fn run(
@@ -152,6 +154,8 @@ async fn go_wrong(
             11 => worker.fault(Fault::DiskFull(true)),
             12 => worker.fault(Fault::MissingOutputs(true)),
             13 => worker.fault(Fault::Frozen(true)),
+            15 => worker.fault(Fault::SlowUploads(1)),
+            16 => worker.fault(Fault::OtherContent(some)),
             _ => {
                 lasts = between(&mut random, FROZEN);
                 worker.fault(Fault::Frozen(true));
