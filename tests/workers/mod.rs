@@ -1,5 +1,6 @@
 //! Jobs at ComfyUI workers: the real program in front of simulated ones that do what the real one does, and go wrong on demand.
 
+mod away;
 mod campaign;
 mod cancel;
 mod commands;

@@ -262,3 +262,80 @@ async fn an_older_version_without_its_own_routes_works_too() {
     assert_eq!(job["status"], "succeeded", "{job:#}");
     assert_eq!(job["progress"]["nodes_done"], 4);
 }
+
+#[tokio::test]
+async fn a_mesh_is_a_file_of_its_own_type_under_the_name_that_its_worker_gave_it() {
+    let rig = Rig::start().await;
+    let mut meshed = graph("meshes/pawn", 1);
+    meshed["3"] = json!({"class_type": "SaveMesh", "inputs": {"images": ["2", 0], "filename_prefix": "meshes/pawn"}});
+    let job = rig.run(&meshed).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    let output = &job["outputs"][0];
+    let bytes = rig.output(&job, 0).await;
+    for (field, value) in [
+        ("node_id", json!("3")),
+        ("type", json!("file")),
+        ("content_type", json!("model/gltf-binary")),
+        ("name", json!("pawn_00001_.glb")),
+        ("size_bytes", json!(bytes.len())),
+        (
+            "hash",
+            json!(format!("blake3:{}", BlobHash::of(&bytes).to_hex())),
+        ),
+    ] {
+        assert_eq!(output[field], value, "{field}: {output:#}");
+    }
+    let id = job["id"].as_str().unwrap();
+    assert!(bytes.starts_with(b"glTF"));
+    assert!(String::from_utf8_lossy(&bytes).contains(id));
+    // It is a file of the account like any other.
+    let asset = format!("/api/v2/assets/{}", output["id"].as_str().unwrap());
+    let asset = rig.send(Request::get(&asset)).await.json();
+    assert_eq!(asset["content_type"], "model/gltf-binary", "{asset:#}");
+    // The older API shows it as the node did, and hands it out.
+    let history = rig.send(Request::get(&format!("/api/history/{id}"))).await;
+    assert_eq!(
+        history.json()[id]["outputs"]["3"]["3d"],
+        json!([{"filename": "pawn_00001_.glb", "subfolder": "meshes", "type": "output"}])
+    );
+    let view = "/api/view?filename=pawn_00001_.glb&subfolder=meshes&type=output";
+    let view = rig.send(Request::get(view)).await;
+    let link = view
+        .header("location")
+        .unwrap_or_else(|| panic!("{view:?}"));
+    let path = &link[link.find("/signed/").unwrap()..];
+    let seen = rig.send(Request::get(path)).await;
+    assert_eq!(seen.header("content-type"), Some("model/gltf-binary"));
+    assert_eq!(seen.body, bytes);
+}
+
+#[tokio::test]
+async fn workers_are_preferred_where_the_operator_says_so() {
+    let data = tempfile::tempdir().unwrap();
+    let worker = Comfy::start(Version::Recorded).await.unwrap();
+    let url = worker.url();
+    let arguments = ["--comfyui", url.as_str(), "--prefer", "comfyui"];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let rig = Rig {
+        data,
+        server,
+        workers: vec![worker],
+    };
+    rig.until_worker(rig.worker(), &["ready"]).await;
+    let both = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 7}},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "both"}}
+    });
+    let job = rig.run(&both).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    let ran = rig.worker().ran();
+    let saves: Vec<_> = ran.iter().map(|ran| ran.saves.as_deref()).collect();
+    assert_eq!(saves, [Some("both")], "the server can run it, too");
+    // What only the server has runs there all the same.
+    let mut native = both;
+    native["3"] = json!({"class_type": "ImageBlur", "inputs": {"image": ["1", 0], "blur_radius": 1, "sigma": 1.0}});
+    native["2"]["inputs"]["images"] = json!(["3", 0]);
+    let job = rig.run(&native).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    assert_eq!(rig.worker().ran().len(), 1);
+}
