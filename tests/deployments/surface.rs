@@ -199,7 +199,7 @@ async fn a_job_goes_from_its_files_to_its_events_below_a_deployment() {
     stream.write(&events).await.unwrap();
     assert_eq!(stream.head().await.unwrap().0, 200);
 
-    let mut loading = graph("loaded", 200);
+    let mut loading = graph("loaded", 100_000);
     loading["1"] = json!({"class_type": "LoadImage", "inputs": {"image": "a.png"}});
     let id = rig.submit(&loading).await;
     let mut heard = String::new();
@@ -269,6 +269,74 @@ async fn the_files_of_the_page_are_below_a_deployment() {
     ] {
         let unknown = rig.send(Request::get(path)).await;
         assert_eq!(unknown.status, 404, "{path}: {}", unknown.text());
+    }
+}
+
+#[tokio::test]
+async fn people_sign_in_at_the_address_of_a_deployment_and_see_their_own_jobs() {
+    let data = tempfile::tempdir().unwrap();
+    let page = data.path().join("page");
+    std::fs::create_dir(&page).unwrap();
+    std::fs::write(page.join("index.html"), "<p>page").unwrap();
+    let page = page.to_str().unwrap().to_owned();
+    let arguments = ["--web-root", &page, "--token", "the-token-of-this-test"];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let rig = Rig { data, server };
+    rig.apply(&[], "min = 1").await;
+    rig.until("revision 1", |it| it["revision"] == 1).await;
+
+    // A stranger is sent to sign in, and hears nothing.
+    let page = rig.send(Request::get("/deployment/sim/")).await;
+    let to = page.header("location");
+    assert_eq!((page.status, to), (302, Some("/deployment/sim/signin")));
+    let signin = rig.send(Request::get("/deployment/sim/signin")).await;
+    assert_eq!(signin.status, 200, "{}", signin.text());
+    let queue = Request::get("/deployment/sim/api/queue");
+    assert_eq!(rig.send(queue.clone()).await.status, 401);
+    let socket = Request::get("/deployment/sim/ws");
+    let refused = Socket::open(rig.server.address, socket.clone()).await;
+    assert_eq!(refused.unwrap_err().to_string(), "401");
+
+    let mut cookies = Vec::new();
+    for account in ["acme", "other"] {
+        rig.done(&["account", "add", account]).await;
+        let key = rig.done(&["key", "add", account]).await;
+        let body = json!({"key": key.trim()});
+        let target = "/deployment/sim/api/session";
+        let answer = rig.send(Request::post_json(target, &body)).await;
+        assert_eq!(answer.status, 204, "{}", answer.text());
+        let cookie = answer.header("set-cookie").unwrap();
+        assert!(cookie.contains("Path=/deployment/sim"), "{cookie}");
+        cookies.push(cookie.split(';').next().unwrap().to_owned());
+    }
+    let with = |request: Request, of: usize| request.header("Cookie", &cookies[of]);
+    let page = with(Request::get("/deployment/sim/"), 0);
+    assert_eq!(rig.send(page).await.body, b"<p>page");
+    assert_eq!(rig.send(with(queue, 0)).await.status, 200);
+    let mut sockets = Vec::new();
+    for of in 0..2 {
+        let socket = Socket::open(rig.server.address, with(socket.clone(), of));
+        sockets.push(socket.await.unwrap());
+    }
+    let is_end =
+        |message: &Message| message.kind() == "executing" && message.data()["node"].is_null();
+    for (of, name) in ["of-acme", "of-other"].into_iter().enumerate() {
+        let body = json!({"prompt": graph(name, 1), "client_id": "page"});
+        let submitted = with(Request::post_json("/deployment/sim/api/prompt", &body), of);
+        let submitted = rig.send(submitted).await;
+        assert_eq!(submitted.status, 200, "{}", submitted.text());
+        let id = submitted.json()["prompt_id"].as_str().unwrap().to_owned();
+        // All that each of them hears is of their own job.
+        let heard = sockets[of].until(is_end).await.unwrap();
+        let ids = heard.iter().filter_map(|message| match message {
+            Message::Json(_) => message.data()["prompt_id"].as_str(),
+            Message::Binary(_) | Message::Closed(_) => None,
+        });
+        assert!(ids.into_iter().all(|told| told == id), "{heard:?}");
+        for (asks, status) in [(of, 200), (1 - of, 404)] {
+            let job = Request::get(&format!("/deployment/sim/api/jobs/{id}"));
+            assert_eq!(rig.send(with(job, asks)).await.status, status, "{asks}");
+        }
     }
 }
 
