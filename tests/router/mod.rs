@@ -1,5 +1,6 @@
 //! The model router: the real `router-server` as a process, over real files, before simulated partners.
 
+mod authors;
 mod buckets;
 mod by_key;
 mod bytes;

@@ -12,7 +12,7 @@ use server_kit::program::Failure;
 
 use crate::config::RouterSettings;
 
-/// `catalog check`, `catalog try`, `usage export`, `usage totals`.
+/// `catalog` and `usage`, with the commands below them.
 #[must_use]
 pub fn commands() -> [Command; 2] {
     [catalog::command(), usage::command()]

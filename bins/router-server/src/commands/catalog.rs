@@ -1,5 +1,5 @@
-//! `catalog check DIR` and `catalog try MODEL FILE.json`: for people who write catalogs; `catalog off NAME` and `catalog on
-//! NAME` for operators. `catalog list` and `catalog reload` ask a running server and are `server_kit::admin`'s.
+//! `catalog new DIR`, `catalog check DIR` and `catalog try MODEL FILE.json`: for people who write
+//! catalogs; `catalog off NAME` and `catalog on NAME` for operators. `catalog list` and `catalog reload` ask a running server and are `server_kit::admin`'s.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::catalog::{CatalogFaults, CatalogSource};
 use crate::config::RouterSettings;
 
+mod new;
 mod switch;
 
 /// The commands.
@@ -47,9 +48,9 @@ pub(super) fn command() -> Command {
         .about("Runs a model once and shows what was sent and received, secrets masked; the partner may charge for it")
         .args([model, file]);
     Command::new("catalog")
-        .about("Looks at catalogs of partners and models, and switches models off and on")
+        .about("Makes and looks at catalogs of partners and models, and switches models off and on")
         .subcommand_required(true)
-        .subcommands([check, attempt])
+        .subcommands([new::command(), check, attempt])
         .subcommands(switch::commands())
         .subcommands(server_kit::admin::catalog_commands())
 }
@@ -68,6 +69,7 @@ pub(super) fn run(
             let folder: &PathBuf = arguments.get_one("directory").expect("it is required");
             check(folder, &source)
         }
+        Some(("new", arguments)) => new::run(arguments, source.settings()),
         Some(("off", arguments)) => switch::run(arguments, false, &source),
         Some(("on", arguments)) => switch::run(arguments, true, &source),
         Some((_, arguments)) => {
