@@ -1,4 +1,4 @@
-//! The commands of people who write catalogs: `catalog new`, `catalog check` and `catalog try`, with a partner
+//! The commands of people who write catalogs: `catalog new`, `catalog check`, `catalog try` and `catalog diff`, with a partner
 //! that nobody knew before.
 
 use std::io;
@@ -256,4 +256,46 @@ async fn without_a_terminal_flags_and_lines_answer() {
     );
     let entries = std::fs::read_dir(folder.join("mine")).unwrap();
     assert_eq!(entries.count(), 1);
+}
+
+#[tokio::test]
+async fn a_list_of_models_is_compared_with_the_catalog() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let list = root().join("tests/fixtures/public-models.txt");
+    let (code, said, error) = output(folder, &["diff", list.to_str().unwrap()]).await;
+    assert_eq!((code, error.as_str()), (1, ""), "{said}");
+    // What the catalog lacks of the public list is told there, with reasons.
+    let missing = std::fs::read_to_string(root().join("tests/fixtures/public-models-missing.txt"));
+    let missing = missing.unwrap();
+    let missing = missing.lines().filter(|line| !line.starts_with('#'));
+    let mut missing: Vec<&str> = missing
+        .filter_map(|line| line.split_once(": "))
+        .map(|(id, _)| id)
+        .collect();
+    missing.sort_unstable();
+    let lines = said.lines().filter_map(|line| line.strip_prefix("- "));
+    let found: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(found, missing);
+    assert!(
+        said.contains("\n+ easel/") || said.contains("\n+ fal-sync/"),
+        "{said}"
+    );
+
+    std::fs::write(
+        folder.join("list.txt"),
+        "bfl: i flux-2-pro flux-2-max\nbfl/flux-pro-1.1\n",
+    )
+    .unwrap();
+    let (code, said, _) = output(folder, &["diff", "list.txt"]).await;
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("3 of 3 listed models are in the catalog; 0 are missing"),
+        "{said}"
+    );
+
+    std::fs::write(folder.join("list.txt"), "bfl: flux-2-pro\nnot a model\n").unwrap();
+    let (code, said, error) = output(folder, &["diff", "list.txt"]).await;
+    assert_eq!((code, said.as_str()), (2, ""));
+    assert!(error.contains("list.txt:2: "), "{error}");
 }

@@ -245,7 +245,8 @@ impl Offer {
         asked.chain(lacking).any(|id| id.provider() == partner)
     }
 
-    fn ids(&self) -> impl Iterator<Item = &ModelId> {
+    /// The models of the files, whether they can be called or not.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &ModelId> {
         let usable = self.models.iter().chain(&self.switched_off);
         let usable = usable.map(|loaded| loaded.model.id());
         usable.chain(self.without_credentials.iter().map(|(id, _)| id))

@@ -11,6 +11,7 @@ use foldhash::HashMap;
 use crate::{Model, ModelId};
 
 pub use live::{CatalogFollower, LiveCatalog};
+pub use suggestions::nearest;
 
 /// Models by id and in the order of their ids. Never changes; looking up and listing cost the same in a large one.
 #[derive(Debug, Default)]

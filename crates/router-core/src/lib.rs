@@ -51,7 +51,7 @@ pub use calls::{
     Acceptance, CallRetention, Calls, CallsError, Claimed, Dispatched, Ending, Generation,
     KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey, Settled, Unfinished,
 };
-pub use catalog::{Catalog, CatalogFollower, DuplicateModel, LiveCatalog, Page, Withheld};
+pub use catalog::{Catalog, CatalogFollower, DuplicateModel, LiveCatalog, Page, Withheld, nearest};
 pub use cursor::{CursorKey, InvalidCursor};
 pub use error::{RouterError, Violation, ViolationStep};
 pub use form::{ModelForm, PictureEncoding, ReturnKind, Returns};

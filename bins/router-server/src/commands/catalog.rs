@@ -1,4 +1,4 @@
-//! `catalog new DIR`, `catalog check DIR` and `catalog try MODEL FILE.json`: for people who write
+//! `catalog new DIR`, `catalog check DIR`, `catalog try MODEL FILE.json` and `catalog diff LIST`: for people who write
 //! catalogs; `catalog off NAME` and `catalog on NAME` for operators. `catalog list` and `catalog reload` ask a running server and are `server_kit::admin`'s.
 
 use std::fmt::Write as _;
@@ -22,6 +22,7 @@ use uuid::Uuid;
 use crate::catalog::{CatalogFaults, CatalogSource};
 use crate::config::RouterSettings;
 
+mod diff;
 mod new;
 mod switch;
 
@@ -50,7 +51,7 @@ pub(super) fn command() -> Command {
     Command::new("catalog")
         .about("Makes and looks at catalogs of partners and models, and switches models off and on")
         .subcommand_required(true)
-        .subcommands([new::command(), check, attempt])
+        .subcommands([new::command(), check, attempt, diff::command()])
         .subcommands(switch::commands())
         .subcommands(server_kit::admin::catalog_commands())
 }
@@ -70,6 +71,7 @@ pub(super) fn run(
             check(folder, &source)
         }
         Some(("new", arguments)) => new::run(arguments, source.settings()),
+        Some(("diff", arguments)) => diff::run(arguments, &source),
         Some(("off", arguments)) => switch::run(arguments, false, &source),
         Some(("on", arguments)) => switch::run(arguments, true, &source),
         Some((_, arguments)) => {

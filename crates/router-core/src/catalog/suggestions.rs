@@ -18,13 +18,19 @@ const LONGEST: usize = 193;
 /// The closest ids to `text`, closest first, equally close ones in their order.
 pub(super) fn of(catalog: &Catalog, text: &str, visible: &Entitlements) -> Vec<ModelId> {
     let text = text.to_ascii_lowercase();
-    let text = text.get(..text.len().min(LONGEST)).unwrap_or_default();
-    let name = text.split_once('/').map_or(text, |(_, name)| name);
-    let by_id = around(&catalog.ordered, |id| id.as_str() < text);
+    let by_id = around(&catalog.ordered, |id| id.as_str() < text.as_str());
+    let name = name_in(&text);
     let by_name = around(&catalog.by_name, |id| id.model() < name);
-    let mut found: Vec<(usize, &ModelId)> = by_id
-        .chain(by_name)
-        .filter(|id| is_visible(id, visible))
+    let visible = by_id.chain(by_name).filter(|id| is_visible(id, visible));
+    nearest(visible, &text)
+}
+
+/// The ids closest to `text`, at most three, closest first, equally close ones in their order. It compares `text` with each
+/// of `ids`. What is nearer to nothing than to `text` is not among them.
+pub fn nearest<'a>(ids: impl Iterator<Item = &'a ModelId>, text: &str) -> Vec<ModelId> {
+    let text = text.get(..text.len().min(LONGEST)).unwrap_or_default();
+    let name = name_in(text);
+    let mut found: Vec<(usize, &ModelId)> = ids
         .map(|id| (distance(id, text, name), id))
         .filter(|(distance, id)| *distance * 2 <= id.as_str().len().max(text.len()))
         .collect();
@@ -35,6 +41,11 @@ pub(super) fn of(catalog: &Catalog, text: &str, visible: &Entitlements) -> Vec<M
         .take(MOST)
         .map(|(_, id)| id.clone())
         .collect()
+}
+
+/// What stands behind the provider, if one is named.
+fn name_in(text: &str) -> &str {
+    text.split_once('/').map_or(text, |(_, name)| name)
 }
 
 /// The ids around the place where `is_before` ends.
