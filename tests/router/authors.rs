@@ -65,11 +65,13 @@ async fn answer(mut stream: TcpStream, looks: &mut u32) -> io::Result<()> {
             None => assert!(stream.read_buf(&mut bytes).await? > 0, "a request is whole"),
         }
     };
+    let text = String::from_utf8_lossy(&bytes);
     let is_known = head
         .lines()
         .any(|line| line == format!("authorization: Bearer {KEY}"));
     let (status, body) = match head.split(' ').nth(1).unwrap() {
         _ if !is_known => (401, json!({"error": "who are you?"})),
+        "/v1/paint" if text.contains("dog") => (400, json!({"error": {"code": "no_dogs"}})),
         "/v1/paint" => (200, json!({"id": "task-1"})),
         "/v1/tasks/task-1" if *looks == 0 => {
             *looks += 1;
@@ -103,7 +105,7 @@ fn command(folder: &Path, words: &[&str]) -> Command {
 }
 
 async fn output(folder: &Path, words: &[&str]) -> (i32, String, String) {
-    told(command(folder, words).output().await.unwrap())
+    told_of(command(folder, words).output().await.unwrap())
 }
 
 /// The same, with lines on standard input.
@@ -118,10 +120,10 @@ async fn piped(folder: &Path, words: &[&str], lines: &str) -> (i32, String, Stri
     // What a refusal does not read any more is no concern of this test.
     let _ = stdin.write_all(lines.as_bytes()).await;
     drop(stdin);
-    told(child.wait_with_output().await.unwrap())
+    told_of(child.wait_with_output().await.unwrap())
 }
 
-fn told(output: Output) -> (i32, String, String) {
+fn told_of(output: Output) -> (i32, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
         output.status.code().unwrap(),
@@ -165,7 +167,7 @@ async fn five_answers_at_a_terminal_make_a_partner_that_can_be_tried() {
         "never the key itself",
         "path= is missing",
         "the price comes first",
-        "catalog try acme/painter body.json --catalog mine",
+        "catalog try acme/painter body.json --catalog mine --plain-partners 127.0.0.1:",
     ] {
         assert!(shown.contains(said), "{said} is not in {shown}");
     }
@@ -188,11 +190,32 @@ async fn five_answers_at_a_terminal_make_a_partner_that_can_be_tried() {
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("ACME_KEY"), "{error}");
     let tried = command(folder, &words).env("ACME_KEY", KEY).output().await;
-    let (code, said, error) = told(tried.unwrap());
+    let (code, said, error) = told_of(tried.unwrap());
     assert_eq!(code, 0, "{said}{error}");
     assert!(said.contains("https://cdn.test/1.png"), "{said}");
     assert!(said.contains("billed $0.04"), "{said}");
     assert!(!said.contains(KEY), "{said}");
+
+    // What the partner refuses is told as a caller would get it, and what it is called to be.
+    for (key, body, told) in [
+        (
+            "another",
+            "{}",
+            "Decided: 503 service_unavailable: the partner does not accept the key",
+        ),
+        (
+            KEY,
+            r#"{"prompt":"a dog"}"#,
+            "Decided: 422 invalid_input: the partner finds a mistake",
+        ),
+    ] {
+        std::fs::write(folder.join("body.json"), body).unwrap();
+        let tried = command(folder, &words).env("ACME_KEY", key).output().await;
+        let (code, said, _) = told_of(tried.unwrap());
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains(told), "{said}");
+        assert!(said.contains("billed $0.00"), "{said}");
+    }
 }
 
 #[tokio::test]

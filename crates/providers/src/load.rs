@@ -320,7 +320,7 @@ fn check_addresses(partner: &ParsedPartner, settings: &Settings, faults: &mut Ve
                 &partner.text,
                 base.as_str(),
                 format!(
-                    "{} is plain http; use https, or exempt exactly this host and port",
+                    "{0} is plain http; use https, or exempt it by `plain_partners`: --plain-partners {0}",
                     base.host()
                 ),
             ));

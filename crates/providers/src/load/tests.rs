@@ -191,22 +191,31 @@ fn a_secret_may_be_in_a_file() {
 }
 
 #[test]
-fn the_documented_partner_loads() {
+fn the_documented_partner_loads_also_with_what_is_added_next() {
     let document = include_str!("../../../../docs/PARTNERS.md");
-    let mut blocks = document
-        .split("```toml\n")
-        .skip(1)
-        .map(|block| block.split("```").next().expect("it ends"));
-    let mut block = || blocks.next().expect("there are two");
-    let folder = Folder::new(&[
-        ("acme/partner.toml", block()),
-        ("acme/painter.toml", block()),
-        ("acme/painter.schema.json", SCHEMA),
-    ]);
-    let loaded = load(&folder.source(), &settings(&[], &[]), &|_| {
-        Some("k".to_owned())
-    });
-    assert_eq!(ids(&loaded.expect("right")), ["acme/painter"]);
+    let (first, small) = document
+        .split_once("## A small partner\n")
+        .expect("it is documented");
+    let block = |text: &str, kind: &str, at: usize| {
+        let fence = format!("```{kind}\n");
+        let block = text.split(&fence).nth(at + 1).expect("it is there");
+        block.split("```").next().expect("it ends").to_owned()
+    };
+    let (partner, model) = (block(small, "toml", 0), block(small, "toml", 1));
+    let (errors, node) = (block(first, "toml", 0), block(first, "toml", 1));
+    let (with_errors, with_node) = (partner.clone() + &errors, model.clone() + &node);
+    let schema = block(first, "json", 0);
+    for files in [[&partner, &model], [&with_errors, &with_node]] {
+        let folder = Folder::new(&[
+            ("acme/partner.toml", files[0]),
+            ("acme/painter.toml", files[1]),
+            ("acme/painter.schema.json", &schema),
+        ]);
+        let loaded = load(&folder.source(), &settings(&[], &[]), &|_| {
+            Some("k".to_owned())
+        });
+        assert_eq!(ids(&loaded.expect("right")), ["acme/painter"]);
+    }
 }
 
 #[test]
@@ -240,7 +249,7 @@ fn a_fault_names_file_line_and_reason() {
         (
             "acme/partner.toml",
             PARTNER.replace("https://", "http://"),
-            "acme/partner.toml:3: api.acme.test is plain http; use https, or exempt exactly this host and port",
+            "acme/partner.toml:3: api.acme.test is plain http; use https, or exempt it by `plain_partners`: --plain-partners api.acme.test",
         ),
         (
             "acme/partner.toml",

@@ -237,6 +237,10 @@ impl Draft {
         let (partner, model) = (folder.join("partner.toml"), folder.join(self.model_name()));
         let (partner, model) = (partner.display(), model.display());
         let catalog = catalog.display();
+        let plain = match self.base_url.strip_prefix("http://") {
+            Some(host) => format!(" --plain-partners {host}"),
+            None => String::new(),
+        };
         let key = match self.key.variable() {
             Some(variable) => format!("set {variable} to your key, and "),
             None => String::new(),
@@ -244,11 +248,9 @@ impl Draft {
         format!(
             "Written: {partner} and {model}\n\
              To try it, {key}write a body into body.json. The partner may charge for the call:\n  \
-             catalog try {id} body.json --catalog {catalog}\n\
-             Then say what else the partner's documentation says: the words of its errors, and a schema ({stem}.schema.json \
-             and `schema` in {model}), which partner nodes need.\n",
+             catalog try {id} body.json --catalog {catalog}{plain}\n\
+             What to add next, such as the texts of its errors and a schema, is in docs/PARTNERS.md.\n",
             id = self.model,
-            stem = self.model.model(),
         )
     }
 }
