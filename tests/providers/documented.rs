@@ -12,14 +12,14 @@ use super::styles::{ODD, kind};
 
 /// A model, the call that it takes, and the partner that simulates it.
 #[derive(Clone, Copy)]
-struct Case {
+pub(super) struct Case {
     sheet: &'static Sheet,
     call: &'static Call,
-    example: &'static Example,
+    pub(super) example: &'static Example,
 }
 
 impl Case {
-    fn all() -> impl Iterator<Item = Self> {
+    pub(super) fn all() -> impl Iterator<Item = Self> {
         sheets().iter().flat_map(|sheet| {
             let calls = sheet.calls.iter();
             calls.flat_map(move |call| {
@@ -33,11 +33,11 @@ impl Case {
         })
     }
 
-    fn id(&self) -> &'static str {
+    pub(super) fn id(&self) -> &'static str {
         &self.example.id
     }
 
-    fn partner(&self) -> Partner {
+    pub(super) fn partner(&self) -> Partner {
         Partner::of_sheet(self.sheet)
     }
 

@@ -3,6 +3,7 @@
 mod alternates;
 mod bytes;
 mod catalog;
+mod derived;
 mod documented;
 mod estimates;
 mod faults;

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use it::partners::sheets;
+use providers::Expected;
 use router_core::ModelId;
 
 use super::Bench;
@@ -70,7 +71,11 @@ fn tables(bench: &Bench) -> String {
         "The catalog has {partners} partners and {} models. No call was made with a real key: every model was tried against a \
          simulated partner.\n\n- **sheet**: the partner is simulated from a sheet of requests and answers that its \
          documentation shows (`tests/fixtures/partners`).\n- **own**: the partner is simulated by code of its own \
-         (`tests/harness/partners/styles`).\n\n| Partner | Folder | Models | Simulated | Documentation |\n|---|---|---|---|---|",
+         (`tests/harness/partners/styles`).\n- **Answers**: how many answers follow from the rules, states and statuses of the \
+         partner's files. Each came from the simulated partner and was told to the caller as the files say.\n- **Moderated**: how \
+         many of its models have an answer among them that means `content_policy_violation`. For the others no such answer was \
+         found in public documentation.\n\n| Partner | Folder | Models | Simulated | Answers | Moderated | Documentation |\n\
+         |---|---|---|---|---|---|---|",
         ids.len()
     );
     for partner in &bench.loaded.partners {
@@ -96,7 +101,11 @@ fn tables(bench: &Bench) -> String {
         let pages: Vec<&str> = pages.into_iter().collect();
         let (name, id, models) = (&partner.name, &partner.id, partner.models);
         let (ways, pages) = (ways.join(", "), pages.join(" "));
-        let _ = writeln!(text, "| {name} | `{id}` | {models} | {ways} | {pages} |");
+        let (answers, moderated) = answers(bench, id);
+        let _ = writeln!(
+            text,
+            "| {name} | `{id}` | {models} | {ways} | {answers} | {moderated} | {pages} |"
+        );
     }
     let public = public_models();
     let has = |id: &str| ids.iter().any(|known| known.as_str() == id);
@@ -125,6 +134,18 @@ fn tables(bench: &Bench) -> String {
         let _ = writeln!(text, "- `{id}`: {reason}.");
     }
     text
+}
+
+/// How many answers follow from the files of a partner, and how many of its models have one that means moderation.
+fn answers(bench: &Bench, partner: &str) -> (usize, usize) {
+    let models = bench.loaded.models.iter();
+    let of_partner = models.filter(|model| model.model.id().provider() == partner);
+    let cases = of_partner.map(|model| model.runner.as_ref().expect(partner).cases().cases);
+    cases.fold((0, 0), |(answers, moderated), cases| {
+        let mut told = cases.iter().map(|case| case.expected);
+        let is_moderated = told.any(|expected| expected == Expected::Policy);
+        (answers + cases.len(), moderated + usize::from(is_moderated))
+    })
 }
 
 #[tokio::test]

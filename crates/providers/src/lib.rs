@@ -9,6 +9,7 @@
 
 mod body_member;
 mod builtin;
+mod cases;
 mod credential;
 mod definition;
 mod fill;
@@ -21,8 +22,9 @@ mod provider;
 mod talk;
 mod trial;
 
+pub use cases::{Case, Cases, Expected};
 pub use credential::Environment;
-pub use definition::{BaseUrl, Pointer};
+pub use definition::{BaseUrl, Pointer, Step};
 pub use load::{
     Builtin, Fault, File, InvalidSwitch, Kind, KindFolder, KindPartner, Loaded, LoadedModel,
     PartnerStatus, Relocation, SWITCHES_FILE, Settings, Source, Switch, Switches, Watch, check,

@@ -6,6 +6,10 @@ use serde_json::Value;
 
 use super::pointer::Pointer;
 
+mod example;
+
+pub(crate) use example::{Told, deciding};
+
 /// One rule. It matches an answer when everything that it names does.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "RawRule")]
@@ -49,9 +53,9 @@ pub(crate) enum Kind {
 }
 
 /// Which question an answer belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Step {
+pub enum Step {
     /// The one that starts the work.
     Submit,
     /// The one for the state.

@@ -161,6 +161,36 @@ impl StateReader {
     }
 }
 
+/// What an answer has that tells a state: the status itself, or a value at a place.
+#[derive(Clone, Debug)]
+pub(crate) enum StateTold {
+    Status(u16),
+    Member(Pointer, Value),
+}
+
+impl StateReader {
+    /// Answers that tell a state, one for each word of it.
+    pub(crate) fn told(&self, state: State) -> Vec<StateTold> {
+        let set = match state {
+            State::Ok => &self.ok,
+            State::Failed => &self.failed,
+            State::Policy => &self.policy,
+            State::Pending => &self.pending,
+            State::Unknown => return Vec::new(),
+        };
+        let told = set.iter().filter_map(|word| match (&self.source, word) {
+            (Source::Pointer(pointer), word) => {
+                Some(StateTold::Member(pointer.clone(), word.example()))
+            }
+            (Source::HttpStatus, Scalar::Integer(status)) => {
+                u16::try_from(*status).ok().map(StateTold::Status)
+            }
+            (Source::HttpStatus, Scalar::Flag(_) | Scalar::Text(_)) | (Source::Done(_), _) => None,
+        });
+        told.collect()
+    }
+}
+
 impl TryFrom<RawState> for StateReader {
     type Error = String;
 

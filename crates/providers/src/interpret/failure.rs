@@ -52,6 +52,11 @@ impl Dialect {
         }
     }
 
+    /// The rules about failures: the call's, then the partner's.
+    pub(crate) fn errors(&self) -> &[Rule] {
+        &self.errors
+    }
+
     /// What a rule says of an answer that is no success.
     pub(super) fn error_verdict(
         &self,
@@ -180,7 +185,7 @@ fn said<'a>(step: Step, reply: &'a Reply, document: &'a Document) -> Said<'a> {
 }
 
 /// What a status means by itself, for a submission.
-pub(super) fn submit_default(status: u16) -> RuleMeaning {
+pub(crate) fn submit_default(status: u16) -> RuleMeaning {
     let (kind, retryable) = match status {
         400 | 413 | 415 | 422 => (Kind::Content, false),
         401..=403 => (Kind::Account, false),

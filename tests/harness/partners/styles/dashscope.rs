@@ -22,6 +22,10 @@ pub(in crate::partners) fn answer(desk: &mut Desk, request: &Request) -> (Step, 
             })
         }
         ("GET", ["api", "v1", "tasks", id]) => (Step::Poll, look(desk, id)),
+        ("POST", ["api", "v1", "tasks", id, "cancel"]) => {
+            desk.cancel(id);
+            (Step::Cancel, Reply::value(200, &json!({"request_id": "r"})))
+        }
         _ => unknown(),
     }
 }
