@@ -107,7 +107,19 @@ async fn models_are_listed_and_described() {
         model["input_schema"]["properties"]["prompt"].is_object(),
         "{model:#}"
     );
+    // The price is that of the estimate, by the defaults.
+    let estimate = desk
+        .user
+        .json("estimate", &["estimate", "bfl/flux-2-pro", "prompt=x"])
+        .await;
+    assert_eq!(model["estimate"], estimate);
     let fields = desk.user.good(&["models", "bfl/flux-2-pro"]).await;
+    assert!(
+        fields.starts_with("Price: ") && fields.contains(" USD (estimated) with the defaults\n"),
+        "{fields}"
+    );
+    let own = desk.user.good(&["models", "easel/postcard"]).await;
+    assert!(own.starts_with("Price: "), "{own}");
     let prompt: Vec<&str> = fields
         .lines()
         .find(|line| line.starts_with("prompt"))

@@ -5,6 +5,12 @@ use serde_json::{Map, Value};
 /// Links of a schema that are followed one after the other; a longer chain leads in a circle.
 const MOST_LINKS: usize = 16;
 
+/// Most items that are made up for a list.
+const MOST_ITEMS: u64 = 4;
+
+/// Objects and lists within each other that are made up at most: a schema may refer to itself.
+const MOST_LEVELS: usize = 4;
+
 /// The input schema of a model.
 #[derive(Clone, Debug)]
 pub struct InputSchema {
@@ -60,6 +66,46 @@ impl InputSchema {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.schema["additionalProperties"] != Value::Bool(false)
+    }
+
+    /// A body with what must be there, and everything else left out: what a call by the defaults looks like. A field that has
+    /// to be a picture, or a text of some form, is filled with what may not be one.
+    #[must_use]
+    pub fn least_body(&self) -> Value {
+        self.least_object(&self.schema, MOST_LEVELS)
+    }
+
+    fn least_object(&self, schema: &Value, levels: usize) -> Value {
+        let required = schema["required"].as_array().into_iter().flatten();
+        let members = required.filter_map(|name| {
+            let name = name.as_str()?;
+            let field = follow(&self.document, schema["properties"].get(name)?);
+            Some((name.to_owned(), self.least(field, levels)))
+        });
+        Value::Object(members.collect())
+    }
+
+    /// The default of a field, its first choice, or the least value of its first type.
+    fn least(&self, field: &Value, levels: usize) -> Value {
+        let given = [&field["default"], &field["const"], &field["enum"][0]];
+        if let Some(given) = given.into_iter().find(|given| !given.is_null()) {
+            return given.clone();
+        }
+        let Some(below) = levels.checked_sub(1) else {
+            return Value::Null;
+        };
+        match self.types(field).first().copied() {
+            Some("integer" | "number") if field["minimum"].is_null() => Value::from(1),
+            Some("integer" | "number") => field["minimum"].clone(),
+            Some("boolean") => Value::Bool(false),
+            Some("array") => {
+                let least = field["minItems"].as_u64().unwrap_or(0).min(MOST_ITEMS);
+                let item = follow(&self.document, &field["items"]);
+                (0..least).map(|_| self.least(item, below)).collect()
+            }
+            Some("object") => self.least_object(field, below),
+            _ => Value::from("text"),
+        }
     }
 
     /// The types that a field accepts, those of alternatives included; empty for any.
@@ -125,6 +171,20 @@ mod tests {
             )
             .is_object()
         );
+    }
+
+    #[test]
+    fn the_least_body_has_what_must_be_there() {
+        let input = InputSchema {
+            document: Value::Null,
+            schema: json!({"type": "object", "required": ["a", "b", "c", "d", "e", "f"], "properties": {
+                "a": {"type": "string"}, "b": {"type": "integer", "minimum": 4}, "c": {"enum": ["x", "y"]},
+                "d": {"type": "array", "minItems": 2, "items": {"type": "boolean"}}, "e": {"type": "number", "default": 0.5},
+                "f": {"type": "object", "required": ["h"], "properties": {"h": {"const": "i"}}}, "g": {"type": "string", "default": "left out"}}}),
+        };
+        let expected =
+            json!({"a": "text", "b": 4, "c": "x", "d": [false, false], "e": 0.5, "f": {"h": "i"}});
+        assert_eq!(input.least_body(), expected);
     }
 
     #[test]

@@ -58,10 +58,19 @@ pub(crate) async fn models(
 async fn one(shared: &Shared, client: &Client, id: &str) -> Result<(), Failure> {
     let model = client.model(id).await?;
     let schema = client.input_schema(id).await?;
+    // By the defaults, and nothing where the server gives no estimate of such a body: the fields are what was asked for.
+    let least = Bytes::from(schema.least_body().to_string());
+    let estimate = client.estimate(id, least).await.ok();
     if shared.json {
-        let described = json!({"model": model, "input_schema": schema.schema()});
+        let described =
+            json!({"model": model, "input_schema": schema.schema(), "estimate": estimate});
         return terminal::print(&text::json(&described));
     }
+    let price = estimate.as_ref().map_or_else(
+        || format!("follows from the body: easel estimate {id} FIELD=VALUE..."),
+        |estimate| format!("{} with the defaults", priced(estimate)),
+    );
+    terminal::print(&format!("Price: {}\n", text::clean(&price, false)))?;
     let fields = schema.fields();
     if fields.is_empty() {
         return terminal::print(&format!(
@@ -195,6 +204,12 @@ pub(crate) async fn estimate(
     if shared.json {
         return terminal::print(&text::json(&estimate));
     }
+    let price = text::clean(&priced(&estimate), false);
+    terminal::print(&format!("{price}\n"))
+}
+
+/// The amount of an estimate, and how sure it is.
+fn priced(estimate: &Value) -> String {
     let source = estimate["source"].as_str().unwrap_or("unknown");
     let cents = |name: &str| {
         estimate[name]
@@ -208,9 +223,9 @@ pub(crate) async fn estimate(
     ) {
         (Some(amount), _, _) => amount,
         (None, Some(least), Some(most)) => format!("{least} to {most}"),
-        _ => "nobody knows".to_owned(),
+        _ => "not known".to_owned(),
     };
-    terminal::print(&format!("{amount} ({})\n", text::clean(source, false)))
+    format!("{amount} ({source})")
 }
 
 async fn body(client: &Client, input: &ModelInput) -> Result<Bytes, Failure> {
