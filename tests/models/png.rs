@@ -43,48 +43,62 @@ impl Picture {
     /// # Panics
     /// If it is no such picture.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
-        let mut rest = bytes.strip_prefix(SIGNATURE).unwrap();
-        let (mut head, mut packed) = (Vec::new(), Vec::new());
-        while let Some((length, after)) = rest.split_first_chunk() {
-            let length = usize::try_from(u32::from_be_bytes(*length)).unwrap();
-            let (kind, data) = (&after[..4], &after[4..4 + length]);
-            match kind {
-                b"IHDR" => head = data.to_vec(),
-                b"IDAT" => packed.extend_from_slice(data),
-                _ => {}
-            }
-            rest = &after[4 + length + 4..];
+        let (width, height, rgb) = pixels::<3>(bytes);
+        Self {
+            width,
+            height,
+            rgb: rgb.concat(),
         }
-        assert_eq!(head[8..], [8, 2, 0, 0, 0], "8 bits of red, green and blue");
-        let side = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
-        let (width, height) = (side(0) as usize, side(4) as usize);
-        let mut lines = Vec::new();
-        ZlibDecoder::new(packed.as_slice())
-            .read_to_end(&mut lines)
-            .unwrap();
-        let mut rgb: Vec<u8> = Vec::with_capacity(width * height * 3);
-        for line in lines.chunks(width * 3 + 1) {
-            let row = rgb.len();
-            for (x, byte) in line[1..].iter().enumerate() {
-                let left = if x < 3 { 0 } else { rgb[row + x - 3] };
-                let above = row.checked_sub(width * 3);
-                let up = above.map_or(0, |above| rgb[above + x]);
-                let corner = above
-                    .filter(|_| x >= 3)
-                    .map_or(0, |above| rgb[above + x - 3]);
-                let predicted = match line[0] {
-                    0 => 0,
-                    1 => left,
-                    2 => up,
-                    3 => u16::midpoint(left.into(), up.into()) as u8,
-                    4 => paeth(left, up, corner),
-                    other => panic!("{other} is no filter"),
-                };
-                rgb.push(byte.wrapping_add(predicted));
-            }
-        }
-        Self { width, height, rgb }
     }
+}
+
+/// Width, height and pixels of a picture: red, green and blue, and with four values transparency.
+///
+/// # Panics
+/// If it is no such picture.
+pub(crate) fn pixels<const N: usize>(bytes: &[u8]) -> (usize, usize, Vec<[u8; N]>) {
+    let mut rest = bytes.strip_prefix(SIGNATURE).unwrap();
+    let (mut head, mut packed) = (Vec::new(), Vec::new());
+    while let Some((length, after)) = rest.split_first_chunk() {
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap();
+        let (kind, data) = (&after[..4], &after[4..4 + length]);
+        match kind {
+            b"IHDR" => head = data.to_vec(),
+            b"IDAT" => packed.extend_from_slice(data),
+            _ => {}
+        }
+        rest = &after[4 + length + 4..];
+    }
+    let colours = if N == 4 { 6 } else { 2 };
+    assert_eq!(head[8..], [8, colours, 0, 0, 0], "8 bits of {N} values");
+    let side = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
+    let (width, height) = (side(0) as usize, side(4) as usize);
+    let mut lines = Vec::new();
+    ZlibDecoder::new(packed.as_slice())
+        .read_to_end(&mut lines)
+        .unwrap();
+    let mut values: Vec<u8> = Vec::with_capacity(width * height * N);
+    for line in lines.chunks(width * N + 1) {
+        let row = values.len();
+        for (x, byte) in line[1..].iter().enumerate() {
+            let left = if x < N { 0 } else { values[row + x - N] };
+            let above = row.checked_sub(width * N);
+            let up = above.map_or(0, |above| values[above + x]);
+            let corner = above
+                .filter(|_| x >= N)
+                .map_or(0, |above| values[above + x - N]);
+            let predicted = match line[0] {
+                0 => 0,
+                1 => left,
+                2 => up,
+                3 => u16::midpoint(left.into(), up.into()) as u8,
+                4 => paeth(left, up, corner),
+                other => panic!("{other} is no filter"),
+            };
+            values.push(byte.wrapping_add(predicted));
+        }
+    }
+    (width, height, values.as_chunks::<N>().0.to_vec())
 }
 
 fn paeth(left: u8, up: u8, corner: u8) -> u8 {

@@ -7,6 +7,8 @@ use it::{Comfy, Operated, operate};
 
 use super::*;
 
+mod examples;
+
 /// A picture that is scaled, and saved.
 fn scales() -> Value {
     json!({

@@ -1,6 +1,7 @@
 //! Queued requests: when they are dispatched, and when they are not after all.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use accounts::AccountChange;
 use bytes::Bytes;
@@ -13,6 +14,9 @@ use crate::{
 };
 
 const MODEL: (&str, &str) = ("bfl", "flux-2");
+
+/// How long a result is kept.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
 
 impl House {
     async fn submit(&self, call: Call<'_>) -> Result<RequestStatus, RouterError> {
@@ -213,6 +217,29 @@ async fn what_finished_before_the_partner_heard_of_the_wish_has_its_result_and_b
     execution.await.expect("no panic");
     assert_eq!(house.state(&request).await, QueueState::Over(None));
     assert_eq!(house.balance().await, (993, 0));
+}
+
+#[tokio::test]
+async fn a_result_is_kept_for_24_hours_and_is_gone_then() {
+    let house = House::new().await;
+    let request = house.submitted_request("{}").await;
+    let execution = tokio::spawn(house.next_execution().await.expect("there is room"));
+    let (_, answer) = house.submitted().await;
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("it is awaited");
+    execution.await.expect("no panic");
+    house.clock.advance(KEPT - Duration::from_secs(1));
+    assert!(matches!(
+        house.result(&request).await,
+        Ok(QueuedResult::Answered { .. })
+    ));
+    house.clock.advance(Duration::from_secs(1));
+    let gone = house.result(&request).await;
+    assert!(matches!(gone, Err(RouterError::ResultGone)), "{gone:?}");
+    let (caller, now) = (house.caller().await, house.clock.now());
+    let status = house.router.request_status(&caller, MODEL, &request, now);
+    assert!(matches!(status.await, Err(RouterError::ResultGone)));
 }
 
 #[tokio::test]
