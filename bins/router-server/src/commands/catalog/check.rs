@@ -32,20 +32,17 @@ pub(super) fn command() -> Command {
 pub(super) fn run(arguments: &ArgMatches, source: &CatalogSource) -> Result<(), Failure> {
     let folder: &PathBuf = arguments.get_one("directory").expect("it is required");
     let files = Source::with_builtin(Some(folder.clone()));
-    let settings = source.settings();
-    let models = providers::check(&files, settings)
-        .map_err(|faults| Failure::usage(&CatalogFaults(faults)))?;
     // Credentials do not matter to what is read, and only models with one are put together.
     let any = |_: &str| Some("any".to_owned());
-    let loaded = providers::load(&files, settings, &any)
+    let loaded = providers::load(&files, source.settings(), &any)
         .map_err(|faults| Failure::usage(&CatalogFaults(faults)))?;
+    let models: usize = loaded.partners.iter().map(|partner| partner.models).sum();
     let all = loaded.models.iter().chain(&loaded.switched_off);
     let mut text = format!("The files are right: {models} models, with those built in.\n");
     let mut wrong = Vec::new();
-    for model in all.filter(|model| is_of(folder, model)) {
-        let Some(runner) = &model.runner else {
-            continue;
-        };
+    let own = all.filter(|model| is_of(folder, model));
+    let asked = own.filter_map(|model| Some((model, model.runner.as_ref()?)));
+    for (model, runner) in asked {
         let id = model.model.id();
         text.push_str(&read(&id.to_string(), runner, &mut wrong));
         if !model.model.document().is_authored() {
@@ -57,7 +54,9 @@ pub(super) fn run(arguments: &ArgMatches, source: &CatalogSource) -> Result<(), 
             let _ = writeln!(text, "{id}: not read, because {lacks}");
         }
     }
-    text.push_str("What the partner really answers was not asked: see `catalog try`.\n");
+    if text.lines().count() > 1 {
+        text.push_str("What partners really answer was not asked: see `catalog try`.\n");
+    }
     program::print(&text);
     if wrong.is_empty() {
         return Ok(());
