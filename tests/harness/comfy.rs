@@ -124,6 +124,12 @@ impl Comfy {
         self.shared.world().wrong_interrupts
     }
 
+    /// How often it was asked to interrupt what runs, rather than to cancel a prompt.
+    #[must_use]
+    pub fn interrupts(&self) -> usize {
+        self.shared.world().interrupts
+    }
+
     /// How many files were uploaded.
     #[must_use]
     pub fn uploads(&self) -> usize {

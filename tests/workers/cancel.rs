@@ -86,3 +86,38 @@ async fn cancels_at_any_moment_hit_their_own_job_alone() {
     }
     assert_eq!(rig.worker().wrong_interrupts(), 0);
 }
+
+#[tokio::test]
+async fn the_newest_version_cancels_what_waits_or_runs_in_one_step() {
+    for has_route in [true, false] {
+        let rig = Rig::with(vec![Comfy::start(Version::Latest).await.unwrap()]).await;
+        if !has_route {
+            // A proxy in front of it passes the older routes alone.
+            rig.worker().fault(Fault::MissingRoutes);
+        }
+        rig.worker().pace(Duration::from_millis(10));
+        let foreign = rig
+            .worker()
+            .foreign(&sampled("foreign", "a.safetensors", 100_000));
+        let waiting = rig.submit(&sampled("waiting", "a.safetensors", 2)).await;
+        rig.worker().until(|ran| ran.len() == 1).await;
+        while rig.worker().submissions().is_empty() {
+            pause().await;
+        }
+        rig.cancel(&waiting).await;
+        assert_eq!(rig.ended(&waiting).await["status"], "canceled");
+        assert_eq!(rig.worker().ran()[0].end, None, "{foreign} goes on");
+        rig.worker().restart();
+
+        let running = rig
+            .submit(&sampled("running", "a.safetensors", 100_000))
+            .await;
+        rig.worker().until(|ran| ran.len() == 2).await;
+        rig.worker().fault(Fault::IgnoredInterrupts(1));
+        rig.cancel(&running).await;
+        assert_eq!(rig.ended(&running).await["status"], "canceled");
+        rig.worker().until(|ran| ran[1].end.is_some()).await;
+        assert_eq!(rig.worker().ran()[1].end, Some("interrupted"));
+        assert_eq!(rig.worker().interrupts() == 0, has_route);
+    }
+}

@@ -68,6 +68,27 @@ async fn the_page_has_the_nodes_menus_and_previews_of_the_workers() {
 }
 
 #[tokio::test]
+async fn previews_are_those_that_the_page_asks_for() {
+    let rig = Rig::start().await;
+    for (asked, sent) in [
+        (json!({"preview_method": "none"}), "none"),
+        (json!({"preview_method": "latent2rgb"}), "latent2rgb"),
+        (json!({"preview_method": "nonsense"}), "auto"),
+        (json!({}), "auto"),
+    ] {
+        let graph = sampled("previews", "a.safetensors", 1);
+        let body = json!({"prompt": graph, "extra_data": asked});
+        let answer = rig.send(Request::post_json("/api/prompt", &body)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        rig.ended(answer.json()["prompt_id"].as_str().unwrap())
+            .await;
+        let submissions = rig.worker().submissions();
+        let last = submissions.last().unwrap();
+        assert_eq!(last["extra_data"]["preview_method"], sent, "{asked}");
+    }
+}
+
+#[tokio::test]
 async fn the_page_marks_what_runs_without_a_worker() {
     let test = "the_page_marks_what_runs_without_a_worker";
     let Some(web_root) = web_root(test) else {

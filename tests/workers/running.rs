@@ -38,6 +38,7 @@ async fn outputs_of_every_kind_are_kept() {
         ("11", "SaveSound", "images", "3"),
         ("12", "SaveLatent", "samples", "2"),
         ("13", "SaveLarge", "images", "3"),
+        ("16", "Save3DAdvanced", "images", "3"),
         ("14", "PreviewImage", "images", "3"),
         ("15", "PreviewAny", "source", "3"),
     ] {
@@ -63,6 +64,7 @@ async fn outputs_of_every_kind_are_kept() {
         ("13", "file", "application/octet-stream"),
         ("14", "image", "image/png"),
         ("15", "text", "text/plain; charset=utf-8"),
+        ("16", "file", "model/gltf-binary"),
     ] {
         let output = &outputs[of(node)];
         assert_eq!(
@@ -261,6 +263,87 @@ async fn an_older_version_without_its_own_routes_works_too() {
     let job = rig.run(&sampled("old", "a.safetensors", 3)).await;
     assert_eq!(job["status"], "succeeded", "{job:#}");
     assert_eq!(job["progress"]["nodes_done"], 4);
+}
+
+#[tokio::test]
+async fn a_name_that_a_caller_wrote_is_no_output_of_a_job() {
+    let rig = Rig::start().await;
+    let saved = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 7}},
+        "2": {"class_type": "Save3DAdvanced", "inputs": {"images": ["1", 0], "filename_prefix": "3d/of-somebody"}}
+    });
+    let job = rig.run(&saved).await;
+    let name = "of-somebody_00001_.glb";
+    assert_eq!(job["outputs"][0]["name"], name, "{job:#}");
+    let name = format!("3d/{name}");
+    let shown = json!({"1": {"class_type": "Preview3D", "inputs": {"model_file": name}}});
+    let job = rig.run(&shown).await;
+    assert_eq!(
+        (&job["status"], &job["outputs"]),
+        (&json!("succeeded"), &json!([])),
+        "{job:#}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_may_be_left_out_where_the_class_says_so() {
+    let rig = Rig::with(vec![Comfy::start(Version::Latest).await.unwrap()]).await;
+    let info = rig.send(Request::get("/api/object_info")).await.json();
+    let menu =
+        |info: &Value| info["Load3D"]["input"]["required"]["model_file"][1]["options"].clone();
+    assert_eq!(menu(&info), json!(["none"]));
+    let drawn = |mask: &str, model: &str| {
+        json!({
+            "1": {"class_type": "Load3D", "inputs": {"model_file": model}},
+            "2": {"class_type": "Painter", "inputs": {"mask": mask}},
+            "3": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "model"}},
+            "4": {"class_type": "SaveImage", "inputs": {"images": ["2", 0], "filename_prefix": "mask"}}
+        })
+    };
+    let job = rig.run(&drawn("", "none")).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    let sent = rig.worker().submissions()[0]["prompt"].clone();
+    assert_eq!(sent["1"]["inputs"]["model_file"], "none");
+    assert_eq!(sent["2"]["inputs"]["mask"], "");
+    let answer = rig.try_submit(&drawn("", "3d/of-somebody.glb")).await;
+    assert_eq!(answer.status, 422, "{}", answer.text());
+
+    let (model, mask) = (b"glTF of mine", b"a picture of mine");
+    let names = [
+        rig.upload("mine.glb", model).await,
+        rig.upload("mask.png", mask).await,
+    ];
+    let job = rig.run(&drawn(&names[1], &names[0])).await;
+    assert_eq!(job["status"], "succeeded", "{job:#}");
+    let sent = rig.worker().submissions()[1]["prompt"].clone();
+    let staged = |bytes: &[u8], ending: &str| format!("{}.{ending}", BlobHash::of(bytes).to_hex());
+    assert_eq!(sent["1"]["inputs"]["model_file"], staged(model, "glb"));
+    assert_eq!(sent["2"]["inputs"]["mask"], staged(mask, "png"));
+    let info = rig.send(Request::get("/api/object_info")).await.json();
+    assert_eq!(menu(&info)[0], "none");
+}
+
+#[tokio::test]
+async fn a_worker_that_is_being_met_lacks_nothing_for_good() {
+    let worker = Comfy::start(Version::Latest).await.unwrap();
+    // So many that they take a while to read.
+    worker.fault(it::comfy::Fault::MoreClasses(4000));
+    let data = tempfile::tempdir().unwrap();
+    let arguments = ["--comfyui".to_owned(), worker.url()];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let rig = Rig {
+        data,
+        server,
+        workers: vec![worker],
+    };
+    loop {
+        let answer = rig.try_submit(&graph("first", 1)).await;
+        match answer.status {
+            201 => break,
+            429 => assert_eq!(answer.error_code(), "deployment_not_ready"),
+            status => panic!("{status}: {}", answer.text()),
+        }
+    }
 }
 
 #[tokio::test]

@@ -207,12 +207,19 @@ impl WorkerClient {
 
     /// Takes a prompt out of its queue, if it waits there.
     pub(crate) async fn delete(&self, prompt: &str) -> Result<(), WorkerError> {
-        self.post("/queue", &json!({"delete": [prompt]})).await
+        self.post("/queue", "", &json!({"delete": [prompt]})).await
     }
 
     /// Interrupts a prompt. A version that does not read the id interrupts whatever runs.
     pub(crate) async fn interrupt(&self, prompt: &str) -> Result<(), WorkerError> {
-        self.post("/interrupt", &json!({"prompt_id": prompt})).await
+        self.post("/interrupt", "", &json!({"prompt_id": prompt}))
+            .await
+    }
+
+    /// Deletes or interrupts a prompt, whichever it takes, in one step at the worker.
+    pub(crate) async fn cancel(&self, prompt: &str) -> Result<(), WorkerError> {
+        let rest = format!("/{prompt}/cancel");
+        self.post("/api/jobs", &rest, &json!({})).await
     }
 
     /// A file that a node made, to be read.
@@ -266,9 +273,9 @@ impl WorkerClient {
             .map_err(failed)
     }
 
-    async fn post(&self, path: &'static str, body: &Value) -> Result<(), WorkerError> {
+    async fn post(&self, path: &'static str, rest: &str, body: &Value) -> Result<(), WorkerError> {
         let body = Body::full(body.to_string());
-        let request = self.request("POST", path, "", body, Some("application/json"));
+        let request = self.request("POST", path, rest, body, Some("application/json"));
         let answered = timeout(SHORT_TIME, self.answer(path, request, SHORT_BYTES)).await;
         let (status, _) =
             answered.unwrap_or_else(|_| Err(unanswered("it took too long to answer")))?;

@@ -166,6 +166,45 @@ pub(crate) fn files(ui: &Value) -> Vec<FileRef> {
     files.take(MOST_FILES).collect()
 }
 
+/// Classes whose texts name the file of a model in three dimensions that they wrote, with its folder. Other texts may be those of the
+/// caller, and name a file of somebody else.
+const SHOW_MODELS: [(&str, &str); 7] = [
+    ("Preview3D", "output"),
+    ("Preview3DAdvanced", "temp"),
+    ("PreviewGaussianSplat", "temp"),
+    ("PreviewPointCloud", "temp"),
+    ("Save3DAdvanced", "output"),
+    ("SaveGaussianSplat", "output"),
+    ("SavePointCloud", "output"),
+];
+
+/// The class that shows a name that it was given as well: only one that it made up is that of its own file.
+const SHOWS_NAMES: &str = "Preview3D";
+
+/// The model in three dimensions that a node of this class shows, by its name alone.
+pub(crate) fn model(class: &str, ui: &Value) -> Option<FileRef> {
+    let (_, folder) = SHOW_MODELS.iter().find(|(known, _)| *known == class)?;
+    let key = "result";
+    let path = ui.get(key)?.get(0)?.as_str()?;
+    let (subfolder, filename) = path.rsplit_once('/').unwrap_or(("", path));
+    if class == SHOWS_NAMES && !is_made_up(path) {
+        return None;
+    }
+    Some(FileRef {
+        key: key.to_owned(),
+        filename: filename.to_owned(),
+        subfolder: subfolder.to_owned(),
+        folder: (*folder).to_owned(),
+    })
+}
+
+/// Whether nobody can have guessed a name: `preview3d_` and 32 digits.
+fn is_made_up(name: &str) -> bool {
+    let rest = name.strip_prefix("preview3d_").unwrap_or_default();
+    let digits = rest.split('.').next().unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The texts that a node shows.
 pub(crate) fn texts(ui: &Value) -> Vec<String> {
     let list = ui.get("text").and_then(Value::as_array);
@@ -285,6 +324,36 @@ mod tests {
             content_type(b"\x89PNG\r\n\x1a\nrest", "liar.mp4"),
             "image/png"
         );
+    }
+
+    #[test]
+    fn a_model_is_a_file_of_the_node_that_wrote_it_and_of_no_other() {
+        let shown = |class: &str, name: &str| {
+            let ui = json!({"result": [name, {"position": {"x": 1}}, null]});
+            model(class, &ui).map(|file| (file.folder, file.subfolder, file.filename))
+        };
+        let file = |folder: &str, subfolder: &str, name: &str| {
+            Some((folder.to_owned(), subfolder.to_owned(), name.to_owned()))
+        };
+        let made_up = "preview3d_c92a9615718f484d9656d2373e6cefb0.glb";
+        assert_eq!(shown("Preview3D", made_up), file("output", "", made_up));
+        assert_eq!(
+            shown("Preview3DAdvanced", "p.glb"),
+            file("temp", "", "p.glb")
+        );
+        let saved = shown("Save3DAdvanced", "3d/s_00001.glb");
+        assert_eq!(saved, file("output", "3d", "s_00001.glb"));
+        // What a caller wrote may be the name of somebody else's file.
+        for name in [
+            "3d/s_00001.glb",
+            "preview3d_1.glb",
+            "",
+            "x/preview3d_c92a9615718f484d9656d2373e6cefb0.glb",
+        ] {
+            assert_eq!(shown("Preview3D", name), None, "{name}");
+        }
+        assert_eq!(shown("ShowText", made_up), None);
+        assert_eq!(model("Preview3D", &json!({"result": [null]})), None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use asset_store::BlobStore;
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -55,6 +56,8 @@ const MOST_WORKERS: usize = 4096;
 pub struct PoolConfig {
     /// Which previews workers make, as ComfyUI calls it: `auto`, `latent2rgb`, `taesd` or `none`.
     pub preview_method: String,
+    /// Which previews a submission asked for, in what the API that took it remembers; nothing leaves them to the pool.
+    pub asked_previews: fn(&Bytes) -> Option<&'static str>,
     /// The folder in which definitions are kept, so that a graph can be judged before its worker is there; none keeps none.
     pub folder: Option<PathBuf>,
     /// Names our sockets at workers: with the same name at every start, prompts that ran on are heard again.
@@ -325,11 +328,19 @@ impl Shared {
 
     /// Puts together what all workers have that may get jobs.
     pub(crate) fn merge(&self) {
+        self.merge_with(None);
+    }
+
+    /// As [`Shared::merge`], as if this worker had these definitions already.
+    pub(crate) fn merge_with(&self, new: Option<(&Worker, &Arc<Definitions>)>) {
         let mut definitions: Vec<Arc<Definitions>> = Vec::new();
         let members = self.workers().into_iter();
         let known = members
             .filter(|worker| !worker.is_draining())
-            .filter_map(|worker| worker.shared().definitions.clone());
+            .filter_map(|worker| match new {
+                Some((other, new)) if std::ptr::eq(other, &*worker) => Some(Arc::clone(new)),
+                Some(_) | None => worker.shared().definitions.clone(),
+            });
         for known in known {
             if !definitions.iter().any(|other| Arc::ptr_eq(other, &known)) {
                 definitions.push(known);

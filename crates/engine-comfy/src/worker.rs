@@ -51,6 +51,9 @@ const MOST_STRAYS: usize = 1024;
 /// The first version that interrupts a prompt by its id.
 const INTERRUPTS_BY_ID: [u32; 3] = [0, 3, 57];
 
+/// The first version that was seen to cancel a prompt by its id, whether it waits or runs, in one step.
+const CANCELS_BY_ID: [u32; 3] = [0, 25, 0];
+
 /// The first version that takes the id of a prompt from its client. An older one names prompts itself: a job could not be found
 /// there again.
 const TAKES_PROMPT_IDS: [u32; 3] = [0, 3, 45];
@@ -428,12 +431,21 @@ impl Worker {
 
     /// Whether its version interrupts a prompt by id.
     pub(crate) fn interrupts_by_id(&self) -> bool {
+        self.is_since(INTERRUPTS_BY_ID)
+    }
+
+    /// Whether its version cancels a prompt by id.
+    pub(crate) fn cancels_by_id(&self) -> bool {
+        self.is_since(CANCELS_BY_ID)
+    }
+
+    fn is_since(&self, since: [u32; 3]) -> bool {
         let shared = self.shared();
         let version = shared
             .definitions
             .as_ref()
             .map(|definitions| version_number(&definitions.version));
-        version.is_some_and(|version| version.as_slice() >= INTERRUPTS_BY_ID.as_slice())
+        version.is_some_and(|version| version.as_slice() >= since.as_slice())
     }
 
     /// Its health is looked at at once.

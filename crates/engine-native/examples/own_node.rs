@@ -146,6 +146,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         plan: Arc::new(Plan::of(&graph)),
         graph: Arc::new(graph),
         extra_pnginfo: serde_json::Map::new(),
+        origin: bytes::Bytes::new(),
     };
     let keeper = Arc::new(Keeper::default());
     let context = RunContext {

@@ -31,7 +31,7 @@ pub use exception::exception_type;
 pub use files::{FileKind, UnknownFileKind};
 pub use frames::Frame;
 pub use node_info::node_info;
-pub use origin::{Origin, workflow_of};
+pub use origin::{Origin, preview_method, workflow_of};
 pub use parts::Parts;
 pub use problem::{PromptProblem, node_errors, validation_problem};
 pub use projector::Projector;

@@ -84,6 +84,18 @@ pub fn workflow_of(origin: &Bytes) -> Option<String> {
     Kept::of(origin).workflow_id
 }
 
+/// The words of ComfyUI for the previews of a submission.
+const PREVIEW_METHODS: [&str; 5] = ["auto", "default", "latent2rgb", "none", "taesd"];
+
+/// The previews that a submission asked for, in what was kept of it; nothing if it left them to the server.
+#[must_use]
+pub fn preview_method(origin: &Bytes) -> Option<&'static str> {
+    let extra_data = Kept::of(origin).extra_data();
+    let fields: HashMap<String, &RawValue> = serde_json::from_slice(&extra_data).ok()?;
+    let asked: String = serde_json::from_str(fields.get("preview_method")?.get()).ok()?;
+    PREVIEW_METHODS.into_iter().find(|known| *known == asked)
+}
+
 /// A number as clients see it: whole ones without a point.
 pub(crate) fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
@@ -96,6 +108,27 @@ pub(crate) fn number(value: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_words_of_comfyui_choose_previews() {
+        let asked = |extra_data: Value| {
+            let origin = Origin {
+                extra_data: extra_data.to_string(),
+                ..Origin::default()
+            };
+            preview_method(&origin.to_bytes())
+        };
+        assert_eq!(asked(json!({"preview_method": "none"})), Some("none"));
+        assert_eq!(asked(json!({"preview_method": "default"})), Some("default"));
+        for other in [
+            json!({}),
+            json!({"preview_method": "x"}),
+            json!({"preview_method": 1}),
+        ] {
+            assert_eq!(asked(other.clone()), None, "{other}");
+        }
+        assert_eq!(preview_method(&Bytes::from_static(b"\x00opaque")), None);
+    }
 
     #[test]
     fn what_is_kept_reads_back_and_what_is_not_ours_is_nothing() {

@@ -30,6 +30,8 @@ pub struct Ticket {
     pub plan: Arc<Plan>,
     /// What the submission wants to be written into pictures besides the graph, by key.
     pub extra_pnginfo: Map<String, Value>,
+    /// What the API that took the job remembers of it.
+    pub origin: Bytes,
 }
 
 /// What a run may use. Files are part of the graph: the engine reads their bytes by hash.

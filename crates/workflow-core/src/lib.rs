@@ -70,7 +70,7 @@ pub use jobs::{
 pub use memory::MemoryJobs;
 pub use node::{
     Autogrow, AutogrowNames, DynamicOption, FileSource, HiddenInput, InputDefinition, MATCH_TYPE,
-    NodeCatalog, NodeDefinition, OutputDefinition, Partner, Socket,
+    NO_FILE, NodeCatalog, NodeDefinition, OutputDefinition, Partner, Socket,
 };
 pub use output::{JobOutput, NewOutput, OutputKind, OutputName};
 pub use permit::ComputePermit;

@@ -112,6 +112,9 @@ pub enum Socket {
 /// belong together and which types they may have.
 pub const MATCH_TYPE: &str = "COMFY_MATCHTYPE_V3";
 
+/// The word for no file, where a file may be left out.
+pub const NO_FILE: &str = "none";
+
 /// Which files of an account an input names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSource {
@@ -125,6 +128,8 @@ pub enum FileSource {
     Capture,
     /// A picture that somebody draws in the page, which uploads it when it sends the graph; an empty text where nothing is drawn.
     Drawing,
+    /// An upload, or [`NO_FILE`].
+    Optional,
 }
 
 /// An input that the server fills in.

@@ -33,6 +33,8 @@ pub(super) fn definitions(checkpoints: &[&str], without: &[&str]) -> Value {
             "color": ["INT", {"default": 0, "min": 0, "max": 0xff_ffff}]
         }), &["IMAGE"], false),
         "LoadImage": class(json!({"image": [["of-somebody.png"], {"image_upload": true}]}), &["IMAGE", "MASK"], false),
+        "Painter": class(json!({"mask": ["STRING", {"widgetType": "PAINTER", "image_upload": true, "default": ""}]}), &["IMAGE", "MASK"], false),
+        "Load3D": class(json!({"model_file": ["COMBO", {"multiselect": false, "options": ["none", "3d/of-somebody.glb"], "file_upload": true}]}), &["IMAGE"], false),
         "ImageInvert": class(json!({"image": ["IMAGE"]}), &["IMAGE"], false),
         "Sampler": class(json!({
             "model": ["MODEL"],
@@ -47,6 +49,8 @@ pub(super) fn definitions(checkpoints: &[&str], without: &[&str]) -> Value {
         "SaveMesh": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),
         "SaveSound": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),
         "SaveLatent": class(json!({"samples": ["LATENT"], "filename_prefix": prefix}), &[], true),
+        "Save3DAdvanced": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),
+        "Preview3D": class(json!({"model_file": ["STRING", {"default": ""}]}), &[], true),
         "SaveLarge": class(json!({"images": ["IMAGE"], "filename_prefix": prefix}), &[], true),
         "PreviewImage": class(json!({"images": ["IMAGE"]}), &[], true),
         "PreviewAny": class(json!({"source": ["*", {}]}), &[], true),

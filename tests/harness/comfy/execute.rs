@@ -235,7 +235,7 @@ async fn node(
 
 /// A preview: with its head, where the version knows it.
 fn preview(prompt: &Prompt, node: &str, version: Version) -> Frame {
-    let jpeg = b"\xff\xd8\xff\xe0simulated";
+    let jpeg = include_bytes!("../../fixtures/preview.jpg");
     let mut bytes = Vec::new();
     if version == Version::TooOld {
         bytes.extend([0, 0, 0, 1, 0, 0, 0, 1]);
@@ -265,6 +265,9 @@ fn make(
         "SaveLatent" => ("latents", b"latent", "latent", "output"),
         "SaveLarge" => ("unheard_of", b"large", "bin", "output"),
         "PreviewImage" => ("images", b"\x89PNG\r\n\x1a\n", "png", "temp"),
+        "Save3DAdvanced" => ("result", b"glTF\x02\0\0\0", "glb", "output"),
+        // It shows what it was given.
+        "Preview3D" => return Ok(Some(json!({"result": [inputs["model_file"], null, null]}))),
         "PreviewAny" => return Ok(Some(json!({"text": [inputs["source"].to_string()]}))),
         _ => return Ok(None),
     };
@@ -284,6 +287,12 @@ fn make(
     }
     let place = (folder.to_owned(), subfolder.to_owned(), filename.clone());
     world.files.insert(place, bytes);
+    if key == "result" {
+        // Models are shown by their names alone.
+        return Ok(Some(
+            json!({key: [format!("{subfolder}/{filename}"), null, []]}),
+        ));
+    }
     Ok(Some(
         json!({key: [{"filename": filename, "subfolder": subfolder, "type": folder}]}),
     ))

@@ -30,6 +30,7 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &Incoming) -> Reply {
             let version = match world.version {
                 Version::Recorded => json!("0.3.64"),
                 Version::New => json!("0.8.0"),
+                Version::Latest => json!("0.33.0"),
                 Version::Old => json!("0.3.45"),
                 Version::TooOld => json!("0.3.40"),
             };
@@ -49,13 +50,23 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &Incoming) -> Reply {
                 .retain(|prompt| !ids.contains(&json!(prompt.id)));
             Reply::Empty(200)
         }
-        ("POST", "/interrupt") => interrupt(&mut world, &request.body),
+        ("POST", "/interrupt") => {
+            world.interrupts += 1;
+            interrupt(&mut world, &request.body)
+        }
         ("POST", "/prompt") => {
             world.traces.extend(request.traceparent.clone());
             submit(shared, &mut world, &request.body)
         }
         ("POST", "/upload/image") => upload(&mut world, &request.body),
         ("GET", "/view") => view(&mut world, &request.query),
+        ("POST", _) if world.version == Version::Latest && !world.missing_routes => {
+            let id = path.strip_prefix("/jobs/");
+            match id.and_then(|id| id.strip_suffix("/cancel")) {
+                Some(id) => cancel(&mut world, id),
+                None => Reply::Empty(405),
+            }
+        }
         ("GET", _) => match path.strip_prefix("/history/") {
             Some(id) => {
                 let entry = world.history.get(id).cloned();
@@ -89,10 +100,32 @@ fn interrupt(world: &mut World, body: &[u8]) -> Reply {
     Reply::Empty(200)
 }
 
+fn cancel(world: &mut World, id: &str) -> Reply {
+    let waiting = world.pending.len();
+    world.pending.retain(|prompt| prompt.id != id);
+    let is_running = world
+        .running
+        .as_ref()
+        .is_some_and(|running| running.id == id);
+    let is_ignored = is_running && World::take(&mut world.ignored_interrupts);
+    world.interrupt |= is_running && !is_ignored;
+    ok(&json!({"cancelled": is_running || world.pending.len() < waiting}))
+}
+
 fn submit(shared: &Arc<Shared>, world: &mut World, body: &[u8]) -> Reply {
     let Ok(body) = serde_json::from_slice::<Value>(body) else {
         return Reply::Empty(500);
     };
+    let id = body["prompt_id"].as_str().unwrap_or_default();
+    let is_canonical = id.len() == 36
+        && id.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        });
+    if world.version == Version::Latest && !is_canonical {
+        let refusal = json!({"error": {"type": "invalid_prompt_id", "message": "", "details": "", "extra_info": {}}, "node_errors": {}});
+        return Reply::Json(400, refusal.to_string());
+    }
     let graph = body["prompt"].as_object().cloned().unwrap_or_default();
     let (outputs, node_errors) = match validate(world, &graph) {
         Ok(valid) => valid,
@@ -103,7 +136,7 @@ fn submit(shared: &Arc<Shared>, world: &mut World, body: &[u8]) -> Reply {
     let number = world.number;
     let id = match world.version {
         Version::TooOld => format!("its-own-{number}"),
-        Version::Recorded | Version::New | Version::Old => {
+        Version::Recorded | Version::New | Version::Latest | Version::Old => {
             body["prompt_id"].as_str().unwrap_or("none").to_owned()
         }
     };
@@ -161,7 +194,7 @@ fn validate(
         let class = node["class_type"].as_str().unwrap_or_default();
         if world.definitions.get(class).is_none() {
             let kind = match world.version {
-                Version::New => "missing_node_type",
+                Version::New | Version::Latest => "missing_node_type",
                 Version::Recorded | Version::Old | Version::TooOld => "invalid_prompt",
             };
             return Err(error(
@@ -183,16 +216,20 @@ fn validate(
     for (id, node) in graph {
         let class = node["class_type"].as_str().unwrap_or_default();
         let inputs = &node["inputs"];
+        let has = |name: &Value| {
+            let name = name.as_str().unwrap_or_default();
+            world.inputs.contains_key(name)
+        };
         let wrong = match class {
-            "LoadImage"
-                if !world
-                    .inputs
-                    .contains_key(inputs["image"].as_str().unwrap_or_default()) =>
-            {
-                Some((
-                    "custom_validation_failed",
-                    format!("image - Invalid image file: {}", inputs["image"]),
-                ))
+            "LoadImage" if !has(&inputs["image"]) => Some((
+                "custom_validation_failed",
+                format!("image - Invalid image file: {}", inputs["image"]),
+            )),
+            "Painter" if inputs["mask"] != "" && !has(&inputs["mask"]) => {
+                Some(("custom_validation_failed", "mask".to_owned()))
+            }
+            "Load3D" if inputs["model_file"] != "none" && !has(&inputs["model_file"]) => {
+                Some(("custom_validation_failed", "model_file".to_owned()))
             }
             "EmptyImage" if inputs["width"].as_i64().is_some_and(|width| width < 1) => {
                 Some(("value_smaller_than_min", "width".to_owned()))

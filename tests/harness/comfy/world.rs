@@ -16,8 +16,10 @@ use super::catalog;
 pub enum Version {
     /// As recorded: every version of the last year.
     Recorded,
-    /// Newer: other words for unknown classes.
+    /// Of half a year ago: other words for unknown classes.
     New,
+    /// Of today: cancels a prompt by its id whatever it does, and takes no id that is not spelled as a UUID is.
+    Latest,
     /// Older: interrupts whatever runs.
     Old,
     /// Too old: names prompts itself, and has no `progress_state`.
@@ -59,6 +61,8 @@ pub enum Fault {
     MissingOutputs(bool),
     /// The next answers are no JSON.
     Garbage(u32),
+    /// It has so many classes more.
+    MoreClasses(u32),
 }
 
 /// A prompt that began.
@@ -166,6 +170,8 @@ pub(super) struct World {
     pub(super) sockets: HashMap<String, mpsc::UnboundedSender<Frame>>,
     pub(super) interrupt: bool,
     pub(super) wrong_interrupts: usize,
+    /// How often `/interrupt` was asked for.
+    pub(super) interrupts: usize,
     pub(super) uploads: usize,
     pub(super) submissions: Vec<Value>,
     pub(super) ran: Vec<Ran>,
@@ -218,6 +224,7 @@ impl World {
             sockets: HashMap::new(),
             interrupt: false,
             wrong_interrupts: 0,
+            interrupts: 0,
             uploads: 0,
             submissions: Vec::new(),
             ran: Vec::new(),
@@ -373,6 +380,12 @@ impl Shared {
             Fault::DiskFull(full) => world.disk_full = full,
             Fault::MissingOutputs(missing) => world.missing_outputs = missing,
             Fault::Garbage(count) => world.garbage = count,
+            Fault::MoreClasses(count) => {
+                let class = world.definitions["Sampler"].clone();
+                for number in 0..count {
+                    world.definitions[format!("Sampler{number}")] = class.clone();
+                }
+            }
         }
     }
 

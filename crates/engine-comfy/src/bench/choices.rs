@@ -40,6 +40,7 @@ impl Choices {
     pub fn among(workers: usize) -> Self {
         let config = PoolConfig {
             preview_method: "none".to_owned(),
+            asked_previews: |_| None,
             folder: None,
             socket_name: None,
             extra_ca_pem: None,

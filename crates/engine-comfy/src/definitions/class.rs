@@ -91,7 +91,14 @@ fn file_source(options: &Map<String, Value>) -> Option<FileSource> {
     let folder = options.get("image_folder").and_then(Value::as_str);
     let is_upload =
         |(key, value): (&String, &Value)| key.ends_with("_upload") && *value == Value::Bool(true);
+    let is = |key: &str| options.get(key) == Some(&Value::Bool(true));
     match folder {
+        // ComfyUI's widget for drawing.
+        None if options.get("widgetType").and_then(Value::as_str) == Some("PAINTER") => {
+            Some(FileSource::Drawing)
+        }
+        // It stands at models in three dimensions only, whose menus begin with `none`.
+        None if is("file_upload") => Some(FileSource::Optional),
         Some("output") => Some(FileSource::Output),
         Some(_) => Some(FileSource::Input),
         None => options.iter().any(is_upload).then_some(FileSource::Input),

@@ -14,7 +14,7 @@ use workflow_core::{
 use super::Run;
 use crate::client::WorkerError;
 use crate::frames::NodeRef;
-use crate::history::{FileRef, content_type, files, kind, texts};
+use crate::history::{FileRef, content_type, files, kind, model, texts};
 
 /// Up to this size an output is handed on in memory: the store then brings it to the disk with its row.
 const SMALL_BYTES: usize = 256 << 10;
@@ -73,7 +73,8 @@ impl Run<'_> {
     /// Commits the files and texts that a node shows, each once; answers how many were new.
     pub(super) async fn deliver(&mut self, node: &NodeId, ui: &Value) -> Result<usize, RunError> {
         let mut new = 0;
-        for file in files(ui) {
+        let shown = model(self.translator.class(node), ui);
+        for file in files(ui).into_iter().chain(shown) {
             // What a node shows of its inputs is no output.
             if file.folder == "input" || self.delivered.contains(&(node.clone(), file.clone())) {
                 continue;

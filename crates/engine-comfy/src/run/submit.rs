@@ -44,12 +44,14 @@ impl Run<'_> {
             let attempt = attempt(self.context.fence.0, *again);
             let id = prompt::prompt_id(self.ticket.job, attempt);
             let secret = self.context.secret.as_ref();
+            let config = &self.pool.config;
+            let asked = (config.asked_previews)(&self.ticket.origin);
             let body = prompt::submission(
                 self.ticket,
                 &graph,
                 id,
                 &self.worker.client_id,
-                &self.pool.config.preview_method,
+                asked.unwrap_or(&config.preview_method),
                 secret.map(ExposeSecret::expose_secret),
             );
             // Before it is sent: its first messages may come before the answer.

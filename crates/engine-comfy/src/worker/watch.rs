@@ -100,6 +100,8 @@ impl Worker {
         let definitions = Definitions::read(&version, answer)
             .map_err(|_| WorkerError::Garbage("/object_info"))?;
         let definitions = pool.once(definitions);
+        // Whoever sees that the worker is there finds its classes: it would be told for good that they are missing.
+        pool.merge_with(Some((self, &definitions)));
         let was = {
             let mut shared = self.shared();
             shared.definitions = Some(Arc::clone(&definitions));
@@ -165,6 +167,15 @@ impl Worker {
     pub(crate) async fn stop_prompt(&self, prompt: &str) -> Result<InQueue, WorkerError> {
         let queue = self.client.queue().await?;
         let place = queue.place(prompt);
+        if place != InQueue::Absent && self.cancels_by_id() {
+            match self.client.cancel(prompt).await {
+                // What stands in front of the worker may pass older routes only.
+                Err(WorkerError::Status {
+                    status: 404 | 405, ..
+                }) => {}
+                canceled => return canceled.map(|()| place),
+            }
+        }
         match place {
             InQueue::Pending => self.client.delete(prompt).await?,
             // An older version interrupts whatever runs by then: nothing else may be about to run.

@@ -70,6 +70,7 @@ impl Engines {
             plan: Arc::new(Plan::of(&graph)),
             graph: Arc::new(graph),
             extra_pnginfo: Map::new(),
+            origin: Bytes::new(),
         };
         let sink = Arc::new(Last::default());
         let context = RunContext {

@@ -139,6 +139,7 @@ impl Bench {
             plan: Arc::new(Plan::of(&graph)),
             graph: Arc::new(graph),
             extra_pnginfo: self.extra_pnginfo.clone(),
+            origin: bytes::Bytes::new(),
         };
         let recorder = Arc::new(Recorder {
             blobs: self.blobs.clone(),

@@ -115,6 +115,7 @@ async fn load(bytes: &[u8]) -> Result<(), RunError> {
         plan: Arc::new(Plan::of(&graph)),
         graph: Arc::new(graph),
         extra_pnginfo: serde_json::Map::new(),
+        origin: bytes::Bytes::new(),
     };
     let context = RunContext {
         secret: None,

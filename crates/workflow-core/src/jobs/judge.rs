@@ -40,6 +40,7 @@ impl Jobs {
             graph,
             plan,
             extra_pnginfo: submission.extra_pnginfo.clone(),
+            origin: submission.origin.clone(),
         };
         tokio::select! {
             biased;

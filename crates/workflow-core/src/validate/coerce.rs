@@ -7,7 +7,9 @@ use serde_json::{Number, Value};
 use super::ValidationErrorKind;
 use super::judge::{Fault, is_any};
 use crate::python::{WholeNumber, float_repr, python_bool, python_float, python_int, python_str};
-use crate::{DynamicOption, FileSource, InputDefinition, NodeInput, ResolvedFiles, Socket};
+use crate::{
+    DynamicOption, FileSource, InputDefinition, NO_FILE, NodeInput, ResolvedFiles, Socket,
+};
 
 /// Converts a constant.
 pub(super) fn constant(
@@ -55,6 +57,10 @@ pub(super) fn constant(
             source: FileSource::Drawing,
             ..
         } if value.as_str() == Some("") => value.clone(),
+        Socket::File {
+            source: FileSource::Optional,
+            ..
+        } if value.as_str() == Some(NO_FILE) => value.clone(),
         Socket::File { .. } => return file(files, value),
         Socket::DynamicCombo(options) => {
             let is_key = |option: &DynamicOption| Some(option.key.as_str()) == value.as_str();

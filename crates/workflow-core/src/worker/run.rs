@@ -199,6 +199,7 @@ impl Worker {
             graph: Arc::new(graph),
             plan,
             extra_pnginfo: serde_json::from_str(&claim.body.extra_pnginfo).unwrap_or_default(),
+            origin: claim.body.origin.clone(),
         };
         let context = RunContext {
             secret,

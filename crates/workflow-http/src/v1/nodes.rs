@@ -7,7 +7,7 @@ use http::Response;
 use hyper_kit::Body;
 use serde_json::{Map, Value};
 use v1_compat::node_info;
-use workflow_core::FileSource;
+use workflow_core::{FileSource, NO_FILE};
 
 use super::errors::ApiError;
 use super::reply;
@@ -94,6 +94,10 @@ impl Choices {
         match source {
             FileSource::Input => self.uploads.clone(),
             FileSource::Output => self.outputs.clone(),
+            FileSource::Optional => {
+                let none = std::iter::once(NO_FILE.to_owned());
+                none.chain(self.uploads.iter().cloned()).collect()
+            }
             FileSource::Recording | FileSource::Capture | FileSource::Drawing => Vec::new(),
         }
     }
