@@ -89,6 +89,109 @@ async fn previews_are_those_that_the_page_asks_for() {
 }
 
 #[tokio::test]
+async fn the_model_library_has_the_files_of_all_workers() {
+    let other = Comfy::start_with(Version::Latest, &["sdxl/b.safetensors"], &[]);
+    let workers = vec![
+        Comfy::start(Version::Recorded).await.unwrap(),
+        other.await.unwrap(),
+    ];
+    let rig = Rig::with(workers).await;
+    let get = async |target: &str| rig.send(Request::get(target)).await.json();
+    assert_eq!(get("/api/models").await, json!(["checkpoints"]));
+    assert_eq!(
+        get("/models/checkpoints").await,
+        json!(["sdxl/b.safetensors", "a.safetensors"])
+    );
+    assert_eq!(
+        get("/api/experiment/models").await,
+        json!([{"name": "checkpoints", "folders": []}])
+    );
+    assert_eq!(
+        get("/api/experiment/models/checkpoints").await,
+        json!([{"name": "sdxl/b.safetensors", "pathIndex": 0}, {"name": "a.safetensors", "pathIndex": 0}])
+    );
+    for folder in ["loras", "..", "nowhere"] {
+        let target = format!("/api/experiment/models/{folder}");
+        assert_eq!(get(&target).await, json!([]), "{folder}");
+    }
+}
+
+#[tokio::test]
+async fn names_of_models_are_not_for_strangers() {
+    let worker = Comfy::start(Version::Latest).await.unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let url = worker.url();
+    let arguments = ["--comfyui", &url, "--token", "s3cret-of-a-test"];
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let get = async |target: &str, key: Option<&str>| {
+        let request = Request::get(target);
+        let request = match key {
+            Some(key) => request.header("X-API-Key", key),
+            None => request,
+        };
+        server.send(&request).await.unwrap()
+    };
+    let (folders, files) = (
+        "/api/experiment/models",
+        "/api/experiment/models/checkpoints",
+    );
+    // As soon as the worker is known.
+    while get(folders, Some("s3cret-of-a-test")).await.json() == json!([]) {
+        pause().await;
+    }
+    let known = get(files, Some("s3cret-of-a-test")).await.json();
+    assert_eq!(known[0]["name"], "a.safetensors", "{known:#}");
+    for target in [folders, files] {
+        for key in [None, Some("wrong")] {
+            let answer = get(target, key).await;
+            assert_eq!((answer.status, answer.json()), (200, json!([])), "{target}");
+        }
+    }
+    assert_eq!(get("/api/models", None).await.status, 401);
+}
+
+#[tokio::test]
+async fn the_page_samples_with_models_and_previews_of_a_worker() {
+    let test = "the_page_samples_with_models_and_previews_of_a_worker";
+    let Some(web_root) = web_root(test) else {
+        return;
+    };
+    let other = Comfy::start_with(Version::Latest, &["b.safetensors"], &[]);
+    let workers = vec![
+        Comfy::start(Version::Recorded).await.unwrap(),
+        other.await.unwrap(),
+    ];
+    let data = tempfile::tempdir().unwrap();
+    let mut arguments = vec!["--web-root".to_owned(), web_root];
+    for worker in &workers {
+        arguments.extend(["--comfyui".to_owned(), worker.url()]);
+        // A person could see each step.
+        worker.pace(Duration::from_millis(200));
+    }
+    let server = Server::start_with(data.path(), arguments).await.unwrap();
+    let rig = Rig {
+        data,
+        server,
+        workers,
+    };
+    for worker in &rig.workers {
+        rig.until_worker(worker, &["ready"]).await;
+    }
+    let told = drive_at(&rig.server, test, "web_sampling.mjs", &[]).await;
+    assert_eq!(told["errors"], json!([]), "{told:#}");
+    assert_eq!(told["refused"], json!([]), "{told:#}");
+    let both = json!(["b.safetensors", "a.safetensors"]);
+    assert_eq!(told["menu"], both, "{told:#}");
+    assert_eq!(told["library"], json!(["b", "a"]), "{told:#}");
+    assert_eq!(
+        told["preview"],
+        json!({"width": 16, "height": 16}),
+        "{told:#}"
+    );
+    assert_eq!(told["saved"], "page_00001_.png", "{told:#}");
+}
+
+#[tokio::test]
 async fn the_page_marks_what_runs_without_a_worker() {
     let test = "the_page_marks_what_runs_without_a_worker";
     let Some(web_root) = web_root(test) else {

@@ -35,8 +35,6 @@ pub(super) fn public(
         document()
     } else if is(Operation::GetSignInPage) {
         session::page()
-    } else if is(Operation::PublicEmptyList) {
-        empty_list()
     } else {
         empty_object()
     }

@@ -11,6 +11,7 @@ mod history;
 mod jobs;
 mod listing;
 mod log;
+mod models;
 mod nodes;
 mod page;
 mod prompt;
@@ -36,6 +37,7 @@ use v1_compat::UserFiles;
 use workflow_core::ImageTools;
 
 use errors::ApiError;
+use models::Spelling;
 use request::Call;
 
 pub use page::WebPage;
@@ -110,7 +112,10 @@ pub(crate) enum Operation {
     GetRawLog,
     EmptyList,
     EmptyObject,
-    PublicEmptyList,
+    ListModelFolders,
+    ListModels,
+    ShowModelFolders,
+    ShowModels,
     PublicEmptyObject,
     ListSubgraphs,
     GetSubgraph,
@@ -182,7 +187,8 @@ const TABLE: &[(Method, &str, O, bool)] = &[
     (Method::GET, "/easel", O::GetPageFacts, false),
     (Method::GET, "/extensions", O::ListExtensions, true),
     (Method::GET, "/embeddings", O::EmptyList, true),
-    (Method::GET, "/models", O::EmptyList, true),
+    (Method::GET, "/models", O::ListModelFolders, true),
+    (Method::GET, "/models/{folder}", O::ListModels, true),
     (Method::GET, "/i18n", O::GetWords, true),
     (
         Method::GET,
@@ -198,11 +204,12 @@ const TABLE: &[(Method, &str, O, bool)] = &[
         O::PublicEmptyObject,
         true,
     ),
-    (Method::GET, "/experiment/models", O::PublicEmptyList, true),
+    (Method::GET, "/view_metadata/{folder}", O::EmptyObject, true),
+    (Method::GET, "/experiment/models", O::ShowModelFolders, true),
     (
         Method::GET,
         "/experiment/models/{folder}",
-        O::PublicEmptyList,
+        O::ShowModels,
         true,
     ),
     (Method::GET, "/user.css", O::GetStyle, true),
@@ -264,6 +271,8 @@ impl Operation {
             | Self::GetRawLog
             | Self::EmptyList
             | Self::EmptyObject
+            | Self::ListModelFolders
+            | Self::ListModels
             | Self::GetLog
             | Self::GetStyle => Some(Scope::JobsRead),
             Self::SetSettings
@@ -276,7 +285,8 @@ impl Operation {
             Self::View | Self::ListOutputFiles => Some(Scope::AssetsRead),
             Self::GetFeatures
             | Self::GetSystemStats
-            | Self::PublicEmptyList
+            | Self::ShowModelFolders
+            | Self::ShowModels
             | Self::PublicEmptyObject
             | Self::ListSubgraphs
             | Self::GetSubgraph
@@ -332,12 +342,23 @@ async fn dispatch(
         O::GetWords => Ok(page::words(call.v1)),
         O::SubscribeLog => Ok(request::done()),
         O::GetRawLog => log::raw(call).await,
-        O::EmptyList | O::PublicEmptyList => Ok(about::empty_list()),
+        O::EmptyList => Ok(about::empty_list()),
+        O::ListModelFolders => Ok(models::folders(&call.service.jobs.nodes(), Spelling::Names)),
+        O::ListModels => {
+            let nodes = call.service.jobs.nodes();
+            Ok(models::files(
+                &nodes,
+                call.param("folder")?,
+                Spelling::Names,
+            ))
+        }
         O::EmptyObject | O::PublicEmptyObject => Ok(about::empty_object()),
         O::GetLog => log::text(call).await,
         O::GetStyle => Ok(about::style()),
         O::GetFeatures
         | O::GetSystemStats
+        | O::ShowModelFolders
+        | O::ShowModels
         | O::ListSubgraphs
         | O::GetSubgraph
         | O::GetDocument

@@ -3,7 +3,7 @@
 //! A credential comes as `X-API-Key`, as a bearer token, else as the cookie of the web page, or, for the socket alone, in the
 //! query, where it wins. Whichever it is, it goes no further than here.
 
-use accounts::{AccountId, Principal};
+use accounts::{AccountId, Principal, Scope};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
@@ -14,9 +14,10 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use v1_compat::job_of;
-use workflow_core::{JobId, JobView, JobsError};
+use workflow_core::{JobId, JobView, JobsError, NodeCatalog};
 
 use super::errors::ApiError;
+use super::models::{self, Spelling};
 use super::{Operation, V1Service, about, dispatch, page, reply, session};
 use crate::links::Links;
 use crate::memory::{Memory, Parsed};
@@ -105,6 +106,19 @@ async fn try_answer(
             page::subgraphs(v1).await
         } else if operation == Operation::GetSubgraph {
             page::subgraph(v1, &params.ok_or(ApiError::NotFound)?["id"]).await
+        } else if operation == Operation::ShowModelFolders || operation == Operation::ShowModels {
+            // Anybody may ask. Names of models are for those who may see the nodes that choose them.
+            let caller = verify(operation, service, v1, head, now).await;
+            let nodes = match caller.is_ok_and(|caller| caller.scopes.allow(Scope::JobsRead)) {
+                true => service.jobs.nodes(),
+                false => NodeCatalog::default(),
+            };
+            Ok(
+                match params.as_ref().and_then(|params| params.get("folder")) {
+                    Some(folder) => models::files(&nodes, folder, Spelling::Objects),
+                    None => models::folders(&nodes, Spelling::Objects),
+                },
+            )
         } else {
             Ok(about::public(operation, service, v1))
         };
