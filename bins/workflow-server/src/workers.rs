@@ -173,7 +173,7 @@ pub(crate) fn pool_config(
     let folder = settings.folder.as_ref();
     PoolConfig {
         preview_method: settings.previews.0.clone(),
-        asked_previews: v1_compat::preview_method,
+        asked_previews: workflow_http::preview_method,
         folder: settings.folder.clone(),
         socket_name: folder.map(|folder| folder.display().to_string()),
         extra_ca_pem,
