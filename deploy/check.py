@@ -249,9 +249,24 @@ def check_containerfile(program):
     libraries = {re.match(r"[^.]+", Path(line.split()[0]).name)[0] for line in run("ldd", program).splitlines()}
     need(libraries <= IMAGE_LIBRARIES, f"the image lacks {libraries - IMAGE_LIBRARIES}")
     run_image(program, image)
-    builder = next(filter(shutil.which, ["podman", "buildah", "docker"]), None)
-    why = f"a release build by {builder} takes too long here" if builder else "neither podman nor buildah nor docker"
-    skipped(f"building the image: {why}; the files of its last stage were run instead")
+    skipped(f"building the image: {why_not_built()}; the files of its last stage were run instead")
+
+
+def why_not_built():
+    """Why no program builds the image here: none is there, none works, or it would take too long."""
+    present = [builder for builder in ("podman", "buildah", "docker") if shutil.which(builder)]
+    faults = []
+    for builder in present:
+        try:
+            done = subprocess.run([builder, "info"], capture_output=True, text=True, timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            faults.append(f"{builder} does not answer")
+            continue
+        if done.returncode == 0:
+            return f"a release build by {builder} takes too long here"
+        said = done.stderr.strip().splitlines()
+        faults.append(f"{builder} cannot be used ({said[-1] if said else f'it ended with {done.returncode}'})")
+    return "; ".join(faults) or "neither podman nor buildah nor docker"
 
 
 def run_image(program, image):
