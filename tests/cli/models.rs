@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use it::Launch;
+use it::file_host::FileHost;
 use it::partners::{Fault, Partner, Partners, Step};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
@@ -20,6 +21,10 @@ struct Desk {
 
 impl Desk {
     async fn new() -> Self {
+        Self::with(&[]).await
+    }
+
+    async fn with(variables: &[(&str, &str)]) -> Self {
         let partners = Partners::start().await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let catalog = folder.path().join("catalog");
@@ -28,16 +33,20 @@ impl Desk {
         let relocations: Vec<String> = relocations
             .map(|(host, url)| format!("{host}={url}"))
             .collect();
+        let relocations = relocations.join(",");
+        let bfl = Partner::Bfl.secret();
+        let anthropic = streams::partner().secret();
+        let usual = [
+            ("EASEL_CATALOG", catalog.to_str().unwrap()),
+            ("EASEL_RELOCATE_PARTNERS", relocations.as_str()),
+            ("BFL_API_KEY", bfl.as_str()),
+            ("ANTHROPIC_API_KEY", anthropic.as_str()),
+        ];
+        let variables = usual.iter().chain(variables);
         let launch = Launch {
-            variables: vec![
-                (
-                    "EASEL_CATALOG".to_owned(),
-                    catalog.to_str().unwrap().to_owned(),
-                ),
-                ("EASEL_RELOCATE_PARTNERS".to_owned(), relocations.join(",")),
-                ("BFL_API_KEY".to_owned(), Partner::Bfl.secret()),
-                ("ANTHROPIC_API_KEY".to_owned(), streams::partner().secret()),
-            ],
+            variables: variables
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
             ..Launch::of("all-in-one")
         };
         let server = Server::launch(&folder.path().join("data"), &launch)
@@ -264,4 +273,63 @@ async fn an_estimate_is_told_or_said_to_be_missing() {
         .error(&["estimate", "bfl/flux-9", "prompt=x"])
         .await;
     assert_eq!(code, 4);
+}
+
+#[tokio::test]
+async fn kept_files_of_a_call_are_listed_and_saved() {
+    let files = FileHost::start().await.unwrap();
+    let desk = Desk::with(&[
+        ("EASEL_KEEP_RESULTS", "true"),
+        ("EASEL_PLAIN_PARTNERS", &files.host()),
+    ])
+    .await;
+    let user = &desk.user;
+    let call = async |url: String| {
+        let ready = json!({"id": "t", "status": "Ready", "result": {"sample": url}});
+        desk.partners
+            .answer_with(Partner::Bfl, "application/json", ready.to_string());
+        let call = ["call", "bfl/flux-2-pro", "prompt=x"];
+        user.json("call", &call).await["request_id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let state = async |id: &str| {
+        let listed = user.json("results", &["results", id]).await;
+        assert_eq!(listed["files"], json!([]), "nothing is saved: {listed}");
+        let [result] = &listed["results"].as_array().unwrap()[..] else {
+            panic!("one file: {listed}")
+        };
+        assert_eq!(result["pointer"], "/result/sample", "{listed}");
+        result.clone()
+    };
+    let ended = async |id: &str| {
+        loop {
+            let result = state(id).await;
+            if result["state"] != "waiting" {
+                break result;
+            }
+        }
+    };
+
+    // A file that is still on its way, and there once its host sent it.
+    let id = call(files.url("/held/a")).await;
+    assert_eq!(state(&id).await["state"], "waiting");
+    files.release();
+    assert_eq!(ended(&id).await["state"], "kept");
+    let save = ["results", &id, "--save", "kept"];
+    let saved = user.json("results", &save).await;
+    let [file] = &saved["files"].as_array().unwrap()[..] else {
+        panic!("one file: {saved}")
+    };
+    let bytes = std::fs::read(user.path(file.as_str().unwrap())).unwrap();
+    assert!(bytes == FileHost::file("a"), "the bytes of {file}");
+
+    let id = call(files.url("/missing/b")).await;
+    let lost = ended(&id).await;
+    assert_eq!(lost["state"], "failed");
+    assert!(lost["reason"].as_str().unwrap().contains("404"), "{lost}");
+
+    let (code, error) = user.error(&["results", "no-call"]).await;
+    assert_eq!(code, 4, "{error}");
 }
