@@ -12,6 +12,18 @@ const base = `http://${address}`;
 
 const { browser, page, told, press, tabTo, look, title } = await open(address, folder, 120_000);
 
+// What each view reads, by its address: paths, and those of them that are streams.
+await page.addInitScript(() => {
+  const real = fetch;
+  window.read = {};
+  window.fetch = async (url, options) => {
+    const view = location.hash;
+    const answer = await real(url, options);
+    if (options.method === "GET") (window.read[view] ??= {})[new URL(url).pathname] = answer.headers.get("Content-Type")?.startsWith("text/event-stream") ?? false;
+    return answer;
+  };
+});
+
 const api = async (where, options = {}, by = key) => {
   const answer = await fetch(`${base}/${where}`, { ...options, headers: { Authorization: `Bearer ${by}`, "Content-Type": "application/json", ...options.headers } });
   if (!answer.ok) throw new Error(`${where}: ${answer.status} ${await answer.text()}`);
@@ -39,6 +51,7 @@ page.on("requestfinished", async (request) => {
 });
 await page.goto(`${base}/console/`);
 await page.getByRole("heading", { name: "Sign in" }).waitFor();
+told.beside = [await page.locator(".figure").count(), await page.getByText("own figures").count()];
 await look("signin");
 await tabTo(page.getByLabel("API key"));
 await page.keyboard.type(key);
@@ -119,9 +132,18 @@ await look("failed");
 // A job that waits is canceled.
 const [running] = [await submit(heavy(1), { name: "heavy" }), await submit(heavy(2), { name: "heavy" })];
 const waiting = await submit(picture(7, 1), { name: "waits" });
+// One that is opened late shows what is known of its nodes.
+const followed = await fetch(`${base}/api/v2/jobs/${running.id}/events`, { headers: { Authorization: `Bearer ${key}` } });
+let events = "";
+for await (const piece of followed.body.pipeThrough(new TextDecoderStream())) {
+  events += piece;
+  if (/"nodes_done":[1-9]/.test(events)) break;
+}
 await page.evaluate((id) => { location.hash = `#/jobs/${id}`; }, running.id);
 await page.getByText("Live", { exact: true }).waitFor();
-await page.locator(".lane .work").first().waitFor();
+await page.locator(".waterfall .number", { hasText: /^over / }).first().waitFor();
+told.late = (await page.getByRole("row").filter({ hasText: "Canvas" }).innerText()).split("\t").map((it) => it.trim());
+await page.locator(".lane .work").nth(2).waitFor();
 await look("running");
 await page.evaluate((id) => { location.hash = `#/jobs/${id}`; }, waiting.id);
 await title("waits");
@@ -264,6 +286,28 @@ await press("Enter");
 await page.getByRole("row").filter({ hasText: "acme" }).waitFor();
 await page.evaluate(() => document.activeElement.blur());
 await look("accounts");
+// They add an account, give it a key, and set a limit.
+await tabTo(page.getByLabel("Id of a new account"));
+await page.keyboard.type("beta");
+await press("Enter");
+await title("beta");
+await tabTo(page.getByLabel("Name of a new key"));
+await page.keyboard.type("shop");
+await press("Enter");
+const made = await page.getByRole("dialog", { name: "The key" }).locator("code").innerText();
+told.newKey = (await api("api/v2/jobs", {}, made)).jobs;
+await press("Escape");
+await page.getByRole("row").filter({ hasText: "shop" }).waitFor();
+await tabTo(page.getByRole("combobox", { name: "Limit" }));
+await page.keyboard.type("budgets");
+await tabTo(page.getByRole("textbox", { name: "Value" }));
+await page.keyboard.type("500/hour");
+await press("Enter");
+await page.getByText("$5.00 of $5.00 left this hour").waitFor();
+await page.evaluate(() => document.activeElement.blur());
+await press("g", "t");
+await title("Accounts");
+await page.getByRole("row").filter({ hasText: "beta" }).waitFor();
 await press("j", "Enter");
 await title("acme");
 await tabTo(page.getByLabel("Address of a new webhook"));
@@ -293,6 +337,12 @@ await press("Enter");
 await page.getByRole("row").filter({ hasText: "webhook.test" }).getByText("delivered").waitFor();
 told.leaked = (await page.content()).includes("whsec_");
 await look("webhook");
+page.once("dialog", (dialog) => dialog.accept());
+await tabTo(page.getByRole("button", { name: "Remove" }));
+await press("Enter");
+await title("All webhooks");
+await page.getByRole("row").filter({ hasText: "disabled (operator)" }).waitFor();
+told.hooks = (await api("api/v2/admin/webhooks", {}, operatorKey)).webhooks.map((it) => it.account);
 // An operator holds an asset, and lets it go.
 const holds = [];
 page.on("response", (answer) => answer.url().endsWith("/hold") && holds.push([answer.request().method(), answer.status()]));
@@ -322,7 +372,11 @@ await page.evaluate(() => document.activeElement.blur());
 await press("g", "w");
 await title("Workers");
 await page.getByText("No workers").waitFor();
-await api("api/v2/admin/workers", { method: "POST", body: JSON.stringify({ url: worker, name: "gpu-1" }) }, operatorKey);
+await tabTo(page.getByLabel("Address of a new worker"));
+await page.keyboard.type(worker);
+await press("Tab");
+await page.keyboard.type("gpu-1");
+await press("Enter");
 const gpu = page.getByRole("row").filter({ hasText: "gpu-1" });
 await gpu.getByText("ready", { exact: true }).waitFor();
 await look("workers");
@@ -332,6 +386,19 @@ await gpu.getByText("an operator drained it").waitFor();
 await tabTo(gpu.getByRole("button", { name: "Resume gpu-1" }));
 await press("Enter");
 await gpu.getByText("ready", { exact: true }).waitFor();
+await page.evaluate(() => document.activeElement.blur());
+await press("g", "o");
+await title("Overview");
+await page.getByRole("listitem").filter({ hasText: "gpu-1" }).getByText("ready").waitFor();
+// That of the deployment is one of them.
+await page.locator(".figure", { hasText: "Workers" }).getByText("2 of 2").waitFor();
+await look("fleet");
+await press("g", "w");
+await title("Workers");
+page.once("dialog", (dialog) => dialog.accept());
+await tabTo(gpu.getByRole("button", { name: "Remove gpu-1" }));
+await press("Enter");
+await gpu.waitFor({ state: "detached" });
 await page.evaluate(() => document.activeElement.blur());
 await press("g", "d");
 await title("Deployments");
@@ -401,5 +468,16 @@ await look("settings");
 await tabTo(page.getByRole("button", { name: "Sign out" }));
 await press("Enter");
 await page.getByRole("heading", { name: "Sign in" }).waitFor();
+// The most that a view reads, without what a person asked for by a button or a dialog.
+const aside = /^\/(api\/v2\/admin\/jobs|v1\/generations)\//;
+told.read = {};
+for (const [address, paths] of Object.entries(await page.evaluate(() => window.read))) {
+  const [, view, ...rest] = address.split("?")[0].split("/");
+  const name = `${view || "overview"}${rest.length ? "/one" : ""}`;
+  const streams = Object.entries(paths).filter(([path]) => !aside.test(path)).map(([, streams]) => streams);
+  const [requests, followed] = [false, true].map((kind) => streams.filter((it) => it === kind).length);
+  const most = told.read[name] ?? [0, 0];
+  told.read[name] = [Math.max(most[0], requests), Math.max(most[1], followed)];
+}
 console.log(JSON.stringify(told));
 await browser.close();

@@ -11,8 +11,30 @@ use tokio::process::Command;
 /// What the test needs and `.ci/run` installs.
 const NEEDED: [&str; 3] = ["EASEL_PLAYWRIGHT", "EASEL_CHROMIUM", "EASEL_AXE"];
 
+/// What each view reads: requests and streams. D425 says why there is more than one request.
+const READ: [(&str, [u64; 2]); 18] = [
+    ("overview", [4, 1]),
+    ("jobs", [1, 1]),
+    ("jobs/one", [3, 1]),
+    ("assets", [1, 0]),
+    ("models", [1, 0]),
+    ("models/one", [1, 0]),
+    ("calls", [1, 0]),
+    ("usage", [1, 0]),
+    ("accounts", [1, 0]),
+    ("accounts/one", [3, 0]),
+    ("webhooks", [1, 0]),
+    ("webhooks/one", [2, 0]),
+    ("workers", [1, 0]),
+    ("deployments", [1, 0]),
+    ("deployments/one", [3, 0]),
+    ("published", [1, 0]),
+    ("published/one", [1, 0]),
+    ("settings", [1, 0]),
+];
+
 /// The views that are looked at.
-const VIEWS: [&str; 27] = [
+const VIEWS: [&str; 28] = [
     "signin",
     "jobs",
     "job",
@@ -34,6 +56,7 @@ const VIEWS: [&str; 27] = [
     "webhooks",
     "webhook",
     "workers",
+    "fleet",
     "deployments",
     "revision",
     "deployment",
@@ -67,7 +90,13 @@ async fn every_view_works_by_keyboard_and_live() {
     assert_eq!(made.code, 0, "{}", made.stderr);
     let operator = operate(
         data.path(),
-        ["key", "add", "local", "--scopes", "admin,jobs:read"],
+        [
+            "key",
+            "add",
+            "local",
+            "--scopes",
+            "admin,jobs:read,router:run",
+        ],
     )
     .await;
     let simulated = it::process::binary_of("simulated-comfyui");
@@ -112,10 +141,11 @@ async fn every_view_works_by_keyboard_and_live() {
     // Figures for people; a closed standard error is no reason to fail.
     let _ = writeln!(
         std::io::stderr(),
-        "console: {} bytes in {} files, first view after {} ms",
+        "console: {} bytes in {} files, first view after {} ms, requests and streams by view {}",
         told["bytes"],
         told["files"],
-        told["firstView"]
+        told["firstView"],
+        told["read"]
     );
     assert_eq!(told["views"], json!(VIEWS), "{told}");
     for none in ["errors", "elsewhere", "serious"] {
@@ -126,6 +156,18 @@ async fn every_view_works_by_keyboard_and_live() {
     assert_eq!(told["csv"], json!([columns, line]), "{told}");
     assert!(told["bytes"].as_u64().unwrap() <= 60 * 1024, "{told}");
     assert_eq!(told["filtered"], "#/jobs?label=customer%3Dacme", "{told}");
+    assert_eq!(told["beside"], json!([0, 0]), "beside the form: {told}");
+    for (view, most) in READ {
+        assert_eq!(
+            told["read"][view],
+            json!(most),
+            "{view}: {:#}",
+            told["read"]
+        );
+    }
+    assert_eq!(told["late"][1], "done", "{told}");
+    assert_eq!(told["newKey"], json!([]), "{told}");
+    assert_eq!(told["hooks"], json!(["local"]), "{told}");
     assert_eq!(told["waterfall"], 6, "the queue and five nodes: {told}");
     assert_eq!(told["again"], json!({"name": "first", "customer": "acme"}));
     assert!(

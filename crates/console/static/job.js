@@ -24,22 +24,38 @@ function inOrder(graph) {
 
 // --- The waterfall ---
 
+// The nodes that are done for sure in a job that runs: those that gave an output, and all that the node at work needs. More than the
+// server counts cannot be done: then an input was not needed, and which one is not known.
+function doneOf(job, graph) {
+  const { current_node: current, nodes_done: most } = job.progress;
+  const done = new Set();
+  const visit = (id) => links(graph, id).forEach((from) => { if (!done.has(from)) { done.add(from); visit(from); } });
+  if (current) visit(current);
+  if (done.size > most) done.clear();
+  for (const output of job.outputs) done.add(output.node_id);
+  done.delete(current);
+  return done;
+}
+
 function Waterfall({ job, graph, runs }) {
+  const done = isOver(job.status) ? new Set() : doneOf(job, graph);
   const known = new Map((runs ?? []).map((run) => [run.node_id, run]));
   const created = +new Date(job.created_at);
   const started = job.started_at ? +new Date(job.started_at) : null;
   const end = job.completed_at ? +new Date(job.completed_at) : now.value;
   const total = Math.max(end - created, 1);
   const place = (from, to) => ({ left: `${Math.max(0, (from - created) / total) * 100}%`, width: `max(2px, ${(Math.max(to - from, 0) / total) * 100}%)` });
-  const ids = [...new Set([...(runs ?? []).map((run) => run.node_id), ...inOrder(graph)])];
+  const order = inOrder(graph);
+  const ids = [...new Set([...order.filter((id) => done.has(id) && !known.has(id)), ...known.keys(), ...order])];
   const rows = ids.map((id) => {
     const run = known.get(id);
     const from = run?.started_at && +new Date(run.started_at);
     const to = run?.ended_at ? +new Date(run.ended_at) : from && (isOver(job.status) ? end : now.value);
     const failed = job.error?.node_id === id;
-    const word = failed ? "failed" : run?.cached ? "known already" : from ? span(to - from) : !runs && isOver(job.status) ? "–" : isOver(job.status) ? "not run" : "waits";
-    return { id, run, from, to, failed, word };
+    const word = failed ? "failed" : run?.cached ? "known already" : from ? span(to - from) : !runs && isOver(job.status) ? "–" : isOver(job.status) ? "not run" : done.has(id) ? "done" : "waits";
+    return { id, run, from, to, failed, word: run?.early ? `over ${word}` : word };
   });
+  const unseen = rows.some(({ run, word }) => run?.early || word === "done");
   const marks = [0, 0.25, 0.5, 0.75, 1];
   const inQueue = (started ?? end) - created;
   return html`<div class="waterfall"><table><caption class="hidden">When the job waited and when its nodes worked</caption>
@@ -52,11 +68,12 @@ function Waterfall({ job, graph, runs }) {
         <th scope="row"><span class="node" title=${`node ${id}: ${classOf(graph, id, run?.class_type)}`}>${title(graph, id) ?? classOf(graph, id, run?.class_type)}</span>
           ${title(graph, id) && html`<span class="class">${classOf(graph, id, run?.class_type)}</span>`}</th>
         <td class="number">${word}</td>
-        <td class="lane">${from && started && from - started > total / 400 && html`<span class="wait thin" style=${place(started, from)} title=${`waited ${span(from - started)} for other nodes`} />`}
+        <td class="lane">${from && started && !run.early && from - started > total / 400 && html`<span class="wait thin" style=${place(started, from)} title=${`waited ${span(from - started)} for other nodes`} />`}
           ${from && html`<span class=${`work ${failed ? "failed" : ""} ${run.ended_at || isOver(job.status) ? "" : "live"}`} style=${place(from, to)} title=${`worked ${span(to - from)}`} />`}</td>
       </tr>`)}
     </tbody></table>
     <p class="legend"><span><i class="wait" /> waiting</span><span><i class="work" /> working</span>
+      ${unseen && html`<span>What happened before this page was opened has no times until the job ends.</span>`}
       ${!runs && isOver(job.status) && job.status !== "canceled" && html`<span>The times of this job's nodes were not kept.</span>`}</p>
   </div>`;
 }
@@ -168,7 +185,7 @@ export function Job({ id }) {
   const job = state.data;
   const over = job && isOver(job.status);
   const graph = useRead((signal) => askJson(`${base}/workflow`, { signal }), [id]);
-  const log = useRead((signal) => (job ? askJson(`${base}/logs`, { signal }) : Promise.resolve(null)), [id, over]);
+  const log = useRead((signal) => askJson(`${base}/logs`, { signal }), [id, over], over === true);
   const [seen, see] = useState([]);
   const [preview, setPreview] = useState(null);
   const [shown, show] = useState(null);
@@ -177,17 +194,19 @@ export function Job({ id }) {
   const tab = route.value.query.get("tab") ?? "time";
   useEffect(() => { see([]); setPreview(null); setProblem(null); }, [id]);
 
-  // Until the server has written down when nodes began and ended, what this page saw of it is shown.
-  const saw = (progress) => see((before) => {
+  // Until the server has written down when nodes began and ended, what this page saw of it is shown. What a stream tells first may have
+  // begun long ago (`early`), and when the node before it ended is not known.
+  const saw = (progress, early) => see((before) => {
     const at = new Date().toISOString();
     const current = progress.current_node;
     const last = before[before.length - 1];
-    if (last && !last.ended_at && last.node_id !== current) before = [...before.slice(0, -1), { ...last, ended_at: at }];
+    if (last && !last.ended_at && last.node_id !== current) before = [...before.slice(0, -1), ...(early ? [] : [{ ...last, ended_at: at }])];
     if (!current || (last?.node_id === current && !last.ended_at)) return before;
-    return [...before, { node_id: current, class_type: progress.current_node_class, started_at: at, ended_at: null }];
+    return [...before, { node_id: current, class_type: progress.current_node_class, started_at: at, ended_at: null, early }];
   });
+  const begins = useRef(true);
   const live = useEvents(job && !over ? `${base}/events` : null, (event, news) => {
-    if (event === "progress") { saw(news); state.set((it) => it && { ...it, progress: news }); }
+    if (event === "progress") { saw(news, begins.current); begins.current = false; state.set((it) => it && { ...it, progress: news }); }
     if (event === "output") state.set((it) => it && { ...it, outputs: [...it.outputs.filter((other) => other.id !== news.id), news] });
     if (event === "preview") setPreview(news);
     if (event === "status") {
@@ -195,6 +214,7 @@ export function Job({ id }) {
       else state.set((it) => it && { ...it, status: news.status, queue_position: news.queue_position });
     }
   }, () => over);
+  useEffect(() => { if (!live) begins.current = true; }, [live]);
 
   const workflow = graph.data?.workflow;
   const runs = log.data?.nodes ?? (seen.length ? seen : null);

@@ -1,7 +1,8 @@
 // What goes on: the queue, what runs, what failed lately, and the figures that the server counts.
 import { Age, Bar, Empty, Instead, Status } from "./parts.js";
-import { ask, askJson, count, has, href, html, isOver, key, now, short, size, span, useLive, useRead, useWhileVisible } from "./kit.js";
+import { ask, askJson, count, has, href, html, isOver, now, short, size, span, useLive, useRead, useWhileVisible } from "./kit.js";
 import { merge, waited, ran } from "./jobs.js";
+import { WorkerState } from "./operate.js";
 import { money } from "./usage.js";
 
 const RECENT = 100;
@@ -49,9 +50,11 @@ export function Overview() {
   const [state, live] = useLive((signal) => askJson(`api/v2/jobs?limit=${RECENT}`, { signal }), [],
     (data, news) => ({ jobs: merge(data.jobs, news, () => true).slice(0, RECENT) }), has("workflows"));
   const figures = useRead(async (signal) => samples(await (await ask("metrics", { signal })).text()), []);
-  const spend = useRead((signal) => (has("models") && key.value ? askJson(`v1/usage?from=${new Date(Date.now() - 86400000).toISOString()}`, { signal }) : Promise.resolve(null)), []);
+  const spend = useRead((signal) => askJson(`v1/usage?from=${new Date(Date.now() - 86400000).toISOString()}`, { signal }), [], has("models"));
   const ready = useRead((signal) => askJson("ready", { signal }), []);
-  useWhileVisible(() => { figures.reload(); ready.reload(); spend.reload(); }, 10000);
+  useWhileVisible(() => { figures.reload(); ready.reload(); }, 10000);
+  // Money is summed up from rows, and not counted as the figures are.
+  useWhileVisible(spend.reload, 60000);
   const jobs = state.data?.jobs;
   const sum = (name, fits = () => true) => {
     const found = figures.data?.filter((it) => it.name === name && fits(it.labels));
@@ -67,12 +70,19 @@ export function Overview() {
     row[labels.bucket === "ok" ? "ok" : "other"] += value;
     return all;
   }, {})).sort(([, a], [, b]) => b.ok + b.other - a.ok - a.other).slice(0, 8);
+  // Those that take no jobs come first.
+  const takes = (it) => ["ready", "busy"].includes(it.state);
+  const workers = figures.data?.filter((it) => it.name === "easel_worker_state" && it.value === 1)
+    .map(({ labels }) => ({ name: labels.worker, state: labels.state, jobs: sum("easel_worker_jobs", (it) => it.worker === labels.worker) ?? 0 }))
+    .sort((a, b) => takes(a) - takes(b) || a.name.localeCompare(b.name));
+  // Whoever is not signed in sees the form alone.
+  const locked = [has("workflows") ? state : spend].find((it) => it.error?.status === 401);
   const reasons = ready.error?.status === 503 ? ["The server is not ready: " + ready.error.message] : [...(ready.data?.notes ?? [])];
   return html`<main>
     <header class="top"><h1>Overview</h1><span class=${`live ${live ? "on" : ""}`} role="status">${live ? "Live" : ""}</span></header>
     ${reasons.map((reason) => html`<p class="note" role="status">${reason}</p>`)}
-    ${has("workflows") && html`<${Instead} state=${state} what="jobs" />`}
-    <div class="figures">
+    ${(locked || has("workflows")) && html`<${Instead} state=${locked ?? state} what=${has("workflows") ? "jobs" : "models"} />`}
+    ${!locked && html`<div class="figures">
       ${jobs && html`<${Figure} name="Queued" value=${count(sum("easel_jobs_queued") ?? underWay.length - running.length)} to=${href(["jobs"], { status: "queued" })} note="waiting for a slot" />
         <${Figure} name="Running" value=${count(sum("easel_jobs_running") ?? running.length)} to=${href(["jobs"], { status: "running" })} note="at work now" />
         <${Figure} name="Failed" value=${count(failed.length)} tone=${failed.length ? "bad" : ""} to=${href(["jobs"], { status: ["failed", "expired"] })} note=${`of the last ${jobs.length} jobs`} />
@@ -80,8 +90,9 @@ export function Overview() {
         <${Figure} name="Ran" value=${done.length ? span(median(done.map(ran))) : "–"} note="median" />`}
       ${has("models") && figures.data && html`<${Figure} name="Calls" value=${count(sum("easel_router_calls_total") ?? 0)} to=${href(["models"])} note=${`${count(sum("easel_router_calls_total", (it) => it.bucket !== "ok") ?? 0)} without a result`} />`}
       ${spend.data && html`<${Figure} name="Spend" value=${money(spend.data.data.reduce((all, it) => all + it.charge_cents, 0))} to=${href(["usage"])} note="in 24 hours" />`}
+      ${workers?.length > 0 && html`<${Figure} name="Workers" value=${`${workers.filter(takes).length} of ${workers.length}`} to=${href(["workers"])} note="take jobs" />`}
       ${sum("easel_disk_free_bytes") !== undefined && html`<${Figure} name="Disk" value=${size(sum("easel_disk_free_bytes"))} note="free" />`}
-    </div>
+    </div>`}
     ${jobs?.length > 0 && html`<section><h2>Jobs over time</h2><${Chart} jobs=${jobs} /></section>`}
     <div class="columns">
       ${jobs && html`<section><h2>Under way</h2>${underWay.length ? html`<ul class="list" data-rows>${underWay.slice(0, 8).map((job) => html`<li key=${job.id}><${Status} status=${job.status} />
@@ -90,10 +101,12 @@ export function Overview() {
       <section><h2>Failed lately</h2>${failed.length ? html`<ul class="list" data-rows>${failed.slice(0, 8).map((job) => html`<li key=${job.id}><${Status} status=${job.status} />
         <a data-row href=${href(["jobs", job.id])}>${job.metadata?.name ?? short(job.id)}</a><span class="muted grow">${job.error?.message ?? ""}</span><${Age} time=${job.created_at} /></li>`)}</ul>`
         : html`<${Empty} title="No failures">None of the last ${jobs.length} jobs failed.<//>`}</section>`}
+      ${workers?.length > 0 && html`<section><h2>Workers</h2><ul class="list">${workers.slice(0, 8).map((it) => html`<li key=${it.name}><${WorkerState} state=${it.state} />
+        <a href=${href(["workers"])}>${it.name}</a><span class="muted push">${it.jobs} ${it.jobs === 1 ? "job" : "jobs"}</span></li>`)}</ul></section>`}
       ${has("models") && figures.data && html`<section><h2>Calls since the start, by model</h2>${models.length ? html`<ul class="list">${models.map(([model, { ok, other }]) => html`<li key=${model}>
         <a href=${href(["models", ...model.split("/")])}>${model}</a><span class="muted push">${count(ok)} with a result${other ? `, ${count(other)} without` : ""}</span></li>`)}</ul>`
         : html`<${Empty} title="No calls yet">Call a model from its page under Models.<//>`}</section>`}
     </div>
-    ${figures.error && html`<p class="muted">The server's own figures are not shown: ${figures.error.message}</p>`}
+    ${figures.error && !locked && html`<p class="muted">The server's own figures are not shown: ${figures.error.message}</p>`}
   </main>`;
 }
