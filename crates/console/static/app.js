@@ -70,7 +70,7 @@ function App() {
   // A screen reader and the tab's title hear of a new view.
   const title = [...route.value.path.slice(1), VIEWS.find((it) => it.id === here)?.name].filter(Boolean).join(" / ");
   useEffect(() => { document.title = title ? `${title} · Easel` : "Easel"; }, [title]);
-  useEffect(() => { document.querySelector("main")?.scrollTo?.(0, 0); }, [route.value.path.join("/")]);
+  useEffect(() => { scrollTo(0, 0); }, [route.value.path.join("/")]);
   return html`<div class="app">
     <nav aria-label="Views"><a class="skip" href=${location.hash} onClick=${(event) => { event.preventDefault(); const main = document.querySelector("main"); main.tabIndex = -1; main.focus(); }}>To the content</a>
       <a class="brand" href=${href([])}><img src="icon.svg" alt="" width="20" height="20" />Easel</a>
