@@ -1,8 +1,9 @@
 """Checks the files of this folder with the programs that read them, and runs what they describe as far as this machine can.
 
-usage: check.py --program target/debug/all-in-one     (as root; needs PyYAML)
+usage: check.py --program target/debug/all-in-one     (as root; needs PyYAML; renders the chart by `helm`, or by helm-python-sdk)
 
-What a missing program leaves out is said in a line that begins with `skipped: `. Where the variable `CI` is set, it is a failure.
+What a missing program leaves out is said in a line that begins with `skipped: `. Where the variable `CI` is set, it is a failure,
+except for Helm.
 """
 
 import argparse
@@ -20,6 +21,12 @@ import time
 from pathlib import Path
 
 import yaml
+
+try:
+    import helm_python as helm
+except (ImportError, OSError):
+    # It is a library of the machine's own code: it may be absent, or for another machine.
+    helm = None
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -472,6 +479,17 @@ def render(template, scope):
     return block(0, scope, True)[0]
 
 
+def put(values, overrides):
+    """The values with others by their paths, as `--set` takes them."""
+    for name, given in overrides.items():
+        *path, last = name.split(".")
+        target = values
+        for part in path:
+            target = target.setdefault(part, {})
+        target[last] = given
+    return values
+
+
 def chart(overrides):
     """The objects of the chart, by kind."""
     folder = HERE / "helm/easel"
@@ -479,14 +497,13 @@ def chart(overrides):
         flags = [flag for name, given in overrides.items() for flag in ("--set", f"{name}={json.dumps(given)}")]
         run("helm", "lint", folder)
         texts = [run("helm", "template", "one", folder, *flags)]
+    elif helm:
+        found = helm.lint(folder)
+        need(not found["errors"], f"{found}")
+        with helm.Chart.load(folder) as loaded:
+            texts = list(loaded.render(put({}, overrides), name="one").values())
     else:
-        values = yaml.safe_load((folder / "values.yaml").read_text())
-        for name, given in overrides.items():
-            *path, last = name.split(".")
-            target = values
-            for part in path:
-                target = target[part]
-            target[last] = given
+        values = put(yaml.safe_load((folder / "values.yaml").read_text()), overrides)
         scope = {"Values": values, "Release": {"Name": "one"}}
         texts = [render(path.read_text(), scope) for path in sorted((folder / "templates").glob("*.yaml"))]
     documents = [document for text in texts for document in yaml.safe_load_all(text) if document]
@@ -494,8 +511,12 @@ def chart(overrides):
 
 
 def check_helm(_):
-    if not shutil.which("helm"):
-        skipped("rendering the chart by helm: no helm; a renderer of this check's own did it")
+    if shutil.which("helm"):
+        print("rendering the chart by the program helm")
+    elif helm:
+        print(f"rendering the chart by Helm {helm.helm_sdk_version()}")
+    else:
+        skipped("rendering the chart by helm: neither helm nor helm-python-sdk; a renderer of this check's own did it")
     cargo = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
     need(yaml.safe_load((HERE / "helm/easel/Chart.yaml").read_text())["appVersion"] == cargo, "the chart is of another version")
     need(set(chart({})) == {"StatefulSet", "Service"}, "the chart has other objects")
