@@ -144,6 +144,7 @@ await page.getByText("Live", { exact: true }).waitFor();
 await page.locator(".waterfall .number", { hasText: /^over / }).first().waitFor();
 told.late = (await page.getByRole("row").filter({ hasText: "Canvas" }).innerText()).split("\t").map((it) => it.trim());
 await page.locator(".lane .work").nth(2).waitFor();
+await page.getByText("did not see").waitFor();
 await look("running");
 await page.evaluate((id) => { location.hash = `#/jobs/${id}`; }, waiting.id);
 await title("waits");

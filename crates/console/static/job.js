@@ -73,7 +73,7 @@ function Waterfall({ job, graph, runs }) {
       </tr>`)}
     </tbody></table>
     <p class="legend"><span><i class="wait" /> waiting</span><span><i class="work" /> working</span>
-      ${unseen && html`<span>What happened before this page was opened has no times until the job ends.</span>`}
+      ${unseen && html`<span>The times of nodes that this page did not see come once the job ends.</span>`}
       ${!runs && isOver(job.status) && job.status !== "canceled" && html`<span>The times of this job's nodes were not kept.</span>`}</p>
   </div>`;
 }
