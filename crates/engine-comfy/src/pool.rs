@@ -2,6 +2,7 @@
 
 mod acquire;
 mod added;
+mod config;
 #[cfg(feature = "bench")]
 mod imagined;
 mod kept;
@@ -12,13 +13,11 @@ mod report;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use asset_store::BlobStore;
 use async_trait::async_trait;
-use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -32,12 +31,12 @@ use workflow_core::{
 use crate::address::WorkerUrl;
 use crate::client::WorkerClient;
 use crate::definitions::{Definitions, Merged};
-use crate::headers::WorkerHeaders;
 use crate::run;
-use crate::slots::WorkerSlots;
 use crate::worker::{Able, Worker};
 
 pub(crate) use acquire::Place;
+use config::authorities;
+pub use config::{PoolConfig, WorkerConfig};
 use refusal::lacking_refusal;
 pub use report::WorkerReport;
 use report::report;
@@ -50,42 +49,6 @@ const AWAY_TIME: Duration = Duration::from_secs(120);
 
 /// Most workers of a pool.
 const MOST_WORKERS: usize = 4096;
-
-/// What a pool is made of.
-#[derive(Clone)]
-pub struct PoolConfig {
-    /// Which previews workers make, as ComfyUI calls it: `auto`, `latent2rgb`, `taesd` or `none`.
-    pub preview_method: String,
-    /// Which previews a submission asked for, in what the API that took it remembers; nothing leaves them to the pool.
-    pub asked_previews: fn(&Bytes) -> Option<&'static str>,
-    /// The folder in which definitions are kept, so that a graph can be judged before its worker is there; none keeps none.
-    pub folder: Option<PathBuf>,
-    /// Names our sockets at workers: with the same name at every start, prompts that ran on are heard again.
-    pub socket_name: Option<String>,
-    /// Authorities to trust beside the usual ones: the content of a PEM file.
-    pub extra_ca_pem: Option<Vec<u8>>,
-    /// How many jobs a worker may have at once that names no number of its own.
-    pub slots: WorkerSlots,
-    /// Told when a job may run that could not before.
-    pub bell: Arc<dyn Fn() + Send + Sync>,
-}
-
-/// A worker to be added.
-#[derive(Clone)]
-pub struct WorkerConfig {
-    /// What it is called; two workers of a pool have different names.
-    pub name: String,
-    /// Where it is.
-    pub url: WorkerUrl,
-    /// Headers that every request to it has, such as a credential for a proxy in front of it.
-    pub headers: WorkerHeaders,
-    /// Authorities to trust for it beside those of the pool: the content of a PEM file.
-    pub ca_pem: Option<Vec<u8>>,
-    /// How many jobs it may have at once; as the pool says if nothing is said.
-    pub slots: Option<WorkerSlots>,
-    /// Whether what it has is kept in the pool's folder.
-    pub keeps_definitions: bool,
-}
 
 /// Why a worker is not part of the pool.
 #[derive(Debug, thiserror::Error)]
@@ -464,38 +427,10 @@ impl EngineWorkers for ComfyPool {
     }
 }
 
-/// The authorities of a pool and of a worker together.
-fn authorities(pool: &Option<Vec<u8>>, worker: Option<Vec<u8>>) -> Option<Vec<u8>> {
-    match (pool, worker) {
-        (None, worker) => worker,
-        (pool, None) => pool.clone(),
-        (Some(pool), Some(worker)) => Some([pool, &b"\n"[..], &worker].concat()),
-    }
-}
-
 impl fmt::Debug for ComfyPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let members = self.shared.members();
         let names = members.iter().map(|member| &member.worker.name);
         f.debug_list().entries(names).finish()
-    }
-}
-
-impl fmt::Debug for PoolConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PoolConfig")
-            .field("preview_method", &self.preview_method)
-            .field("folder", &self.folder)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for WorkerConfig {
-    /// Without headers, which may be credentials.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerConfig")
-            .field("name", &self.name)
-            .field("url", &self.url)
-            .finish_non_exhaustive()
     }
 }
