@@ -81,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) config: PoolConfig,
     workers: RwLock<Vec<Member>>,
     merged: RwLock<Arc<Merged>>,
+    /// Held by whoever puts it together.
+    merging: Mutex<()>,
     /// Rung when a place may have become free.
     freed: Notify,
     /// Jobs that wait within a run, by the model files that they need.
@@ -119,6 +121,7 @@ impl ComfyPool {
             config,
             workers: RwLock::default(),
             merged: RwLock::default(),
+            merging: Mutex::default(),
             freed: Notify::new(),
             waiting: Mutex::default(),
             placed: Mutex::default(),
@@ -291,11 +294,17 @@ impl Shared {
 
     /// Puts together what all workers have that may get jobs.
     pub(crate) fn merge(&self) {
-        self.merge_with(None);
+        self.merge_with(None, || ());
     }
 
-    /// As [`Shared::merge`], as if this worker had these definitions already.
-    pub(crate) fn merge_with(&self, new: Option<(&Worker, &Arc<Definitions>)>) {
+    /// As [`Shared::merge`], as if this worker had these definitions already; `then` gives them to it, before anybody else
+    /// puts together what is there without them.
+    pub(crate) fn merge_with<T>(
+        &self,
+        new: Option<(&Worker, &Arc<Definitions>)>,
+        then: impl FnOnce() -> T,
+    ) -> T {
+        let _alone = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let mut definitions: Vec<Arc<Definitions>> = Vec::new();
         let members = self.workers().into_iter();
         let known = members
@@ -312,11 +321,11 @@ impl Shared {
         if definitions.is_empty() {
             definitions.extend(self.remembered().clone());
         }
-        if self.merged().is_of(&definitions) {
-            return;
+        if !self.merged().is_of(&definitions) {
+            let merged = Arc::new(Merged::of(&definitions));
+            *self.merged.write().unwrap_or_else(PoisonError::into_inner) = merged;
         }
-        let merged = Arc::new(Merged::of(&definitions));
-        *self.merged.write().unwrap_or_else(PoisonError::into_inner) = merged;
+        then()
     }
 
     pub(crate) fn model_files(&self, graph: &ValidGraph) -> BTreeSet<ModelFile> {

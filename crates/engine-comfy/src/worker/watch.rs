@@ -101,15 +101,14 @@ impl Worker {
             .map_err(|_| WorkerError::Garbage("/object_info"))?;
         let definitions = pool.once(definitions);
         // Whoever sees that the worker is there finds its classes: it would be told for good that they are missing.
-        pool.merge_with(Some((self, &definitions)));
-        let was = {
+        let was = pool.merge_with(Some((self, &definitions)), || {
             let mut shared = self.shared();
             shared.definitions = Some(Arc::clone(&definitions));
             if shared.reach != Reach::Up {
                 shared.since = Timestamp::now();
             }
             std::mem::replace(&mut shared.reach, Reach::Up)
-        };
+        });
         if was != Reach::Up {
             tracing::info!(
                 worker = self.name,
