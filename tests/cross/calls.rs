@@ -297,6 +297,9 @@ impl<'a> Maker<'a> {
     fn form(&mut self, route: &Route, request: Request) -> Request {
         let (name, size) = (self.thing(Kind::File, true), self.random.index(1000));
         let content = format!("{} sends {size} as {name}", self.own.word);
+        // A second file of that name is called `name (1).txt`.
+        let stem = name.rsplit_once('.').map(|(stem, _)| stem.to_owned());
+        self.named.extend(stem);
         let mut form = Form::new();
         if route.path == "/api/v2/assets" {
             form = form
