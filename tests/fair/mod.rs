@@ -104,7 +104,9 @@ async fn withstands(attacks: &[Attack], bounds: &Bounds) {
         let times = worked.unwrap_or_else(|error| panic!("{error}\n{}", rig.usage_told(&before)));
         seen.add(rig.usage(), times.sum());
         for attack in &mut running {
-            let counts = attack.still().await.unwrap();
+            let counts = attack.still().await;
+            let counts =
+                counts.unwrap_or_else(|error| panic!("{error}\n{}", rig.usage_told(&before)));
             let is_late = began.elapsed() > PATIENCE && !attack.has_struck();
             assert!(!is_late, "{} has not struck: {counts:?}", attack.name());
         }

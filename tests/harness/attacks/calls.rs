@@ -52,7 +52,8 @@ impl Strike for Calls {
     }
 
     fn refusals(&self) -> &'static [(u16, &'static str)] {
-        &[(429, "")]
+        // A call whose row took a whole lease to be written is not sent: 503.
+        &[(429, ""), (503, "")]
     }
 
     fn answers(&self) -> &'static [u16] {
