@@ -199,7 +199,7 @@ async fn a_job_goes_from_its_files_to_its_events_below_a_deployment() {
     stream.write(&events).await.unwrap();
     assert_eq!(stream.head().await.unwrap().0, 200);
 
-    let mut loading = graph("loaded", 100_000);
+    let mut loading = graph("loaded", 500);
     loading["1"] = json!({"class_type": "LoadImage", "inputs": {"image": "a.png"}});
     let id = rig.submit(&loading).await;
     let mut heard = String::new();
