@@ -166,8 +166,8 @@ pub(crate) fn files(ui: &Value) -> Vec<FileRef> {
     files.take(MOST_FILES).collect()
 }
 
-/// Classes whose texts name the file of a model in three dimensions that they wrote, with its folder. Other texts may be those of the
-/// caller, and name a file of somebody else.
+/// Classes whose texts name the file of a model in three dimensions that they wrote, with its folder. The texts of other classes may
+/// come from the caller, who could name a file of another account.
 const SHOW_MODELS: [(&str, &str); 7] = [
     ("Preview3D", "output"),
     ("Preview3DAdvanced", "temp"),
@@ -343,7 +343,7 @@ mod tests {
         );
         let saved = shown("Save3DAdvanced", "3d/s_00001.glb");
         assert_eq!(saved, file("output", "3d", "s_00001.glb"));
-        // What a caller wrote may be the name of somebody else's file.
+        // A caller could write the name of another account's file.
         for name in [
             "3d/s_00001.glb",
             "preview3d_1.glb",

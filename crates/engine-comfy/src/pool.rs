@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     pub(crate) config: PoolConfig,
     workers: RwLock<Vec<Member>>,
     merged: RwLock<Arc<Merged>>,
-    /// Held by whoever puts it together.
+    /// Locked while `merged` is put together.
     merging: Mutex<()>,
     /// Rung when a place may have become free.
     freed: Notify,

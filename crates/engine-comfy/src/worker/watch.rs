@@ -100,7 +100,7 @@ impl Worker {
         let definitions = Definitions::read(&version, answer)
             .map_err(|_| WorkerError::Garbage("/object_info"))?;
         let definitions = pool.once(definitions);
-        // Whoever sees that the worker is there finds its classes: it would be told for good that they are missing.
+        // Its classes come first: a submission that found the worker without them would be refused for good.
         let was = pool.merge_with(Some((self, &definitions)), || {
             let mut shared = self.shared();
             shared.definitions = Some(Arc::clone(&definitions));

@@ -248,7 +248,7 @@ fn read(
     task::spawn_blocking(move || {
         let bytes = rest.take(CHUNK)?;
         if ahead.is_none() {
-            // Here, since whoever asked for the chunk may come for it much later.
+            // Closed at once: the reader may take the chunk much later.
             rest.file = None;
         }
         drop(turn);

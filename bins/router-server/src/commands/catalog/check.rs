@@ -101,7 +101,7 @@ fn read(id: &str, model: &PartnerModel, wrong: &mut Vec<String>) -> String {
     let has_policy = |case: &providers::Case| case.expected == Expected::Policy;
     if !found.cases.iter().any(has_policy) {
         text.push_str(
-            "  No answer means `content_policy_violation`: such refusals are told as mistakes of the caller, or as failures.\n",
+            "  No answer means `content_policy_violation`: a caller reads of rejected content as of a mistake in the call, or of a failure.\n",
         );
     }
     if model.is_polled() && !model.can_cancel() {
