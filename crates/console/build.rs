@@ -1,5 +1,6 @@
-//! Compresses the files below `static` and lists them for `src/files.rs`, each as it is and as gzip.
+//! Compresses the files below `static` and lists them for `src/files.rs`, each plain and as gzip.
 //!
+//! Comments and indentation are for people who read the sources: they take a twentieth of what goes over the wire, and stay here.
 //! The vendored modules lie there as npm has them. What they import by name is turned into the address of the file beside
 //! them here, so that a browser finds it without a bundler and without a script in the page.
 
@@ -41,6 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     names.sort();
     let mut list = String::from("&[\n");
+    let mut whole = DefaultHasher::new();
     for name in &names {
         let mut text = fs::read_to_string(root.join(name))?;
         if name.starts_with("vendor") {
@@ -52,6 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .lines()
                 .filter(|line| !line.starts_with("//# sourceMappingURL"))
                 .collect();
+        } else if name.extension().is_some_and(|ending| ending == "js") {
+            text = without_comments(&text);
         }
         let name = name.to_str().ok_or("file names are UTF-8")?;
         let flat = format!("{out}/{}", name.replace('/', "-"));
@@ -61,6 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(format!("{flat}.gz"), gzip.finish()?)?;
         let mut hash = DefaultHasher::new();
         text.hash(&mut hash);
+        (name, &text).hash(&mut whole);
         writeln!(
             list,
             "File {{ name: {name:?}, tag: \"{:016x}\", plain: include_bytes!({flat:?}), gzip: include_bytes!(\"{flat}.gz\") }},",
@@ -69,5 +74,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     list.push_str("]\n");
     fs::write(format!("{out}/files.rs"), list)?;
+    fs::write(format!("{out}/version"), format!("{:016x}", whole.finish()))?;
     Ok(())
+}
+
+/// A script without the lines that are comments, and without what lines begin with. No text in a script is of several lines but for
+/// templates of HTML, in which such spaces mean nothing.
+fn without_comments(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start);
+    let kept = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    kept.collect::<Vec<_>>().join("\n")
 }

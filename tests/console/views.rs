@@ -143,7 +143,7 @@ async fn every_view_works_by_keyboard_and_live() {
     // Figures for people; a closed standard error is no reason to fail.
     let _ = writeln!(
         std::io::stderr(),
-        "console: {} bytes in {} files, first view after {} ms, requests and streams by view {}",
+        "console: {} bytes in {} files, first view in ms {}, requests and streams by view {}",
         told["bytes"],
         told["files"],
         told["firstView"],
@@ -157,6 +157,7 @@ async fn every_view_works_by_keyboard_and_live() {
     let columns = "workspace,model,calls,succeeded,generations,charge_cents,api_key";
     assert_eq!(told["csv"], json!([columns, line]), "{told}");
     assert!(told["bytes"].as_u64().unwrap() <= 60 * 1024, "{told}");
+    assert_eq!(told["askedAgain"], json!(vec!["/console/"; 5]), "{told}");
     assert_eq!(told["filtered"], "#/jobs?label=customer%3Dacme", "{told}");
     assert_eq!(told["beside"], json!([0, 0]), "beside the form: {told}");
     for (view, most) in READ {

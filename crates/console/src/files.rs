@@ -18,6 +18,9 @@ pub(crate) struct File {
 /// The page itself, in which the server writes what it serves.
 pub(crate) const PAGE: &str = "index.html";
 
+/// Changes with the bytes of any file.
+pub(crate) const VERSION: &str = include_str!(concat!(env!("OUT_DIR"), "/version"));
+
 /// All files, sorted by name.
 pub(crate) const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 

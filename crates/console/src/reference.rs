@@ -10,7 +10,7 @@ use hyper_kit::Body;
 
 use crate::Families;
 use crate::files::File;
-use crate::serve::{Found, Page};
+use crate::serve::{ASK_AGAIN, Found, Page};
 
 /// Where the page is below the mount path.
 const ROOT: &str = "/docs";
@@ -76,7 +76,7 @@ impl Reference {
         self.page.answer(method, uri, headers, |path| {
             let (_, name) = BESIDE.iter().find(|(beside, _)| *beside == path)?;
             let file = File::find(name).expect("the build has every file of the page");
-            Some(Found::file(file, headers).reply(headers))
+            Some(Found::file(file, headers, ASK_AGAIN).reply(headers))
         })
     }
 }

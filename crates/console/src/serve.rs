@@ -13,7 +13,7 @@ use hyper_kit::Body;
 use hyper_kit::api::drop_body;
 use hyper_kit::etag::{self, ETag};
 
-use crate::files::{File, PAGE};
+use crate::files::{File, PAGE, VERSION};
 
 /// Where the console is below the mount path.
 const ROOT: &str = "/console";
@@ -29,6 +29,15 @@ const FAMILIES: &str = "{families}";
 
 /// What stands in the page for the families that need no key.
 const OPEN: &str = "{open}";
+
+/// What stands in the page for the folder of its files: their version, which no later build has again.
+const FOLDER: &str = "{files}";
+
+/// How long a browser keeps what has the version in its address: for as long as it likes, without asking.
+const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+/// Everything else is asked for again, which hears 304 while it is the same.
+pub(crate) const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// The API families of a server, which decide the views of its console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +76,11 @@ impl Console {
         let names = known.iter().filter(|(_, has)| *has).map(|(name, _)| *name);
         let names = names.collect::<Vec<_>>().join(" ");
         let open = if families.open { "workflows" } else { "" };
-        let write = |text: &str| text.replace(FAMILIES, &names).replace(OPEN, open);
-        let tag = format!("{}-{open}", names.replace(' ', "-"));
+        let write = |text: &str| {
+            let text = text.replace(FAMILIES, &names).replace(OPEN, open);
+            text.replace(FOLDER, VERSION)
+        };
+        let tag = format!("{VERSION}-{}-{open}", names.replace(' ', "-"));
         let page = Page::new(format!("{mount_path}{ROOT}"), PAGE, write, &tag);
         Self {
             page: Arc::new(page),
@@ -83,11 +95,17 @@ impl Console {
         uri: &Uri,
         headers: &HeaderMap,
     ) -> Option<Response<Body>> {
-        self.page.answer(method, uri, headers, |name| {
+        self.page.answer(method, uri, headers, |path| {
+            let (name, kept) = match path.split_once('/') {
+                Some((VERSION, name)) => (name, FOR_EVER),
+                // A page of another build, while replicas or a browser's tab change over.
+                Some((other, name)) if is_version(other) => (name, ASK_AGAIN),
+                _ => (path, ASK_AGAIN),
+            };
             let file = File::find(name).filter(|file| file.is_of_console());
             Some(match file {
                 Some(file) if file.name == PAGE => self.page.reply(headers),
-                Some(file) => Found::file(file, headers).reply(headers),
+                Some(file) => Found::file(file, headers, kept).reply(headers),
                 None => text(StatusCode::NOT_FOUND, "the console has no such file"),
             })
         })
@@ -141,6 +159,7 @@ impl Page {
             tag: self.tag.clone(),
             media_type: HeaderValue::from_static("text/html; charset=utf-8"),
             compressed: false,
+            kept: ASK_AGAIN,
         };
         page.reply(headers)
     }
@@ -153,11 +172,12 @@ pub(crate) struct Found {
     tag: String,
     media_type: HeaderValue,
     compressed: bool,
+    kept: HeaderValue,
 }
 
 impl Found {
-    /// A file of the build, in the coding that the client takes.
-    pub(crate) fn file(file: &'static File, headers: &HeaderMap) -> Self {
+    /// A file of the build, in the coding that the client takes, which keeps it as `kept` says.
+    pub(crate) fn file(file: &'static File, headers: &HeaderMap, kept: HeaderValue) -> Self {
         let compressed = takes_gzip(headers);
         let (bytes, tag) = match compressed {
             true => (file.gzip, format!("{}-gzip", file.tag)),
@@ -168,6 +188,7 @@ impl Found {
             tag,
             media_type: file.media_type(),
             compressed,
+            kept,
         }
     }
 
@@ -183,8 +204,7 @@ impl Found {
         let mut set = |name: HeaderName, value| response.headers_mut().insert(name, value);
         set(ETAG, tag.to_value());
         set(VARY, HeaderValue::from_static("accept-encoding"));
-        // Names stay the same from version to version, so a browser asks, and hears 304.
-        set(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        set(CACHE_CONTROL, self.kept);
         set(CONTENT_SECURITY_POLICY, POLICY);
         set(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
         if is_known {
@@ -231,6 +251,11 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
         }
     }
     any
+}
+
+/// Whether a folder is the version of some build.
+fn is_version(folder: &str) -> bool {
+    folder.len() == VERSION.len() && folder.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn not_allowed() -> Response<Body> {

@@ -1,11 +1,9 @@
 // Deployments, for operators: how each is, its workers, revisions, events and logs, and what an operator changes about it.
 import { useState } from "./vendor/hooks.js";
-import { Age, Copy, Dialog, Empty, Icon, Instead } from "./parts.js";
+import { Age, Copy, Dialog, Empty, Icon, Instead, State } from "./parts.js";
 import { address, askJson, clock, count, go, href, html, useRead, useWhileVisible } from "./kit.js";
-import { Facts, Older, Table, WorkerState, at, useChange, usePage } from "./operate.js";
+import { Facts, Older, Table, at, useChange, usePage } from "./operate.js";
 
-const LIKE = { ready: "succeeded", starting: "running", draining: "running", stopped: "canceled", failed: "failed" };
-const State = ({ it }) => html`<span class=${`status ${LIKE[it.state] ?? ""}`}>${it.state}</span>`;
 const seconds = (ms) => (ms === null || ms === undefined ? "" : `${(ms / 1000).toFixed(1)} s`);
 const workersOf = (it) => `${it.workers.length} of ${it.min} to ${it.max}`;
 
@@ -14,7 +12,7 @@ export function Deployments() {
   const all = state.data?.deployments;
   return html`<main><header class="top"><h1>Deployments</h1></header>${state.error?.status === 404 ? html`<${Empty} title="No deployments here">This server has none.<//>` : html`<${Instead} state=${state} what="operating the server" />`}
     ${all && (all.length ? html`<${Table} caption="Deployments" names=${["Deployment", "State", "Why", "Revision", "Workers here", "Last start"]}>${all.map((it) => html`<tr key=${it.name}>
-      <td class="main"><a data-row href=${href(["deployments", it.name])}>${it.name}</a><span class="why">${it.path}</span></td><td><${State} it=${it} /></td><td class="cut">${it.why}</td>
+      <td class="main"><a data-row href=${href(["deployments", it.name])}>${it.name}</a><span class="why">${it.path}</span></td><td><${State} state=${it.state} /></td><td class="cut">${it.why}</td>
       <td>${it.revision ?? "–"}${it.next_revision ? ` (next ${it.next_revision})` : ""}</td><td>${workersOf(it)}</td><td>${seconds(it.start_ms)}</td></tr>`)}<//><${Older} next=${state.data.next_cursor} path=${["deployments"]} />`
       : html`<${Empty} title="No deployments"><code>deployment apply FILE.toml</code> makes one.<//>`)}</main>`;
 }
@@ -47,7 +45,7 @@ function NewRevision({ it, change, problem, busy, close }) {
     <div><button type="submit" class="primary" disabled=${busy}>Apply</button></div>${wrong ? html`<p class="problem" role="alert">${wrong}</p>` : problem}</form><//>`;
 }
 
-export function Deployment({ name }) {
+export function Deployment({ path: [name] }) {
   const path = at("deployments", name);
   const state = useRead((signal) => Promise.all([path, `${path}/events`, `${path}/logs`].map((part) => askJson(part, { signal }))), [name]);
   const [change, problem, busy] = useChange(state.reload);
@@ -63,11 +61,11 @@ export function Deployment({ name }) {
     ${it && html`<div class="actions"><button disabled=${busy} onClick=${() => change(`${path}/start`)}>Start</button><button disabled=${busy} onClick=${() => change(`${path}/stop`)}>Stop</button>
       <button disabled=${busy} onClick=${() => setApplies(true)}>New revision</button><button disabled=${busy || runs} title=${runs ? "Stop it first" : undefined} onClick=${remove}>Remove</button></div>`}</header>
     <${Instead} state=${state} what="operating the server" />${!applies && problem}
-    ${it && html`<section><h2>Deployment</h2><${Facts} facts=${[["State", html`<${State} it=${it} />`], ["Why", it.why], ["Base address", html`<span class="code-line"><code>${it.path}</code><${Copy} text=${address(it.path.slice(1)).href} label="Copy the base address" /></span>`],
+    ${it && html`<section><h2>Deployment</h2><${Facts} facts=${[["State", html`<${State} state=${it.state} />`], ["Why", it.why], ["Base address", html`<span class="code-line"><code>${it.path}</code><${Copy} text=${address(it.path.slice(1)).href} label="Copy the base address" /></span>`],
         ["Revision", it.revision], ["Next revision", it.next_revision], ["Workers here", workersOf(it)], ["Last start", seconds(it.start_ms)]]} />
         <${Scale} it=${it} change=${change} busy=${busy} /></section>
       <section><h2>Workers</h2>${it.workers.length ? html`<${Table} caption="Workers" names=${["Worker", "Revision", "State", "Why", "Jobs", "Process", "Since"]}>${it.workers.map((one) => html`<tr key=${one.name}><td class="main">${one.name}<span class="why">${one.version}</span></td><td>${one.revision}</td>
-        <td><${WorkerState} state=${one.state} /></td><td class="cut">${one.why}</td><td>${count(one.jobs)}</td><td>${one.pid ?? "–"}</td><td><${Age} time=${one.since} /></td></tr>`)}<//>`
+        <td><${State} state=${one.state} /></td><td class="cut">${one.why}</td><td>${count(one.jobs)}</td><td>${one.pid ?? "–"}</td><td><${Age} time=${one.since} /></td></tr>`)}<//>`
         : html`<${Empty} title="No workers here">A job that waits starts one.<//>`}</section>
       <section><h2>Revisions</h2><${Table} caption="Revisions" names=${["Revision", "Applied", "Command or addresses", ""]}>${it.revisions.toReversed().map((one) => html`<tr key=${one.number}><td>${one.number}${one.number === it.revision ? " (current)" : one.number === it.next_revision ? " (next)" : ""}</td><td><${Age} time=${one.created_at} /></td>
         <td class="mono cut">${(one.definition.command ?? one.definition.urls ?? []).join(" ")}</td>

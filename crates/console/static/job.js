@@ -1,8 +1,7 @@
 // One job: when it waited and worked, node by node; its pictures, graph and log; cancel, and run again with changes.
 import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import { Age, Bar, Copy, Dialog, Empty, Icon, Instead, Labels, Status, Tabs, labels } from "./parts.js";
-import { ask, askJson, clock, go, href, html, isOver, local, now, route, short, size, span, useEvents, useRead } from "./kit.js";
-import { ran, waited } from "./jobs.js";
+import { ask, askJson, clock, go, href, html, isOver, local, now, ran, route, short, size, span, useEvents, useRead, waited } from "./kit.js";
 
 const title = (graph, id) => graph?.[id]?._meta?.title;
 const classOf = (graph, id, known) => graph?.[id]?.class_type ?? known ?? "";
@@ -179,7 +178,7 @@ function Why({ id }) {
 
 // --- The view ---
 
-export function Job({ id }) {
+export function Job({ path: [id] }) {
   const base = `api/v2/jobs/${encodeURIComponent(id)}`;
   const state = useRead((signal) => askJson(base, { signal }), [id]);
   const job = state.data;

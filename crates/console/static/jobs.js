@@ -1,30 +1,14 @@
 // The list of jobs: filters in the address, one page at a time, kept live by one stream of the account's events.
 import { useEffect, useRef, useState } from "./vendor/hooks.js";
 import { Age, Bar, Empty, Instead, Labels, Status } from "./parts.js";
-import { askJson, go, href, html, isOver, now, refine, route, short, span, useLive } from "./kit.js";
+import { askJson, go, href, html, merge, ran, refine, route, short, span, useLive, waited } from "./kit.js";
 
 const STATUSES = ["queued", "running", "succeeded", "failed", "canceled", "expired"];
 const PAGE = 50;
 
-// How long a job waited, and how long it has run; of a live one, until now.
-export const waited = (job) => job.metrics.queue_ms ?? (isOver(job.status) ? null : now.value - new Date(job.created_at));
-export const ran = (job) => job.metrics.execution_ms ?? (job.started_at && !isOver(job.status) ? now.value - new Date(job.started_at) : null);
-
 const name = (job) => job.metadata?.name ?? short(job.id);
 
-// Puts what the stream told into a page: a known job changes in place, a new one goes to the top of the first page.
-export function merge(jobs, news, takesNew) {
-  const at = jobs.findIndex((job) => job.id === news.id);
-  if (at >= 0) {
-    const changed = [...jobs];
-    // What the stream leaves out (outputs) stays.
-    changed[at] = { ...jobs[at], ...news, outputs: news.outputs ?? jobs[at].outputs };
-    return changed;
-  }
-  return takesNew(news) ? [{ outputs: [], ...news }, ...jobs] : jobs;
-}
-
-export function JobTable({ jobs, caption }) {
+function JobTable({ jobs, caption }) {
   return html`<div class="table" data-rows><table>
     <caption class="hidden">${caption}</caption>
     <thead><tr><th scope="col">Status</th><th scope="col">Job</th><th scope="col" class="wide">Labels</th><th scope="col" class="wide">Nodes</th>

@@ -1,6 +1,6 @@
 // What every view stands on: the page's address, requests to this server, live streams, and words for times and sizes.
 import { h } from "./vendor/preact.js";
-import { useEffect, useRef, useState } from "./vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "./vendor/hooks.js";
 import { signal } from "./vendor/signals.js";
 import htm from "./vendor/htm.js";
 
@@ -93,11 +93,11 @@ export const visible = signal(!document.hidden);
 document.addEventListener("visibilitychange", () => { visible.value = !document.hidden; });
 
 // The answer to `read(signal)`, read again when `deps` or the key change, and by `reload`. What was shown stays until then.
-// Nothing is read while `ready` is false.
+// Nothing is read while `ready` is false. Asking does not wait until the view is drawn, which a plain effect would.
 export function useRead(read, deps, ready = true) {
   const [state, set] = useState({ loading: true });
   const [turn, again] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!ready) return undefined;
     const abort = new AbortController();
     set((before) => ({ ...before, loading: true }));
@@ -145,7 +145,7 @@ export function useEvents(path, tell, over = () => false, failed = () => {}) {
   const latest = useRef();
   latest.current = { tell, over, failed };
   const [live, setLive] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!path || !visible.value) { setLive(false); return undefined; }
     const abort = new AbortController();
     const follow = async () => {
@@ -217,3 +217,22 @@ export const size = (bytes) => {
 export const count = (n) => (n ?? 0).toLocaleString("en");
 export const short = (id) => id.slice(-12);
 export const isOver = (status) => ["succeeded", "canceled", "failed", "expired"].includes(status);
+export const money = (cents) => ((cents ?? 0) / 100).toLocaleString("en", { style: "currency", currency: "USD" });
+
+// --- Jobs in lists ---
+
+// How long a job waited, and how long it has run; of a live one, until now.
+export const waited = (job) => job.metrics.queue_ms ?? (isOver(job.status) ? null : now.value - new Date(job.created_at));
+export const ran = (job) => job.metrics.execution_ms ?? (job.started_at && !isOver(job.status) ? now.value - new Date(job.started_at) : null);
+
+// Puts what the stream told into a page: a known job changes in place, a new one goes to the top of the first page.
+export function merge(jobs, news, takesNew) {
+  const at = jobs.findIndex((job) => job.id === news.id);
+  if (at >= 0) {
+    const changed = [...jobs];
+    // What the stream leaves out (outputs) stays.
+    changed[at] = { ...jobs[at], ...news, outputs: news.outputs ?? jobs[at].outputs };
+    return changed;
+  }
+  return takesNew(news) ? [{ outputs: [], ...news }, ...jobs] : jobs;
+}

@@ -1,8 +1,7 @@
 // Models: search, and one model as a form with the same call as code.
 import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import { Copy, Empty, Icon, Instead, Tabs } from "./parts.js";
-import { address, ask, askJson, href, html, local, refine, route, span, useRead } from "./kit.js";
-import { money } from "./usage.js";
+import { address, ask, askJson, href, html, local, money, refine, route, span, useRead } from "./kit.js";
 
 const PAGE = 60;
 
@@ -140,7 +139,7 @@ const priceOf = (it) => [
   it.pricing_as_of && `Prices of ${it.pricing_as_of}.`,
 ].filter(Boolean).join(" ");
 
-export function Model({ provider, model }) {
+export function Model({ path: [provider, model] }) {
   const id = `${provider}/${model}`;
   const state = useRead((signal) => askJson(`v1/models/${id}/openapi.json`, { signal }), [id]);
   const fields = useMemo(() => fieldsOf(state.data), [state.data]);

@@ -1,9 +1,8 @@
 // What operators see: accounts with their keys, budgets and webhooks, workers, and the settings in force. A key without the scope `admin`
 // is told that it may not. Webhooks are everybody's: those of one's own account, and for operators all of them.
 import { useState } from "./vendor/hooks.js";
-import { Age, Copy, Dialog, Empty, Icon, Instead } from "./parts.js";
-import { askJson, clock, count, go, href, html, route, size, useRead, useWhileVisible } from "./kit.js";
-import { money } from "./usage.js";
+import { Age, Copy, Dialog, Empty, Icon, Instead, State } from "./parts.js";
+import { askJson, clock, count, go, href, html, money, route, size, useRead, useWhileVisible } from "./kit.js";
 
 const ADMIN = "api/v2/admin";
 export const at = (...path) => [ADMIN, ...path.map(encodeURIComponent)].join("/");
@@ -52,9 +51,6 @@ export const Facts = ({ facts }) => html`<dl class="facts row">${facts.filter(([
 const Head = ({ names }) => html`<thead><tr>${names.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>`;
 export const Table = ({ caption, names, children }) => html`<div class="table plain" data-rows tabindex="0" role="region" aria-label=${caption}><table><caption class="hidden">${caption}</caption><${Head} names=${names} /><tbody>${children}</tbody></table></div>`;
 export const Mark = ({ good, children }) => html`<span class=${`status ${good ? "succeeded" : "failed"}`}>${children}</span>`;
-// A worker's state in the colours of jobs.
-const LIKE = { ready: "succeeded", busy: "succeeded", starting: "running", draining: "running", stopped: "canceled" };
-export const WorkerState = ({ state }) => html`<span class=${`status ${LIKE[state] ?? "failed"}`}>${state}</span>`;
 export const Older = ({ next, path, query }) => next && html`<nav class="pages" aria-label="Pages"><a class="button" href=${href(path, { ...query, cursor: next })}>More</a></nav>`;
 
 // A page of a list; the cursor is in the address.
@@ -85,7 +81,7 @@ const Budget = ({ budget }) => {
     aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)}><div style=${{ width: `${used * 100}%` }} /></div><span class="muted">until ${clock(budget.ends_at)}</span></li>`;
 };
 
-export function Account({ id }) {
+export function Account({ path: [id] }) {
   const state = useRead((signal) => Promise.all([askJson(at("accounts", id), { signal }), askJson(at("accounts", id, "keys"), { signal }), askJson(at("accounts", id, "webhooks"), { signal })]), [id]);
   const [change, problem, busy] = useChange(state.reload);
   const [made, show] = useState(null);
@@ -147,7 +143,7 @@ export function Webhooks() {
       ${!all && html`<${NewHook} path=${hookAt(false)} done=${state.reload} />`}`}</main>`;
 }
 
-export function Webhook({ id }) {
+export function Webhook({ path: [id] }) {
   const all = everyones();
   const state = useRead((signal) => Promise.all([askJson(hookAt(all, id), { signal }), askJson(hookAt(all, id, "deliveries"), { signal })]), [id, all]);
   const [secret, show] = useState(null);
@@ -183,7 +179,7 @@ export function Workers() {
   const drains = (it) => ["draining", "stopped"].includes(it.state);
   return html`<main><header class="top"><h1>Workers</h1></header>${state.error?.status === 404 ? html`<${Empty} title="No workers here">This server runs no ComfyUI workers.<//>` : html`<${Instead} state=${state} what="operating the server" />`}${problem}
     ${workers && (workers.length ? html`<${Table} caption="ComfyUI workers" names=${["Worker", "State", "Why", "Jobs", "Succeeded", "Failed", "Lost", "Staged", "Answers in", ""]}>${workers.map((it) => html`<tr key=${it.name}><td class="main">${it.name}<span class="why">${it.version}</span></td>
-      <td><${WorkerState} state=${it.state} /></td><td class="cut">${it.why}</td><td>${count(it.jobs)} of ${count(it.slots)}</td><td>${count(it.succeeded)}</td><td>${count(it.failed)}</td><td>${count(it.lost)}</td><td>${size(it.staged_bytes)}</td><td>${it.answer_ms === null ? "" : `${it.answer_ms.toFixed(1)} ms`}</td>
+      <td><${State} state=${it.state} /></td><td class="cut">${it.why}</td><td>${count(it.jobs)} of ${count(it.slots)}</td><td>${count(it.succeeded)}</td><td>${count(it.failed)}</td><td>${count(it.lost)}</td><td>${size(it.staged_bytes)}</td><td>${it.answer_ms === null ? "" : `${it.answer_ms.toFixed(1)} ms`}</td>
       <td class="number"><button data-row disabled=${busy} aria-label=${`${drains(it) ? "Resume" : "Drain"} ${it.name}`} onClick=${() => change(at("workers", drains(it) ? "resume" : "drain"), { body: JSON.stringify({ name: it.name }) })}>${drains(it) ? "Resume" : "Drain"}</button> <button disabled=${busy} aria-label=${`Remove ${it.name}`}
         onClick=${() => confirm(`Remove ${it.name}?`) && change(at("workers", "remove"), { body: JSON.stringify({ name: it.name }) })}>Remove</button></td></tr>`)}<//>`
       : html`<${Empty} title="No workers">A worker is a ComfyUI server that runs jobs.<//>`)}

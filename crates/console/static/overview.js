@@ -1,9 +1,6 @@
 // What goes on: the queue, what runs, what failed lately, and the figures that the server counts.
-import { Age, Bar, Empty, Instead, Status } from "./parts.js";
-import { ask, askJson, count, has, href, html, isOver, now, short, size, span, useLive, useRead, useWhileVisible } from "./kit.js";
-import { merge, waited, ran } from "./jobs.js";
-import { WorkerState } from "./operate.js";
-import { money } from "./usage.js";
+import { Age, Bar, Empty, Instead, State, Status } from "./parts.js";
+import { ask, askJson, count, has, href, html, isOver, merge, money, now, ran, short, size, span, useLive, useRead, useWhileVisible, waited } from "./kit.js";
 
 const RECENT = 100;
 
@@ -101,7 +98,7 @@ export function Overview() {
       <section><h2>Failed lately</h2>${failed.length ? html`<ul class="list" data-rows>${failed.slice(0, 8).map((job) => html`<li key=${job.id}><${Status} status=${job.status} />
         <a data-row href=${href(["jobs", job.id])}>${job.metadata?.name ?? short(job.id)}</a><span class="muted grow">${job.error?.message ?? ""}</span><${Age} time=${job.created_at} /></li>`)}</ul>`
         : html`<${Empty} title="No failures">None of the last ${jobs.length} jobs failed.<//>`}</section>`}
-      ${workers?.length > 0 && html`<section><h2>Workers</h2><ul class="list">${workers.slice(0, 8).map((it) => html`<li key=${it.name}><${WorkerState} state=${it.state} />
+      ${workers?.length > 0 && html`<section><h2>Workers</h2><ul class="list">${workers.slice(0, 8).map((it) => html`<li key=${it.name}><${State} state=${it.state} />
         <a href=${href(["workers"])}>${it.name}</a><span class="muted push">${it.jobs} ${it.jobs === 1 ? "job" : "jobs"}</span></li>`)}</ul></section>`}
       ${has("models") && figures.data && html`<section><h2>Calls since the start, by model</h2>${models.length ? html`<ul class="list">${models.map(([model, { ok, other }]) => html`<li key=${model}>
         <a href=${href(["models", ...model.split("/")])}>${model}</a><span class="muted push">${count(ok)} with a result${other ? `, ${count(other)} without` : ""}</span></li>`)}</ul>`

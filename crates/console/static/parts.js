@@ -33,6 +33,10 @@ export const Status = ({ status }) => html`<span class=${`status ${status}`}><sv
   ${status === "canceled" && html`<circle cx="7" cy="7" r="5" /><path d="M4.8 7h4.4" />`}
 </svg>${status}</span>`;
 
+// What is neither a job nor a call, in the marks of jobs.
+const LIKE = { ready: "succeeded", busy: "succeeded", offered: "succeeded", starting: "running", draining: "running", stopped: "canceled", withdrawn: "canceled", switched_off: "canceled" };
+export const State = ({ state }) => html`<span class=${`status ${LIKE[state] ?? "failed"}`}>${state.replaceAll("_", " ")}</span>`;
+
 export const Age = ({ time }) => html`<time datetime=${time} title=${clock(time)}>${ago(time)}</time>`;
 
 // The label `name` is the job's title.

@@ -1,11 +1,8 @@
 // Published models, for operators: which workflows are models, what each takes and costs, its versions, and taking them back.
-import { Age, Copy, Empty, Icon, Instead } from "./parts.js";
-import { askJson, href, html, useRead, useWhileVisible } from "./kit.js";
+import { Age, Copy, Empty, Icon, Instead, State } from "./parts.js";
+import { askJson, href, html, money, useRead, useWhileVisible } from "./kit.js";
 import { Facts, Older, Table, at, useChange, usePage } from "./operate.js";
-import { money } from "./usage.js";
 
-const LIKE = { offered: "succeeded", withdrawn: "canceled", switched_off: "canceled", unusable: "failed" };
-const State = ({ it }) => html`<span class=${`status ${LIKE[it.state] ?? ""}`}>${it.state.replaceAll("_", " ")}</span>`;
 const price = (it) => (it.price_cents === null ? "–" : money(it.price_cents));
 const offered = (it) => (it.version === null ? "none" : `version ${it.version}`);
 
@@ -14,12 +11,12 @@ export function PublishedModels() {
   const all = state.data?.models;
   return html`<main><header class="top"><h1>Published models</h1></header><${Instead} state=${state} what="operating the server" />
     ${all && (all.length ? html`<${Table} caption="Published models" names=${["Model", "State", "Offered", "Price", "Fields", "Versions"]}>${all.map((it) => html`<tr key=${it.id}>
-      <td class="main"><a data-row href=${href(["published", ...it.id.split("/")])}>${it.id}</a></td><td><${State} it=${it} /></td><td>${offered(it)}</td><td>${price(it)}</td><td class="cut">${it.inputs.join(", ")}</td><td>${it.versions.length}</td></tr>`)}<//>
+      <td class="main"><a data-row href=${href(["published", ...it.id.split("/")])}>${it.id}</a></td><td><${State} state=${it.state} /></td><td>${offered(it)}</td><td>${price(it)}</td><td class="cut">${it.inputs.join(", ")}</td><td>${it.versions.length}</td></tr>`)}<//>
       <${Older} next=${state.data.next_cursor} path=${["published"]} />`
       : html`<${Empty} title="No published models"><code>model publish GRAPH.json --name NAME</code> makes a model of a workflow.<//>`)}</main>`;
 }
 
-export function PublishedModel({ provider, model }) {
+export function PublishedModel({ path: [provider, model] }) {
   const id = `${provider}/${model}`;
   const path = at("models", provider, model);
   const state = useRead((signal) => askJson(path, { signal }), [id]);
@@ -34,7 +31,7 @@ export function PublishedModel({ provider, model }) {
   return html`<main><header class="top"><a class="back" href=${href(["published"])} aria-label="All published models"><${Icon} name="back" /></a><h1><span class="muted">${provider} /</span> ${model}</h1><${Copy} text=${id} label="Copy the model's id" />
     ${it && html`<div class="actions">${it.state === "offered" && html`<a class="button" href=${href(["models", provider, model])}>Call it</a>`}<button disabled=${busy || !current.length} onClick=${() => withdraw()}>Withdraw</button></div>`}</header>
     <${Instead} state=${state} what="operating the server" />${problem}
-    ${it && html`<section><h2>Model</h2><${Facts} facts=${[["State", html`<${State} it=${it} />`], ["Offered", offered(it)], ["Price of a call", price(it)], ["Fields", it.inputs.join(", ")]]} /></section>
+    ${it && html`<section><h2>Model</h2><${Facts} facts=${[["State", html`<${State} state=${it.state} />`], ["Offered", offered(it)], ["Price of a call", price(it)], ["Fields", it.inputs.join(", ")]]} /></section>
       <section><h2>Versions</h2><${Table} caption="Versions" names=${["Version", "Called alone as", "Calls", "Published", "Withdrawn", ""]}>${it.versions.toReversed().map((one) => html`<tr key=${one.version}><td>${one.version}${one.version === it.version ? " (offered)" : ""}</td>
         <td class="mono">${one.id}</td><td class="cut">${one.calls.join(", ") || "no model"}</td><td><${Age} time=${one.published_at} /></td><td>${one.withdrawn_at ? html`<${Age} time=${one.withdrawn_at} />` : "no"}</td>
         <td class="number">${!one.withdrawn_at && html`<button data-row disabled=${busy} aria-label=${`Withdraw version ${one.version}`} onClick=${() => withdraw(one.version)}>Withdraw</button>`}</td></tr>`)}<//></section>

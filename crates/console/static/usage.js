@@ -1,13 +1,11 @@
 // What calls of models cost, by day, model and account; and the calls themselves.
 import { useState } from "./vendor/hooks.js";
 import { Age, Copy, Dialog, Empty, Instead } from "./parts.js";
-import { askJson, clock, count, href, html, refine, route, span, useRead, useWhileVisible } from "./kit.js";
+import { askJson, clock, count, href, html, money, refine, route, span, useRead, useWhileVisible } from "./kit.js";
 
 const SPANS = [["1", "1 day"], ["7", "7 days"], ["30", "30 days"], ["90", "90 days"]];
 const DAY = 86400000;
 const PAGE = 50;
-
-export const money = (cents) => ((cents ?? 0) / 100).toLocaleString("en", { style: "currency", currency: "USD" });
 
 const FIELDS = ["calls", "succeeded", "generations", "charge_cents"];
 function grouped(rows, by) {

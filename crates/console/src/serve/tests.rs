@@ -102,6 +102,36 @@ fn a_file_comes_in_the_coding_that_the_client_takes() {
 }
 
 #[test]
+fn files_of_this_build_are_kept_without_asking() {
+    let console = console();
+    let page = std::str::from_utf8(&console.page.bytes).expect("a text");
+    assert!(
+        page.contains(&format!("src=\"{VERSION}/app.js\"")),
+        "{page}"
+    );
+    assert!(!page.contains(FOLDER), "{page}");
+    let app = format!("/a/b/console/{VERSION}/app.js");
+    let other = format!("/a/b/console/{}/vendor/htm.js", "0".repeat(VERSION.len()));
+    for (path, expected) in [
+        (app.as_str(), "public, max-age=31536000, immutable"),
+        (&other, "no-cache"),
+        ("/a/b/console/app.js", "no-cache"),
+        ("/a/b/console/", "no-cache"),
+    ] {
+        let answer = get(path, &[]).expect("an answer");
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        assert_eq!(header(&answer, CACHE_CONTROL), Some(expected), "{path}");
+    }
+    for path in ["/a/b/console/versions/app.js", "/a/b/console/vendor/app.js"] {
+        let missing = get(path, &[]).map(|response| response.status());
+        assert_eq!(missing, Some(StatusCode::NOT_FOUND), "{path}");
+    }
+    let one_more = format!("/a/b/console/{VERSION}/{VERSION}/app.js");
+    let missing = get(&one_more, &[]).map(|response| response.status());
+    assert_eq!(missing, Some(StatusCode::NOT_FOUND));
+}
+
+#[test]
 fn nothing_but_this_server_is_let_in() {
     let page = get("/a/b/console/", &[]).expect("an answer");
     let policy = header(&page, CONTENT_SECURITY_POLICY).expect("a policy");
