@@ -34,7 +34,7 @@ const READ: [(&str, [u64; 2]); 18] = [
 ];
 
 /// The views that are looked at.
-const VIEWS: [&str; 28] = [
+const VIEWS: [&str; 29] = [
     "signin",
     "jobs",
     "job",
@@ -47,6 +47,7 @@ const VIEWS: [&str; 28] = [
     "asset",
     "models",
     "model",
+    "model-file",
     "calls",
     "usage",
     "own-webhooks",
@@ -153,7 +154,7 @@ async fn every_view_works_by_keyboard_and_live() {
     for none in ["errors", "elsewhere", "serious"] {
         assert_eq!(told[none], json!([]), "{told:#}");
     }
-    let line = "local,easel/resize,1,1,1,0,";
+    let line = "local,easel/resize,2,2,2,0,";
     let columns = "workspace,model,calls,succeeded,generations,charge_cents,api_key";
     assert_eq!(told["csv"], json!([columns, line]), "{told}");
     assert!(told["bytes"].as_u64().unwrap() <= 60 * 1024, "{told}");
@@ -200,6 +201,10 @@ async fn every_view_works_by_keyboard_and_live() {
         "{settings}"
     );
     assert_eq!(receivers.taken("/takes/console").len(), 1);
+    assert_eq!(told["focusAfterRemoval"], "Choose a file for image");
+    assert_eq!(told["disabled"], true, "the file stands for the text");
+    assert_eq!(told["scaled"], json!([512, 128]), "{told}");
+    assert_eq!(told["sent"], true, "the file goes as a data URL: {told}");
     assert_eq!(told["code"], json!([true, true, true]), "{told}");
     assert!(
         told["answer"].as_str().unwrap().starts_with("Answer 200"),

@@ -1,9 +1,11 @@
 // Models: search, and one model as a form with the same call as code.
 import { useEffect, useMemo, useRef, useState } from "./vendor/hooks.js";
 import { Copy, Empty, Icon, Instead, Tabs } from "./parts.js";
-import { address, ask, askJson, href, html, local, money, refine, route, span, useRead } from "./kit.js";
+import { address, ask, askJson, href, html, local, money, refine, route, size, span, useRead } from "./kit.js";
 
 const PAGE = 60;
+// A file is held in the page's memory, and servers take bodies of 32 MiB unless they are told otherwise.
+const LARGEST = 64e6;
 
 async function all(signal) {
   const models = [];
@@ -56,9 +58,27 @@ function fieldsOf(document) {
   const operation = Object.values(document?.paths ?? {}).map((path) => path.post).find(Boolean);
   const body = resolve(document, Object.values(operation?.requestBody?.content ?? {})[0]?.schema);
   const required = new Set(body.required ?? []);
-  const fields = Object.entries(body.properties ?? {}).map(([name, schema]) => ({ name, schema: resolve(document, schema), required: required.has(name) }));
+  const fields = Object.entries(body.properties ?? {}).map(([name, its]) => {
+    const schema = resolve(document, its);
+    const item = schema.type === "array" ? resolve(document, schema.items) : schema;
+    return { name, schema, required: required.has(name), takes: takesFile(name, item) && item, many: item !== schema };
+  });
   return fields.sort((a, b) => b.required - a.required);
 }
+
+// Whether a text may be a file. No schema says so for sure: names and descriptions do, and a button too many harms nobody.
+const takesFile = (name, { type, enum: choices, contentEncoding, format, description }) => [type].flat().includes("string") && !choices
+  && (contentEncoding === "base64" || format === "byte" || /data ur[il]|base64/i.test(description)
+    || /^(input_?|start_?|end_?|first_?|last_?|source_?|reference_?|control_?|style_?)*(images?|pictures?|photos?|img|masks?|videos?|audios?|frames?|files?)(_?(urls?|uris?|prompt|frame|image|\d+))*$/i.test(name));
+
+// A file as a model takes it: plain base64 where its schema says so, otherwise a data URL.
+const readFile = (file, { contentEncoding, format }) => new Promise((done, fail) => {
+  if (file.size > LARGEST) throw new Error(`${file.name} is larger than ${size(LARGEST)}. Give the model an address of it.`);
+  const reader = new FileReader();
+  reader.onerror = () => fail(new Error(`${file.name} cannot be read: ${reader.error.message}`));
+  reader.onload = () => done({ name: file.name, size: file.size, url: reader.result, value: contentEncoding === "base64" || format === "byte" ? reader.result.slice(reader.result.indexOf(",") + 1) : reader.result });
+  reader.readAsDataURL(file);
+});
 
 const kindOf = (schema) => {
   const type = [schema.type].flat().find((it) => it !== "null");
@@ -84,20 +104,27 @@ function valueOf({ name, schema }, text) {
   }
 }
 
-function Field({ field, text, set, told }) {
-  const { name, schema, required } = field;
+function Field({ field, text, set, told, files, pick }) {
+  const { name, schema, required, takes, many } = field;
+  const box = useRef();
+  const take = async (list) => pick(await Promise.all([...list].slice(0, many ? undefined : 1).map((file) => readFile(file, takes))).then((read) => (many ? [...files, ...read] : read), (error) => error.message));
+  const onDrop = (event) => { event.preventDefault(); take(event.dataTransfer.files); };
   const kind = kindOf(schema);
   const id = `field-${name}`;
   const change = (event) => set(event.target.value);
   const preset = schema.default === undefined ? undefined : typeof schema.default === "object" ? JSON.stringify(schema.default) : String(schema.default);
   const bounds = [schema.minimum !== undefined && `from ${schema.minimum}`, schema.maximum !== undefined && `to ${schema.maximum}`].filter(Boolean).join(" ");
   const common = { id, value: text, onInput: change, required, "aria-invalid": told ? "true" : undefined, "aria-describedby": `${id}-help` };
-  return html`<div class="field"><label for=${id}>${name}${required && html`<span class="must" aria-hidden="true">*</span>`}<span class="type">${kind === "choice" ? "" : [schema.type].flat().filter((it) => it && it !== "null").join(" or ")} ${bounds}</span></label>
+  return html`<div class="field" ...${takes && { onDrop, onDragOver: (event) => event.preventDefault() }}><label for=${id}>${name}${required && html`<span class="must" aria-hidden="true">*</span>`}<span class="type">${kind === "choice" ? "" : [schema.type].flat().filter((it) => it && it !== "null").join(" or ")} ${bounds}</span></label>
     ${kind === "choice" ? html`<select ...${common} onChange=${change}>${!required && html`<option value="">${preset === undefined ? "" : `${preset} (preset)`}</option>`}${required && !text && html`<option value="">Choose</option>`}${schema.enum.map((it) => html`<option value=${String(it)}>${String(it)}</option>`)}</select>`
       : kind === "boolean" ? html`<select ...${common} onChange=${change}><option value="">${preset === undefined ? "" : `${preset} (preset)`}</option><option value="true">true</option><option value="false">false</option></select>`
       : kind === "number" ? html`<input type="number" step=${schema.type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} placeholder=${preset} ...${common} />`
       : kind === "line" ? html`<input type="text" maxlength=${schema.maxLength} placeholder=${preset} spellcheck="false" ...${common} />`
-      : html`<textarea rows=${kind === "json" ? 2 : 3} class=${kind === "json" ? "code" : ""} spellcheck=${kind === "json" ? "false" : "true"} placeholder=${preset} maxlength=${schema.maxLength} ...${common} />`}
+      : html`<textarea rows=${kind === "json" ? 2 : 3} class=${kind === "json" ? "code" : ""} spellcheck=${kind === "json" ? "false" : "true"} placeholder=${preset} maxlength=${schema.maxLength} ...${common} disabled=${files.length > 0 && !many} />`}
+    ${takes && html`<div class="files" ref=${box}>${files.map((file) => html`<span class="label">${file.url.startsWith("data:image/") && html`<img src=${file.url} alt="" />`}${file.name}<span>${size(file.size)}</span>
+      <button type="button" class="quiet icon-only" aria-label=${`Remove ${file.name}`} onClick=${() => { pick(files.filter((it) => it !== file)); box.current.querySelector(":scope > button").focus(); }}><${Icon} name="close" /></button></span>`)}
+      <button type="button" aria-label=${`Choose a file for ${name}`} onClick=${() => box.current.lastElementChild.click()}>Choose a file</button><span class="hint">or drop it here</span>
+      <input type="file" hidden multiple=${many} onChange=${(event) => { take(event.target.files); event.target.value = ""; }} /></div>`}
     <p id=${`${id}-help`} class=${told ? "wrong" : "hint"}>${told ?? schema.description ?? ""}</p></div>`;
 }
 
@@ -145,6 +172,7 @@ export function Model({ path: [provider, model] }) {
   const fields = useMemo(() => fieldsOf(state.data), [state.data]);
   const authored = state.data?.["x-service-input-schema-authored"] !== false && fields.length > 0;
   const [texts, setTexts] = useState({});
+  const [picked, setPicked] = useState({});
   const [raw, setRaw] = useState("{\n}");
   const [language, choose] = useState("curl");
   const [told, tell] = useState({});
@@ -154,19 +182,22 @@ export function Model({ path: [provider, model] }) {
   const [price, setPrice] = useState(null);
   const stop = useRef();
   // What was priced is no longer what stands there.
-  useEffect(() => setPrice(null), [texts, raw]);
-  useEffect(() => { setTexts({}); setAnswer(null); setProblem(null); tell({}); return () => stop.current?.abort(); }, [id]);
+  useEffect(() => setPrice(null), [texts, picked, raw]);
+  useEffect(() => () => stop.current?.abort(), []);
 
-  const collect = (strict) => {
+  // `cut` leaves the most of files out, for people.
+  const collect = (strict, cut = strict ? "" : "…") => {
     const wrong = {};
     const body = {};
     if (!authored) {
       try { return [JSON.parse(raw), {}]; } catch (error) { return [{}, { "": `This is not JSON: ${error.message}` }]; }
     }
     for (const field of fields) {
-      const text = texts[field.name] ?? "";
+      const files = (picked[field.name] ?? []).map(({ value }) => (cut ? value.slice(0, 64) + cut : value));
+      const text = field.many || !files.length ? texts[field.name] ?? "" : "";
+      if (files.length && !text) { body[field.name] = field.many ? files : files[0]; continue; }
       if (text === "") { if (field.required && strict) wrong[field.name] = "This is needed."; else if (field.required) body[field.name] = field.schema.default ?? field.schema.enum?.[0] ?? { number: 0, boolean: false, json: [] }[kindOf(field.schema)] ?? "…"; continue; }
-      try { body[field.name] = valueOf(field, text); } catch (error) { wrong[field.name] = error.message; }
+      try { body[field.name] = files.length ? [valueOf(field, text), files].flat() : valueOf(field, text); } catch (error) { wrong[field.name] = error.message; }
     }
     return [body, wrong];
   };
@@ -212,13 +243,14 @@ export function Model({ path: [provider, model] }) {
     <${Instead} state=${state} what="models" />
     ${state.data && html`<div class="split">
       <form class="call" onSubmit=${call} novalidate><h2>Input</h2>
-        ${authored ? fields.map((field) => html`<${Field} key=${field.name} field=${field} text=${texts[field.name] ?? ""} told=${told[field.name]} set=${(text) => setTexts((before) => ({ ...before, [field.name]: text }))} />`)
+        ${authored ? fields.map((field) => html`<${Field} key=${field.name} field=${field} text=${texts[field.name] ?? ""} told=${told[field.name]} files=${picked[field.name] ?? []}
+            pick=${(files) => { const wrong = typeof files === "string"; tell((before) => ({ ...before, [field.name]: wrong ? files : undefined })); if (!wrong) setPicked((before) => ({ ...before, [field.name]: files })); }} set=${(text) => setTexts((before) => ({ ...before, [field.name]: text }))} />`)
           : html`<div class="field"><label for="field-">Body</label><textarea id="field-" class="code" rows="12" spellcheck="false" value=${raw} onInput=${(event) => setRaw(event.target.value)} /><p class="hint">This model has no schema: the body goes to it as it is.</p></div>`}
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
         <p role="status" class=${price ? "note" : "hidden"}>${price && priceOf(price)}</p>
         <div class="actions"><button type="button" onClick=${estimate}>Estimate</button>${since && html`<button type="button" onClick=${() => stop.current.abort()}>Stop waiting</button>`}<button class="primary" type="submit" disabled=${Boolean(since)}>${since ? "Calling …" : "Call"}</button></div></form>
       <div><${Tabs} label="The call as code" names=${[["curl", "curl"], ["python", "Python"], ["typescript", "TypeScript"]]} chosen=${language} choose=${choose}>
-        <div class="code-box"><${Copy} text=${code(language, id, sample)} label="Copy the code" /><pre tabindex="0">${code(language, id, sample)}</pre></div><//>
+        <div class="code-box"><${Copy} text=${() => code(language, id, collect(false, "")[0])} label="Copy the code" /><pre tabindex="0">${code(language, id, sample)}</pre></div><//>
         <div aria-live="polite">${since && html`<p class="loading">The model works …</p>`}${answer && html`<${Answer} answer=${answer} />`}</div></div></div>`}
   </main>`;
 }

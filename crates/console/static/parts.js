@@ -50,7 +50,7 @@ export const Bar = ({ value, label }) => html`<div class="bar" role="progressbar
 export function Copy({ text, label }) {
   const [done, set] = useState(false);
   const copy = async () => {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
     set(true);
     setTimeout(() => set(false), 1500);
   };
