@@ -160,8 +160,8 @@ def connect(port, proxy):
     raise Broken(f"nothing listens at port {port}")
 
 
-def ask_through(program, command, folder, port, secure, **options):
-    """Asks a server on `easel.sock` in the folder through a proxy that `command` starts."""
+def ask_through(program, command, folder, port, secure, then=lambda proxy: None, **options):
+    """Asks a server on `easel.sock` in the folder through a proxy that `command` starts; `then` does more with the proxy."""
     server = [program, "serve", "--listen", f"unix:{folder}/easel.sock", "--data-dir", folder / "data",
               "--trusted-proxies", "127.0.0.1", "--min-free", "0B"]
     with Serving(server, env={**os.environ, "EASEL_TOKEN": TOKEN}):
@@ -171,9 +171,34 @@ def ask_through(program, command, folder, port, secure, **options):
                 with secure(connect(port, proxy)) as stream:
                     answered = ask(stream, path, *headers, host="easel.example.com")
                 need(answered == status, f"{path} through {command[0]}: {answered} instead of {status}")
+            then(proxy)
         finally:
             proxy.terminate()
             proxy.wait(PATIENCE)
+
+
+def make_certificate(folder):
+    run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=easel.example.com",
+        "-keyout", folder / "privkey.pem", "-out", folder / "fullchain.pem")
+
+
+def renew_certificate(folder, port, proxy):
+    """A new certificate is served after a reload, without a restart."""
+    make_certificate(folder)
+    new = ssl.PEM_cert_to_DER_cert((folder / "fullchain.pem").read_text())
+    proxy.send_signal(signal.SIGHUP)
+    lax = ssl.create_default_context()
+    lax.check_hostname, lax.verify_mode = False, ssl.CERT_NONE
+    for _ in range(PATIENCE * 10):
+        with lax.wrap_socket(connect(port, proxy)) as stream:
+            if stream.getpeercert(binary_form=True) == new:
+                break
+        time.sleep(0.1)
+    else:
+        raise Broken("the reload took no new certificate")
+    with ssl.create_default_context(cafile=folder / "fullchain.pem").wrap_socket(connect(port, proxy), server_hostname="easel.example.com") as stream:
+        answered = ask(stream, "/ready", host="easel.example.com")
+    need(answered == 200, f"/ready after the reload: {answered} instead of 200")
 
 
 def check_nginx(program):
@@ -182,8 +207,7 @@ def check_nginx(program):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=easel.example.com",
-            "-keyout", folder / "privkey.pem", "-out", folder / "fullchain.pem")
+        make_certificate(folder)
         port = free_port()
         sample = (HERE / "proxies/nginx.conf").read_text()
         sample = sample.replace("/etc/easel/tls", str(folder)).replace("/run/easel", str(folder))
@@ -194,7 +218,7 @@ def check_nginx(program):
         run(*command, "-t")
         trust = ssl.create_default_context(cafile=folder / "fullchain.pem")
         trust.check_hostname = False
-        ask_through(program, command, folder, port, trust.wrap_socket)
+        ask_through(program, command, folder, port, trust.wrap_socket, then=lambda proxy: renew_certificate(folder, port, proxy))
 
 
 def check_caddy(program):
