@@ -112,20 +112,109 @@ async fn four_shells_complete_every_command() {
             assert!(script.contains(command), "{shell} completes {command}");
         }
     }
-    // A shell reads the script without a complaint.
-    let script = user.good(&["completions", "bash"]).await;
-    std::fs::write(user.path("easel.bash"), script).unwrap();
-    let read = Command::new("bash")
-        .args(["-n", "easel.bash"])
+}
+
+/// Whether a program is installed. Where nothing may be skipped, it has to be.
+fn is_there(test: &str, program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    assert!(
+        found || std::env::var_os("CI").is_none(),
+        "{program} must be installed where nothing may be skipped"
+    );
+    if !found {
+        it::skipped(test, &format!("no {program}; `.ci/run` installs it"));
+    }
+    found
+}
+
+/// What a program prints that is given a script of `user`.
+async fn read_by(user: &User, program: &str, arguments: &[&str]) -> String {
+    let done = Command::new(program)
+        .args(arguments)
         .current_dir(user.folder.path())
         .output()
         .await
         .unwrap();
+    let complaint = String::from_utf8_lossy(&done.stderr);
     assert!(
-        read.status.success(),
-        "{}",
-        String::from_utf8_lossy(&read.stderr)
+        done.status.success() && complaint.is_empty(),
+        "{program} {arguments:?}: {complaint}"
     );
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn shells_read_their_completions_and_complete() {
+    const TEST: &str = "shells_read_their_completions_and_complete";
+    let user = User::new();
+    for (shell, arguments) in [
+        // What a person at a prompt gets for `easel mod` and for `easel keys a`, by the function that the script gives to the shell.
+        (
+            "bash",
+            &[
+                "--norc",
+                "-c",
+                "source ./script && COMP_WORDS=(easel mod) COMP_CWORD=1 && _easel easel mod easel && echo ${COMPREPLY[@]} \
+                 && COMP_WORDS=(easel keys a) COMP_CWORD=2 && _easel easel a keys && echo ${COMPREPLY[@]}",
+            ][..],
+        ),
+        (
+            "fish",
+            &[
+                "--no-config",
+                "-c",
+                "source ./script; complete -C 'easel mod' | cut -f1; complete -C 'easel keys a' | cut -f1",
+            ],
+        ),
+        // Its completions need a terminal. It says which function completes the command.
+        (
+            "zsh",
+            &[
+                "-f",
+                "-c",
+                "zsh -n ./script && autoload -U compinit && compinit -u -D && source ./script && echo $_comps[easel]",
+            ],
+        ),
+    ] {
+        if is_there(TEST, shell) {
+            let script = user.good(&["completions", shell]).await;
+            std::fs::write(user.path("script"), script).unwrap();
+            let expected = ["models\nadd\n", "_easel\n"][usize::from(shell == "zsh")];
+            assert_eq!(read_by(&user, shell, arguments).await, expected, "{shell}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_grammar_of_powershell_takes_its_completions() {
+    const TEST: &str = "the_grammar_of_powershell_takes_its_completions";
+    if it::lacks(TEST, &["EASEL_POWERSHELL"]) {
+        return;
+    }
+    let user = User::new();
+    let script = user.good(&["completions", "powershell"]).await;
+    std::fs::write(user.path("script"), script).unwrap();
+    let reader = root().join("tests/clients/powershell.py");
+    let arguments = [
+        "-c",
+        "exec \"$EASEL_POWERSHELL\" \"$0\" < ./script",
+        reader.to_str().unwrap(),
+    ];
+    read_by(&user, "sh", &arguments).await;
+}
+
+#[tokio::test]
+async fn manual_pages_are_shown_without_a_warning() {
+    const TEST: &str = "manual_pages_are_shown_without_a_warning";
+    if !is_there(TEST, "man") {
+        return;
+    }
+    let user = User::new();
+    user.good(&["man", "pages"]).await;
+    let all = "for page in pages/*.1; do LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings --local-file -Tutf8 \"$page\"; done";
+    let shown = read_by(&user, "bash", &["-c", all]).await;
+    assert!(shown.contains("uploads its files"), "{shown}");
 }
 
 #[tokio::test]
