@@ -120,7 +120,7 @@ function Field({ field, text, set, told, files, pick }) {
       : kind === "boolean" ? html`<select ...${common} onChange=${change}><option value="">${preset === undefined ? "" : `${preset} (preset)`}</option><option value="true">true</option><option value="false">false</option></select>`
       : kind === "number" ? html`<input type="number" step=${schema.type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} placeholder=${preset} ...${common} />`
       : kind === "line" ? html`<input type="text" maxlength=${schema.maxLength} placeholder=${preset} spellcheck="false" ...${common} />`
-      : html`<textarea rows=${kind === "json" ? 2 : 3} class=${kind === "json" ? "code" : ""} spellcheck=${kind === "json" ? "false" : "true"} placeholder=${preset} maxlength=${schema.maxLength} ...${common} disabled=${files.length > 0 && !many} />`}
+      : html`<textarea rows=${kind === "json" ? 2 : 3} class=${kind === "json" ? "code" : ""} spellcheck=${kind === "json" ? "false" : "true"} placeholder=${preset} maxlength=${schema.maxLength} ...${common} ...${files.length > 0 && !many && { disabled: true, value: "", placeholder: "The file below is sent." }} />`}
     ${takes && html`<div class="files" ref=${box}>${files.map((file) => html`<span class="label">${file.url.startsWith("data:image/") && html`<img src=${file.url} alt="" />`}${file.name}<span>${size(file.size)}</span>
       <button type="button" class="quiet icon-only" aria-label=${`Remove ${file.name}`} onClick=${() => { pick(files.filter((it) => it !== file)); box.current.querySelector(":scope > button").focus(); }}><${Icon} name="close" /></button></span>`)}
       <button type="button" aria-label=${`Choose a file for ${name}`} onClick=${() => box.current.lastElementChild.click()}>Choose a file</button><span class="hint">or drop it here</span>
@@ -193,7 +193,7 @@ export function Model({ path: [provider, model] }) {
       try { return [JSON.parse(raw), {}]; } catch (error) { return [{}, { "": `This is not JSON: ${error.message}` }]; }
     }
     for (const field of fields) {
-      const files = (picked[field.name] ?? []).map(({ value }) => (cut ? value.slice(0, 64) + cut : value));
+      const files = (picked[field.name] ?? []).map(({ value }) => (cut && value.length > 64 ? value.slice(0, 64) + cut : value));
       const text = field.many || !files.length ? texts[field.name] ?? "" : "";
       if (files.length && !text) { body[field.name] = field.many ? files : files[0]; continue; }
       if (text === "") { if (field.required && strict) wrong[field.name] = "This is needed."; else if (field.required) body[field.name] = field.schema.default ?? field.schema.enum?.[0] ?? { number: 0, boolean: false, json: [] }[kindOf(field.schema)] ?? "…"; continue; }
