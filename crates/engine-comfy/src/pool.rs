@@ -443,3 +443,6 @@ impl fmt::Debug for ComfyPool {
         f.debug_list().entries(names).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! What a pool knows of its workers together.
+
+use std::sync::Barrier;
+
+use asset_store::MemoryBlobs;
+use serde_json::{Map, Value, json};
+use tokio::runtime::Builder;
+
+use super::*;
+use crate::slots::WorkerSlots;
+
+/// How often two workers are met: without an order between the two, one in some meetings loses its classes.
+const MEETINGS: usize = 300;
+
+fn definitions(class: &str) -> Arc<Definitions> {
+    // Some more, so that putting them together takes a while.
+    let names = (0..50).map(|number| format!("{class}-{number}"));
+    let entries: Map<String, Value> = names
+        .chain([class.to_owned()])
+        .map(|name| (name, json!({"input": {"required": {}}})))
+        .collect();
+    Arc::new(Definitions::read("0.33.0", Value::Object(entries)).expect("definitions"))
+}
+
+#[test]
+fn two_workers_that_are_met_at_once_both_keep_their_classes() {
+    // Nothing drives it, so nobody connects.
+    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    let _guard = runtime.enter();
+    let config = PoolConfig {
+        preview_method: "none".to_owned(),
+        asked_previews: |_| None,
+        folder: None,
+        socket_name: None,
+        extra_ca_pem: None,
+        slots: WorkerSlots::default(),
+        bell: Arc::new(|| {}),
+    };
+    let pool = ComfyPool::new(Arc::new(MemoryBlobs::new(jiff::Timestamp::now)), config);
+    let names = ["A", "B"];
+    for (name, port) in names.into_iter().zip([1, 2]) {
+        let worker = WorkerConfig {
+            name: name.to_owned(),
+            url: format!("http://127.0.0.1:{port}")
+                .parse()
+                .expect("an address"),
+            headers: Default::default(),
+            ca_pem: None,
+            slots: None,
+            keeps_definitions: false,
+        };
+        pool.add(worker).expect("a worker");
+    }
+    let shared = &pool.shared;
+    let known = |class| shared.merged().catalog.get(class).is_some();
+    for meeting in 0..MEETINGS {
+        for worker in shared.workers() {
+            worker.shared().definitions = None;
+        }
+        shared.merge();
+        assert_eq!(names.map(known), [false, false]);
+        let together = Barrier::new(names.len());
+        std::thread::scope(|scope| {
+            for name in names {
+                let (together, worker) = (&together, shared.worker(name).expect("a worker"));
+                scope.spawn(move || {
+                    let found = definitions(name);
+                    together.wait();
+                    shared.merge_with(Some((&worker, &found)), || {
+                        assert!(known(name), "its classes come before it");
+                        worker.shared().definitions = Some(Arc::clone(&found));
+                    });
+                });
+            }
+        });
+        assert_eq!(names.map(known), [true, true], "meeting {meeting}");
+    }
+}
