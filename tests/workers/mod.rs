@@ -10,6 +10,7 @@ mod faults;
 mod metrics;
 mod older;
 mod running;
+mod scenes;
 mod slots;
 
 use std::path::Path;

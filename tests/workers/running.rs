@@ -294,7 +294,7 @@ async fn a_file_may_be_left_out_where_the_class_says_so() {
     assert_eq!(menu(&info), json!(["none"]));
     let drawn = |mask: &str, model: &str| {
         json!({
-            "1": {"class_type": "Load3D", "inputs": {"model_file": model}},
+            "1": {"class_type": "Load3D", "inputs": {"model_file": model, "image": {}}},
             "2": {"class_type": "Painter", "inputs": {"mask": mask}},
             "3": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "model"}},
             "4": {"class_type": "SaveImage", "inputs": {"images": ["2", 0], "filename_prefix": "mask"}}

@@ -181,26 +181,34 @@ const SHOW_MODELS: [(&str, &str); 7] = [
 /// The class that shows a name that it was given as well: only one that it made up is that of its own file.
 const SHOWS_NAMES: &str = "Preview3D";
 
-/// The model in three dimensions that a node of this class shows, by its name alone.
-pub(crate) fn model(class: &str, ui: &Value) -> Option<FileRef> {
-    let (_, folder) = SHOW_MODELS.iter().find(|(known, _)| *known == class)?;
+/// The files that a node of this class shows by their names alone: a model in three dimensions, and the picture behind it.
+pub(crate) fn model(class: &str, ui: &Value) -> Vec<FileRef> {
+    let Some((_, folder)) = SHOW_MODELS.iter().find(|(known, _)| *known == class) else {
+        return Vec::new();
+    };
     let key = "result";
-    let path = ui.get(key)?.get(0)?.as_str()?;
-    let (subfolder, filename) = path.rsplit_once('/').unwrap_or(("", path));
-    if class == SHOWS_NAMES && !is_made_up(path) {
-        return None;
-    }
-    Some(FileRef {
-        key: key.to_owned(),
-        filename: filename.to_owned(),
-        subfolder: subfolder.to_owned(),
-        folder: (*folder).to_owned(),
-    })
+    let shown = |at: usize| ui.get(key)?.get(at)?.as_str();
+    let file = |path: &str, folder: &str| {
+        let (subfolder, filename) = path.rsplit_once('/').unwrap_or(("", path));
+        FileRef {
+            key: key.to_owned(),
+            filename: filename.to_owned(),
+            subfolder: subfolder.to_owned(),
+            folder: folder.to_owned(),
+        }
+    };
+    let is_own = |path: &&str| class != SHOWS_NAMES || is_made_up(path, "preview3d_");
+    let model = shown(0).filter(is_own).map(|path| file(path, folder));
+    // Its path begins with the folder.
+    let behind = shown(2).and_then(|path| path.strip_prefix("temp/"));
+    let behind = behind.filter(|path| is_made_up(path, "bg_"));
+    let behind = behind.map(|path| file(path, "temp"));
+    model.into_iter().chain(behind).collect()
 }
 
-/// Whether nobody can have guessed a name: `preview3d_` and 32 digits.
-fn is_made_up(name: &str) -> bool {
-    let rest = name.strip_prefix("preview3d_").unwrap_or_default();
+/// Whether nobody can have guessed a name: a prefix and 32 digits.
+fn is_made_up(name: &str, prefix: &str) -> bool {
+    let rest = name.strip_prefix(prefix).unwrap_or_default();
     let digits = rest.split('.').next().unwrap_or_default();
     digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -330,7 +338,11 @@ mod tests {
     fn a_model_is_a_file_of_the_node_that_wrote_it_and_of_no_other() {
         let shown = |class: &str, name: &str| {
             let ui = json!({"result": [name, {"position": {"x": 1}}, null]});
-            model(class, &ui).map(|file| (file.folder, file.subfolder, file.filename))
+            let files = model(class, &ui).into_iter();
+            let mut files = files.map(|file| (file.folder, file.subfolder, file.filename));
+            let first = files.next();
+            assert_eq!(files.next(), None);
+            first
         };
         let file = |folder: &str, subfolder: &str, name: &str| {
             Some((folder.to_owned(), subfolder.to_owned(), name.to_owned()))
@@ -353,7 +365,29 @@ mod tests {
             assert_eq!(shown("Preview3D", name), None, "{name}");
         }
         assert_eq!(shown("ShowText", made_up), None);
-        assert_eq!(model("Preview3D", &json!({"result": [null]})), None);
+        assert_eq!(model("Preview3D", &json!({"result": [null]})), []);
+        let behind = |path: &str| {
+            let files = model(
+                "Preview3D",
+                &json!({"result": ["3d/s_00001.glb", null, path]}),
+            );
+            let files = files.into_iter();
+            let files = files.map(|file| (file.folder, file.subfolder, file.filename));
+            files.collect::<Vec<_>>()
+        };
+        let picture = "bg_c92a9615718f484d9656d2373e6cefb0.png";
+        assert_eq!(
+            behind(&format!("temp/{picture}")),
+            Vec::from_iter(file("temp", "", picture))
+        );
+        for path in [
+            picture,
+            "temp/bg_1.png",
+            "temp/x/bg_c92a9615718f484d9656d2373e6cefb0.png",
+            "output/bg_c92a9615718f484d9656d2373e6cefb0.png",
+        ] {
+            assert_eq!(behind(path), [], "{path}");
+        }
     }
 
     #[test]

@@ -56,11 +56,8 @@ fn hex(hash: &BlobHash) -> String {
 /// The files that a graph needs, each once.
 pub(crate) fn staged(graph: &ValidGraph) -> Vec<Staged> {
     let inputs = graph.nodes.values().flat_map(|node| node.inputs.values());
-    let files = inputs.filter_map(|input| match input {
-        NodeInput::File(file) => Some(file),
-        NodeInput::Constant(_) | NodeInput::Link { .. } => None,
-    });
-    let staged: BTreeMap<String, Blob> = files
+    let staged: BTreeMap<String, Blob> = inputs
+        .flat_map(NodeInput::files)
         .map(|file| {
             let blob = Blob {
                 hash: file.hash,
@@ -93,14 +90,29 @@ pub(crate) fn graph(graph: &ValidGraph, definitions: &Definitions) -> Map<String
                 let place = node
                     .get_mut("inputs")
                     .and_then(|inputs| inputs.get_mut(input));
-                if let (NodeInput::File(file), Some(place)) = (value, place) {
-                    *place = staged_name(file).into();
+                if let (Some(value), Some(place)) = (rewritten(value), place) {
+                    *place = value;
                 }
             }
         }
         sent.insert(id.clone(), node);
     }
     sent
+}
+
+/// What is sent in place of an input that names files.
+fn rewritten(input: &NodeInput) -> Option<Value> {
+    match input {
+        NodeInput::File(file) => Some(staged_name(file).into()),
+        NodeInput::Scene { value, files } => {
+            let mut value = value.clone();
+            for (key, file) in files {
+                value.insert((*key).to_owned(), staged_name(file).into());
+            }
+            Some(value.into())
+        }
+        NodeInput::Constant(_) | NodeInput::Link { .. } => None,
+    }
 }
 
 /// The nodes that the outputs of a graph read, also through inputs that only the worker knows.

@@ -123,6 +123,13 @@ pub enum NodeInput {
     Constant(Value),
     /// One of the account's files.
     File(ResolvedFile),
+    /// A scene: an object that names files of the account under some of its keys.
+    Scene {
+        /// The object, as it was sent.
+        value: Map<String, Value>,
+        /// Its files, by their keys.
+        files: IndexMap<&'static str, ResolvedFile>,
+    },
     /// Slot `slot` of another node, which is there and has it.
     Link {
         /// The node.
@@ -130,6 +137,18 @@ pub enum NodeInput {
         /// Its output slot.
         slot: usize,
     },
+}
+
+impl NodeInput {
+    /// The files of the account that it names.
+    pub fn files(&self) -> impl Iterator<Item = &ResolvedFile> {
+        let (one, several) = match self {
+            Self::File(file) => (Some(file), None),
+            Self::Scene { files, .. } => (None, Some(files.values())),
+            Self::Constant(_) | Self::Link { .. } => (None, None),
+        };
+        one.into_iter().chain(several.into_iter().flatten())
+    }
 }
 
 impl Graph {

@@ -230,6 +230,27 @@ impl Socket {
             Self::Widget(io_type) | Self::Link(io_type) | Self::Open(io_type) => io_type,
         }
     }
+
+    /// The keys under which an object in this socket names files: those of the scene that ComfyUI's widget for models in three
+    /// dimensions writes. An empty text there names none.
+    pub(crate) fn file_keys(&self) -> &'static [&'static str] {
+        match self {
+            Self::Open(io_type) if io_type.starts_with("LOAD_3D") => {
+                &["image", "mask", "normal", "recording"]
+            }
+            Self::Open(_)
+            | Self::Int
+            | Self::Float
+            | Self::String
+            | Self::Boolean
+            | Self::Combo { .. }
+            | Self::File { .. }
+            | Self::Autogrow(_)
+            | Self::DynamicCombo(_)
+            | Self::Widget(_)
+            | Self::Link(_) => &[],
+        }
+    }
 }
 
 impl NodeCatalog {

@@ -33,7 +33,7 @@ impl Plan {
                 };
                 let sources = node.inputs.values().rev().filter_map(|input| match input {
                     NodeInput::Link { node, .. } => Some((node.clone(), false)),
-                    NodeInput::Constant(_) | NodeInput::File(_) => None,
+                    NodeInput::Constant(_) | NodeInput::File(_) | NodeInput::Scene { .. } => None,
                 });
                 stack.push((id, true));
                 stack.extend(sources.filter(|(source, _)| !placed.contains_key(source)));

@@ -1,9 +1,10 @@
-//! The files that a graph names: references to assets anywhere in its inputs, and file names in sockets for files.
+//! The files that a graph names: references to assets anywhere in its inputs, file names in sockets for files, and those within a
+//! scene in three dimensions.
 
 use asset_store::{AssetId, FilePath};
 use serde_json::Value;
 
-use crate::{AssetReference, Graph, NodeCatalog, NodeId, Socket};
+use crate::{AssetReference, Graph, Input, NodeCatalog, NodeId, Socket};
 
 /// Folders that older clients name behind a file.
 const ANNOTATIONS: [&str; 3] = [" [input]", " [output]", " [temp]"];
@@ -70,6 +71,16 @@ pub(crate) fn references(graph: &Graph, catalog: &NodeCatalog) -> Vec<Reference>
                 && !name.is_empty()
             {
                 found.push(place(name.clone(), false));
+            }
+            for key in socket.map_or(&[][..], Socket::file_keys) {
+                let Input::Constant(scene) = Input::read(value) else {
+                    break;
+                };
+                if let Some(Value::String(name)) = scene.get(key)
+                    && !name.is_empty()
+                {
+                    found.push(place(name.clone(), false));
+                }
             }
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn definitions(checkpoints: &[&str], without: &[&str]) -> Value {
         }), &["IMAGE"], false),
         "LoadImage": class(json!({"image": [["of-somebody.png"], {"image_upload": true}]}), &["IMAGE", "MASK"], false),
         "Painter": class(json!({"mask": ["STRING", {"widgetType": "PAINTER", "image_upload": true, "default": ""}]}), &["IMAGE", "MASK"], false),
-        "Load3D": class(json!({"model_file": ["COMBO", {"multiselect": false, "options": ["none", "3d/of-somebody.glb"], "file_upload": true}]}), &["IMAGE"], false),
+        "Load3D": class(json!({"model_file": ["COMBO", {"multiselect": false, "options": ["none", "3d/of-somebody.glb"], "file_upload": true}], "image": ["LOAD_3D", {}]}), &["IMAGE"], false),
         "ImageInvert": class(json!({"image": ["IMAGE"]}), &["IMAGE"], false),
         "Sampler": class(json!({
             "model": ["MODEL"],
@@ -56,6 +56,7 @@ pub(super) fn definitions(checkpoints: &[&str], without: &[&str]) -> Value {
         "PreviewAny": class(json!({"source": ["*", {}]}), &[], true),
         "SaveImageWebsocket": class(json!({"images": ["IMAGE"]}), &[], true)
     });
+    all["Preview3D"]["input"]["optional"] = json!({"bg_image": ["IMAGE", {"advanced": true}]});
     if let Some(classes) = all.as_object_mut() {
         classes.retain(|name, _| !without.contains(&name.as_str()));
     }

@@ -266,8 +266,29 @@ fn make(
         "SaveLarge" => ("unheard_of", b"large", "bin", "output"),
         "PreviewImage" => ("images", b"\x89PNG\r\n\x1a\n", "png", "temp"),
         "Save3DAdvanced" => ("result", b"glTF\x02\0\0\0", "glb", "output"),
-        // It shows what it was given.
-        "Preview3D" => return Ok(Some(json!({"result": [inputs["model_file"], null, null]}))),
+        // It shows what it was given, and the picture behind it.
+        "Preview3D" => {
+            let mut behind = Value::Null;
+            if inputs["bg_image"].is_array() {
+                let filename = format!("bg_{}.png", prompt.id.replace('-', ""));
+                behind = format!("temp/{filename}").into();
+                let place = ("temp".to_owned(), String::new(), filename);
+                let bytes = [b"\x89PNG\r\n\x1a\n", prompt.id.as_bytes()].concat();
+                world.files.insert(place, bytes);
+            }
+            return Ok(Some(
+                json!({"result": [inputs["model_file"], null, behind]}),
+            ));
+        }
+        "Load3D" => {
+            let names = ["image", "mask", "normal", "recording"].map(|key| &inputs["image"][key]);
+            let mut names = names.into_iter().filter_map(Value::as_str);
+            let missing = names.find(|name| !name.is_empty() && !world.inputs.contains_key(*name));
+            return match missing {
+                Some(name) => Err(format!("[Errno 2] No such file or directory: '{name}'\n")),
+                None => Ok(None),
+            };
+        }
         "PreviewAny" => return Ok(Some(json!({"text": [inputs["source"].to_string()]}))),
         _ => return Ok(None),
     };

@@ -163,6 +163,10 @@ fn sources(
         .map(|input| match node.inputs.get(&input.name) {
             None => Source::Absent,
             Some(NodeInput::Constant(value)) => constant_source(&input.socket, value),
+            // No node here takes one.
+            Some(NodeInput::Scene { value, .. }) => {
+                Source::Constant(Value::from_json(&Json::Object(value.clone())))
+            }
             Some(NodeInput::File(file)) => {
                 Source::Constant(Value::File(FileInput::new(file.clone(), Arc::clone(files))))
             }
@@ -181,7 +185,7 @@ fn sources(
         .filter(|(name, _)| node.definition.input(name).is_none());
     let after = undeclared.filter_map(|(_, input)| match input {
         NodeInput::Link { node, .. } => number.get(node).copied(),
-        NodeInput::Constant(_) | NodeInput::File(_) => None,
+        NodeInput::Constant(_) | NodeInput::File(_) | NodeInput::Scene { .. } => None,
     });
     (declared.collect(), after.collect())
 }

@@ -5,6 +5,7 @@
 //! its own. Results of output nodes, and of nodes that see the submission, belong to one account and one submission.
 
 use blake3::Hasher;
+use serde_json::Value as Json;
 use workflow_core::{NodeDefinition, NodeId, NodeInput, ValidNode};
 
 use super::cache::Key;
@@ -63,6 +64,13 @@ pub(super) fn of(
             NodeInput::File(file) => {
                 hasher.update(b"f").update(file.hash.as_bytes());
                 text(&mut hasher, &file.name);
+            }
+            NodeInput::Scene { value, files } => {
+                hasher.update(b"s");
+                text(&mut hasher, &Json::Object(value.clone()).to_string());
+                for file in files.values() {
+                    hasher.update(file.hash.as_bytes());
+                }
             }
             NodeInput::Link { node, slot } => {
                 hasher.update(b"l").update(source(node)?.as_bytes());

@@ -85,9 +85,13 @@ fn shown_inputs(
             .is_some_and(|input| matches!(input.socket, Socket::Open(_)));
         match converted.and_then(|inputs| inputs.get(name)) {
             Some(NodeInput::Constant(value)) if !is_open => value.clone(),
-            Some(NodeInput::Constant(_) | NodeInput::File(_) | NodeInput::Link { .. }) | None => {
-                sent.clone()
-            }
+            Some(
+                NodeInput::Constant(_)
+                | NodeInput::File(_)
+                | NodeInput::Scene { .. }
+                | NodeInput::Link { .. },
+            )
+            | None => sent.clone(),
         }
     };
     let inputs = node.inputs.iter();

@@ -2,13 +2,15 @@
 
 use std::cmp::Ordering;
 
+use indexmap::IndexMap;
 use serde_json::{Number, Value};
 
 use super::ValidationErrorKind;
 use super::judge::{Fault, is_any};
 use crate::python::{WholeNumber, float_repr, python_bool, python_float, python_int, python_str};
 use crate::{
-    DynamicOption, FileSource, InputDefinition, NO_FILE, NodeInput, ResolvedFiles, Socket,
+    DynamicOption, FileSource, Input, InputDefinition, NO_FILE, NodeInput, ResolvedFile,
+    ResolvedFiles, Socket,
 };
 
 /// Converts a constant.
@@ -62,6 +64,9 @@ pub(super) fn constant(
             ..
         } if value.as_str() == Some(NO_FILE) => value.clone(),
         Socket::File { .. } => return file(files, value),
+        Socket::Open(_) if !definition.socket.file_keys().is_empty() => {
+            return scene(files, definition.socket.file_keys(), value);
+        }
         Socket::DynamicCombo(options) => {
             let is_key = |option: &DynamicOption| Some(option.key.as_str()) == value.as_str();
             if !options.iter().any(is_key) {
@@ -141,10 +146,7 @@ fn is_chosen(definition: &InputDefinition, choices: &[String], value: &Value) ->
 /// Finds a file by what the graph calls it, else by that without the note of a folder. An address is left to the engine.
 fn file(files: &ResolvedFiles, value: &Value) -> Result<NodeInput, Box<Fault>> {
     if let Value::String(name) = value {
-        let found = files
-            .get(name)
-            .or_else(|| files.get(without_folder_note(name)?));
-        if let Some(file) = found {
+        if let Some(file) = named(files, name) {
             return Ok(NodeInput::File(file.clone()));
         }
         if name.starts_with("https://") {
@@ -154,6 +156,44 @@ fn file(files: &ResolvedFiles, value: &Value) -> Result<NodeInput, Box<Fault>> {
     let name = python_str(value);
     let kind = ValidationErrorKind::InvalidFile { name };
     Err(Fault::new(Some(value.clone()), kind))
+}
+
+/// Finds the files that a scene names under these keys: a worker has files of all accounts, and must be given no other name.
+fn scene(
+    files: &ResolvedFiles,
+    keys: &'static [&'static str],
+    value: &Value,
+) -> Result<NodeInput, Box<Fault>> {
+    let Value::Object(fields) = value else {
+        return Ok(NodeInput::Constant(value.clone()));
+    };
+    let mut found = IndexMap::new();
+    for key in keys {
+        let name = match fields.get(*key) {
+            None | Some(Value::Null) => continue,
+            Some(Value::String(name)) if name.is_empty() => continue,
+            Some(named) => match Input::read(named) {
+                Input::Asset(reference) => reference.id,
+                Input::Constant(_) | Input::Link(_) => python_str(named),
+            },
+        };
+        let Some(file) = named(files, &name) else {
+            let kind = ValidationErrorKind::InvalidFile { name };
+            return Err(Fault::new(Some(value.clone()), kind));
+        };
+        found.insert(*key, file.clone());
+    }
+    Ok(NodeInput::Scene {
+        value: fields.clone(),
+        files: found,
+    })
+}
+
+/// The file of a name, with the note of a folder or without it.
+fn named<'a>(files: &'a ResolvedFiles, name: &str) -> Option<&'a ResolvedFile> {
+    files
+        .get(name)
+        .or_else(|| files.get(without_folder_note(name)?))
 }
 
 fn without_folder_note(name: &str) -> Option<&str> {

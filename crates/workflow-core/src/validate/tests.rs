@@ -34,7 +34,7 @@ fn catalog() -> NodeCatalog {
             "int": ["INT"], "float": ["FLOAT"], "text": ["STRING"], "truth": ["BOOLEAN"],
             "old": [["a", "b"]], "new": ["COMBO", {"options": ["a", "b", "8"]}],
             "many": ["COMBO", {"options": ["a", "b"], "multiselect": true}],
-            "any": ["*"], "either": ["IMAGE,MASK"],
+            "any": ["*"], "either": ["IMAGE,MASK"], "scene": ["LOAD_3D"],
         }}},
         "Words": {"output": ["STRING", "*", "COMBO", "LATENT, MASK"], "input": {}},
         "Save": {"output": [], "output_node": true, "input": {

@@ -96,6 +96,7 @@ fn socket(io_type: &Value, options: &Map<String, Value>) -> Socket {
         Some("FLOAT") => Socket::Float,
         Some("STRING") => Socket::String,
         Some("BOOLEAN") => Socket::Boolean,
+        Some("LOAD_3D") => Socket::Open("LOAD_3D".to_owned()),
         Some(io_type) => Socket::Link(io_type.to_owned()),
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::references::references;
 
 /// What becomes of `value` in an input of `Values`: the input, or the error.
 fn put(input: &str, value: Value) -> Result<NodeInput, Box<ValidationError>> {
@@ -275,6 +276,51 @@ fn files_go_by_their_whole_name_before_the_note_of_a_folder() {
             name: "5".to_owned()
         }
     );
+}
+
+#[test]
+fn a_scene_names_files_of_the_account_and_no_others() {
+    let mut files = files_named(&["3d/scene.png [temp]", "mask.png"]);
+    files.insert("id-1".to_owned(), file("normal.png"));
+    let scene = |value| put_with(&files, "Values", "scene", value);
+    let sent = json!({
+        "image": "3d/scene.png [temp]", "mask": "mask.png [input]", "recording": "",
+        "normal": {"__type": "core/ASSET", "info": {"id": "id-1"}},
+        "camera_info": {"image": "of-somebody.png"}
+    });
+    let found = scene(sent.clone()).unwrap();
+    let names: Vec<&str> = found.files().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["3d/scene.png [temp]", "mask.png", "normal.png"]);
+    let NodeInput::Scene { value, .. } = found else {
+        panic!("a scene");
+    };
+    assert_eq!(Value::Object(value), sent);
+    for without in [json!({}), json!({"image": null}), json!("none"), json!(7)] {
+        let found = scene(without.clone());
+        assert_eq!(found.unwrap().files().count(), 0, "{without}");
+    }
+    for key in ["image", "mask", "normal", "recording"] {
+        for name in ["of-somebody.png [output]", "https://example.com/cat.png"] {
+            let error = scene(json!({key: name})).unwrap_err();
+            let expected = format!("there is no file '{name}' in this account; upload it first");
+            assert_eq!(error.reason(), expected);
+        }
+        assert!(scene(json!({key: ["mask.png"]})).is_err());
+    }
+}
+
+#[test]
+fn what_a_scene_names_is_looked_for() {
+    let scene = json!({"image": "a.png [temp]", "mask": "b.png", "recording": "", "camera_info": {"image": "c.png"}});
+    let sent = graph(json!({
+        "1": {"class_type": "Values", "inputs": {"scene": {"__value__": scene}, "any": scene}}
+    }));
+    let found = references(&sent, &catalog());
+    let named: Vec<(&str, &str)> = found
+        .iter()
+        .map(|found| (found.field.as_str(), found.text.as_str()))
+        .collect();
+    assert_eq!(named, [("scene", "a.png [temp]"), ("scene", "b.png")]);
 }
 
 #[test]
