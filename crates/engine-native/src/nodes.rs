@@ -21,6 +21,7 @@ mod dataset;
 mod filter;
 mod group;
 mod json_strings;
+mod keyframes;
 mod latent;
 mod layers;
 mod load;
@@ -243,7 +244,11 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         Arc::new(SaveVideo),
         Arc::new(SaveWEBM),
     ];
-    all.extend(class::classes(&[color_space::CLASSES, layers::CLASSES]));
+    all.extend(class::classes(&[
+        color_space::CLASSES,
+        keyframes::CLASSES,
+        layers::CLASSES,
+    ]));
     all.extend(class::classes(&video::CLASSES));
     all.extend(dataset::classes());
     all.extend(latent::classes());

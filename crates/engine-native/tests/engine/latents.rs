@@ -282,3 +282,29 @@ async fn a_latent_of_both_kinds_is_told_to_be_taken_apart() {
         assert!(error.contains(advice), "{error}");
     }
 }
+
+/// Empty latents of both kinds that a real ComfyUI made and took apart.
+const EMPTY_AV: &str = include_str!("recorded/av_empty.json");
+
+#[tokio::test]
+async fn an_empty_latent_of_both_kinds_has_the_shapes_of_the_real_one() {
+    let cases: Vec<Json> = serde_json::from_str(EMPTY_AV).unwrap();
+    let bench = Bench::with(CONFIG, vec![shown()]);
+    for case in &cases {
+        let shown = |slot: usize| json!({"class_type": "Shown", "inputs": {"value": ["2", slot]}});
+        let [width, height, length] = ["width", "height", "length"].map(|name| &case[name]);
+        let told = bench
+            .run(&json!({
+                "1": {"class_type": "EmptyMiniMaxH3LatentAV", "inputs": {"width": width, "height": height, "length": length}},
+                "2": {"class_type": "LTXVSeparateAVLatent", "inputs": {"av_latent": ["1", 0]}},
+                "3": shown(0),
+                "4": shown(1),
+            }))
+            .await
+            .expect_success();
+        for (at, node) in ["3", "4"].into_iter().enumerate() {
+            let found = &executed(&told.events, node)["told"][0][0];
+            assert!(latest::same(found, &case["outputs"][at]), "{found} {case}");
+        }
+    }
+}

@@ -20,6 +20,11 @@ async fn every_class_gives_what_the_real_one_gave() {
     every_case_is_equal("nodes.json", 100).await;
 }
 
+#[tokio::test]
+async fn pictures_are_spread_over_segments_as_by_the_real_one() {
+    every_case_is_equal("keyframes.json", 19).await;
+}
+
 pub(crate) async fn every_case_is_equal(file: &str, least: usize) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/recorded");
     let cases = goldens::json(&folder.join(file));

@@ -3,14 +3,18 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
+use super::empty::MAX_RESOLUTION;
 use super::{Class, given, gives_latent, latent};
-use crate::define::{latest, named, named_output};
+use crate::define::{int_input, latest, named, named_output};
 use crate::latent::{Latent, Tensor};
 use crate::value::Opaque;
 use crate::{Inputs, NodeContext, NodeError, NodeOutput, Value};
 
-pub(super) const CLASSES: &[Class] =
-    &[(concat_definition, concat), (separate_definition, separate)];
+pub(super) const CLASSES: &[Class] = &[
+    (concat_definition, concat),
+    (separate_definition, separate),
+    (empty_definition, empty),
+];
 
 /// Both latents, as the value of a `LATENT` socket.
 #[derive(Debug)]
@@ -64,8 +68,14 @@ fn concat(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, Node
         video: noted(video)?,
         sound: noted(sound)?,
     };
-    let size = both.video.size_bytes() + both.sound.size_bytes();
-    Ok(Value::from(Opaque::new("LATENT", both, size)).into())
+    Ok(both.into())
+}
+
+impl From<AvLatent> for NodeOutput {
+    fn from(both: AvLatent) -> Self {
+        let size = both.video.size_bytes() + both.sound.size_bytes();
+        Value::from(Opaque::new("LATENT", both, size)).into()
+    }
 }
 
 fn separate_definition() -> NodeDefinition {
@@ -87,4 +97,48 @@ fn separate(inputs: &mut Inputs, _context: &NodeContext) -> Result<NodeOutput, N
     };
     let values = [&both.video, &both.sound].map(|latent| Value::from(latent.clone()));
     Ok(NodeOutput::of(values))
+}
+
+fn empty_definition() -> NodeDefinition {
+    let side = |name, default| {
+        int_input(
+            name,
+            json!({"default": default, "min": 32, "max": MAX_RESOLUTION, "step": 32}),
+        )
+    };
+    let length = json!({
+        "default": 124, "min": 5, "max": 3600, "step": 17,
+        "tooltip": "Frame count at 24 fps, snapped up to the model's 17k+5 grid (124 = ~5s; trained range is ~124-362, longer is untested)",
+    });
+    let definition = latest(
+        "EmptyMiniMaxH3LatentAV",
+        "comfy_extras.nodes_minimax_h3",
+        "model/latent/minimax",
+        json!({}),
+    );
+    NodeDefinition {
+        display_name: named("Empty MiniMax H3 AV Latent"),
+        description: "Joint video+audio latent for MiniMax H3. Duration snaps to the model's 17k+5 frame grid at 24 fps."
+            .to_owned(),
+        ..gives_latent(
+            definition,
+            vec![side("width", 1344), side("height", 768), int_input("length", length)],
+        )
+    }
+}
+
+fn empty(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    let (width, height): (usize, usize) = (inputs.int("width")?, inputs.int("height")?);
+    let length: usize = inputs.int("length")?;
+    // The model takes 5 frames and 17 more any number of times, which share 5 samples.
+    let groups = length.saturating_sub(5).div_ceil(17);
+    let frames = groups * 17 + 5;
+    let samples = (frames as f64 / 24.0 * 40.0).round_ties_even() as usize;
+    let video = [1, 24, groups * 5 + 2, height / 16, width / 16];
+    let zeros = |shape: &[usize]| Tensor::filled(shape, 0.0, context).map(Latent::new);
+    let both = AvLatent {
+        video: zeros(&video)?,
+        sound: zeros(&[1, 32, 2, samples])?,
+    };
+    Ok(both.into())
 }

@@ -42,7 +42,7 @@ enum Third {
 }
 
 /// Pixels of a side at most.
-const MAX_RESOLUTION: usize = 16384;
+pub(super) const MAX_RESOLUTION: usize = 16384;
 
 const fn video(default: usize, min: usize, step: usize) -> Third {
     Third::Frames { default, min, step }
@@ -237,6 +237,27 @@ const NEWER: &[Class] = &[
             const FRAMES_PER_SECOND: f64 = 25.0;
             let length = length((inputs.float("seconds")? * FRAMES_PER_SECOND).round_ties_even());
             silence(&[inputs.int("batch_size")?, 64, length.max(1)], context)
+        },
+    ),
+    (
+        || {
+            // As many seconds as the model's longest sound has frames for.
+            let seconds = json!({"default": 120.0, "min": 0.04, "max": 360.0, "step": 0.04});
+            let class = "EmptyMiniMaxMusic3LatentAudio";
+            let module = "comfy_extras.nodes_minimax_music";
+            NodeDefinition {
+                display_name: named("Empty MiniMax Music3 Latent Audio"),
+                description:
+                    "Creates an empty MiniMax Music3 audio latent for the requested duration."
+                        .to_owned(),
+                ..newer_audio(class, module, "model/latent/minimax music", seconds)
+            }
+        },
+        |inputs, context| {
+            let frames = (inputs.float("seconds")? * 25.0).round_ties_even();
+            let frames = frames.clamp(1.0, 9000.0);
+            let length = length(frames * 44100.0 / 24000.0 * 960.0 / 512.0);
+            silence(&[inputs.int("batch_size")?, 128, length.max(1)], context)
         },
     ),
 ];
