@@ -8,6 +8,7 @@ use workflow_core::OutputKind;
 
 use crate::bench::Bench;
 use crate::goldens::{self, Picture};
+use crate::latest::every_case_is_equal;
 
 #[tokio::test]
 async fn the_compact_set_gives_the_recorded_pixels_and_texts() {
@@ -50,4 +51,9 @@ async fn the_compact_set_gives_the_recorded_pixels_and_texts() {
         }
     }
     assert_eq!(outputs, 94, "the set is whole");
+}
+
+#[tokio::test]
+async fn the_first_classes_give_what_the_real_ones_gave() {
+    every_case_is_equal("basics.json", 64).await;
 }
