@@ -94,7 +94,7 @@ async fn the_listed_nodes_are_those_of_the_server() {
         let class = node["class"].as_str().unwrap();
         assert!(!served.contains(class), "{node}");
         let state = node["state"].as_str().unwrap();
-        assert!(["model", "worker", "later"].contains(&state), "{node}");
+        assert!(["model", "worker"].contains(&state), "{node}");
     }
     for node in here {
         let class = node["class"].as_str().unwrap();

@@ -14,21 +14,19 @@ struct Listed<'a> {
     category: &'a str,
     /// Whether its nodes call a partner's model, which may cost money.
     partner: bool,
-    /// `native`, or what it needs: `model`, `worker`, `later`.
+    /// `native`, or what it needs: `model`, `worker`.
     state: &'static str,
+    /// What it needs in words, in the state `worker`; else nothing.
+    needs: &'static str,
 }
 
 /// The states of classes, and what they mean.
-const STATES: [(&str, &str); 4] = [
+const STATES: [(&str, &str); 3] = [
     ("native", "runs here"),
     ("model", "needs a model, so a ComfyUI worker"),
     (
         "worker",
-        "needs a ComfyUI worker for another reason, such as its GPU",
-    ),
-    (
-        "later",
-        "needs no model; runs on a ComfyUI worker until it is native",
+        "needs a ComfyUI worker for the reason that it has",
     ),
 ];
 
@@ -68,15 +66,14 @@ pub fn list(arguments: &ArgMatches, catalog: &NodeCatalog) {
         true => json(&classes),
         false => {
             let rows = classes.iter().map(|listed| {
-                let cells = [
-                    listed.class,
-                    listed.state,
-                    listed.display_name,
-                    listed.category,
-                ];
+                let name = match listed.needs {
+                    "" => listed.display_name,
+                    needs => needs,
+                };
+                let cells = [listed.class, listed.state, name, listed.category];
                 cells.map(str::to_owned).to_vec()
             });
-            table(&["CLASS", "STATE", "NAME", "CATEGORY"], rows)
+            table(&["CLASS", "STATE", "NAME OR NEED", "CATEGORY"], rows)
         }
     });
 }
@@ -92,18 +89,22 @@ fn listed(catalog: &NodeCatalog) -> Vec<Listed<'_>> {
         category: &definition.category,
         partner: definition.calls_partners(),
         state: "native",
+        needs: "",
     });
     let elsewhere = comfyui_classes().filter(|(class, _)| catalog.get(class).is_none());
-    let elsewhere = elsewhere.map(|(class, need)| Listed {
-        class,
-        display_name: "",
-        category: "",
-        partner: false,
-        state: match need {
-            ComfyuiNeed::Model => "model",
-            ComfyuiNeed::Worker => "worker",
-            ComfyuiNeed::Later => "later",
-        },
+    let elsewhere = elsewhere.map(|(class, need)| {
+        let (state, needs) = match need {
+            ComfyuiNeed::Model => ("model", ""),
+            ComfyuiNeed::Worker(reason) => ("worker", reason),
+        };
+        Listed {
+            class,
+            display_name: "",
+            category: "",
+            partner: false,
+            state,
+            needs,
+        }
     });
     let mut classes: Vec<Listed<'_>> = here.chain(elsewhere).collect();
     classes.sort_unstable_by_key(|listed| listed.class);
@@ -138,13 +139,16 @@ mod tests {
                  are equal to five digits, so a saved picture may differ by one level where tiles overlap. \
                  Seeds shuffle and cut as numpy does. The preview of CreateBoundingBoxes has no labels, and a format of StringFormat \
                  reads no attributes but those of numbers. What LTXVPreprocess makes depends a little on the version of x264. \
+                 GLSLShader computes as a processor does; graphics cards differ in the last bits of roots, powers and sines, \
+                 so a saved picture may differ by one level, and noise that is made of such bits may differ wholly; it shows no preview at its node. \
                  FFmpeg must be installed for videos, MP3, Opus and OpenEXR.\n";
         for (state, _) in STATES {
             page += &format!("\n## {state}\n\n");
             for listed in classes.iter().filter(|listed| listed.state == state) {
-                page += &match listed.display_name {
-                    "" => format!("- `{}`\n", listed.class),
-                    name => format!("- `{}`: {name} ({})\n", listed.class, listed.category),
+                page += &match (listed.display_name, listed.needs) {
+                    ("", "") => format!("- `{}`\n", listed.class),
+                    ("", needs) => format!("- `{}`: {needs}\n", listed.class),
+                    (name, _) => format!("- `{}`: {name} ({})\n", listed.class, listed.category),
                 };
             }
         }

@@ -15,6 +15,7 @@ mod node;
 mod numpy_random;
 mod program;
 mod python_json;
+mod shader;
 mod sound;
 mod tools;
 

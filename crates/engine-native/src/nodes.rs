@@ -41,6 +41,7 @@ mod save_advanced;
 mod save_audio;
 mod save_text;
 mod scale;
+mod shader;
 mod show;
 mod solid;
 mod string_format;
@@ -248,6 +249,7 @@ pub fn all() -> Vec<Arc<dyn Node>> {
         color_space::CLASSES,
         keyframes::CLASSES,
         layers::CLASSES,
+        shader::CLASSES,
     ]));
     all.extend(class::classes(&video::CLASSES));
     all.extend(dataset::classes());

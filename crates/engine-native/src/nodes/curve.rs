@@ -90,6 +90,87 @@ fn checked(curve: &Json) -> Option<Json> {
     Some(json!({"points": points, "interpolation": way}))
 }
 
+/// Samples of a curve that is looked up.
+const SAMPLES: usize = 256;
+
+/// What a curve gives from 0 to 1, as the editor draws it: by lines or by a cubic that turns only at points.
+pub(super) fn samples(curve: &Json) -> Option<Vec<f32>> {
+    let curve = checked(curve)?;
+    let coordinate = |point: &Json, at: usize| point[at].as_f64();
+    let points = curve["points"].as_array()?.iter();
+    let points = points.map(|point| Some((coordinate(point, 0)?, coordinate(point, 1)?)));
+    let mut points: Vec<(f64, f64)> = points.collect::<Option<_>>()?;
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let is_linear = curve["interpolation"] == "linear";
+    let slopes = slopes(&points);
+    let sample = |at: usize| {
+        let x = at as f64 * (1.0 / (SAMPLES - 1) as f64);
+        between(&points, &slopes, is_linear, x) as f32
+    };
+    Some((0..SAMPLES).map(sample).collect())
+}
+
+/// The height of a curve at a place; beyond its ends that of the nearer one.
+fn between(points: &[(f64, f64)], slopes: &[f64], is_linear: bool, x: f64) -> f64 {
+    let [first, .., last] = points else {
+        return points.first().map_or(0.0, |point| point.1);
+    };
+    if x >= last.0 {
+        return last.1;
+    }
+    if x <= first.0 {
+        return first.1;
+    }
+    let high = points.partition_point(|point| point.0 <= x);
+    let high = high.clamp(1, points.len() - 1);
+    let ((x0, y0), (x1, y1)) = (points[high - 1], points[high]);
+    let width = x1 - x0;
+    if is_linear {
+        return (y1 - y0) / width * (x - x0) + y0;
+    }
+    let t = if width == 0.0 { 0.0 } else { (x - x0) / width };
+    let (t2, t3) = (t * t, t * t * t);
+    let from = (2.0 * t3 - 3.0 * t2 + 1.0) * y0 + (t3 - 2.0 * t2 + t) * width * slopes[high - 1];
+    from + (-2.0 * t3 + 3.0 * t2) * y1 + (t3 - t2) * width * slopes[high]
+}
+
+/// The slope at each point: none at a turn, and nowhere so steep that the curve would leave the range of two points.
+fn slopes(points: &[(f64, f64)]) -> Vec<f64> {
+    let pairs = points.windows(2);
+    let rises: Vec<f64> = pairs
+        .map(|pair| {
+            let width = pair[1].0 - pair[0].0;
+            if width == 0.0 {
+                0.0
+            } else {
+                (pair[1].1 - pair[0].1) / width
+            }
+        })
+        .collect();
+    let (Some(first), Some(last)) = (rises.first(), rises.last()) else {
+        return vec![0.0; points.len()];
+    };
+    let mut slopes = vec![*first];
+    slopes.extend(rises.windows(2).map(|pair| match pair[0] * pair[1] <= 0.0 {
+        true => 0.0,
+        false => (pair[0] + pair[1]) / 2.0,
+    }));
+    slopes.push(*last);
+    for (at, rise) in rises.iter().copied().enumerate() {
+        if rise == 0.0 {
+            (slopes[at], slopes[at + 1]) = (0.0, 0.0);
+            continue;
+        }
+        let (alpha, beta) = (slopes[at] / rise, slopes[at + 1] / rise);
+        let steepness = alpha * alpha + beta * beta;
+        if steepness > 9.0 {
+            let share = 3.0 / steepness.sqrt();
+            (slopes[at], slopes[at + 1]) = (share * alpha * rise, share * beta * rise);
+        }
+    }
+    slopes
+}
+
 /// How often each of 256 levels stands in the first picture of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageHistogram;

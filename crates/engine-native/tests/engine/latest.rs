@@ -62,7 +62,7 @@ pub(crate) async fn every_case_is_equal(file: &str, least: usize) {
 }
 
 /// The class of a case between nodes that make its inputs and nodes that tell its outputs.
-fn graph(bench: &Bench, case: &Json) -> (Json, Vec<String>) {
+pub(crate) fn graph(bench: &Bench, case: &Json) -> (Json, Vec<String>) {
     use workflow_core::Engine as _;
     let class = case["class"].as_str().unwrap();
     let catalog = bench.engine.nodes();
@@ -116,7 +116,7 @@ fn graph(bench: &Bench, case: &Json) -> (Json, Vec<String>) {
 }
 
 /// What a node showed: `executed out 0 {"told": [...]}`.
-fn of_node(events: &[String], node: &str) -> Json {
+pub(crate) fn of_node(events: &[String], node: &str) -> Json {
     let prefix = format!("executed {node} ");
     let line = events.iter().find_map(|line| line.strip_prefix(&prefix));
     let ui: Json = serde_json::from_str(line.unwrap_or("null")).unwrap_or_default();

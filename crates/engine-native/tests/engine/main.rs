@@ -23,4 +23,5 @@ mod mapping;
 mod overdue;
 mod painter;
 mod recorded;
+mod shaders;
 mod toys;

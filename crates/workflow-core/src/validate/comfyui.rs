@@ -9,12 +9,10 @@ const CLASSES: &str = include_str!("comfyui_classes.txt");
 /// Why no engine of this project runs a class of ComfyUI's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComfyuiNeed {
-    /// It works with a model.
+    /// It works with a model, or with what only classes with models make or read.
     Model,
-    /// It needs something else that only a worker has, such as a GPU.
-    Worker,
-    /// Nothing: it is to come.
-    Later,
+    /// It needs something else, which these words name.
+    Worker(&'static str),
 }
 
 /// Whether a class is one of ComfyUI's own that no engine of this project runs.
@@ -34,10 +32,9 @@ pub fn comfyui_classes() -> impl Iterator<Item = (&'static str, ComfyuiNeed)> {
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| {
         let (name, need) = line.split_once('\t').unwrap_or((line, ""));
-        let need = match need {
-            "worker" => ComfyuiNeed::Worker,
-            "later" => ComfyuiNeed::Later,
-            _ => ComfyuiNeed::Model,
+        let need = match need.strip_prefix("worker\t") {
+            Some(reason) => ComfyuiNeed::Worker(reason),
+            None => ComfyuiNeed::Model,
         };
         (name, need)
     })
@@ -59,8 +56,9 @@ mod tests {
         let lines = CLASSES.lines().filter(|line| !line.starts_with('#'));
         for line in lines {
             let need = line.split_once('\t').map(|(_, need)| need);
+            let reason = need.and_then(|need| need.strip_prefix("worker\t"));
             assert!(
-                matches!(need, Some("model" | "worker" | "later")),
+                need == Some("model") || reason.is_some_and(|reason| reason.len() > 3),
                 "{line:?}"
             );
         }

@@ -177,8 +177,7 @@ pub(super) async fn facts(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 fn need_name(need: ComfyuiNeed) -> &'static str {
     match need {
         ComfyuiNeed::Model => "model",
-        ComfyuiNeed::Worker => "worker",
-        ComfyuiNeed::Later => "later",
+        ComfyuiNeed::Worker(_) => "worker",
     }
 }
 

@@ -11,7 +11,6 @@ const MOST_NAMED = 6;
 const NEEDS = {
   model: "only on a ComfyUI worker that has the model",
   worker: "only on a ComfyUI worker",
-  later: "only on a ComfyUI worker, until this server runs that itself",
   other: "unknown here; a ComfyUI worker with the node pack may have it",
 };
 

@@ -241,7 +241,7 @@ fn lack_of(class: &str, is_partners: bool) -> Lack {
         LazyLock::new(|| comfyui_classes().collect());
     match NEEDS.get(class.trim_end()) {
         Some(ComfyuiNeed::Model) => Lack::Model,
-        Some(ComfyuiNeed::Worker | ComfyuiNeed::Later) => Lack::Worker,
+        Some(ComfyuiNeed::Worker(_)) => Lack::Worker,
         None if is_partners => Lack::Partner,
         None => Lack::Other,
     }

@@ -1,0 +1,176 @@
+//! What stands outside of functions: variables, and what comes from outside and goes there.
+
+use std::sync::Arc;
+
+use super::super::kinds::{Base, INT, Struct, Type};
+use super::super::operation::Register;
+use super::super::syntax::{Declared, Expression, Global, Name};
+use super::super::{Uniform, Wrong};
+use super::{Lowering, MOST_OUTPUTS, MOST_REGISTERS, MOST_SAMPLERS, Value, Variable};
+
+impl Lowering {
+    pub(super) fn declare_global(
+        &mut self,
+        global: Global,
+        coordinate: &[Register],
+    ) -> Result<(), Wrong> {
+        match global {
+            Global::Variable(declared) => self.global_variable(&declared),
+            Global::Uniform(declared) => self.uniform(&declared),
+            Global::Input(declared) => {
+                let kind = self.kind(&declared.kind, None)?;
+                if &*declared.name != "v_texCoord" || kind != Type::Vector(Base::Float, 2) {
+                    let message = "the only input of a shader is 'in vec2 v_texCoord'";
+                    return Err(Wrong::new(declared.kind.line, message));
+                }
+                let value = Value::new(kind, coordinate.to_vec());
+                self.know(declared.name, value, true);
+                Ok(())
+            }
+            Global::Output(declared, location) => self.output(declared, location.as_ref()),
+            Global::Struct(name, fields, line) => {
+                let fields = fields
+                    .into_iter()
+                    .map(|(kind, name)| Ok((name, self.kind(&kind, None)?)));
+                let fields: Vec<_> = fields.collect::<Result<_, Wrong>>()?;
+                let kind = Type::Struct(Arc::new(Struct {
+                    name: Name::clone(&name),
+                    fields,
+                }));
+                let is_wrong = kind.size() == 0 || kind.size() > MOST_REGISTERS;
+                if let (Type::Struct(of), false) = (kind, is_wrong) {
+                    self.structs.insert(name, of);
+                    return Ok(());
+                }
+                Err(Wrong::new(
+                    line,
+                    "a structure must have fields, and not too many",
+                ))
+            }
+            Global::Function(function) => self.declare_function(function),
+        }
+    }
+
+    fn global_variable(&mut self, declared: &Declared) -> Result<(), Wrong> {
+        let line = declared.kind.line;
+        let given = declared
+            .value
+            .as_ref()
+            .map(|value| self.value(value))
+            .transpose()?;
+        let kind = self.declared_kind(declared, given.as_ref())?;
+        let value = self.global(kind);
+        if let Some(given) = &given {
+            self.copy(&value.registers, &given.registers);
+        }
+        self.release(0);
+        self.remember(declared, value, true);
+        self.check(line)
+    }
+
+    /// The type of a variable, which is that of its value if it has one.
+    pub(super) fn declared_kind(
+        &self,
+        declared: &Declared,
+        given: Option<&Value>,
+    ) -> Result<Type, Wrong> {
+        let line = declared.kind.line;
+        let length = given
+            .and_then(|given| given.kind.element())
+            .map(|(_, length)| length);
+        let kind = self.kind(&declared.kind, length)?;
+        let name = &declared.name;
+        if kind.size() == 0 {
+            return Err(Wrong::new(
+                line,
+                format!("'{name}' cannot be of the type {kind}"),
+            ));
+        }
+        match given {
+            Some(given) if given.kind != kind => {
+                let message = format!("'{name}' is {kind}, and its value is {}", given.kind);
+                Err(Wrong::new(line, message))
+            }
+            Some(_) | None => Ok(kind),
+        }
+    }
+
+    /// Makes a variable known in the innermost scope.
+    pub(super) fn remember(&mut self, declared: &Declared, value: Value, is_global: bool) {
+        let is_whole = value.kind == INT || value.kind == Type::Vector(Base::Uint, 1);
+        let given = declared
+            .value
+            .as_ref()
+            .filter(|_| declared.is_constant && is_whole);
+        let variable = Variable {
+            value,
+            is_constant: declared.is_constant,
+            whole: given.and_then(|given| self.whole(given)),
+        };
+        let name = Name::clone(&declared.name);
+        match self.frame.scopes.last_mut() {
+            Some(scope) if !is_global => scope.insert(name, variable),
+            Some(_) | None => self.globals.insert(name, variable),
+        };
+    }
+
+    fn uniform(&mut self, declared: &Declared) -> Result<(), Wrong> {
+        let line = declared.kind.line;
+        let kind = self.kind(&declared.kind, None)?;
+        let name = Name::clone(&declared.name);
+        if kind == Type::Sampler {
+            if self.samplers.len() == MOST_SAMPLERS {
+                let message = format!("a shader has at most {MOST_SAMPLERS} samplers");
+                return Err(Wrong::new(line, message));
+            }
+            let mut value = Value::new(kind, Vec::new());
+            value.sampler = Some(self.samplers.len());
+            self.samplers.push(name.to_string());
+            self.know(name, value, true);
+            return Ok(());
+        }
+        if kind.size() == 0 {
+            return Err(Wrong::new(
+                line,
+                format!("'{name}' cannot be of the type {kind}"),
+            ));
+        }
+        let value = self.global(kind.clone());
+        self.uniforms.push(Uniform {
+            name: name.to_string(),
+            kind,
+            registers: value.registers.clone(),
+        });
+        self.know(name, value, true);
+        self.check(line)
+    }
+
+    fn output(&mut self, declared: Declared, location: Option<&Expression>) -> Result<(), Wrong> {
+        let line = declared.kind.line;
+        let kind = self.kind(&declared.kind, None)?;
+        if kind != Type::Vector(Base::Float, 4) {
+            let message = format!("the output '{}' must be a vec4 here", declared.name);
+            return Err(Wrong::new(line, message));
+        }
+        let at = match location {
+            None => {
+                self.unplaced += 1;
+                Some(0)
+            }
+            Some(location) => self.whole(location).and_then(|at| usize::try_from(at).ok()),
+        };
+        let at =
+            at.filter(|at| *at < MOST_OUTPUTS && self.outputs.iter().all(|(known, _)| known != at));
+        let Some(at) = at.or(location.is_none().then_some(0)) else {
+            let message = format!(
+                "the location of an output must be one of 0 to {}, each once",
+                MOST_OUTPUTS - 1
+            );
+            return Err(Wrong::new(line, message));
+        };
+        let value = self.global(kind);
+        self.outputs.push((at, value.registers.clone()));
+        self.know(declared.name, value, false);
+        Ok(())
+    }
+}
