@@ -2,6 +2,7 @@
 
 mod discreet;
 mod failures;
+mod gaps;
 mod streaming;
 
 use std::collections::BTreeMap;
@@ -12,10 +13,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue, Uri};
+use http::Uri;
 use jiff::civil::Date;
 use router_core::{
-    Collected, Contact, Done, Failure, Handle, Price, PricedMember, Provider, Ran, Submission,
+    Collected, Contact, Done, Failure, Handle, Price, PricedMember, Provider, Submission,
     Submitted, Term, Timer,
 };
 use serde_json::Value;
@@ -28,6 +29,7 @@ use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, k
 use crate::multipart;
 use crate::talk::{Address, Egress, ExchangeRecorder, Outgoing, Trouble};
 use failures::{failed, not_content, not_submitted};
+use gaps::Gaps;
 
 const TOO_LARGE: &str = "the provider's answer is larger than the router takes";
 const UNREADABLE: &str = "the provider's answer cannot be interpreted";
@@ -53,14 +55,6 @@ pub struct PartnerModel {
     pub(crate) read_on: Option<Date>,
     pub(crate) egress: Egress,
     pub(crate) timer: Arc<dyn Timer>,
-}
-
-/// What fills the gaps of a request.
-struct Gaps<'a> {
-    model: &'a PartnerModel,
-    generation: &'a str,
-    task: Option<&'a str>,
-    kept: &'a BTreeMap<String, String>,
 }
 
 impl PartnerModel {
@@ -409,51 +403,6 @@ impl Provider for PartnerModel {
 impl std::fmt::Debug for PartnerModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PartnerModel({}/{})", self.partner, self.model)
-    }
-}
-
-// === impl Gaps ===
-
-impl Gaps<'_> {
-    fn value(&self, name: &str) -> Option<&str> {
-        match name {
-            "generation" => Some(self.generation),
-            "model" => Some(&self.model.model),
-            "task" => self.task,
-            _ => {
-                let kept = self.kept.get(name).map(String::as_str);
-                kept.or_else(|| self.model.values.get(name).map(String::as_str))
-            }
-        }
-    }
-
-    /// Fails when a gap has no value, or one that leads out of its place. Nothing was sent then, but for a task that is
-    /// under way it is the end all the same.
-    fn fill(&self, template: &Template, place: Place) -> Result<String, Failure> {
-        template
-            .fill(place, |name| self.value(name))
-            .map_err(|name| {
-                let partner = &*self.model.partner;
-                tracing::error!(partner, gap = name, "a gap of a request cannot be filled");
-                Failure::Failed {
-                    ran: if self.task.is_some() {
-                        Ran::Perhaps
-                    } else {
-                        Ran::Nothing
-                    },
-                    message: MISCONFIGURED.to_owned(),
-                }
-            })
-    }
-
-    fn headers(&self, templates: &BTreeMap<Header, Template>) -> Result<HeaderMap, Failure> {
-        let mut headers = HeaderMap::new();
-        for (header, template) in templates {
-            let value = self.fill(template, Place::Verbatim)?;
-            let value = HeaderValue::try_from(value).map_err(|_| failed(MISCONFIGURED))?;
-            headers.insert(header.name(), value);
-        }
-        Ok(headers)
     }
 }
 
