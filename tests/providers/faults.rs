@@ -100,7 +100,7 @@ async fn a_silent_partner_is_given_up_in_time() {
     };
     let partners = Partners::start().await.unwrap();
     let clock = Clock::new();
-    let environment = |_: &str| Some(Partner::FalSync.secret());
+    let environment = |name: &str| (name == "FAL_SYNC").then(|| Partner::FalSync.secret());
     let loaded = load(&source, &settings(&partners, &clock), &environment).unwrap();
     let bench = Bench {
         partners,

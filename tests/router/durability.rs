@@ -10,7 +10,7 @@ use store_local::Store;
 use super::*;
 
 /// Sends a call and forgets about its answer.
-async fn send_and_leave(rig: &Rig, request: &Request) -> it::Connection {
+pub(super) async fn send_and_leave(rig: &Rig, request: &Request) -> it::Connection {
     let address = rig.server().address;
     let mut connection = it::Connection::open(address).await.unwrap();
     connection.write(&request.bytes(address)).await.unwrap();

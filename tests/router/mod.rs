@@ -15,6 +15,7 @@ mod kept;
 mod labels;
 mod limits;
 mod long_queue;
+mod partner_keys;
 mod queue;
 mod reload;
 mod requests;

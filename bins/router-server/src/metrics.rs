@@ -10,8 +10,9 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
+use providers::{BreakerState, Settings};
 use router_core::{CallQueue, ModelId};
 use router_http::Observed;
 use server_kit::metrics::{HttpMetrics, Metrics};
@@ -62,11 +63,20 @@ struct ModelLabels {
     model: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KeyLabels {
+    partner: String,
+    key: u8,
+    state: &'static str,
+}
+
 /// Read when a client asks.
 struct Now {
     executions: TaskTracker,
     queue: Arc<dyn CallQueue>,
     count_bodies: CountBodies,
+    /// How partners are reached.
+    partners: Settings,
 }
 
 impl RouterMetrics {
@@ -75,6 +85,7 @@ impl RouterMetrics {
         requests: HttpMetrics,
         executions: TaskTracker,
         queue: Arc<dyn CallQueue>,
+        partners: Settings,
     ) -> Self {
         let latency = || Histogram::new(LATENCY_S);
         let counted = Self {
@@ -99,6 +110,7 @@ impl RouterMetrics {
             executions,
             queue,
             count_bodies: Arc::clone(&counted.count_bodies),
+            partners,
         }));
         counted
     }
@@ -193,7 +205,22 @@ impl Collector for Now {
             let described = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
             gauge.encode(described)?;
         }
-        Ok(())
+        let shown: Family<KeyLabels, Gauge> = Family::default();
+        for status in self.partners.key_states() {
+            for state in BreakerState::ALL {
+                let labels = KeyLabels {
+                    partner: status.partner.clone(),
+                    key: status.key,
+                    state: state.name(),
+                };
+                let is_in = i64::from(state == status.breaker);
+                shown.get_or_create(&labels).set(is_in);
+            }
+        }
+        let help = "1 for the state that the circuit breaker of a partner's key is in";
+        let described =
+            encoder.encode_descriptor("easel_partner_breaker", help, None, shown.metric_type())?;
+        shown.encode(described)
     }
 }
 

@@ -179,6 +179,7 @@ impl RouterStack {
         };
         let executions = TaskTracker::new();
         let router = Router::new(ports, LiveCatalog::new(catalog), config);
+        let partners = source.settings().clone();
         Ok(Self {
             keeper: CatalogKeeper::new(source, published.clone(), router.clone(), served),
             published,
@@ -189,6 +190,7 @@ impl RouterStack {
                 requests.clone(),
                 executions.clone(),
                 Arc::clone(&installation.calls.queue),
+                partners,
             ),
             executions,
             retention: Arc::clone(&installation.calls.retention),

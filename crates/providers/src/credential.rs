@@ -25,7 +25,8 @@ pub(crate) const MASK: &str = "***";
 /// How far the clock of a partner may be behind ours, in seconds.
 const SKEW_S: i64 = 5;
 
-/// Where secrets come from: variables by name. Files are read as they are.
+/// Where secrets come from: variables by name, and what they say of keys beyond the first (`NAME_2`, `NAME_WEIGHT`). Files are read
+/// as they are.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A credential, ready to be shown.

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use router_core::{Handle, MAX_HANDLE_BYTES};
 use serde::{Deserialize, Serialize};
 
+use crate::keys::FIRST_KEY;
+
 /// The version of this form; a later one must be able to read it.
 const VERSION: u8 = 1;
 
@@ -26,6 +28,18 @@ pub(crate) struct TaskHandle {
     /// What the partner said at once that it takes, in cents.
     pub(crate) settled_cents: Option<u64>,
     accepted_at_ms: i64,
+    /// The number of the partner's key that the task was submitted with, whose account it belongs to.
+    #[serde(default = "first_key", skip_serializing_if = "is_first_key")]
+    pub(crate) key: u8,
+}
+
+fn first_key() -> u8 {
+    FIRST_KEY
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_first_key(key: &u8) -> bool {
+    *key == FIRST_KEY
 }
 
 impl TaskHandle {
@@ -35,6 +49,7 @@ impl TaskHandle {
         kept: BTreeMap<String, String>,
         generation: String,
         settled_cents: Option<u64>,
+        key: u8,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -44,6 +59,7 @@ impl TaskHandle {
             generation,
             settled_cents,
             accepted_at_ms: now.as_millisecond(),
+            key,
         }
     }
 
@@ -74,13 +90,27 @@ mod tests {
     fn a_handle_survives_being_kept() {
         let now = Timestamp::from_second(1_700_000_000).expect("a time");
         let kept = BTreeMap::from([("url".to_owned(), "https://a.b/\"c\"".to_owned())]);
-        let task = TaskHandle::new("t".to_owned(), kept, "g".to_owned(), Some(4), now);
+        let task = TaskHandle::new("t".to_owned(), kept, "g".to_owned(), Some(4), 2, now);
         let handle = task.to_handle().expect("it is short");
         assert_eq!(TaskHandle::from_handle(&handle), Some(task.clone()));
         let later = Timestamp::from_second(1_700_000_007).expect("a time");
         assert_eq!(task.elapsed(later), Duration::from_secs(7));
         let before = Timestamp::from_second(1_600_000_000).expect("a time");
         assert_eq!(task.elapsed(before), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_handle_without_a_key_is_of_the_first() {
+        let task = |key| {
+            let (kept, now) = (BTreeMap::new(), Timestamp::UNIX_EPOCH);
+            TaskHandle::new("t".to_owned(), kept, "g".to_owned(), None, key, now)
+        };
+        let handle = task(1).to_handle().expect("it is short");
+        let text = String::from_utf8(handle.0.to_vec()).expect("it is JSON");
+        assert!(!text.contains("key"), "{text}");
+        assert_eq!(TaskHandle::from_handle(&handle), Some(task(1)));
+        let handle = task(2).to_handle().expect("it is short");
+        assert_eq!(TaskHandle::from_handle(&handle), Some(task(2)));
     }
 
     #[test]
@@ -97,6 +127,7 @@ mod tests {
             BTreeMap::new(),
             String::new(),
             None,
+            1,
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!(task.to_handle(), None);

@@ -10,7 +10,7 @@ mod reply;
 mod sse;
 mod streamed;
 
-pub(crate) use failure::{Dialect, submit_default};
+pub(crate) use failure::{Dialect, NOT_SERVED, submit_default};
 pub(crate) use pace::next_look;
 pub(crate) use reading::{Reading, SubmitReading, Task, keep};
 pub(crate) use reply::{Document, Reply};

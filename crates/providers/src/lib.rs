@@ -15,6 +15,7 @@ mod definition;
 mod fill;
 mod handle;
 mod interpret;
+mod keys;
 mod load;
 mod mapping;
 mod multipart;
@@ -25,6 +26,7 @@ mod trial;
 pub use cases::{Case, Cases, Expected};
 pub use credential::Environment;
 pub use definition::{BaseUrl, Pointer, Step};
+pub use keys::{BreakerState, KeyStatus};
 pub use load::{
     Builtin, Fault, File, InvalidSwitch, Kind, KindFolder, KindPartner, Loaded, LoadedModel,
     PartnerStatus, Relocation, SWITCHES_FILE, Settings, Source, Switch, Switches, Watch, check,

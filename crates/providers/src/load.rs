@@ -12,16 +12,17 @@ mod switches;
 mod watch;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use hyper_kit::client::ExtraCaError;
 use hyper_kit::{AddressPolicy, Client, ClientConfig, Host};
 use router_core::{Model, ModelDefinition, ModelId, Polling, Timer};
 
-use crate::credential::{Credential, CredentialError, Environment};
+use crate::credential::Environment;
 use crate::definition::{BaseUrl, Call, HostPattern, PartnerFile};
 use crate::interpret::Dialect;
+use crate::keys::{Breakers, KeyStatus, KeysError, PartnerKeys};
 use crate::provider::PartnerModel;
 use crate::talk::Egress;
 use alternates::Pairs;
@@ -45,6 +46,7 @@ pub struct Settings {
     relocations: Vec<Relocation>,
     timer: Arc<dyn Timer>,
     kinds: Vec<Arc<dyn Kind>>,
+    breakers: Breakers,
 }
 
 /// A partner's host that is asked somewhere else: a gateway, a region, a simulation.
@@ -125,6 +127,7 @@ impl Settings {
             relocations,
             timer,
             kinds: Vec::new(),
+            breakers: Breakers::default(),
         })
     }
 
@@ -133,6 +136,12 @@ impl Settings {
     pub fn with_kind(mut self, kind: Arc<dyn Kind>) -> Self {
         self.kinds.push(kind);
         self
+    }
+
+    /// How each key stands of the partners that were loaded with these settings.
+    #[must_use]
+    pub fn key_states(&self) -> Vec<KeyStatus> {
+        self.breakers.states(Instant::now())
     }
 }
 
@@ -165,30 +174,25 @@ pub fn load(
             continue;
         };
         check_addresses(partner, settings, &mut faults);
-        let credential = Credential::read(&partner.file.auth, environment);
-        let missing = credential.as_ref().err().map(CredentialError::to_string);
+        let auth = &partner.file.auth;
+        let keys = PartnerKeys::read(&partner.id, auth, environment, &settings.breakers);
+        if let Err(KeysError::Wrong(reason)) = &keys {
+            faults.push(Fault::at_start(&partner.path, reason.clone()));
+        }
+        let missing = keys.as_ref().err().map(KeysError::to_string);
         let lacks = missing.clone();
         loaded.partners.push(PartnerStatus {
             id: partner.id.clone(),
             name: partner.file.name.clone(),
-            credentials: partner
-                .file
-                .auth
-                .secrets()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            credentials: auth.secrets().iter().map(ToString::to_string).collect(),
             models: partner.models.len(),
             missing,
         });
         // Compiled with or without a credential, so that a mistake is found before it matters.
-        let credential = credential.unwrap_or(Credential::None);
+        let keys = keys.unwrap_or_else(|_| PartnerKeys::none(&partner.id));
         for model in &partner.models {
             pairs.note(partner, model);
-            match (
-                assemble(partner, model, credential.clone(), settings),
-                &lacks,
-            ) {
+            match (assemble(partner, model, keys.clone(), settings), &lacks) {
                 (Ok(model), None) => loaded.models.push(model),
                 (Ok(model), Some(lacks)) => {
                     let id = model.model.id().clone();
@@ -241,7 +245,7 @@ fn switch_off(file: &File, loaded: &mut Loaded, faults: &mut Vec<Fault>) {
 fn assemble(
     partner: &ParsedPartner,
     model: &ParsedModel,
-    credential: Credential,
+    keys: PartnerKeys,
     settings: &Settings,
 ) -> Result<LoadedModel, Fault> {
     let file = &partner.file;
@@ -260,7 +264,7 @@ fn assemble(
             client: settings.client.clone(),
             allowed: allowed(file, settings),
             exempt: settings.exempt.clone(),
-            credential,
+            keys,
             recorder: None,
         },
         timer: Arc::clone(&settings.timer),

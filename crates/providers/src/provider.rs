@@ -8,7 +8,7 @@ mod streaming;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -26,9 +26,10 @@ use crate::definition::{Ask, Events, Header, Place, Polled, Send, Target, Templa
 use crate::fill::Fill;
 use crate::handle::TaskHandle;
 use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
+use crate::keys::{Chosen, Outcome};
 use crate::multipart;
 use crate::talk::{Address, Egress, ExchangeRecorder, Outgoing, Trouble};
-use failures::{failed, not_content, not_submitted};
+use failures::{failed, not_admitted, not_content, not_submitted};
 use gaps::Gaps;
 
 const TOO_LARGE: &str = "the provider's answer is larger than the router takes";
@@ -80,11 +81,11 @@ impl PartnerModel {
         self.submit_address = url.and_then(|url| self.egress.vet(Address::Told(url)).ok());
     }
 
-    /// `streams` are the events of a submission that asks for a stream.
+    /// `key` is the number of the key that it goes with, and `streams` are the events of a submission that asks for a stream.
     fn submission(
         &self,
         submission: Submission,
-        generation: &str,
+        (generation, key): (&str, u8),
         streams: Option<&Events>,
     ) -> Result<Outgoing, Failure> {
         let nothing = BTreeMap::new();
@@ -128,6 +129,7 @@ impl PartnerModel {
         // Of a task only its name can be asked after, which comes with the answer.
         let is_all_there_is = self.dialect.call.polled.is_none();
         Ok(Outgoing {
+            key,
             method: submit.method.into(),
             address,
             headers,
@@ -164,6 +166,7 @@ impl PartnerModel {
             None => None,
         };
         Ok(Outgoing {
+            key: task.key,
             method: ask.method.clone(),
             address: Address::Told(url),
             headers,
@@ -215,8 +218,33 @@ impl PartnerModel {
         failure
     }
 
+    /// Reads what came of a submission, and counts it for the key.
+    fn came(
+        &self,
+        result: Result<Reply, Trouble>,
+        (generation, chosen): (String, &Chosen),
+    ) -> Result<Submitted, Failure> {
+        let told = outcome(result.as_ref());
+        let submitted = match result {
+            Ok(reply) => self.submitted(reply, (generation, chosen.number)),
+            Err(trouble) => Err(not_submitted(&trouble)),
+        };
+        let outcome = match &submitted {
+            Err(Failure::Account { .. }) => Some(Outcome::Refused),
+            Ok(_) | Err(_) => told,
+        };
+        if let Some(outcome) = outcome {
+            self.egress.keys.note(chosen, outcome, Instant::now());
+        }
+        submitted
+    }
+
     /// Reads the answer to a submission.
-    fn submitted(&self, reply: Reply, generation: String) -> Result<Submitted, Failure> {
+    fn submitted(
+        &self,
+        reply: Reply,
+        (generation, key): (String, u8),
+    ) -> Result<Submitted, Failure> {
         let reading = self.dialect.read_submit(reply);
         match reading.map_err(|failure| self.logged(self.discreet(failure)))? {
             SubmitReading::Result { reply, charge } => Ok(Submitted::Done(Done {
@@ -225,7 +253,7 @@ impl PartnerModel {
                 task_id: None,
             })),
             SubmitReading::Accepted(task) => match &self.dialect.call.polled {
-                Some(polled) => self.accepted(polled, task, generation),
+                Some(polled) => self.accepted(polled, task, (generation, key)),
                 None => Err(failed(UNREADABLE)),
             },
         }
@@ -236,13 +264,14 @@ impl PartnerModel {
         &self,
         polled: &Polled,
         task: Task,
-        generation: String,
+        (generation, key): (String, u8),
     ) -> Result<Submitted, Failure> {
         let handle = TaskHandle::new(
             task.id,
             task.kept,
             generation,
             task.settled_cents,
+            key,
             self.timer.now(),
         );
         // Better to know now than never to get the result.
@@ -333,22 +362,23 @@ enum Look {
 #[async_trait]
 impl Provider for PartnerModel {
     async fn submit(&self, mut submission: Submission) -> Result<Submitted, Failure> {
+        let chosen = self.egress.keys.choose(random, Instant::now());
+        let chosen = chosen.map_err(not_admitted)?;
         let generation = submission.generation.to_string();
         let contact = submission.contact.clone();
         let stream = self.dialect.events.as_ref().zip(submission.stream.take());
         let events = stream.as_ref().map(|(events, _)| *events);
-        let outgoing = self.submission(submission, &generation, events)?;
+        let outgoing = self.submission(submission, (&generation, chosen.number), events)?;
         if let Some((events, sink)) = stream {
             // On the heap, since most calls have no stream.
-            let streaming = self.stream(outgoing, events, (sink, &contact), generation);
+            let streaming = self.stream(outgoing, events, (sink, &contact), (generation, chosen));
             return streaming.boxed().await;
         }
-        let reply = self
-            .send(outgoing)
-            .await
-            .map_err(|trouble| not_submitted(&trouble))?;
-        contact.answered(reply.status);
-        self.submitted(reply, generation)
+        let result = self.send(outgoing).await;
+        if let Ok(reply) = &result {
+            contact.answered(reply.status);
+        }
+        self.came(result, (generation, &chosen))
     }
 
     async fn collect(&self, handle: &Handle, contact: &Contact) -> Result<Collected, Failure> {
@@ -406,7 +436,22 @@ impl std::fmt::Debug for PartnerModel {
     }
 }
 
-/// A number from 0 to 1, for jitter alone.
+/// What an answer to a submission says of its key, whatever is read in it; `None` where nothing was sent for a reason of our own.
+fn outcome(result: Result<&Reply, &Trouble>) -> Option<Outcome> {
+    match result {
+        Ok(reply) => Some(match reply.status {
+            429 => Outcome::Busy(reply.retry_after),
+            500.. => Outcome::Failed,
+            _ => Outcome::Served,
+        }),
+        Err(Trouble::Unsent(_) | Trouble::TimedOut | Trouble::Broken(_)) => Some(Outcome::Failed),
+        // It served something.
+        Err(Trouble::TooLarge(_) | Trouble::Encoding) => Some(Outcome::Served),
+        Err(Trouble::Refused(_)) => None,
+    }
+}
+
+/// A number from 0 to below 1, for chance alone.
 fn random() -> f64 {
     let bits = RandomState::new().build_hasher().finish();
     (bits >> 11) as f64 / (1_u64 << 53) as f64

@@ -148,6 +148,12 @@ impl Partner {
         format!("secret-of-{}", whose.prefix())
     }
 
+    /// Another key that it takes.
+    #[must_use]
+    pub fn second_secret(self) -> String {
+        format!("another-{}", self.secret())
+    }
+
     /// The access key of a partner that wants signed tokens: the issuer that they name.
     #[must_use]
     pub fn access_key(self) -> String {
@@ -207,7 +213,7 @@ impl Partner {
         {
             return key.starts_with(&self.access_key());
         }
-        key == self.secret()
+        key == self.secret() || key == self.second_secret()
     }
 
     fn line(self) -> Line {

@@ -107,6 +107,39 @@ impl Auth {
             Self::None {} => Vec::new(),
         }
     }
+
+    /// The same with the secrets of the key of this number, from 1 on.
+    #[must_use]
+    pub(crate) fn numbered(&self, number: u8) -> Self {
+        let mut auth = self.clone();
+        let secrets = match &mut auth {
+            Self::Bearer { secret } | Self::Header { secret, .. } | Self::Query { secret, .. } => {
+                vec![secret]
+            }
+            Self::Basic { user, secret } => vec![user, secret],
+            Self::Hs256Jwt { issuer, secret, .. } => vec![issuer, secret],
+            Self::Tc3HmacSha256 { id, secret, .. } => vec![id, secret],
+            Self::None {} => Vec::new(),
+        };
+        for secret in secrets {
+            *secret = secret.numbered(number);
+        }
+        auth
+    }
+}
+
+impl SecretRef {
+    /// Where the same secret of another key is kept: `_2` and so on is behind the name of the variable or file. The first key
+    /// has no number.
+    fn numbered(&self, number: u8) -> Self {
+        if number == 1 {
+            return self.clone();
+        }
+        match self {
+            Self::Env(name) => Self::Env(format!("{name}_{number}")),
+            Self::File(path) => Self::File(format!("{}_{number}", path.display()).into()),
+        }
+    }
 }
 
 impl std::fmt::Display for SecretRef {

@@ -19,7 +19,8 @@ const POLICY: &str = "the provider rejected the request on content-policy ground
 const REJECTED: &str = "the provider rejected the input";
 const FAILED: &str = "the provider failed to run the model";
 const GAVE_UP: &str = "the provider gave up waiting for the model";
-const NOT_SERVED: &str = "the provider does not serve this router at the moment; try again later";
+pub(crate) const NOT_SERVED: &str =
+    "the provider does not serve this router at the moment; try again later";
 const BUSY: &str = "the provider is busy; try again later";
 const UNREADABLE: &str = "the provider's answer cannot be interpreted";
 

@@ -93,6 +93,13 @@ fn settings(exempt: &[&str], relocations: &[(&str, &str)]) -> Settings {
     .expect("the usual authorities")
 }
 
+/// An environment in which every partner has one key.
+fn one_key(key: &str) -> impl Fn(&str) -> Option<String> {
+    let is_more =
+        |name: &str| name.ends_with("_WEIGHT") || name.ends_with(|end: char| end.is_ascii_digit());
+    move |name| (!is_more(name)).then(|| key.to_owned())
+}
+
 fn ids(loaded: &Loaded) -> Vec<String> {
     let ids = loaded
         .models
@@ -150,8 +157,7 @@ fn what_is_compiled_in_is_right() {
 #[test]
 fn every_shipped_model_has_a_schema() {
     let source = Source::with_builtin(None);
-    let loaded =
-        load(&source, &settings(&[], &[]), &|_| Some("key".to_owned())).expect("nothing is wrong");
+    let loaded = load(&source, &settings(&[], &[]), &one_key("key")).expect("nothing is wrong");
     for model in &loaded.models {
         assert!(model.model.document().is_authored(), "{:?}", model.model);
     }
@@ -211,9 +217,7 @@ fn the_documented_partner_loads_also_with_what_is_added_next() {
             ("acme/painter.toml", files[1]),
             ("acme/painter.schema.json", &schema),
         ]);
-        let loaded = load(&folder.source(), &settings(&[], &[]), &|_| {
-            Some("k".to_owned())
-        });
+        let loaded = load(&folder.source(), &settings(&[], &[]), &one_key("k"));
         assert_eq!(ids(&loaded.expect("right")), ["acme/painter"]);
     }
 }
@@ -226,7 +230,7 @@ fn a_folder_adds_and_replaces() {
         "charges_on_policy_rejection = \"yes\"\n[price]\nkind = \"fixed\"\ncents = 5\n",
     );
     let source = Source::with_builtin(Some(folder.0.clone()));
-    let loaded = load(&source, &settings(&[], &[]), &|_| Some("key".to_owned())).expect("right");
+    let loaded = load(&source, &settings(&[], &[]), &one_key("key")).expect("right");
     assert!(ids(&loaded).contains(&"acme/cat".to_owned()));
     let replaced = loaded
         .models
@@ -356,7 +360,7 @@ fn a_relocation_takes_the_place_of_scheme_and_host() {
     let with_path = PARTNER.replace("https://api.acme.test", "https://api.acme.test/deep/");
     let folder = acme(&[("acme/partner.toml", &with_path)]);
     let settings = settings(&[], &[("api.acme.test", "http://127.0.0.1:9/acme")]);
-    let loaded = load(&folder.source(), &settings, &|_| Some("key".to_owned())).expect("right");
+    let loaded = load(&folder.source(), &settings, &one_key("key")).expect("right");
     let runner = loaded.models[0]
         .runner
         .as_ref()
@@ -457,7 +461,7 @@ fn what_is_switched_off_is_set_aside_and_a_switch_for_nothing_is_a_mistake() {
             builtin: true,
             ..folder.source()
         };
-        load(&source, &settings(&[], &[]), &|_| Some("secret".to_owned()))
+        load(&source, &settings(&[], &[]), &one_key("secret"))
     };
     let all = loaded("").expect("it is right");
     assert!(all.switched_off.is_empty());

@@ -7,12 +7,12 @@ use super::PartnerModel;
 impl PartnerModel {
     /// What a partner says of a rejection goes to the caller, unless it tells the router's own secret.
     pub(super) fn discreet(&self, failure: Failure) -> Failure {
-        let credential = &self.egress.credential;
+        let keys = &self.egress.keys;
         match failure {
             Failure::Refused {
                 refusal: Refusal::Detail(answer),
                 charge,
-            } if credential.is_in(&answer.body) => Failure::Refused {
+            } if keys.is_in(&answer.body) => Failure::Refused {
                 refusal: Refusal::Content {
                     code: "rejected".to_owned(),
                     message: "the provider rejected the input".to_owned(),
@@ -24,8 +24,8 @@ impl PartnerModel {
                 charge,
             } => Failure::Refused {
                 refusal: Refusal::Content {
-                    code: credential.mask(&code),
-                    message: credential.mask(&message),
+                    code: keys.mask(&code),
+                    message: keys.mask(&message),
                 },
                 charge,
             },
@@ -35,7 +35,7 @@ impl PartnerModel {
                 charge,
             } => Failure::Policy {
                 message,
-                detail: detail.filter(|answer| !credential.is_in(&answer.body)),
+                detail: detail.filter(|answer| !keys.is_in(&answer.body)),
                 charge,
             },
             Failure::InStream { cause, charge } => Failure::InStream {

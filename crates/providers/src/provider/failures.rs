@@ -3,6 +3,8 @@
 use router_core::{Charge, Failure, Ran, Refusal};
 
 use super::{MISCONFIGURED, TOO_LARGE, UNREADABLE};
+use crate::interpret::NOT_SERVED;
+use crate::keys::Pause;
 use crate::talk::Trouble;
 
 const UNREACHABLE: &str = "the provider cannot be reached; try again later";
@@ -27,6 +29,20 @@ pub(super) fn not_submitted(trouble: &Trouble) -> Failure {
         Trouble::Broken(_) => failed(UNKNOWN_OUTCOME),
         Trouble::TooLarge(_) => failed(TOO_LARGE),
         Trouble::Encoding => failed(UNREADABLE),
+    }
+}
+
+/// A submission that is not sent, because all keys of the partner pause.
+pub(super) fn not_admitted(pause: Pause) -> Failure {
+    if pause.is_refused {
+        return Failure::Account {
+            ran: Ran::Nothing,
+            message: NOT_SERVED.to_owned(),
+        };
+    }
+    let seconds = pause.rest.as_secs() + 1;
+    Failure::Transient {
+        message: format!("the provider does not answer as it should; try again in {seconds} s"),
     }
 }
 

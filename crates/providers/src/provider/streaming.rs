@@ -1,11 +1,14 @@
 //! A submission whose answer comes as a stream: bytes go to the caller as they come, and are read beside that.
 
+use std::time::Instant;
+
 use router_core::{AnswerSink, Contact, Done, Failure, Submitted};
 
 use super::failures::{failed, not_submitted};
 use super::{PartnerModel, UNREADABLE};
 use crate::definition::Events;
 use crate::interpret::{StreamEnd, StreamReader};
+use crate::keys::{Chosen, Outcome};
 use crate::talk::Outgoing;
 
 impl PartnerModel {
@@ -15,22 +18,21 @@ impl PartnerModel {
         outgoing: Outgoing,
         events: &Events,
         (mut sink, contact): (AnswerSink, &Contact),
-        generation: String,
+        (generation, chosen): (String, Chosen),
     ) -> Result<Submitted, Failure> {
         let now = self.timer.now();
-        let opened = self.egress.open(outgoing, now).await;
-        let mut answer = opened.map_err(|trouble| {
-            self.troubled(&trouble);
-            not_submitted(&trouble)
-        })?;
+        let mut answer = match self.egress.open(outgoing, now).await {
+            Ok(answer) => answer,
+            Err(trouble) => {
+                self.troubled(&trouble);
+                return self.came(Err(trouble), (generation, &chosen));
+            }
+        };
         contact.answered(answer.status());
         if !answer.is_event_stream() {
             let reply = answer.whole(&self.egress, now).await;
             self.tell(&reply);
-            return self.submitted(
-                reply.map_err(|trouble| not_submitted(&trouble))?,
-                generation,
-            );
+            return self.came(reply, (generation, &chosen));
         }
         answer.tell_head(&self.egress);
         sink.begin(answer.content_type());
@@ -52,6 +54,11 @@ impl PartnerModel {
         if let Some(trouble) = &broken {
             self.troubled(trouble);
         }
+        let outcome = match has_begun {
+            true => Outcome::Served,
+            false => Outcome::Failed,
+        };
+        self.egress.keys.note(&chosen, outcome, Instant::now());
         let failure = match (broken, has_begun) {
             (Some(trouble), false) => not_submitted(&trouble),
             (None, false) => failed(UNREADABLE),

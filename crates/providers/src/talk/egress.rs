@@ -23,9 +23,10 @@ use super::decode::{DecodeError, decoded};
 use super::opened::OpenAnswer;
 use super::recorder::{Exchange, ExchangeRecorder, Heard, Received};
 use super::tracked_body::TrackedBody;
-use crate::credential::{Credential, MASK, Signed};
+use crate::credential::{MASK, Signed};
 use crate::definition::HostPattern;
 use crate::interpret::Reply;
+use crate::keys::PartnerKeys;
 
 /// Names the span of an exchange to the partner.
 const TRACEPARENT: HeaderName = HeaderName::from_static(trace_context::HEADER);
@@ -33,15 +34,15 @@ const TRACEPARENT: HeaderName = HeaderName::from_static(trace_context::HEADER);
 /// The longest silence within an answer.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How a partner is reached: where its credential may go, and the credential.
+/// How a partner is reached: where its credentials may go, and the keys that hold them.
 #[derive(Clone, Debug)]
 pub(crate) struct Egress {
     pub(crate) client: Client,
-    /// Where the credential may go.
+    /// Where credentials may go.
     pub(crate) allowed: Vec<HostPattern>,
     /// The hosts and ports that may be asked without TLS.
     pub(crate) exempt: Vec<Host>,
-    pub(crate) credential: Credential,
+    pub(crate) keys: PartnerKeys,
     /// Hears of every exchange.
     pub(crate) recorder: Option<ExchangeRecorder>,
 }
@@ -49,6 +50,8 @@ pub(crate) struct Egress {
 /// A request that is to go out.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
+    /// The number of the key that it goes with.
+    pub(crate) key: u8,
     pub(crate) method: Method,
     pub(crate) address: Address,
     pub(crate) headers: HeaderMap,
@@ -187,14 +190,15 @@ impl Egress {
             body: &bytes,
             now,
         };
-        let shown = self.credential.show(&mut headers, address, signed);
+        let credential = self.keys.credential(outgoing.key);
+        let shown = credential.show(&mut headers, address, signed);
         let uri =
             shown.map_err(|_| Trouble::Unsent(FetchError::BadUrl("it is too long to be asked")))?;
 
         let noted = self.recorder.is_some().then(|| {
             Box::new(Exchange {
                 method: outgoing.method.to_string(),
-                url: self.credential.mask(&uri.to_string()),
+                url: self.keys.mask(&uri.to_string()),
                 headers: self.shown(&headers),
                 body: self.masked(&bytes),
                 outcome: Err("it was given up".to_owned()),
@@ -241,7 +245,7 @@ impl Egress {
 
     /// A trouble as it may be shown.
     pub(super) fn trouble(&self, trouble: &Trouble) -> String {
-        self.credential.mask(&told(trouble))
+        self.keys.mask(&told(trouble))
     }
 
     pub(super) fn tell(&self, heard: Heard) {
@@ -294,8 +298,7 @@ impl Egress {
             let value = if value.is_sensitive() {
                 MASK.to_owned()
             } else {
-                self.credential
-                    .mask(&String::from_utf8_lossy(value.as_bytes()))
+                self.keys.mask(&String::from_utf8_lossy(value.as_bytes()))
             };
             (name.to_string(), value)
         });
@@ -305,7 +308,7 @@ impl Egress {
     /// A body as it may be shown. Bytes that are no text are as they are, since a secret is a text.
     pub(super) fn masked(&self, bytes: &Bytes) -> Bytes {
         match std::str::from_utf8(bytes) {
-            Ok(text) if self.credential.is_in(bytes) => self.credential.mask(text).into(),
+            Ok(text) if self.keys.is_in(bytes) => self.keys.mask(text).into(),
             Ok(_) | Err(_) => bytes.clone(),
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &ArgMatches, source: &CatalogSource) -> Result<(), 
     let folder: &PathBuf = arguments.get_one("directory").expect("it is required");
     let files = Source::with_builtin(Some(folder.clone()));
     // Credentials do not matter to what is read, and only models with one are put together.
-    let any = |_: &str| Some("any".to_owned());
+    let any = |name: &str| (!name.ends_with("_WEIGHT")).then(|| "any".to_owned());
     let loaded = providers::load(&files, source.settings(), &any)
         .map_err(|faults| Failure::usage(&CatalogFaults(faults)))?;
     let models: usize = loaded.partners.iter().map(|partner| partner.models).sum();

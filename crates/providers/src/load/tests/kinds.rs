@@ -29,9 +29,7 @@ impl Kind for Empty {
                 )]);
             }
             let id = ModelId::new(folder.id, name).expect("the names are plain");
-            let acme = load(&acme(&[]).source(), &settings(&[], &[]), &|_| {
-                Some("secret".to_owned())
-            });
+            let acme = load(&acme(&[]).source(), &settings(&[], &[]), &one_key("secret"));
             let definition = ModelDefinition {
                 id,
                 charges_on_policy_rejection: ChargesOnPolicyRejection::No,

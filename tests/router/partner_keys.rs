@@ -1,0 +1,117 @@
+//! Several keys of one partner: which one a call gets, and what becomes of a key that the partner refuses.
+
+use std::collections::BTreeSet;
+
+use it::partners::{Outcome, Plan, Recorded};
+
+use super::durability::send_and_leave;
+use super::*;
+
+/// A router that has a second key of a partner.
+async fn rig_with_second_key(key: &str, weight: &str) -> Rig {
+    let mut rig = Rig::start().await;
+    rig.end().await;
+    rig.launch.variables.extend([
+        ("BFL_API_KEY_2".to_owned(), key.to_owned()),
+        ("BFL_API_KEY_2_WEIGHT".to_owned(), weight.to_owned()),
+    ]);
+    rig.begin().await;
+    rig
+}
+
+fn key_of(request: &Recorded) -> String {
+    let mut headers = request.headers.iter();
+    let key = headers.find(|(name, _)| name == "x-key");
+    key.expect("the partner is shown a key").1.clone()
+}
+
+#[tokio::test]
+async fn calls_are_spread_and_a_task_is_asked_after_with_its_own_key() {
+    let rig = rig_with_second_key(&Partner::Bfl.second_secret(), "1").await;
+    const CALLS: usize = 30;
+    for _ in 0..CALLS {
+        let answer = rig.call(POLLED, &prompt("a")).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let submissions = rig.partners.requests_of(Partner::Bfl, Step::Submit);
+    let keys: BTreeSet<String> = submissions.iter().map(key_of).collect();
+    assert_eq!(keys.len(), 2, "thirty calls and one key");
+
+    let tasks = rig.partners.tasks(Partner::Bfl);
+    assert_eq!(tasks.len(), CALLS);
+    let looks = rig.partners.requests_of(Partner::Bfl, Step::Poll);
+    for (task, submission) in tasks.iter().zip(&submissions) {
+        let mut of_task = looks
+            .iter()
+            .filter(|look| look.target.ends_with(&format!("id={task}")));
+        assert!(of_task.clone().count() > 0, "{task} was asked after");
+        assert!(of_task.all(|look| key_of(look) == key_of(submission)));
+    }
+}
+
+#[tokio::test]
+async fn a_retry_after_a_kill_asks_after_the_task_with_its_own_key() {
+    let second = Partner::Bfl.second_secret();
+    // Nearly every call gets the second key.
+    let mut rig = rig_with_second_key(&second, "1000").await;
+    rig.partners.plan(Partner::Bfl, Plan::held());
+    let call = call_of("acme", POLLED, &prompt("a")).header("Idempotency-Key", "k");
+    let connection = send_and_leave(&rig, &call).await;
+    // The task is asked after only once its handle is on disk.
+    let looks = rig.partners.seen(Partner::Bfl, Step::Poll, 1).await;
+    rig.kill().await;
+    drop(connection);
+    rig.begin().await;
+    let task = rig.partners.tasks(Partner::Bfl).remove(0);
+    let ending = async {
+        let more = looks.len() + 2;
+        rig.partners.seen(Partner::Bfl, Step::Poll, more).await;
+        rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    };
+    let (answer, ()) = tokio::join!(rig.send(call), ending);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let submissions = rig.partners.requests_of(Partner::Bfl, Step::Submit);
+    assert_eq!(submissions.len(), 1);
+    let looks = rig.partners.requests_of(Partner::Bfl, Step::Poll);
+    let key = key_of(&submissions[0]);
+    assert!(looks.iter().all(|look| key_of(look) == key), "{looks:?}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_pauses_and_the_others_serve() {
+    let rig = rig_with_second_key("no key of this partner", "1000").await;
+    // The wrong key has a thousand times the weight of the right one.
+    let mut refused = rig.call(POLLED, &prompt("a")).await;
+    while refused.status == 200 {
+        refused = rig.call(POLLED, &prompt("a")).await;
+    }
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert_error(&refused, 503, "service_unavailable", &detail, &[]);
+    for _ in 0..20 {
+        assert_eq!(rig.call(POLLED, &prompt("a")).await.status, 200);
+    }
+    let metrics = rig.send(Request::get("/metrics")).await.text();
+    for line in [
+        r#"easel_partner_breaker{partner="bfl",key="1",state="closed"} 1"#,
+        r#"easel_partner_breaker{partner="bfl",key="2",state="open"} 1"#,
+        r#"easel_partner_breaker{partner="bfl",key="2",state="closed"} 0"#,
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    let log = rig.log();
+    assert!(log.contains("the key of the partner pauses"), "{log}");
+    assert!(!log.contains("no key of this partner"), "{log}");
+}
+
+#[tokio::test]
+async fn a_weight_that_is_none_is_told_at_start() {
+    let mut rig = Rig::start().await;
+    rig.end().await;
+    let wrong = ("BFL_API_KEY_2_WEIGHT".to_owned(), "half".to_owned());
+    let key = ("BFL_API_KEY_2".to_owned(), Partner::Bfl.second_secret());
+    rig.launch.variables.extend([wrong, key]);
+    let started = Server::launch(&rig.data(), &rig.launch).await;
+    let told = started.expect_err("it does not start").to_string() + &rig.log();
+    let reason = "BFL_API_KEY_2_WEIGHT is `half`; a weight is a whole number from 1 to 1000";
+    assert!(told.contains(reason), "{told}");
+}
