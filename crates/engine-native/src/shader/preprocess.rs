@@ -25,6 +25,8 @@ struct Preprocessor {
     pending: Vec<Token>,
     tokens: Vec<Token>,
     made: usize,
+    /// Arguments that are being replaced, each inside of the one before.
+    depth: usize,
 }
 
 /// The tokens of a source with its macros replaced.
@@ -269,12 +271,26 @@ impl Preprocessor {
                             format!("the macro '{name}' takes {} arguments", parameters.len());
                         return Err(Wrong::new(token.line, message));
                     }
-                    for part in &found.body {
-                        let parameter =
-                            parameters.iter().position(|name| part.name() == Some(name));
+                    let body_of_macro = found.body.clone();
+                    let names = parameters.clone();
+                    // Arguments are replaced on their own first: one may call the same macro.
+                    let mut replaced = Vec::new();
+                    for argument in arguments {
+                        if self.depth == DEEPEST {
+                            let message = "macros stand too deeply in one another";
+                            return Err(Wrong::new(token.line, message));
+                        }
+                        let mut tokens = Vec::new();
+                        self.depth += 1;
+                        self.expand(argument, within, &mut tokens)?;
+                        self.depth -= 1;
+                        replaced.push(tokens);
+                    }
+                    for part in body_of_macro {
+                        let parameter = names.iter().position(|name| part.name() == Some(name));
                         match parameter {
-                            Some(parameter) => body.extend_from_slice(arguments[parameter]),
-                            None => body.push(part.clone()),
+                            Some(parameter) => body.extend_from_slice(&replaced[parameter]),
+                            None => body.push(part),
                         }
                         if body.len() > MOST_TOKENS {
                             return Err(too_many(token.line));
