@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use it::partners::{Outcome, Plan, Recorded};
+use it::partners::{Fault, Outcome, Plan, Recorded};
 
 use super::durability::send_and_leave;
 use super::*;
@@ -54,27 +54,41 @@ async fn a_retry_after_a_kill_asks_after_the_task_with_its_own_key() {
     let second = Partner::Bfl.second_secret();
     // Nearly every call gets the second key.
     let mut rig = rig_with_second_key(&second, "1000").await;
-    rig.partners.plan(Partner::Bfl, Plan::held());
-    let call = call_of("acme", POLLED, &prompt("a")).header("Idempotency-Key", "k");
-    let connection = send_and_leave(&rig, &call).await;
-    // The task is asked after only once its handle is on disk.
-    let looks = rig.partners.seen(Partner::Bfl, Step::Poll, 1).await;
+    let mut key = 0;
+    let (call, connection, task) = loop {
+        rig.partners.plan(Partner::Bfl, Plan::held());
+        key += 1;
+        let call = call_of("acme", POLLED, &prompt("a"));
+        let call = call.header("Idempotency-Key", &format!("k{key}"));
+        let looks = rig.partners.requests_of(Partner::Bfl, Step::Poll).len();
+        let connection = send_and_leave(&rig, &call).await;
+        // The task is asked after only once its handle is on disk.
+        rig.partners.seen(Partner::Bfl, Step::Poll, looks + 1).await;
+        let submissions = rig.partners.requests_of(Partner::Bfl, Step::Submit);
+        let task = rig.partners.tasks(Partner::Bfl).pop().unwrap();
+        if key_of(submissions.last().unwrap()) == second {
+            break (call, connection, task);
+        }
+        rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
+    };
+    let before = rig.partners.requests_of(Partner::Bfl, Step::Poll).len();
     rig.kill().await;
     drop(connection);
     rig.begin().await;
-    let task = rig.partners.tasks(Partner::Bfl).remove(0);
     let ending = async {
-        let more = looks.len() + 2;
-        rig.partners.seen(Partner::Bfl, Step::Poll, more).await;
+        rig.partners
+            .seen(Partner::Bfl, Step::Poll, before + 2)
+            .await;
         rig.partners.end(Partner::Bfl, &task, Outcome::Succeed);
     };
     let (answer, ()) = tokio::join!(rig.send(call), ending);
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let submissions = rig.partners.requests_of(Partner::Bfl, Step::Submit);
-    assert_eq!(submissions.len(), 1);
+    assert_eq!(rig.submits(Partner::Bfl), key);
     let looks = rig.partners.requests_of(Partner::Bfl, Step::Poll);
-    let key = key_of(&submissions[0]);
-    assert!(looks.iter().all(|look| key_of(look) == key), "{looks:?}");
+    let mut of_task = looks
+        .iter()
+        .filter(|look| look.target.ends_with(&format!("id={task}")));
+    assert!(of_task.all(|look| key_of(look) == second), "{looks:?}");
 }
 
 #[tokio::test]
@@ -87,7 +101,7 @@ async fn a_key_that_is_refused_pauses_and_the_others_serve() {
     }
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();
     assert_error(&refused, 503, "service_unavailable", &detail, &[]);
-    for _ in 0..20 {
+    for _ in 0..3 {
         assert_eq!(rig.call(POLLED, &prompt("a")).await.status, 200);
     }
     let metrics = rig.send(Request::get("/metrics")).await.text();
@@ -101,6 +115,33 @@ async fn a_key_that_is_refused_pauses_and_the_others_serve() {
     let log = rig.log();
     assert!(log.contains("the key of the partner pauses"), "{log}");
     assert!(!log.contains("no key of this partner"), "{log}");
+}
+
+#[tokio::test]
+async fn a_partner_that_only_fails_is_left_alone_for_a_while() {
+    let rig = Rig::start().await;
+    // The partner has a fifth of a second for each call, and takes it.
+    let mut calls = 0;
+    let refused = loop {
+        rig.partners
+            .fault(Partner::FalSync, Step::Submit, Fault::Stall);
+        let answer = rig.call(IMPATIENT, &prompt("a")).await;
+        if answer.status == 503 {
+            break answer;
+        }
+        assert_eq!(answer.status, 504, "{}", answer.text());
+        calls += 1;
+    };
+    assert!(calls >= 20, "{calls} calls in ten seconds at least");
+    assert_eq!(rig.submits(Partner::FalSync), calls);
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    let told = "the provider does not answer as it should; try again in ";
+    assert!(detail.starts_with(told), "{detail}");
+    assert_error(&refused, 503, "service_unavailable", &detail, &[]);
+    assert!(rig.log().contains("the key of the partner pauses"));
+    let metrics = rig.send(Request::get("/metrics")).await.text();
+    let line = r#"easel_partner_breaker{partner="impatient",key="1",state="closed"} 0"#;
+    assert!(metrics.contains(line), "{line} in {metrics}");
 }
 
 #[tokio::test]

@@ -192,17 +192,6 @@ impl Credential {
         Ok(address)
     }
 
-    /// Replaces every secret in a text.
-    pub(crate) fn mask(&self, text: &str) -> String {
-        let mut masked = text.to_owned();
-        for secret in self.secrets() {
-            let plain = secret.expose_secret();
-            let encoded = utf8_percent_encode(plain, NON_ALPHANUMERIC).to_string();
-            masked = masked.replace(plain, MASK).replace(&encoded, MASK);
-        }
-        masked
-    }
-
     /// Whether bytes hold a secret.
     pub(crate) fn is_in(&self, bytes: &[u8]) -> bool {
         self.secrets().iter().any(|secret| {
@@ -211,7 +200,8 @@ impl Credential {
         })
     }
 
-    fn secrets(&self) -> Vec<&SecretString> {
+    /// The secrets of it.
+    pub(crate) fn secrets(&self) -> Vec<&SecretString> {
         match self {
             Self::Header { secret, .. } | Self::Query { secret, .. } => vec![secret],
             Self::Basic { user, secret } => vec![user, secret],
@@ -220,6 +210,23 @@ impl Credential {
             Self::None => Vec::new(),
         }
     }
+}
+
+/// Replaces secrets in a text, the longest first: one may be the beginning of another.
+pub(crate) fn mask(text: &str, mut secrets: Vec<&SecretString>) -> String {
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+    let mut masked = text.to_owned();
+    for secret in secrets {
+        let plain = secret.expose_secret();
+        let encoded = utf8_percent_encode(plain, NON_ALPHANUMERIC).to_string();
+        masked = masked.replace(plain, MASK).replace(&encoded, MASK);
+    }
+    masked
+}
+
+/// Whether a secret is set, and can be sent or not.
+pub(crate) fn is_set(secret: &SecretRef, environment: Environment<'_>) -> bool {
+    !matches!(read(secret, environment), Err(CredentialError::Missing(_)))
 }
 
 /// Reads one secret. What is empty is not set.
@@ -346,7 +353,8 @@ mod tests {
     fn no_secret_is_printed() {
         let credential = credential("kind = \"bearer\"\nsecret = { env = \"KEY\" }").expect("set");
         assert!(!format!("{credential:?}").contains("s3cr"));
-        assert_eq!(credential.mask("a s3cr&t, b s3cr%26t"), "a ***, b ***");
+        let shown = mask("a s3cr&t, b s3cr%26t", credential.secrets());
+        assert_eq!(shown, "a ***, b ***");
         assert!(credential.is_in(b"xs3cr&tx"));
         assert!(!credential.is_in(b"s3cr"));
     }

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use crate::credential::{Credential, CredentialError, Environment};
+use crate::credential::{self, Credential, CredentialError, Environment};
 use crate::definition::{Auth, SecretRef};
-use breaker::{Breaker, Pass};
+use breaker::{Breaker, Permit};
 
 pub use breaker::BreakerState;
 pub(crate) use breaker::{Outcome, Pause};
@@ -43,9 +43,9 @@ struct Key {
 
 /// The key that a submission goes with.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenKey {
     pub(crate) number: u8,
-    pass: Pass,
+    permit: Permit,
 }
 
 /// The breakers of all keys. They outlive the catalog that is loaded: what is known of a partner is not forgotten when a file changes.
@@ -89,7 +89,10 @@ impl PartnerKeys {
             let credential = match Credential::read(&auth.numbered(number), environment) {
                 Ok(credential) => credential,
                 Err(error) if number == FIRST_KEY => return Err(KeysError::Missing(error)),
-                Err(CredentialError::Missing(_)) => continue,
+                Err(CredentialError::Missing(missing)) => {
+                    no_part(&auth.numbered(number), &missing, environment)?;
+                    continue;
+                }
                 Err(error) => return Err(KeysError::Wrong(error.to_string())),
             };
             keys.push(Key {
@@ -127,7 +130,7 @@ impl PartnerKeys {
         &self,
         chance: impl FnOnce() -> f64,
         now: Instant,
-    ) -> Result<Chosen, Pause> {
+    ) -> Result<ChosenKey, Pause> {
         if let [only] = &*self.keys {
             return only.admit(now);
         }
@@ -152,12 +155,15 @@ impl PartnerKeys {
         })
     }
 
-    /// Counts what came of a submission.
-    pub(crate) fn note(&self, chosen: &Chosen, outcome: Outcome, now: Instant) {
+    /// Counts what came of a submission; `None` if it was not sent for a reason of our own.
+    pub(crate) fn record(&self, chosen: &ChosenKey, outcome: Option<Outcome>, now: Instant) {
         let key = self.numbered(chosen.number);
+        let Some(outcome) = outcome else {
+            return key.breaker.withdraw(chosen.permit, now);
+        };
         let others = self.keys.len() > 1;
         let (partner, number) = (&*self.partner, chosen.number);
-        match key.breaker.note(chosen.pass, outcome, others, now) {
+        match key.breaker.record(chosen.permit, outcome, others, now) {
             Some(BreakerState::Open) => tracing::warn!(
                 partner,
                 key = number,
@@ -178,11 +184,8 @@ impl PartnerKeys {
 
     /// Replaces every secret in a text.
     pub(crate) fn mask(&self, text: &str) -> String {
-        let mut masked = text.to_owned();
-        for key in &*self.keys {
-            masked = key.credential.mask(&masked);
-        }
-        masked
+        let secrets = self.keys.iter().flat_map(|key| key.credential.secrets());
+        credential::mask(text, secrets.collect())
     }
 
     /// Whether bytes hold a secret.
@@ -197,10 +200,10 @@ impl PartnerKeys {
 }
 
 impl Key {
-    fn admit(&self, now: Instant) -> Result<Chosen, Pause> {
-        Ok(Chosen {
+    fn admit(&self, now: Instant) -> Result<ChosenKey, Pause> {
+        Ok(ChosenKey {
             number: self.number,
-            pass: self.breaker.admit(now)?,
+            permit: self.breaker.admit(now)?,
         })
     }
 }
@@ -236,13 +239,37 @@ impl Breakers {
     }
 }
 
-/// The weight of a key, which the variable says with `_WEIGHT` behind the name of its first secret.
+/// Refuses a part of a key beyond the first that lacks this secret.
+fn no_part(
+    auth: &Auth,
+    missing: &SecretRef,
+    environment: Environment<'_>,
+) -> Result<(), KeysError> {
+    let secrets = auth.secrets();
+    let mut set = secrets
+        .into_iter()
+        .filter(|secret| credential::is_set(secret, environment))
+        .map(ToString::to_string);
+    let weight = weight_name(auth).filter(|name| environment(name).is_some());
+    match set.next().or(weight) {
+        Some(part) => Err(KeysError::Wrong(format!(
+            "{part} is set and {missing} is not; set both or none"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The variable with the weight of a key: `_WEIGHT` behind the name of its first secret.
+fn weight_name(auth: &Auth) -> Option<String> {
+    match auth.secrets().first()? {
+        SecretRef::Env(name) => Some(format!("{name}_WEIGHT")),
+        SecretRef::File(_) => None,
+    }
+}
+
 fn weight(auth: &Auth, environment: Environment<'_>) -> Result<u32, KeysError> {
-    let Some(SecretRef::Env(name)) = auth.secrets().first() else {
-        return Ok(1);
-    };
-    let name = format!("{name}_WEIGHT");
-    let Some(text) = environment(&name) else {
+    let named = weight_name(auth).and_then(|name| Some((environment(&name)?, name)));
+    let Some((text, name)) = named else {
         return Ok(1);
     };
     let weight = text.trim().parse().ok();

@@ -26,7 +26,7 @@ use crate::definition::{Ask, Events, Header, Place, Polled, Send, Target, Templa
 use crate::fill::Fill;
 use crate::handle::TaskHandle;
 use crate::interpret::{Dialect, Document, Reading, Reply, SubmitReading, Task, keep, next_look};
-use crate::keys::{Chosen, Outcome};
+use crate::keys::{ChosenKey, FIRST_KEY, Outcome};
 use crate::multipart;
 use crate::talk::{Address, Egress, ExchangeRecorder, Outgoing, Trouble};
 use failures::{failed, not_admitted, not_content, not_submitted};
@@ -81,11 +81,11 @@ impl PartnerModel {
         self.submit_address = url.and_then(|url| self.egress.vet(Address::Told(url)).ok());
     }
 
-    /// `key` is the number of the key that it goes with, and `streams` are the events of a submission that asks for a stream.
+    /// Its key is still to be chosen. `streams` are the events of a submission that asks for a stream.
     fn submission(
         &self,
         submission: Submission,
-        (generation, key): (&str, u8),
+        generation: &str,
         streams: Option<&Events>,
     ) -> Result<Outgoing, Failure> {
         let nothing = BTreeMap::new();
@@ -129,7 +129,7 @@ impl PartnerModel {
         // Of a task only its name can be asked after, which comes with the answer.
         let is_all_there_is = self.dialect.call.polled.is_none();
         Ok(Outgoing {
-            key,
+            key: FIRST_KEY,
             method: submit.method.into(),
             address,
             headers,
@@ -219,10 +219,10 @@ impl PartnerModel {
     }
 
     /// Reads what came of a submission, and counts it for the key.
-    fn came(
+    fn finish_submission(
         &self,
         result: Result<Reply, Trouble>,
-        (generation, chosen): (String, &Chosen),
+        (generation, chosen): (String, &ChosenKey),
     ) -> Result<Submitted, Failure> {
         let told = outcome(result.as_ref());
         let submitted = match result {
@@ -233,9 +233,7 @@ impl PartnerModel {
             Err(Failure::Account { .. }) => Some(Outcome::Refused),
             Ok(_) | Err(_) => told,
         };
-        if let Some(outcome) = outcome {
-            self.egress.keys.note(chosen, outcome, Instant::now());
-        }
+        self.egress.keys.record(chosen, outcome, Instant::now());
         submitted
     }
 
@@ -362,13 +360,14 @@ enum Look {
 #[async_trait]
 impl Provider for PartnerModel {
     async fn submit(&self, mut submission: Submission) -> Result<Submitted, Failure> {
-        let chosen = self.egress.keys.choose(random, Instant::now());
-        let chosen = chosen.map_err(not_admitted)?;
         let generation = submission.generation.to_string();
         let contact = submission.contact.clone();
         let stream = self.dialect.events.as_ref().zip(submission.stream.take());
         let events = stream.as_ref().map(|(events, _)| *events);
-        let outgoing = self.submission(submission, (&generation, chosen.number), events)?;
+        let mut outgoing = self.submission(submission, &generation, events)?;
+        let chosen = self.egress.keys.choose(random, Instant::now());
+        let chosen = chosen.map_err(not_admitted)?;
+        outgoing.key = chosen.number;
         if let Some((events, sink)) = stream {
             // On the heap, since most calls have no stream.
             let streaming = self.stream(outgoing, events, (sink, &contact), (generation, chosen));
@@ -378,7 +377,7 @@ impl Provider for PartnerModel {
         if let Ok(reply) = &result {
             contact.answered(reply.status);
         }
-        self.came(result, (generation, &chosen))
+        self.finish_submission(result, (generation, &chosen))
     }
 
     async fn collect(&self, handle: &Handle, contact: &Contact) -> Result<Collected, Failure> {

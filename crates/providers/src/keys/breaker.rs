@@ -2,7 +2,7 @@
 //!
 //! It counts what comes of submissions, not of looks at tasks. It opens when [`MOST_FAILURES`] submissions in a row have failed
 //! over at least [`LEAST_TIME`]: a burst of bad calls says nothing of a partner. Then one submission tries whenever a pause is
-//! over; if it fails, the next pause is twice as long, and the first that works closes it.
+//! over; if it fails, the next pause is twice as long. The first that works closes it, also one that went before it opened.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,9 +38,9 @@ pub(crate) enum Outcome {
 
 /// Lets a submission go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pass {
-    /// Whether it tries if a pause can end.
-    tries: bool,
+pub(crate) struct Permit {
+    /// Whether it is the one that tries after a pause.
+    is_trial: bool,
 }
 
 /// Why no submission goes.
@@ -88,21 +88,21 @@ struct Open {
 
 impl Breaker {
     /// Lets a submission go, or says how long none goes.
-    pub(crate) fn admit(&self, now: Instant) -> Result<Pass, Pause> {
+    pub(crate) fn admit(&self, now: Instant) -> Result<Permit, Pause> {
         if !self.has_counted.load(Ordering::Acquire) {
-            return Ok(Pass { tries: false });
+            return Ok(Permit { is_trial: false });
         }
         let mut counted = self.counted();
         if let Some(pause) = counted.pause(now) {
             return Err(pause);
         }
         // The others wait for one more pause, or for what comes of this one.
-        let tries = counted
+        let trial = counted
             .open
             .as_mut()
             .map(|open| open.until = now + open.pause);
-        Ok(Pass {
-            tries: tries.is_some(),
+        Ok(Permit {
+            is_trial: trial.is_some(),
         })
     }
 
@@ -114,11 +114,20 @@ impl Breaker {
         self.counted().pause(now)
     }
 
+    /// Takes back a permit whose submission was not sent.
+    pub(crate) fn withdraw(&self, permit: Permit, now: Instant) {
+        if permit.is_trial
+            && let Some(open) = &mut self.counted().open
+        {
+            open.until = now;
+        }
+    }
+
     /// Counts what came of a submission. A key that is busy or refused pauses at once if there are `others`. Answers
     /// whether that opened it or closed it.
-    pub(crate) fn note(
+    pub(crate) fn record(
         &self,
-        pass: Pass,
+        permit: Permit,
         outcome: Outcome,
         others: bool,
         now: Instant,
@@ -135,22 +144,28 @@ impl Breaker {
         let mut counted = self.counted();
         self.has_counted.store(true, Ordering::Release);
         counted.failures = counted.failures.saturating_add(1);
-        counted.is_refused = outcome == Outcome::Refused;
         let since = *counted.since.get_or_insert(now);
+        let asked = if let Outcome::Busy(Some(asked)) = outcome {
+            asked
+        } else {
+            Duration::ZERO
+        };
         let pause = match (&counted.open, outcome) {
-            (Some(open), _) if pass.tries => (open.pause * 2).min(LONGEST_PAUSE),
+            (Some(open), _) if permit.is_trial => asked.max(open.pause * 2),
             // It went before the breaker opened.
             (Some(_), _) => return None,
-            (None, Outcome::Busy(asked)) if others => asked.unwrap_or(FIRST_PAUSE),
+            (None, Outcome::Busy(Some(asked))) if others => asked,
+            (None, Outcome::Busy(None)) if others => FIRST_PAUSE,
             (None, Outcome::Refused) if others => REFUSED_PAUSE,
             (None, _) => {
                 let long = now.saturating_duration_since(since) >= LEAST_TIME;
                 if counted.failures < MOST_FAILURES || !long {
                     return None;
                 }
-                FIRST_PAUSE
+                asked.max(FIRST_PAUSE)
             }
         };
+        counted.is_refused = outcome == Outcome::Refused;
         let pause = pause.clamp(Duration::from_secs(1), LONGEST_PAUSE);
         let until = now + pause;
         let was = counted.open.replace(Open { until, pause });
@@ -204,8 +219,8 @@ mod tests {
 
     /// A submission at `now` that comes to `outcome`.
     fn submission(breaker: &Breaker, outcome: Outcome, now: Instant) -> Option<BreakerState> {
-        let pass = breaker.admit(now).expect("it may go");
-        breaker.note(pass, outcome, false, now)
+        let permit = breaker.admit(now).expect("it may go");
+        breaker.record(permit, outcome, false, now)
     }
 
     /// A breaker that has just opened.
@@ -254,9 +269,9 @@ mod tests {
             assert_eq!(breaker.state(now), BreakerState::Open);
             now += pause;
             assert_eq!(breaker.state(now), BreakerState::HalfOpen);
-            let pass = breaker.admit(now).expect("one tries");
+            let permit = breaker.admit(now).expect("one tries");
             assert!(breaker.admit(now).is_err(), "and no other");
-            assert_eq!(breaker.note(pass, Outcome::Failed, false, now), None);
+            assert_eq!(breaker.record(permit, Outcome::Failed, false, now), None);
         }
         now += LONGEST_PAUSE;
         let closed = submission(&breaker, Outcome::Served, now);
@@ -267,12 +282,32 @@ mod tests {
     #[test]
     fn what_went_before_it_opened_does_not_make_the_pause_longer() {
         let begin = Instant::now();
-        let early = Pass { tries: false };
+        let early = Permit { is_trial: false };
         let (breaker, now) = opened(begin);
         for _ in 0..100 {
-            assert_eq!(breaker.note(early, Outcome::Failed, false, now), None);
+            assert_eq!(breaker.record(early, Outcome::Failed, false, now), None);
         }
         assert_eq!(breaker.admit(now).expect_err("open").rest, FIRST_PAUSE);
+    }
+
+    #[test]
+    fn a_trial_that_was_not_sent_leaves_the_next_one_to_try() {
+        let (breaker, now) = opened(Instant::now());
+        let now = now + FIRST_PAUSE;
+        let permit = breaker.admit(now).expect("one tries");
+        assert!(breaker.admit(now).is_err());
+        breaker.withdraw(permit, now);
+        let closed = submission(&breaker, Outcome::Served, now);
+        assert_eq!(closed, Some(BreakerState::Closed));
+    }
+
+    #[test]
+    fn a_trial_that_finds_the_partner_busy_waits_as_it_is_asked_to() {
+        let (breaker, now) = opened(Instant::now());
+        let now = now + FIRST_PAUSE;
+        let busy = Outcome::Busy(Some(SECOND * 45));
+        assert_eq!(submission(&breaker, busy, now), None);
+        assert_eq!(breaker.admit(now).expect_err("open").rest, SECOND * 45);
     }
 
     #[test]
@@ -286,9 +321,9 @@ mod tests {
             (Outcome::Refused, REFUSED_PAUSE, true),
         ] {
             let breaker = Breaker::default();
-            let pass = breaker.admit(now).expect("it may go");
+            let permit = breaker.admit(now).expect("it may go");
             assert_eq!(
-                breaker.note(pass, outcome, true, now),
+                breaker.record(permit, outcome, true, now),
                 Some(BreakerState::Open)
             );
             let told = breaker.admit(now).expect_err("it is open");

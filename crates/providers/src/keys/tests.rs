@@ -32,7 +32,7 @@ fn spread(keys: &PartnerKeys, now: Instant) -> BTreeMap<u8, u32> {
     counts
 }
 
-const THREE: [(&str, &str); 8] = [
+const THREE: [(&str, &str); 7] = [
     ("ACME_ID", "id-1"),
     ("ACME_KEY", "key-1"),
     ("ACME_ID_2", "id-2"),
@@ -40,8 +40,6 @@ const THREE: [(&str, &str); 8] = [
     ("ACME_ID_2_WEIGHT", "3"),
     ("ACME_ID_9", "id-9"),
     ("ACME_KEY_9", "key-9"),
-    // Half a key is none.
-    ("ACME_KEY_4", "key-4"),
 ];
 
 #[test]
@@ -59,6 +57,9 @@ fn every_secret_of_every_key_is_masked() {
     assert_eq!(keys.mask(text), "*** *** *** *** *** ***");
     assert!(keys.is_in(b"a key-9 b") && !keys.is_in(b"key-4"));
     assert!(!format!("{keys:?}").contains("key-"));
+    let longer = [("ACME_ID_3", "id-1-and-more"), ("ACME_KEY_3", "key-3")];
+    let keys = self::keys(&[&THREE[..], &longer].concat());
+    assert_eq!(keys.mask("id-1-and-more"), "***");
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn a_key_that_pauses_gets_nothing_until_all_pause() {
     let (keys, now) = (keys(&THREE), Instant::now());
     let refuse = |chance: f64, outcome| {
         let chosen = keys.choose(|| chance, now).expect("one may go");
-        keys.note(&chosen, outcome, now);
+        keys.record(&chosen, Some(outcome), now);
         chosen.number
     };
     assert_eq!(refuse(0.5, Outcome::Refused), 2);
@@ -93,7 +94,7 @@ fn what_is_known_of_a_key_outlives_the_catalog() {
     let (breakers, now) = (Breakers::default(), Instant::now());
     let before = read(&THREE, &breakers).expect("right");
     let chosen = before.choose(|| 0.0, now).expect("one may go");
-    before.note(&chosen, Outcome::Refused, now);
+    before.record(&chosen, Some(Outcome::Refused), now);
     let after = read(&THREE[..2], &breakers).expect("right");
     drop(before);
     let told = breakers.states(now);
@@ -125,6 +126,18 @@ fn what_is_wrong_with_a_key_is_said() {
     assert_eq!(
         wrong(("ACME_KEY_9", "a\u{7}b")),
         "ACME_KEY_9 holds characters that cannot be sent"
+    );
+    assert_eq!(
+        wrong(("ACME_KEY_4", "key-4")),
+        "ACME_KEY_4 is set and ACME_ID_4 is not; set both or none"
+    );
+    assert_eq!(
+        wrong(("ACME_ID_5", "id-5")),
+        "ACME_ID_5 is set and ACME_KEY_5 is not; set both or none"
+    );
+    assert_eq!(
+        wrong(("ACME_ID_6_WEIGHT", "2")),
+        "ACME_ID_6_WEIGHT is set and ACME_ID_6 is not; set both or none"
     );
     let missing = read(&THREE[1..], &Breakers::default());
     assert!(matches!(missing, Err(KeysError::Missing(_))));

@@ -8,7 +8,7 @@ use super::failures::{failed, not_submitted};
 use super::{PartnerModel, UNREADABLE};
 use crate::definition::Events;
 use crate::interpret::{StreamEnd, StreamReader};
-use crate::keys::{Chosen, Outcome};
+use crate::keys::{ChosenKey, Outcome};
 use crate::talk::Outgoing;
 
 impl PartnerModel {
@@ -18,21 +18,21 @@ impl PartnerModel {
         outgoing: Outgoing,
         events: &Events,
         (mut sink, contact): (AnswerSink, &Contact),
-        (generation, chosen): (String, Chosen),
+        (generation, chosen): (String, ChosenKey),
     ) -> Result<Submitted, Failure> {
         let now = self.timer.now();
         let mut answer = match self.egress.open(outgoing, now).await {
             Ok(answer) => answer,
             Err(trouble) => {
                 self.troubled(&trouble);
-                return self.came(Err(trouble), (generation, &chosen));
+                return self.finish_submission(Err(trouble), (generation, &chosen));
             }
         };
         contact.answered(answer.status());
         if !answer.is_event_stream() {
             let reply = answer.whole(&self.egress, now).await;
             self.tell(&reply);
-            return self.came(reply, (generation, &chosen));
+            return self.finish_submission(reply, (generation, &chosen));
         }
         answer.tell_head(&self.egress);
         sink.begin(answer.content_type());
@@ -58,7 +58,9 @@ impl PartnerModel {
             true => Outcome::Served,
             false => Outcome::Failed,
         };
-        self.egress.keys.note(&chosen, outcome, Instant::now());
+        self.egress
+            .keys
+            .record(&chosen, Some(outcome), Instant::now());
         let failure = match (broken, has_begun) {
             (Some(trouble), false) => not_submitted(&trouble),
             (None, false) => failed(UNREADABLE),
