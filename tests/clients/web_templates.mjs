@@ -2,8 +2,8 @@
 // the page's own code and waits for its result.
 //
 // Arguments: the server's address, a picture that stands for the pictures of templates, a file for the screenshot, and what the
-// names of templates begin with, if not all are wanted. Prints one JSON object: the templates that ran, and for every other one
-// the classes that are not known here. `EASEL_PLAYWRIGHT` is a folder with node_modules/playwright-core, `EASEL_CHROMIUM` the
+// names of templates begin with, if not all are wanted. Prints one JSON object: the templates that ran, those that the page
+// complained about when it had loaded their graphs, and for every other one the classes that are not known here. `EASEL_PLAYWRIGHT` is a folder with node_modules/playwright-core, `EASEL_CHROMIUM` the
 // browser.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -19,7 +19,7 @@ const browser = await chromium.launch({
 });
 const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
 page.setDefaultTimeout(300_000);
-const told = { ran: {}, lacking: {}, errors: [] };
+const told = { ran: {}, complained: {}, lacking: {}, errors: [] };
 page.on("pageerror", (error) => told.errors.push(String(error)));
 // Nothing but this server is part of the test.
 await page.route((url) => url.host !== address, (route) => route.abort());
@@ -72,10 +72,11 @@ for (const name of names) {
     told.lacking[name] = lacking;
     continue;
   }
-  told.ran[name] = await page.evaluate(
+  const [complaint, answered] = await page.evaluate(
     async ([template, stand]) => {
       const { app } = window;
-      await app.loadGraphData(template);
+      // What fails after the graph stands does not keep anybody from running it.
+      const complaint = await app.loadGraphData(template).then(() => null, String);
       for (const node of app.graph.nodes) {
         const image = node.type === "LoadImage" && node.widgets.find((widget) => widget.name === "image");
         if (image) image.value = stand;
@@ -83,10 +84,12 @@ for (const name of names) {
       const { output } = await app.graphToPrompt();
       const body = JSON.stringify({ prompt: output, client_id: app.api.clientId });
       const headers = { "content-type": "application/json" };
-      return (await fetch("/api/prompt", { method: "POST", headers, body })).json();
+      return [complaint, await (await fetch("/api/prompt", { method: "POST", headers, body })).json()];
     },
     [template, stand],
   );
+  if (complaint) told.complained[name] = complaint;
+  told.ran[name] = answered;
   const id = told.ran[name].prompt_id;
   if (!id) continue;
   await page.waitForFunction((id) => window.ended[id], id);

@@ -19,6 +19,10 @@ const RUN_HERE: [&str; 5] = [
     "utility_interpolation_image_upscale",
 ];
 
+/// A template that the page 1.58.1 complains about, from ComfyUI as from Easel: a curve among the inputs of a subgraph is an object
+/// that it cannot copy into a new tab. Its graph stands on the canvas all the same, and runs.
+const NOT_COPIED: &str = "basic_image_color_adjustment";
+
 /// The folder of the page, if everything is there that drives it; `None` after saying that the test was skipped.
 pub(crate) fn web_root(test: &str) -> Option<String> {
     if lacks(test, &NEEDED) {
@@ -363,6 +367,10 @@ async fn official_templates_run_or_say_what_they_need() {
     for (name, run) in ran {
         assert_eq!(run["status"], "success", "{name}: {run}");
         assert!(run["outputs"].as_u64() > Some(0), "{name}: {run}");
+    }
+    for (name, complaint) in told["complained"].as_object().unwrap() {
+        let is_known = complaint.as_str().unwrap().starts_with("DataCloneError");
+        assert!(name == NOT_COPIED && is_known, "{name}: {complaint}");
     }
     let lacking = told["lacking"].as_object().unwrap();
     let all = ran.len() + lacking.len();
