@@ -206,11 +206,19 @@ pub(crate) fn model(class: &str, ui: &Value) -> Vec<FileRef> {
     model.into_iter().chain(behind).collect()
 }
 
-/// Whether nobody can have guessed a name: a prefix and 32 digits.
+/// Longest ending of a name that a worker makes up: `gltf`, `splat` and the like.
+const MOST_ENDING: usize = 8;
+
+/// Whether nobody can have guessed a name: a prefix, 32 digits and an ending, and no folder.
 fn is_made_up(name: &str, prefix: &str) -> bool {
-    let rest = name.strip_prefix(prefix).unwrap_or_default();
-    let digits = rest.split('.').next().unwrap_or_default();
-    digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let rest = name.strip_prefix(prefix);
+    let Some((digits, ending)) = rest.and_then(|rest| rest.split_once('.')) else {
+        return false;
+    };
+    digits.len() == 32
+        && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && (1..=MOST_ENDING).contains(&ending.len())
+        && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// The texts that a node shows.
@@ -361,6 +369,12 @@ mod tests {
             "preview3d_1.glb",
             "",
             "x/preview3d_c92a9615718f484d9656d2373e6cefb0.glb",
+            "preview3d_c92a9615718f484d9656d2373e6cefb0./../3d/s_00001.glb",
+            "preview3d_c92a9615718f484d9656d2373e6cefb0.\\..\\s_00001.glb",
+            "preview3d_c92a9615718f484d9656d2373e6cefb0",
+            "preview3d_c92a9615718f484d9656d2373e6cefb0.",
+            "preview3d_c92a9615718f484d9656d2373e6cefb0.glb.glb",
+            "preview3d_c92a9615718f484d9656d2373e6cefb0.glbglbglb",
         ] {
             assert_eq!(shown("Preview3D", name), None, "{name}");
         }
@@ -385,6 +399,7 @@ mod tests {
             "temp/bg_1.png",
             "temp/x/bg_c92a9615718f484d9656d2373e6cefb0.png",
             "output/bg_c92a9615718f484d9656d2373e6cefb0.png",
+            "temp/bg_c92a9615718f484d9656d2373e6cefb0./../x.png",
         ] {
             assert_eq!(behind(path), [], "{path}");
         }
