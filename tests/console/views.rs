@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// What the test needs and `.ci/run` installs.
-const NEEDED: [&str; 3] = ["EASEL_PLAYWRIGHT", "EASEL_CHROMIUM", "EASEL_AXE"];
+pub(super) const NEEDED: [&str; 3] = ["EASEL_PLAYWRIGHT", "EASEL_CHROMIUM", "EASEL_AXE"];
 
 /// What each view reads: requests and streams. D425 says why there is more than one request.
 const READ: [(&str, [u64; 2]); 18] = [

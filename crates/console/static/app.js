@@ -25,7 +25,7 @@ const KEYS = [[`g then ${VIEWS.map((view) => view.letter).join(", ")}`, "Go to a
 // A file of views is read when one of them is first looked at.
 const files = {};
 const read = async (file) => {
-  try { return files[file] ??= await import(`./${file}.js`); } catch { throw new Failure("The server cannot be reached. Is it running?"); }
+  try { return files[file] ??= await import(`./${file}.js`); } catch { throw new Failure("This view could not be read. Reload the page."); }
 };
 
 function Loaded({ file, name, path }) {

@@ -4,8 +4,10 @@ import { Copy, Empty, Icon, Instead, Tabs } from "./parts.js";
 import { address, ask, askJson, href, html, local, money, refine, route, size, span, useRead } from "./kit.js";
 
 const PAGE = 60;
-// A file is held in the page's memory, and servers take bodies of 32 MiB unless they are told otherwise.
-const LARGEST = 64e6;
+// Servers take bodies of 32 MiB unless they are told otherwise, and base64 makes a third more of a file.
+const MOST = 24e6;
+const TOO_MUCH = `The files of a call may have ${size(MOST)} together. Give the model the address of a larger one.`;
+const isTooMuch = (files) => files.reduce((sum, file) => sum + file.size, 0) > MOST;
 
 async function all(signal) {
   const models = [];
@@ -73,7 +75,6 @@ const takesFile = (name, { type, enum: choices, contentEncoding, format, descrip
 
 // A file as a model takes it: plain base64 where its schema says so, otherwise a data URL.
 const readFile = (file, { contentEncoding, format }) => new Promise((done, fail) => {
-  if (file.size > LARGEST) throw new Error(`${file.name} is larger than ${size(LARGEST)}. Give the model an address of it.`);
   const reader = new FileReader();
   reader.onerror = () => fail(new Error(`${file.name} cannot be read: ${reader.error.message}`));
   reader.onload = () => done({ name: file.name, size: file.size, url: reader.result, value: contentEncoding === "base64" || format === "byte" ? reader.result.slice(reader.result.indexOf(",") + 1) : reader.result });
@@ -104,25 +105,38 @@ function valueOf({ name, schema }, text) {
   }
 }
 
-function Field({ field, text, set, told, files, pick }) {
+function Field({ field, text, set, told, tell, files, pick }) {
   const { name, schema, required, takes, many } = field;
   const box = useRef();
-  const take = async (list) => pick(await Promise.all([...list].slice(0, many ? undefined : 1).map((file) => readFile(file, takes))).then((read) => (many ? [...files, ...read] : read), (error) => error.message));
-  const onDrop = (event) => { event.preventDefault(); take(event.dataTransfer.files); };
+  const take = async (list) => {
+    const taken = [...list].slice(0, many ? undefined : 1);
+    if (isTooMuch(taken)) { tell(TOO_MUCH); return; }
+    try {
+      const read = await Promise.all(taken.map((file) => readFile(file, takes)));
+      pick((before) => (many ? [...before, ...read] : read));
+    } catch (error) { tell(error.message); }
+  };
+  // A text that is dropped goes where it falls, as everywhere.
+  const onDragOver = (event) => { if (event.dataTransfer.types.includes("Files")) event.preventDefault(); };
+  const onDrop = (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    take(event.dataTransfer.files);
+  };
   const kind = kindOf(schema);
   const id = `field-${name}`;
   const change = (event) => set(event.target.value);
   const preset = schema.default === undefined ? undefined : typeof schema.default === "object" ? JSON.stringify(schema.default) : String(schema.default);
   const bounds = [schema.minimum !== undefined && `from ${schema.minimum}`, schema.maximum !== undefined && `to ${schema.maximum}`].filter(Boolean).join(" ");
-  const common = { id, value: text, onInput: change, required, "aria-invalid": told ? "true" : undefined, "aria-describedby": `${id}-help` };
-  return html`<div class="field" ...${takes && { onDrop, onDragOver: (event) => event.preventDefault() }}><label for=${id}>${name}${required && html`<span class="must" aria-hidden="true">*</span>`}<span class="type">${kind === "choice" ? "" : [schema.type].flat().filter((it) => it && it !== "null").join(" or ")} ${bounds}</span></label>
+  const common = { id, value: text, onInput: change, required, "aria-invalid": told ? "true" : undefined, "aria-describedby": `${id}-help`, ...(files.length > 0 && !many && { disabled: true, value: "", placeholder: "The file below is sent." }) };
+  return html`<div class="field" ...${takes && { onDrop, onDragOver }}><label for=${id}>${name}${required && html`<span class="must" aria-hidden="true">*</span>`}<span class="type">${kind === "choice" ? "" : [schema.type].flat().filter((it) => it && it !== "null").join(" or ")} ${bounds}</span></label>
     ${kind === "choice" ? html`<select ...${common} onChange=${change}>${!required && html`<option value="">${preset === undefined ? "" : `${preset} (preset)`}</option>`}${required && !text && html`<option value="">Choose</option>`}${schema.enum.map((it) => html`<option value=${String(it)}>${String(it)}</option>`)}</select>`
       : kind === "boolean" ? html`<select ...${common} onChange=${change}><option value="">${preset === undefined ? "" : `${preset} (preset)`}</option><option value="true">true</option><option value="false">false</option></select>`
       : kind === "number" ? html`<input type="number" step=${schema.type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} placeholder=${preset} ...${common} />`
       : kind === "line" ? html`<input type="text" maxlength=${schema.maxLength} placeholder=${preset} spellcheck="false" ...${common} />`
-      : html`<textarea rows=${kind === "json" ? 2 : 3} class=${kind === "json" ? "code" : ""} spellcheck=${kind === "json" ? "false" : "true"} placeholder=${preset} maxlength=${schema.maxLength} ...${common} ...${files.length > 0 && !many && { disabled: true, value: "", placeholder: "The file below is sent." }} />`}
+      : html`<textarea rows=${kind === "json" ? 2 : 3} class=${kind === "json" ? "code" : ""} spellcheck=${kind === "json" ? "false" : "true"} placeholder=${preset} maxlength=${schema.maxLength} ...${common} />`}
     ${takes && html`<div class="files" ref=${box}>${files.map((file) => html`<span class="label">${file.url.startsWith("data:image/") && html`<img src=${file.url} alt="" />`}${file.name}<span>${size(file.size)}</span>
-      <button type="button" class="quiet icon-only" aria-label=${`Remove ${file.name}`} onClick=${() => { pick(files.filter((it) => it !== file)); box.current.querySelector(":scope > button").focus(); }}><${Icon} name="close" /></button></span>`)}
+      <button type="button" class="quiet icon-only" aria-label=${`Remove ${file.name}`} onClick=${() => { pick((before) => before.filter((it) => it !== file)); box.current.querySelector(":scope > button").focus(); }}><${Icon} name="close" /></button></span>`)}
       <button type="button" aria-label=${`Choose a file for ${name}`} onClick=${() => box.current.lastElementChild.click()}>Choose a file</button><span class="hint">or drop it here</span>
       <input type="file" hidden multiple=${many} onChange=${(event) => { take(event.target.files); event.target.value = ""; }} /></div>`}
     <p id=${`${id}-help`} class=${told ? "wrong" : "hint"}>${told ?? schema.description ?? ""}</p></div>`;
@@ -185,6 +199,14 @@ export function Model({ path: [provider, model] }) {
   useEffect(() => setPrice(null), [texts, picked, raw]);
   useEffect(() => () => stop.current?.abort(), []);
 
+  const tellOf = (name, words) => tell((before) => ({ ...before, [name]: words }));
+  const pick = (name, change) => setPicked((before) => {
+    const after = { ...before, [name]: change(before[name] ?? []) };
+    const wrong = isTooMuch(Object.values(after).flat());
+    tellOf(name, wrong ? TOO_MUCH : undefined);
+    return wrong ? before : after;
+  });
+
   // `cut` leaves the most of files out, for people.
   const collect = (strict, cut = strict ? "" : "…") => {
     const wrong = {};
@@ -243,8 +265,8 @@ export function Model({ path: [provider, model] }) {
     <${Instead} state=${state} what="models" />
     ${state.data && html`<div class="split">
       <form class="call" onSubmit=${call} novalidate><h2>Input</h2>
-        ${authored ? fields.map((field) => html`<${Field} key=${field.name} field=${field} text=${texts[field.name] ?? ""} told=${told[field.name]} files=${picked[field.name] ?? []}
-            pick=${(files) => { const wrong = typeof files === "string"; tell((before) => ({ ...before, [field.name]: wrong ? files : undefined })); if (!wrong) setPicked((before) => ({ ...before, [field.name]: files })); }} set=${(text) => setTexts((before) => ({ ...before, [field.name]: text }))} />`)
+        ${authored ? fields.map((field) => html`<${Field} key=${field.name} field=${field} text=${texts[field.name] ?? ""} told=${told[field.name]} tell=${(words) => tellOf(field.name, words)}
+            files=${picked[field.name] ?? []} pick=${(change) => pick(field.name, change)} set=${(text) => setTexts((before) => ({ ...before, [field.name]: text }))} />`)
           : html`<div class="field"><label for="field-">Body</label><textarea id="field-" class="code" rows="12" spellcheck="false" value=${raw} onInput=${(event) => setRaw(event.target.value)} /><p class="hint">This model has no schema: the body goes to it as it is.</p></div>`}
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
         <p role="status" class=${price ? "note" : "hidden"}>${price && priceOf(price)}</p>
