@@ -141,6 +141,8 @@ mod tests {
                  reads no attributes but those of numbers. What LTXVPreprocess makes depends a little on the version of x264. \
                  GLSLShader computes as a processor does; graphics cards differ in the last bits of roots, powers and sines, \
                  so a saved picture may differ by one level, and noise that is made of such bits may differ wholly; it shows no preview at its node. \
+                 A shader has at most 65,536 bytes, 131,072 tokens with those of its macros, 8,192 values at once, 256 functions and \
+                 4,194,304 steps for a pixel; its pictures and values count as memory of the job. \
                  FFmpeg must be installed for videos, MP3, Opus and OpenEXR.\n";
         for (state, _) in STATES {
             page += &format!("\n## {state}\n\n");

@@ -29,19 +29,19 @@ const MOST_SOURCE: usize = 1 << 16;
 
 /// Why a source is no shader that runs here.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct ShaderError {
     line: u32,
     message: String,
 }
 
-impl Wrong {
+impl ShaderError {
     fn new(line: u32, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { line, message }
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ShaderError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "line {}: {}", self.line, self.message)
     }
@@ -79,10 +79,10 @@ pub(crate) struct Program {
 
 impl Program {
     /// Checks and lowers a source.
-    pub(crate) fn new(source: &str) -> Result<Self, Wrong> {
+    pub(crate) fn new(source: &str) -> Result<Self, ShaderError> {
         if source.len() > MOST_SOURCE {
             let message = format!("the source is longer than {MOST_SOURCE} bytes");
-            return Err(Wrong::new(1, message));
+            return Err(ShaderError::new(1, message));
         }
         let tokens = preprocess::tokens(source)?;
         lower::program(parse::unit(tokens)?)

@@ -146,7 +146,7 @@ fn run(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeErr
     for image in &images {
         if !matches!(image.first().channels(), 3 | 4) {
             return Err(NodeError::value(
-                "a shader needs pictures of 3 or 4 channels; make them RGB before",
+                "a shader needs pictures of 3 or 4 channels; convert them to RGB first",
             ));
         }
         if image.frames().len() < first.frames().len() {
@@ -303,7 +303,9 @@ fn outputs_of(source: &str) -> usize {
             _ => Some(rest[..end].parse().unwrap_or(OUTPUTS)),
         }
     });
-    numbers.max().map_or(1, |last| (last + 1).min(OUTPUTS))
+    numbers
+        .max()
+        .map_or(1, |last: usize| last.saturating_add(1).min(OUTPUTS))
 }
 
 /// How often a source asks to run over what it drew: `#pragma passes 2`.
@@ -328,4 +330,22 @@ fn passes_of(source: &str) -> Result<usize, NodeError> {
         ))
     })?;
     Ok(passes.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_has_as_many_outputs_as_its_names_need() {
+        for (source, outputs) in [
+            ("out vec4 fragColor;", 1),
+            ("fragColor0 fragColor2 fragColor1", 3),
+            ("fragColor9", OUTPUTS),
+            ("// fragColor18446744073709551615", OUTPUTS),
+            ("// fragColor18446744073709551616", OUTPUTS),
+        ] {
+            assert_eq!(outputs_of(source), outputs, "{source}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ pub(super) enum Base {
     Bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     Void,
     /// One component or up to four.
@@ -25,10 +25,14 @@ pub(super) enum Type {
     Struct(Arc<Struct>),
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Struct {
     pub(super) name: Name,
     pub(super) fields: Vec<(Name, Type)>,
+    /// Registers that a value takes.
+    pub(super) size: usize,
+    /// How many structures stand in one another, this one counted.
+    pub(super) depth: usize,
 }
 
 pub(super) const FLOAT: Type = Type::Vector(Base::Float, 1);
@@ -62,7 +66,16 @@ impl Type {
             Self::Vector(_, size) => *size,
             Self::Matrix(size) => size * size,
             Self::Array(of, length) => of.size().saturating_mul(*length),
-            Self::Struct(of) => of.fields.iter().map(|(_, kind)| kind.size()).sum(),
+            Self::Struct(of) => of.size,
+        }
+    }
+
+    /// How many structures stand in one another.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::Array(of, _) => of.depth(),
+            Self::Struct(of) => of.depth,
+            Self::Void | Self::Vector(..) | Self::Matrix(_) | Self::Sampler => 0,
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::kinds::{Base, Struct, Type};
 use super::operation::{Function, GLOBAL, Operation, Register};
 use super::syntax::{self, Expression, Global, Name, Spelled};
-use super::{Program, Uniform, Wrong};
+use super::{Program, ShaderError, Uniform};
 
 /// Most registers of a chain of calls, and of the global variables.
 const MOST_REGISTERS: usize = 1 << 13;
@@ -24,11 +24,18 @@ const MOST_REGISTERS: usize = 1 << 13;
 /// Most operations of a shader, and registers that they name.
 const MOST_OPERATIONS: usize = 1 << 20;
 
+/// Most work to lower a shader: every expression and declaration is so much of it, and besides every register that one names.
+const MOST_WORK: usize = 1 << 24;
+const STEP: usize = 64;
+
 /// Most functions, each counted as often as it is called with other samplers.
 const MOST_FUNCTIONS: usize = 256;
 
 /// Most statements and expressions that stand in one another through all calls, so that a thread's stack holds them.
 const DEEPEST: usize = 200;
+
+/// Types that a message lists.
+const MOST_SHOWN: usize = 16;
 
 /// Most samplers and outputs, as devices have them.
 const MOST_SAMPLERS: usize = 16;
@@ -84,7 +91,7 @@ struct Frame {
 
 #[derive(Debug)]
 struct Declaration {
-    source: syntax::Function,
+    source: Arc<syntax::Function>,
     result: Type,
     parameters: Vec<Type>,
 }
@@ -107,6 +114,8 @@ struct Lowering {
     used: usize,
     /// Operations and the registers that they name.
     emitted: usize,
+    /// As [`MOST_WORK`] counts it.
+    work: usize,
     /// Statements and expressions that are being lowered, each inside of the one before, in all functions.
     depth: usize,
     /// Where the expression stands that is lowered now.
@@ -115,7 +124,7 @@ struct Lowering {
 }
 
 /// The program of what a source declares.
-pub(super) fn program(globals: Vec<Global>) -> Result<Program, Wrong> {
+pub(super) fn program(globals: Vec<Global>) -> Result<Program, ShaderError> {
     let mut lowering = Lowering::default();
     let [position, coordinate, front] = [
         ("gl_FragCoord", 4),
@@ -138,7 +147,7 @@ pub(super) fn program(globals: Vec<Global>) -> Result<Program, Wrong> {
     let main = lowering.declarations.iter().position(|declaration| {
         &*declaration.source.name == "main" && declaration.source.body.is_some()
     });
-    let main = main.ok_or_else(|| Wrong::new(1, "there is no 'void main()'"))?;
+    let main = main.ok_or_else(|| ShaderError::new(1, "there is no 'void main()'"))?;
     let start = std::mem::take(&mut lowering.frame);
     let start = Function {
         body: start.operations,
@@ -154,7 +163,7 @@ pub(super) fn program(globals: Vec<Global>) -> Result<Program, Wrong> {
     }
     if lowering.unplaced > 0 && lowering.outputs.len() > 1 {
         let message = "with several outputs each needs a layout(location = …)";
-        return Err(Wrong::new(1, message));
+        return Err(ShaderError::new(1, message));
     }
     Ok(Program {
         functions: lowering.functions,
@@ -176,14 +185,31 @@ pub(super) fn program(globals: Vec<Global>) -> Result<Program, Wrong> {
     })
 }
 
-fn too_large(line: u32) -> Wrong {
+fn too_large(line: u32) -> ShaderError {
     let message =
         format!("the shader needs more than {MOST_REGISTERS} values at once; use smaller arrays");
-    Wrong::new(line, message)
+    ShaderError::new(line, message)
 }
 
-fn too_deep(line: u32) -> Wrong {
-    Wrong::new(
+fn twice(name: &str, line: u32) -> ShaderError {
+    ShaderError::new(line, format!("'{name}' is declared twice"))
+}
+
+/// The types of some values, as a message shows them.
+fn kinds_of(values: &[Value]) -> String {
+    let mut kinds: Vec<String> = values
+        .iter()
+        .take(MOST_SHOWN)
+        .map(|value| value.kind.to_string())
+        .collect();
+    if values.len() > MOST_SHOWN {
+        kinds.push("…".to_owned());
+    }
+    kinds.join(", ")
+}
+
+fn too_deep(line: u32) -> ShaderError {
+    ShaderError::new(
         line,
         "functions call one another too deeply; write some of them into their callers",
     )
@@ -272,8 +298,8 @@ impl Lowering {
     /// What `lower` emits, as a list of its own.
     fn apart<T>(
         &mut self,
-        lower: impl FnOnce(&mut Self) -> Result<T, Wrong>,
-    ) -> Result<(T, Vec<Operation>), Wrong> {
+        lower: impl FnOnce(&mut Self) -> Result<T, ShaderError>,
+    ) -> Result<(T, Vec<Operation>), ShaderError> {
         let before = std::mem::take(&mut self.frame.operations);
         self.frame.level += 1;
         self.frame.deepest = self.frame.deepest.max(self.frame.level);
@@ -284,7 +310,10 @@ impl Lowering {
     }
 
     /// One level deeper, for as long as `lower` runs.
-    fn deeper<T>(&mut self, lower: impl FnOnce(&mut Self) -> Result<T, Wrong>) -> Result<T, Wrong> {
+    fn deeper<T>(
+        &mut self,
+        lower: impl FnOnce(&mut Self) -> Result<T, ShaderError>,
+    ) -> Result<T, ShaderError> {
         if self.depth == DEEPEST {
             return Err(too_deep(self.line));
         }
@@ -294,10 +323,23 @@ impl Lowering {
         lowered
     }
 
-    /// Refuses a shader that has become too large.
-    fn check(&self, line: u32) -> Result<(), Wrong> {
+    /// Counts work, and refuses a shader that takes too much of it.
+    fn spend(&mut self, work: usize, line: u32) -> Result<(), ShaderError> {
+        self.work += work;
+        match self.work > MOST_WORK {
+            true => Err(ShaderError::new(
+                line,
+                "the shader takes too much work before it runs; use fewer expressions and smaller arrays",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts a step, and refuses a shader that has become too large.
+    fn check(&mut self, line: u32) -> Result<(), ShaderError> {
+        self.spend(STEP, line)?;
         if self.emitted > MOST_OPERATIONS {
-            return Err(Wrong::new(
+            return Err(ShaderError::new(
                 line,
                 "the shader has too many operations; make it shorter",
             ));
@@ -320,24 +362,29 @@ impl Lowering {
     }
 
     /// The type of a spelling; `length` where an array leaves its own out.
-    fn kind(&self, spelled: &Spelled, length: Option<usize>) -> Result<Type, Wrong> {
+    fn kind(&mut self, spelled: &Spelled, length: Option<usize>) -> Result<Type, ShaderError> {
         let line = spelled.line;
+        if let Some(Some(length)) = &spelled.length {
+            // Many names may share a long one.
+            self.spend(length.size, line)?;
+        }
         let one = match self.structs.get(&spelled.name) {
             Some(of) => Type::Struct(Arc::clone(of)),
             None => Type::named(&spelled.name).ok_or_else(|| {
-                Wrong::new(line, format!("the type '{}' is unknown here", spelled.name))
+                ShaderError::new(line, format!("the type '{}' is unknown here", spelled.name))
             })?,
         };
         let kind = match &spelled.length {
             None => one,
             Some(_) if one.size() == 0 => {
-                return Err(Wrong::new(
+                return Err(ShaderError::new(
                     line,
                     format!("there are no arrays of {one} here"),
                 ));
             }
             Some(None) => {
-                let length = length.ok_or_else(|| Wrong::new(line, "an array needs a length"))?;
+                let length =
+                    length.ok_or_else(|| ShaderError::new(line, "an array needs a length"))?;
                 Type::Array(Box::new(one), length)
             }
             Some(Some(length)) => {
@@ -346,7 +393,7 @@ impl Lowering {
                     .and_then(|length| usize::try_from(length).ok());
                 let length = length.filter(|length| *length > 0);
                 let message = "the length of an array must be a constant whole number above 0";
-                let length = length.ok_or_else(|| Wrong::new(line, message))?;
+                let length = length.ok_or_else(|| ShaderError::new(line, message))?;
                 Type::Array(Box::new(one), length)
             }
         };

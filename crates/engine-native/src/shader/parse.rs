@@ -4,8 +4,9 @@ mod expression;
 mod statement;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use super::Wrong;
+use super::ShaderError;
 use super::syntax::{Declared, Expression, Function, Global, Name, Parameter, Spelled};
 use super::token::{Kind, Token};
 
@@ -55,7 +56,7 @@ pub(super) struct Parser {
 }
 
 /// What a whole source declares.
-pub(super) fn unit(tokens: Vec<Token>) -> Result<Vec<Global>, Wrong> {
+pub(super) fn unit(tokens: Vec<Token>) -> Result<Vec<Global>, ShaderError> {
     let mut parser = Parser::over(tokens);
     while parser.peek().is_some() {
         parser.global()?;
@@ -64,12 +65,12 @@ pub(super) fn unit(tokens: Vec<Token>) -> Result<Vec<Global>, Wrong> {
 }
 
 /// A single expression, as behind `#if`.
-pub(super) fn constant(tokens: Vec<Token>, line: u32) -> Result<Expression, Wrong> {
+pub(super) fn constant(tokens: Vec<Token>, line: u32) -> Result<Expression, ShaderError> {
     let mut parser = Parser::over(tokens);
     let expression = parser.expression()?;
     match parser.peek() {
         None => Ok(expression),
-        Some(_) => Err(Wrong::new(line, "there is more behind the condition")),
+        Some(_) => Err(ShaderError::new(line, "there is more behind the condition")),
     }
 }
 
@@ -118,22 +119,22 @@ impl Parser {
         is
     }
 
-    fn needs(&mut self, sign: &str) -> Result<(), Wrong> {
+    fn needs(&mut self, sign: &str) -> Result<(), ShaderError> {
         match self.takes(sign) {
             true => Ok(()),
             false => Err(self.wrong(&format!("'{sign}' is expected"))),
         }
     }
 
-    fn wrong(&self, message: &str) -> Wrong {
+    fn wrong(&self, message: &str) -> ShaderError {
         let found = match self.peek() {
             Some(token) => format!("{message}, and {} stands here", token.shown()),
             None => format!("{message}, and the shader ends here"),
         };
-        Wrong::new(self.line(), found)
+        ShaderError::new(self.line(), found)
     }
 
-    fn name(&mut self) -> Result<Name, Wrong> {
+    fn name(&mut self) -> Result<Name, ShaderError> {
         let token = self.peek().cloned();
         let Some(Token {
             kind: Kind::Name(name),
@@ -147,7 +148,10 @@ impl Parser {
     }
 
     /// One level deeper, for as long as `parse` runs.
-    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, Wrong>) -> Result<T, Wrong> {
+    fn deeper<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, ShaderError>,
+    ) -> Result<T, ShaderError> {
         if self.depth == DEEPEST {
             return Err(self.wrong(&format!(
                 "more than {DEEPEST} levels of brackets and blocks stand in one another"
@@ -166,7 +170,7 @@ impl Parser {
         })
     }
 
-    fn kind(&mut self) -> Result<Spelled, Wrong> {
+    fn kind(&mut self) -> Result<Spelled, ShaderError> {
         let line = self.line();
         while self.word().is_some_and(|word| PRECISIONS.contains(&word)) {
             self.at += 1;
@@ -174,14 +178,14 @@ impl Parser {
         let name = self.name()?;
         if !TYPES.contains(&&*name) && !self.structs.contains(&name) {
             let message = format!("the type '{name}' is unknown here");
-            return Err(Wrong::new(line, message));
+            return Err(ShaderError::new(line, message));
         }
         let length = self.length()?;
         Ok(Spelled { line, name, length })
     }
 
     /// The brackets of an array, if there are any.
-    fn length(&mut self) -> Result<Option<Option<Box<Expression>>>, Wrong> {
+    fn length(&mut self) -> Result<Option<Option<Arc<Expression>>>, ShaderError> {
         if !self.takes("[") {
             return Ok(None);
         }
@@ -190,14 +194,14 @@ impl Parser {
         }
         let length = self.expression()?;
         self.needs("]")?;
-        Ok(Some(Some(Box::new(length))))
+        Ok(Some(Some(Arc::new(length))))
     }
 
     /// The length of an array behind a name, which counts like one behind the type.
-    fn arrayed(&mut self, kind: &Spelled) -> Result<Spelled, Wrong> {
+    fn arrayed(&mut self, kind: &Spelled) -> Result<Spelled, ShaderError> {
         let length = self.length()?;
         if length.is_some() && kind.length.is_some() {
-            return Err(self.wrong("an array of arrays is nothing that GLSL ES 3.00 has"));
+            return Err(self.wrong("GLSL ES 3.00 has no arrays of arrays"));
         }
         Ok(Spelled {
             length: length.or_else(|| kind.length.clone()),
@@ -205,7 +209,7 @@ impl Parser {
         })
     }
 
-    fn global(&mut self) -> Result<(), Wrong> {
+    fn global(&mut self) -> Result<(), ShaderError> {
         if self.takes(";") {
             return Ok(());
         }
@@ -220,7 +224,7 @@ impl Parser {
                 return Err(self.wrong("'location' is the only layout of a shader like this"));
             }
             self.needs("=")?;
-            location = Some(self.expression()?);
+            location = Some(Arc::new(self.expression()?));
             self.needs(")")?;
         }
         let mut role = "";
@@ -259,7 +263,11 @@ impl Parser {
     }
 
     /// Variables of one type, up to the semicolon.
-    fn declarations(&mut self, kind: &Spelled, is_constant: bool) -> Result<Vec<Declared>, Wrong> {
+    fn declarations(
+        &mut self,
+        kind: &Spelled,
+        is_constant: bool,
+    ) -> Result<Vec<Declared>, ShaderError> {
         let mut all = Vec::new();
         loop {
             let name = self.name()?;
@@ -281,7 +289,7 @@ impl Parser {
         }
     }
 
-    fn structure(&mut self) -> Result<(), Wrong> {
+    fn structure(&mut self) -> Result<(), ShaderError> {
         let line = self.line();
         self.at += 1;
         let name = self.name()?;
@@ -315,7 +323,7 @@ impl Parser {
         Ok(())
     }
 
-    fn function(&mut self, result: Spelled) -> Result<(), Wrong> {
+    fn function(&mut self, result: Spelled) -> Result<(), ShaderError> {
         let line = self.line();
         let name = self.name()?;
         self.needs("(")?;
@@ -348,7 +356,7 @@ impl Parser {
         Ok(())
     }
 
-    fn parameter(&mut self) -> Result<Parameter, Wrong> {
+    fn parameter(&mut self) -> Result<Parameter, ShaderError> {
         let (mut is_in, mut is_out) = (true, false);
         loop {
             match self.word() {

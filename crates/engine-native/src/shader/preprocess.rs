@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::token::{self, Kind, Token};
-use super::{Wrong, parse};
+use super::{ShaderError, parse};
 
-/// Most tokens that a source may have once its macros are replaced, and that replacing them may make on the way.
+/// Most tokens that replacing the macros of a source may read and make, those of the source counted.
 const MOST_TOKENS: usize = 1 << 17;
 
 /// Most macros that stand in one another.
@@ -30,7 +30,7 @@ struct Preprocessor {
 }
 
 /// The tokens of a source with its macros replaced.
-pub(super) fn tokens(source: &str) -> Result<Vec<Token>, Wrong> {
+pub(super) fn tokens(source: &str) -> Result<Vec<Token>, ShaderError> {
     let source = without_comments(source);
     let mut all = Preprocessor::default();
     for (name, value) in [
@@ -39,7 +39,7 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Token>, Wrong> {
         ("GL_FRAGMENT_PRECISION_HIGH", 1),
     ] {
         let kind = Kind::Int(value);
-        let body = vec![Token { kind, line: 0 }];
+        let body = vec![Token::new(kind, 0)];
         all.macros.insert(
             name.into(),
             Macro {
@@ -80,12 +80,12 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Token>, Wrong> {
     }
     if !has_version {
         let message = "a shader must begin with the line '#version 300 es'; others do not run here";
-        return Err(Wrong::new(1, message));
+        return Err(ShaderError::new(1, message));
     }
     all.flush()?;
     match all.conditions.is_empty() {
         true => Ok(all.tokens),
-        false => Err(Wrong::new(line, "an #if has no #endif")),
+        false => Err(ShaderError::new(line, "an #if has no #endif")),
     }
 }
 
@@ -119,7 +119,7 @@ impl Preprocessor {
     }
 
     /// Replaces the macros of the lines since the last directive: a call may go over several lines.
-    fn flush(&mut self) -> Result<(), Wrong> {
+    fn flush(&mut self) -> Result<(), ShaderError> {
         let pending = std::mem::take(&mut self.pending);
         let mut tokens = std::mem::take(&mut self.tokens);
         self.expand(&pending, &mut Vec::new(), &mut tokens)?;
@@ -127,11 +127,11 @@ impl Preprocessor {
         Ok(())
     }
 
-    fn directive(&mut self, text: &str, line: u32) -> Result<(), Wrong> {
+    fn directive(&mut self, text: &str, line: u32) -> Result<(), ShaderError> {
         let end = text.find(|c: char| !c.is_ascii_alphabetic());
         let (name, rest) = text.split_at(end.unwrap_or(text.len()));
         let rest = rest.trim();
-        let wrong = |message: &str| Err(Wrong::new(line, message));
+        let wrong = |message: &str| Err(ShaderError::new(line, message));
         match name {
             "if" | "ifdef" | "ifndef" => {
                 let is_true = self.counts()
@@ -169,19 +169,19 @@ impl Preprocessor {
         Ok(())
     }
 
-    fn define(&mut self, text: &str, line: u32) -> Result<(), Wrong> {
+    fn define(&mut self, text: &str, line: u32) -> Result<(), ShaderError> {
         let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let (name, rest) = text.split_at(end.unwrap_or(text.len()));
         if name.is_empty() {
-            return Err(Wrong::new(line, "#define needs a name"));
+            return Err(ShaderError::new(line, "#define needs a name"));
         }
         // Only a bracket right behind the name begins parameters.
         let (parameters, body) = match rest.strip_prefix('(') {
             None => (None, rest),
             Some(rest) => {
-                let (names, body) = rest
-                    .split_once(')')
-                    .ok_or_else(|| Wrong::new(line, "the parameters of a macro need a ')'"))?;
+                let (names, body) = rest.split_once(')').ok_or_else(|| {
+                    ShaderError::new(line, "the parameters of a macro need a ')'")
+                })?;
                 let names = names
                     .split(',')
                     .map(str::trim)
@@ -197,7 +197,7 @@ impl Preprocessor {
     }
 
     /// Whether the condition of an `#if` holds.
-    fn holds(&mut self, text: &str, line: u32) -> Result<bool, Wrong> {
+    fn holds(&mut self, text: &str, line: u32) -> Result<bool, ShaderError> {
         let mut tokens = Vec::new();
         token::of_line(text, line, &mut tokens)?;
         let mut known = Vec::new();
@@ -211,7 +211,7 @@ impl Preprocessor {
             let name = tokens.next();
             let name = name.as_ref().and_then(Token::name).unwrap_or_default();
             let kind = Kind::Int(i32::from(self.macros.contains_key(name)));
-            known.push(Token { kind, line });
+            known.push(Token::new(kind, line));
             if is_bracketed {
                 tokens.next_if(|token| token.is(")"));
             }
@@ -220,8 +220,17 @@ impl Preprocessor {
         self.expand(&known, &mut Vec::new(), &mut expanded)?;
         let value = parse::constant(expanded, line)?.whole(&|_| None);
         let wrong = "the condition of #if must be of whole numbers and macros";
-        let value = value.ok_or_else(|| Wrong::new(line, wrong))?;
+        let value = value.ok_or_else(|| ShaderError::new(line, wrong))?;
         Ok(value != 0)
+    }
+
+    /// Counts tokens that are read or made.
+    fn count(&mut self, tokens: usize, line: u32) -> Result<(), ShaderError> {
+        self.made += tokens;
+        match self.made > MOST_TOKENS {
+            true => Err(too_many(line)),
+            false => Ok(()),
+        }
     }
 
     fn expand(
@@ -229,16 +238,19 @@ impl Preprocessor {
         tokens: &[Token],
         within: &mut Vec<Arc<str>>,
         into: &mut Vec<Token>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), ShaderError> {
         let mut at = 0;
         while let Some(token) = tokens.get(at) {
             at += 1;
-            self.made += 1;
-            if self.made > MOST_TOKENS {
-                return Err(too_many(token.line));
-            }
+            self.count(1, token.line)?;
             let name = match &token.kind {
-                Kind::Name(name) if !within.contains(name) => name,
+                Kind::Name(name) if within.contains(name) => {
+                    let mut token = token.clone();
+                    token.is_final = true;
+                    into.push(token);
+                    continue;
+                }
+                Kind::Name(name) if !token.is_final => name,
                 Kind::Name(_) | Kind::Float(_) | Kind::Int(_) | Kind::Uint(_) | Kind::Sign(_) => {
                     into.push(token.clone());
                     continue;
@@ -249,51 +261,50 @@ impl Preprocessor {
                 continue;
             };
             if within.len() == DEEPEST {
-                return Err(Wrong::new(
-                    token.line,
-                    "macros stand too deeply in one another",
-                ));
+                return Err(too_deep(token.line));
             }
             let mut body = Vec::new();
             match &found.parameters {
-                None => body.extend_from_slice(&found.body),
+                None => {
+                    body.extend_from_slice(&found.body);
+                    self.count(body.len(), token.line)?;
+                }
                 Some(_) if !tokens.get(at).is_some_and(|token| token.is("(")) => {
                     into.push(token.clone());
                     continue;
                 }
                 Some(parameters) => {
-                    let (arguments, end) = arguments(tokens, at + 1)
-                        .ok_or_else(|| Wrong::new(token.line, format!("'{name}(' needs a ')'")))?;
+                    let (arguments, end) = arguments(tokens, at + 1).ok_or_else(|| {
+                        ShaderError::new(token.line, format!("'{name}(' needs a ')'"))
+                    })?;
                     at = end;
                     let is_empty = parameters.is_empty() && arguments == [&[]];
                     if !is_empty && arguments.len() != parameters.len() {
                         let message =
                             format!("the macro '{name}' takes {} arguments", parameters.len());
-                        return Err(Wrong::new(token.line, message));
+                        return Err(ShaderError::new(token.line, message));
                     }
                     let body_of_macro = found.body.clone();
                     let names = parameters.clone();
                     // Arguments are replaced on their own first: one may call the same macro.
-                    let mut replaced = Vec::new();
-                    for argument in arguments {
+                    let mut replaced = HashMap::new();
+                    for (name, argument) in names.iter().zip(arguments) {
                         if self.depth == DEEPEST {
-                            let message = "macros stand too deeply in one another";
-                            return Err(Wrong::new(token.line, message));
+                            return Err(too_deep(token.line));
                         }
                         let mut tokens = Vec::new();
                         self.depth += 1;
                         self.expand(argument, within, &mut tokens)?;
                         self.depth -= 1;
-                        replaced.push(tokens);
+                        replaced.insert(&**name, tokens);
                     }
                     for part in body_of_macro {
-                        let parameter = names.iter().position(|name| part.name() == Some(name));
-                        match parameter {
-                            Some(parameter) => body.extend_from_slice(&replaced[parameter]),
+                        let argument = part.name().and_then(|name| replaced.get(name));
+                        // A part that an empty argument stands for is work, too.
+                        self.count(1 + argument.map_or(0, Vec::len), token.line)?;
+                        match argument {
+                            Some(argument) => body.extend_from_slice(argument),
                             None => body.push(part),
-                        }
-                        if body.len() > MOST_TOKENS {
-                            return Err(too_many(token.line));
                         }
                     }
                 }
@@ -328,7 +339,12 @@ fn arguments(tokens: &[Token], begin: usize) -> Option<(Vec<&[Token]>, usize)> {
     None
 }
 
-fn too_many(line: u32) -> Wrong {
+fn too_deep(line: u32) -> ShaderError {
+    let message = format!("macros are nested more than {DEEPEST} deep");
+    ShaderError::new(line, message)
+}
+
+fn too_many(line: u32) -> ShaderError {
     let message = format!("with its macros the shader has more than {MOST_TOKENS} tokens");
-    Wrong::new(line, message)
+    ShaderError::new(line, message)
 }

@@ -171,6 +171,8 @@ impl<'a> Machine<'a> {
         self.context.check()?;
         self.steps = 0;
         self.base = program.globals;
+        // What a group finds must not depend on the one that its thread drew before.
+        self.registers[program.globals..].fill(NONE);
         (self.active, self.returned, self.discarded, self.continued) = (ALL, NONE, NONE, NONE);
         let x = |lane: usize| (column + lane % ACROSS) as f32 + 0.5;
         let y = |lane: usize| (row + lane / ACROSS) as f32 + 0.5;
@@ -211,7 +213,7 @@ impl<'a> Machine<'a> {
         match self.steps > MOST_STEPS {
             false => Ok(()),
             true => Err(NodeError::value(format!(
-                "the shader takes more than {MOST_STEPS} steps for a pixel; give its loops fewer turns"
+                "the shader takes more than {MOST_STEPS} steps for a pixel; make its loops shorter"
             ))),
         }
     }

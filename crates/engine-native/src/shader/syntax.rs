@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Wrong;
+use super::ShaderError;
 
 /// Most expressions that stand in one another, of a long sum each part.
 const DEEPEST: usize = 96;
@@ -15,6 +15,8 @@ pub(super) struct Expression {
     pub(super) line: u32,
     /// How many expressions stand in one another, this one counted.
     pub(super) depth: usize,
+    /// How many expressions it is made of, this one counted.
+    pub(super) size: usize,
     pub(super) form: Form,
 }
 
@@ -46,7 +48,7 @@ pub(super) enum Form {
 pub(super) struct Spelled {
     pub(super) line: u32,
     pub(super) name: Name,
-    pub(super) length: Option<Option<Box<Expression>>>,
+    pub(super) length: Option<Option<Arc<Expression>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -103,7 +105,7 @@ pub(super) enum Global {
     Variable(Declared),
     Uniform(Declared),
     Input(Declared),
-    Output(Declared, Option<Expression>),
+    Output(Declared, Option<Arc<Expression>>),
     Struct(Name, Vec<(Spelled, Name)>, u32),
     Function(Function),
 }
@@ -114,7 +116,7 @@ pub(super) struct Function {
     pub(super) result: Spelled,
     pub(super) name: Name,
     pub(super) parameters: Vec<Parameter>,
-    /// `None` for one that is only announced.
+    /// `None` for one that is only declared.
     pub(super) body: Option<Vec<Statement>>,
 }
 
@@ -146,12 +148,18 @@ impl Form {
 
 impl Expression {
     /// An expression, if not too many stand in one another.
-    pub(super) fn new(line: u32, form: Form) -> Result<Self, Wrong> {
+    pub(super) fn new(line: u32, form: Form) -> Result<Self, ShaderError> {
         let parts = form.parts();
         let depth = parts.iter().map(|part| part.depth).max().unwrap_or(0) + 1;
+        let size = parts.iter().map(|part| part.size).sum::<usize>() + 1;
         match depth <= DEEPEST {
-            true => Ok(Self { line, depth, form }),
-            false => Err(Wrong::new(
+            true => Ok(Self {
+                line,
+                depth,
+                size,
+                form,
+            }),
+            false => Err(ShaderError::new(
                 line,
                 format!(
                     "more than {DEEPEST} operations stand in one another; store a part in a variable"
@@ -167,7 +175,10 @@ impl Expression {
             Form::Uint(number) => Some(number.cast_signed()),
             Form::Name(name) => known(name),
             Form::Call(name, arguments) if matches!(&**name, "int" | "uint") => {
-                arguments.first()?.whole(known)
+                let [argument] = &arguments[..] else {
+                    return None;
+                };
+                argument.whole(known)
             }
             Form::Unary(sign, inner) => {
                 let value = inner.whole(known)?;
@@ -178,9 +189,12 @@ impl Expression {
                     _ => value,
                 })
             }
-            Form::Binary(sign, left, right) => {
-                whole_of(sign, left.whole(known)?, right.whole(known)?)
-            }
+            Form::Binary(sign, left, right) => match (*sign, left.whole(known)?) {
+                // The right side may name what only the left one makes sure of.
+                ("&&", 0) => Some(0),
+                ("||", left) if left != 0 => Some(1),
+                (sign, left) => whole_of(sign, left, right.whole(known)?),
+            },
             Form::Float(_)
             | Form::Bool(_)
             | Form::Call(..)

@@ -153,6 +153,11 @@ fn functions_take_and_give_values() {
         [4.0, 0.0, 8.0, 0.0],
     );
     check(
+        "void f(out float a) {} float g() { float a = 9.0; return a; } float h(const float a) { return a; } void h(inout int a) {}",
+        "const float d = 3.0; c = vec4(g(), 5.0, h(d), 0.0); f(c.y);",
+        [9.0, 0.0, 3.0, 0.0],
+    );
+    check(
         "float n = 1.0; float f() { n += 1.0; return n; }",
         "c = vec4(n + f(), f(), n, 0.0);",
         [3.0, 3.0, 3.0, 0.0],
@@ -196,6 +201,22 @@ fn macros_are_replaced() {
         [2.0, 3.0, 300.0, 0.0],
     );
     check(
+        "#define MAX(a, b) ((a) > (b) ? (a) : (b))",
+        "c = vec4(MAX(MAX(1.0, 2.0), 3.0), MAX(4.0, MAX(MAX(5.0, 6.0), 2.0)), 0.0, 0.0);",
+        [3.0, 6.0, 0.0, 0.0],
+    );
+    // A macro that names itself is replaced once, in an argument as well.
+    check(
+        "float n = 1.0;\n#define n n + 1.0\n#define SAME(a) a",
+        "c = vec4(n, SAME(n), SAME(SAME(n)), 0.0);",
+        [2.0, 2.0, 2.0, 0.0],
+    );
+    check(
+        "#if defined(X) && X > 1\n#error no\n#endif\n#if !defined(X) || X > 1\n#define N 1.0\n#endif",
+        "c = vec4(N);",
+        [1.0; 4],
+    );
+    check(
         "#define A\n#if defined(A) && 1 + 1 == 2\n#define N 1.0\n#elif 1\n#define N 2.0\n#else\n#error no\n#endif\n#ifdef B\n??\n#endif",
         "c = vec4(N);",
         [1.0; 4],
@@ -235,12 +256,45 @@ fn a_source_that_cannot_run_says_where_and_why() {
         ),
         ("if (1) {}", "a condition must be bool, and this is int"),
         ("c = @;", "the character '@'"),
+        ("float f; int f;", "line 4: 'f' is declared twice"),
+        ("return 1;", "the function returns void, but this is int"),
+        ("float[2] a[2];", "no arrays of arrays"),
+        ("float a[int(1, 2)];", "a constant whole number"),
     ] {
         let said = of(main);
         assert!(said.contains(words), "{main}: {said}");
     }
     let recursive = "#version 300 es\nfloat f() { return f(); }\nvoid main() { f(); }";
     assert!(refused(recursive).contains("calls itself"));
+    for (globals, words) in [
+        ("float n;\nuniform int n;", "line 3: 'n' is declared twice"),
+        (
+            "float f();\nfloat b = f();",
+            "'f' is declared but has no body",
+        ),
+        (
+            "float f(float a, int a) { return a; }\nfloat b = f(1.0, 1);",
+            "'a' is declared twice",
+        ),
+        (
+            "float f(inout float a) { return a; }\nfloat b = f(1.0);",
+            "argument 1 of 'f' must be a variable",
+        ),
+        (
+            "struct S { float a; };\nstruct S { int a; };",
+            "line 3: 'S' is declared twice",
+        ),
+        ("struct S { float a; int a; };", "'a' is declared twice"),
+        (
+            "struct S { float a; sampler2D b; };",
+            "'b' of 'S' cannot be of the type sampler2D",
+        ),
+        ("struct S {};", "'S' needs a field"),
+        ("sampler2D f();", "a type that is not allowed"),
+    ] {
+        let said = refused(&format!("#version 300 es\n{globals}\nvoid main() {{}}"));
+        assert!(said.contains(words), "{globals}: {said}");
+    }
     assert!(refused("#version 300 es\nin vec3 normal;\nvoid main() {}").contains("v_texCoord"));
     assert!(refused("#version 300 es\nfloat f() { return 1.0; }").contains("void main()"));
 }
@@ -267,6 +321,42 @@ fn nothing_of_a_source_is_unbounded() {
     let mut doubles = "#version 300 es\n#define d(x) x x x x x x x x\n".to_owned();
     doubles += &format!("{}1{}", "d(".repeat(20), ")".repeat(20));
     assert!(refused(&doubles).contains("tokens"));
+    // Parts of a macro that come to nothing are work, too.
+    let mut nothing = "#version 300 es\n#define m(a)".to_owned() + &" a".repeat(15_000) + "\n";
+    nothing += &"m()".repeat(10_000);
+    assert!(refused(&nothing).contains("tokens"));
+    let mut nested = "#version 300 es\n#define a0 1.0\n".to_owned();
+    for n in 1..40 {
+        nested += &format!("#define a{n} (a{})\n", n - 1);
+    }
+    assert!(refused(&(nested + "float f = a39;")).contains("more than 32 deep"));
+    let calls = format!("{}q{}", "f(".repeat(55), ")".repeat(55));
+    let calls = format!(
+        "#version 300 es\nfloat f(inout float x) {{ return x; }}\nvoid main() {{ {calls}; }}"
+    );
+    assert!(refused(&calls).contains("'q' is not declared"));
+    // All names share the length, and it is counted for each.
+    let shared = format!(
+        "float a[int(1{})]{};",
+        ", 1".repeat(5_000),
+        ", a".repeat(5_000)
+    );
+    assert!(refused(&whole(&shared)).contains("a constant whole number"));
+    let mut length = "1".to_owned();
+    for _ in 0..12 {
+        length = format!("({length}*{length})");
+    }
+    let names: Vec<String> = (0..4_000).map(|n| format!("a{n}")).collect();
+    let shared = whole(&format!("float[{length}] {};", names.join(",")));
+    assert!(refused(&shared).contains("too much work"));
+    let name = whole(&format!("float {};", "a".repeat(1_025)));
+    assert!(refused(&name).contains("longer than 1024 characters"));
+    let parameters = format!("void f(S a{}) {{}}", ", S".repeat(2_000));
+    let parameters = format!("#version 300 es\nstruct S {{ float a[8000]; }};\n{parameters}");
+    assert!(refused(&parameters).contains("smaller arrays"));
+    // Each argument is an array of its own while the others are lowered.
+    let arrays = format!("float a[8000]; f(a{});", ",a".repeat(20_000));
+    assert!(refused(&whole(&arrays)).contains("too much work"));
     assert!(
         refused(&format!("#version 300 es\n{}", " ".repeat(MOST_SOURCE))).contains("longer than")
     );
@@ -305,5 +395,53 @@ fn a_loop_without_an_end_is_stopped() {
     let error = run
         .render(&NodeContext::detached())
         .expect_err("it has no end");
-    assert!(format!("{error:?}").contains("fewer turns"), "{error:?}");
+    assert!(format!("{error:?}").contains("loops shorter"), "{error:?}");
+}
+
+#[test]
+fn structures_stand_in_one_another_to_a_limit() {
+    let nested = |count: usize| {
+        let mut source = "#version 300 es\nstruct s1 { float a; };\n".to_owned();
+        for n in 2..=count {
+            source += &format!("struct s{n} {{ s{} a; }};\n", n - 1);
+        }
+        source + "void main() {}"
+    };
+    assert!(Program::new(&nested(32)).is_ok());
+    assert!(refused(&nested(33)).contains("more than 32 deep"));
+}
+
+#[test]
+fn parts_of_what_functions_return_count_as_depth() {
+    let mut source = "#version 300 es\nfloat f0() { return 1.0; }\n".to_owned();
+    for n in 1..100 {
+        let parts = ".x".repeat(80);
+        source += &format!("float f{n}() {{ return f{}(){parts}; }}\n", n - 1);
+    }
+    source += "void main() { f99(); }";
+    assert!(refused(&source).contains("too deeply"));
+}
+
+/// Every group begins with registers of its own, whatever its thread drew before.
+#[test]
+fn a_group_of_pixels_knows_nothing_of_another() {
+    let source = "#version 300 es\nout vec4 c;\nfloat n;\nvoid main() {\n\
+        n += 1.0;\nc = vec4(n, 0.0, 0.0, 1.0);\n\
+        if (gl_FragCoord.x < 31.0 || gl_FragCoord.x > 33.0) { float v = 5.0; c.y = dFdx(v); }\n}";
+    let program = Program::new(source).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let run = Run {
+        program: &program,
+        uniforms: &[],
+        textures: &[],
+        size: (100, 6),
+        outputs: 1,
+    };
+    let frames = run
+        .render(&NodeContext::detached())
+        .unwrap_or_else(|error| panic!("{error:?}"));
+    for row in 0..6 {
+        let row = frames[0].row(row);
+        assert!(row.chunks(4).all(|pixel| pixel[0] == 1.0), "{row:?}");
+        assert_eq!(row[33 * 4 + 1], 5.0, "its neighbour took no part");
+    }
 }

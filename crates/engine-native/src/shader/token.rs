@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::Wrong;
+use super::ShaderError;
 
 /// A token and where it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
     pub(super) line: u32,
+    /// Whether it stays as it is, since it came out of the macro that it names.
+    pub(super) is_final: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -27,24 +29,31 @@ const SIGNS: [&str; 45] = [
     "-", "*", "/", "%", "<", ">", "=", "!", "~", "&", "|", "^",
 ];
 
+/// Longest name, as in WebGL.
+const MOST_NAME: usize = 1024;
+
 /// The tokens of a line without comments.
-pub(super) fn of_line(text: &str, line: u32, into: &mut Vec<Token>) -> Result<(), Wrong> {
+pub(super) fn of_line(text: &str, line: u32, into: &mut Vec<Token>) -> Result<(), ShaderError> {
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let (kind, length) = if first.is_ascii_alphabetic() || first == '_' {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let name = &rest[..end.unwrap_or(rest.len())];
+            if name.len() > MOST_NAME {
+                let message = format!("a name is longer than {MOST_NAME} characters");
+                return Err(ShaderError::new(line, message));
+            }
             (Kind::Name(name.into()), name.len())
         } else if is_number(rest) {
             number(rest, line)?
         } else {
             let sign = SIGNS.into_iter().find(|sign| rest.starts_with(sign));
             let sign = sign.ok_or_else(|| {
-                Wrong::new(line, format!("the character {first:?} has no meaning here"))
+                ShaderError::new(line, format!("the character {first:?} has no meaning here"))
             })?;
             (Kind::Sign(sign), sign.len())
         };
-        into.push(Token { kind, line });
+        into.push(Token::new(kind, line));
         rest = rest[length..].trim_start();
     }
     Ok(())
@@ -56,7 +65,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// A number at the beginning of a text, and how long it is.
-fn number(text: &str, line: u32) -> Result<(Kind, usize), Wrong> {
+fn number(text: &str, line: u32) -> Result<(Kind, usize), ShaderError> {
     let mut end = 0;
     let mut before = ' ';
     for c in text.chars() {
@@ -69,7 +78,7 @@ fn number(text: &str, line: u32) -> Result<(Kind, usize), Wrong> {
         end += 1;
     }
     let spelled = &text[..end];
-    let wrong = || Wrong::new(line, format!("'{spelled}' is no number of 32 bits"));
+    let wrong = || ShaderError::new(line, format!("'{spelled}' is no number of 32 bits"));
     let lower = spelled.to_ascii_lowercase();
     let whole = lower.strip_suffix('u').unwrap_or(&lower);
     let digits = match whole.strip_prefix("0x") {
@@ -90,6 +99,15 @@ fn number(text: &str, line: u32) -> Result<(Kind, usize), Wrong> {
 }
 
 impl Token {
+    pub(super) fn new(kind: Kind, line: u32) -> Self {
+        let is_final = false;
+        Self {
+            kind,
+            line,
+            is_final,
+        }
+    }
+
     pub(super) fn is(&self, sign: &str) -> bool {
         matches!(self.kind, Kind::Sign(of) if of == sign)
     }

@@ -122,7 +122,7 @@ async fn a_shader_that_cannot_run_says_why() {
         none.clone(),
     )
     .await;
-    assert!(said.contains("fewer turns"), "{said}");
+    assert!(said.contains("loops shorter"), "{said}");
     let source = format!("{begin}#pragma passes 1000\nvoid main() {{ fragColor = vec4(1); }}");
     let said = refused(&source, none).await;
     assert!(said.contains("at most 64 times"), "{said}");

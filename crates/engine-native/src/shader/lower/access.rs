@@ -3,8 +3,11 @@
 use super::super::kinds::{Base, Type};
 use super::super::operation::{Operation, Register};
 use super::super::syntax::{Expression, Form};
-use super::super::{Wrong, operation};
+use super::super::{ShaderError, operation};
 use super::{Lowering, Value};
+
+/// Work to make a list of registers, which takes as much memory as so many of them.
+const LIST: usize = 16;
 
 /// What may be assigned to: registers, or one of several lists of them.
 #[derive(Clone, Debug)]
@@ -18,27 +21,47 @@ pub(super) struct Place {
 
 impl Lowering {
     /// The value of a variable, of a part of it, or of a part of another value.
-    pub(super) fn part(&mut self, expression: &Expression) -> Result<Value, Wrong> {
+    pub(super) fn part(&mut self, expression: &Expression) -> Result<Value, ShaderError> {
         let place = self.place(expression)?;
         Ok(self.read(&place))
     }
 
     /// What may be assigned to.
-    pub(super) fn target(&mut self, expression: &Expression) -> Result<Place, Wrong> {
+    pub(super) fn target(&mut self, expression: &Expression) -> Result<Place, ShaderError> {
         let place = self.place(expression)?;
         match place.is_constant {
-            true => Err(Wrong::new(expression.line, "this cannot be assigned to")),
+            true => Err(ShaderError::new(
+                expression.line,
+                "this cannot be assigned to",
+            )),
             false => Ok(place),
         }
     }
 
-    fn place(&mut self, expression: &Expression) -> Result<Place, Wrong> {
+    /// The place of an argument that a function may change, if it is a variable or a part of one.
+    pub(super) fn changeable(
+        &mut self,
+        expression: &Expression,
+    ) -> Result<Option<Place>, ShaderError> {
+        let mut root = expression;
+        while let Form::Index(of, _) | Form::Field(of, _) = &root.form {
+            root = of;
+        }
+        if !matches!(root.form, Form::Name(_)) {
+            return Ok(None);
+        }
+        let place = self.place(expression)?;
+        Ok((!place.is_constant).then_some(place))
+    }
+
+    fn place(&mut self, expression: &Expression) -> Result<Place, ShaderError> {
         let line = expression.line;
         match &expression.form {
             Form::Name(name) => {
                 let variable = self.find(name).cloned();
                 let variable = variable
-                    .ok_or_else(|| Wrong::new(line, format!("'{name}' is not declared")))?;
+                    .ok_or_else(|| ShaderError::new(line, format!("'{name}' is not declared")))?;
+                self.spend(variable.value.registers.len(), line)?;
                 Ok(Place {
                     kind: variable.value.kind,
                     index: None,
@@ -47,11 +70,11 @@ impl Lowering {
                 })
             }
             Form::Index(of, index) => {
-                let of = self.place(of)?;
+                let of = self.container(of)?;
                 self.indexed(&of, index)
             }
             Form::Field(of, name) => {
-                let of = self.place(of)?;
+                let of = self.container(of)?;
                 field(&of, name, line)
             }
             Form::Float(_)
@@ -77,19 +100,26 @@ impl Lowering {
         }
     }
 
-    fn indexed(&mut self, of: &Place, index: &Expression) -> Result<Place, Wrong> {
+    /// What a part is taken of.
+    fn container(&mut self, expression: &Expression) -> Result<Place, ShaderError> {
+        let place = self.deeper(|lowering| lowering.place(expression))?;
+        self.spend(place.options.len() * LIST, expression.line)?;
+        Ok(place)
+    }
+
+    fn indexed(&mut self, of: &Place, index: &Expression) -> Result<Place, ShaderError> {
         let line = index.line;
         let Some((kind, length)) = of.kind.element() else {
-            return Err(Wrong::new(line, format!("{} has no elements", of.kind)));
+            return Err(ShaderError::new(
+                line,
+                format!("{} has no elements", of.kind),
+            ));
         };
         let size = kind.size();
-        let split = |registers: &Vec<Register>| -> Vec<Vec<Register>> {
-            registers.chunks(size).map(<[Register]>::to_vec).collect()
-        };
         if let Some(at) = self.whole(index) {
             let at = usize::try_from(at).ok().filter(|at| *at < length);
             let at = at.ok_or_else(|| {
-                Wrong::new(
+                ShaderError::new(
                     line,
                     format!("the index must be one of 0 to {}", length - 1),
                 )
@@ -97,7 +127,7 @@ impl Lowering {
             let options = of
                 .options
                 .iter()
-                .map(|option| split(option).swap_remove(at));
+                .map(|option| option[at * size..(at + 1) * size].to_vec());
             let options = options.collect();
             return Ok(Place {
                 kind,
@@ -106,13 +136,14 @@ impl Lowering {
                 is_constant: of.is_constant,
             });
         }
+        self.spend(of.options.len() * length * LIST, line)?;
         let index = self.value(index)?;
         if !matches!(index.kind, Type::Vector(Base::Int | Base::Uint, 1)) {
             let message = format!(
                 "an index must be a whole number, and this is {}",
                 index.kind
             );
-            return Err(Wrong::new(line, message));
+            return Err(ShaderError::new(line, message));
         }
         // Held within the elements, so that one index tells of two.
         let last = self.constant(length as u32 - 1);
@@ -128,7 +159,11 @@ impl Lowering {
         Ok(Place {
             kind,
             index: Some(index),
-            options: of.options.iter().flat_map(split).collect(),
+            options: of
+                .options
+                .iter()
+                .flat_map(|option| option.chunks(size).map(<[Register]>::to_vec))
+                .collect(),
             is_constant: of.is_constant,
         })
     }
@@ -148,10 +183,15 @@ impl Lowering {
         Value::new(kind, registers)
     }
 
-    pub(super) fn write(&mut self, place: &Place, value: &Value, line: u32) -> Result<(), Wrong> {
+    pub(super) fn write(
+        &mut self,
+        place: &Place,
+        value: &Value,
+        line: u32,
+    ) -> Result<(), ShaderError> {
         if place.kind != value.kind {
             let message = format!("{} cannot be assigned to {}", value.kind, place.kind);
-            return Err(Wrong::new(line, message));
+            return Err(ShaderError::new(line, message));
         }
         let Some(index) = place.index else {
             self.copy(&place.options[0], &value.registers);
@@ -186,8 +226,8 @@ impl Lowering {
     }
 }
 
-fn field(of: &Place, name: &str, line: u32) -> Result<Place, Wrong> {
-    let unknown = || Wrong::new(line, format!("{} has no '{name}'", of.kind));
+fn field(of: &Place, name: &str, line: u32) -> Result<Place, ShaderError> {
+    let unknown = || ShaderError::new(line, format!("{} has no '{name}'", of.kind));
     if let Type::Struct(fields) = &of.kind {
         let mut first = 0;
         for (known, kind) in &fields.fields {

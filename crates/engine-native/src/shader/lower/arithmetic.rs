@@ -1,6 +1,6 @@
 //! Operators between two values.
 
-use super::super::Wrong;
+use super::super::ShaderError;
 use super::super::kinds::{BOOL, Base, Type};
 use super::super::operation::{Binary, Register};
 use super::{Lowering, Value};
@@ -12,7 +12,7 @@ impl Lowering {
         left: &Value,
         right: &Value,
         line: u32,
-    ) -> Result<Value, Wrong> {
+    ) -> Result<Value, ShaderError> {
         let found = match sign {
             "==" => return self.equal(left, right, line),
             "!=" => {
@@ -35,7 +35,7 @@ impl Lowering {
                 "'{sign}' does not work on {} and {}; types are never converted by themselves, write float(…) or the like",
                 left.kind, right.kind
             );
-            Wrong::new(line, message)
+            ShaderError::new(line, message)
         })
     }
 
@@ -121,10 +121,10 @@ impl Lowering {
         })
     }
 
-    fn equal(&mut self, left: &Value, right: &Value, line: u32) -> Result<Value, Wrong> {
+    fn equal(&mut self, left: &Value, right: &Value, line: u32) -> Result<Value, ShaderError> {
         if left.kind != right.kind || left.kind.size() == 0 {
             let message = format!("{} and {} cannot be compared", left.kind, right.kind);
-            return Err(Wrong::new(line, message));
+            return Err(ShaderError::new(line, message));
         }
         let mut bases = Vec::new();
         bases_of(&left.kind, &mut bases);

@@ -1,6 +1,6 @@
 //! The functions of the language.
 
-use super::super::Wrong;
+use super::super::ShaderError;
 use super::super::kinds::{BOOL, Base, FLOAT, INT, Type};
 use super::super::operation::{Binary, Operation, Unary};
 use super::arithmetic::equal_way;
@@ -44,7 +44,7 @@ impl Lowering {
         name: &str,
         arguments: &[Value],
         line: u32,
-    ) -> Result<Option<Value>, Wrong> {
+    ) -> Result<Option<Value>, ShaderError> {
         if let [of] = arguments
             && let Some(value) = self.of_one(name, of)
         {
@@ -294,7 +294,7 @@ impl Lowering {
         name: &str,
         arguments: &[Value],
         line: u32,
-    ) -> Result<Option<Value>, Wrong> {
+    ) -> Result<Option<Value>, ShaderError> {
         let one = Value::new(FLOAT, vec![self.float(1.0)]);
         let same = |of: &[&Value]| of.iter().all(|value| value.kind == of[0].kind);
         let [first, rest @ ..] = arguments else {
@@ -394,7 +394,7 @@ impl Lowering {
         normal: &Value,
         ratio: &Value,
         line: u32,
-    ) -> Result<Value, Wrong> {
+    ) -> Result<Value, ShaderError> {
         let [zero, one] = [0.0, 1.0].map(|number| Value::new(FLOAT, vec![self.float(number)]));
         let dot = self.dot(normal, incident);
         let square = self.binary("*", &dot, &dot, line)?;

@@ -1,10 +1,10 @@
 //! Values that are made of others: `vec3(…)`, `float[](…)`, `int(…)`.
 
-use super::super::Wrong;
+use super::super::ShaderError;
 use super::super::kinds::{Base, Type};
 use super::super::operation::{Binary, Register, Unary};
 use super::super::syntax::{Expression, Spelled};
-use super::{Lowering, Value};
+use super::{Lowering, Value, kinds_of};
 
 impl Lowering {
     /// A value of a type, made of arguments.
@@ -13,7 +13,7 @@ impl Lowering {
         kind: &Type,
         arguments: &[Value],
         line: u32,
-    ) -> Result<Value, Wrong> {
+    ) -> Result<Value, ShaderError> {
         let made = match kind {
             Type::Struct(of) => {
                 let kinds = of.fields.iter().map(|(_, kind)| kind);
@@ -31,14 +31,8 @@ impl Lowering {
             Type::Void | Type::Sampler | Type::Array(..) => None,
         };
         let registers = made.ok_or_else(|| {
-            let kinds: Vec<String> = arguments
-                .iter()
-                .map(|value| value.kind.to_string())
-                .collect();
-            Wrong::new(
-                line,
-                format!("{kind} cannot be made of ({})", kinds.join(", ")),
-            )
+            let message = format!("{kind} cannot be made of ({})", kinds_of(arguments));
+            ShaderError::new(line, message)
         })?;
         Ok(Value::new(kind.clone(), registers))
     }
@@ -125,7 +119,7 @@ impl Lowering {
         &mut self,
         kind: &Spelled,
         arguments: &[Expression],
-    ) -> Result<Value, Wrong> {
+    ) -> Result<Value, ShaderError> {
         let kind = self.kind(kind, Some(arguments.len()))?;
         let expressions: Vec<&Expression> = arguments.iter().collect();
         let values = self.values(&expressions)?;
@@ -135,7 +129,7 @@ impl Lowering {
         });
         if !is_fit {
             let message = format!("{kind} cannot be made of these {} values", values.len());
-            return Err(Wrong::new(line, message));
+            return Err(ShaderError::new(line, message));
         }
         let registers = values.into_iter().flat_map(|value| value.registers);
         Ok(Value::new(kind, registers.collect()))

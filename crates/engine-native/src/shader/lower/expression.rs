@@ -1,18 +1,20 @@
 //! Expressions.
 
-use super::super::Wrong;
+use super::super::ShaderError;
 use super::super::kinds::{BOOL, Base, FLOAT, INT, Type};
 use super::super::operation::{self, Operation, Register, Unary};
 use super::super::syntax::{Expression, Form};
 use super::{Lowering, Value};
 
 impl Lowering {
-    pub(super) fn value(&mut self, expression: &Expression) -> Result<Value, Wrong> {
+    pub(super) fn value(&mut self, expression: &Expression) -> Result<Value, ShaderError> {
         self.line = expression.line;
-        self.deeper(|lowering| lowering.inner(expression))
+        let value = self.deeper(|lowering| lowering.inner(expression))?;
+        self.spend(value.registers.len(), expression.line)?;
+        Ok(value)
     }
 
-    fn inner(&mut self, expression: &Expression) -> Result<Value, Wrong> {
+    fn inner(&mut self, expression: &Expression) -> Result<Value, ShaderError> {
         let line = expression.line;
         self.check(line)?;
         let known = |kind, register| Ok(Value::new(kind, vec![register]));
@@ -24,7 +26,7 @@ impl Lowering {
             Form::Name(name) => {
                 let variable = self.find(name);
                 let variable = variable
-                    .ok_or_else(|| Wrong::new(line, format!("'{name}' is not declared")))?;
+                    .ok_or_else(|| ShaderError::new(line, format!("'{name}' is not declared")))?;
                 Ok(variable.value.clone())
             }
             Form::Index(..) | Form::Field(..) => self.part(expression),
@@ -41,7 +43,10 @@ impl Lowering {
                     Some(Base::Float) => Value::new(FLOAT, vec![self.float(1.0)]),
                     Some(base) => Value::new(Type::Vector(base, 1), vec![self.constant(1)]),
                     None => {
-                        return Err(Wrong::new(line, format!("{} cannot be counted", old.kind)));
+                        return Err(ShaderError::new(
+                            line,
+                            format!("{} cannot be counted", old.kind),
+                        ));
                     }
                 };
                 let kept = Value::new(old.kind.clone(), self.kept(&old.registers));
@@ -76,13 +81,17 @@ impl Lowering {
     }
 
     /// Values in order; one that a later one changes is kept as it was.
-    pub(super) fn values(&mut self, expressions: &[&Expression]) -> Result<Vec<Value>, Wrong> {
+    pub(super) fn values(
+        &mut self,
+        expressions: &[&Expression],
+    ) -> Result<Vec<Value>, ShaderError> {
         let mut values: Vec<Value> = Vec::with_capacity(expressions.len());
         for expression in expressions {
             let (value, operations) = self.apart(|lowering| lowering.value(expression))?;
             if operations.iter().any(|operation| !operation.is_pure()) {
                 for value in &mut values {
                     value.registers = self.kept(&value.registers);
+                    self.check(expression.line)?;
                 }
             }
             self.frame.operations.extend(operations);
@@ -92,13 +101,13 @@ impl Lowering {
     }
 
     /// The register of a condition.
-    pub(super) fn condition(&mut self, expression: &Expression) -> Result<Register, Wrong> {
+    pub(super) fn condition(&mut self, expression: &Expression) -> Result<Register, ShaderError> {
         let value = self.value(expression)?;
         match value.kind == BOOL {
             true => Ok(value.registers[0]),
             false => {
                 let message = format!("a condition must be bool, and this is {}", value.kind);
-                Err(Wrong::new(expression.line, message))
+                Err(ShaderError::new(expression.line, message))
             }
         }
     }
@@ -108,7 +117,7 @@ impl Lowering {
         sign: &str,
         left: &Expression,
         right: &Expression,
-    ) -> Result<Value, Wrong> {
+    ) -> Result<Value, ShaderError> {
         let left = self.condition(left)?;
         let (right, operations) = self.apart(|lowering| lowering.condition(right))?;
         let is_and = sign == "&&";
@@ -147,7 +156,7 @@ impl Lowering {
         chosen: &Expression,
         other: &Expression,
         line: u32,
-    ) -> Result<Value, Wrong> {
+    ) -> Result<Value, ShaderError> {
         let condition = self.condition(condition)?;
         let (first, chosen) = self.apart(|lowering| lowering.value(chosen))?;
         let (second, other) = self.apart(|lowering| lowering.value(other))?;
@@ -156,7 +165,7 @@ impl Lowering {
                 "one side of '?' is {}, and the other is {}",
                 first.kind, second.kind
             );
-            return Err(Wrong::new(line, message));
+            return Err(ShaderError::new(line, message));
         }
         let to = self.temporaries(first.kind.size());
         let pairs = first.registers.into_iter().zip(second.registers);
@@ -184,7 +193,7 @@ impl Lowering {
         Ok(Value::new(first.kind, to))
     }
 
-    fn unary(&mut self, sign: &str, value: Value, line: u32) -> Result<Value, Wrong> {
+    fn unary(&mut self, sign: &str, value: Value, line: u32) -> Result<Value, ShaderError> {
         let way = match (sign, value.kind.base()) {
             ("+", Some(Base::Float | Base::Int | Base::Uint)) => return Ok(value),
             ("-", Some(Base::Float)) => Unary::Negate,
@@ -193,7 +202,7 @@ impl Lowering {
             ("!", Some(Base::Bool)) if value.kind.is_scalar() => Unary::Not,
             _ => {
                 let message = format!("'{sign}' does not work on {}", value.kind);
-                return Err(Wrong::new(line, message));
+                return Err(ShaderError::new(line, message));
             }
         };
         Ok(self.each(way, &value, value.kind.clone()))

@@ -1,23 +1,37 @@
 //! Functions: each is lowered once for all of its calls, and once more for other samplers.
 
-use super::super::Wrong;
+use std::sync::Arc;
+
+use super::super::ShaderError;
 use super::super::kinds::{INT, Type};
 use super::super::operation::{Function, Operation};
 use super::super::syntax::{self, Expression, Name};
 use super::access::Place;
-use super::{DEEPEST, Declaration, Lowering, MOST_FUNCTIONS, Value, Variable, too_deep};
+use super::{
+    DEEPEST, Declaration, Lowering, MOST_FUNCTIONS, MOST_REGISTERS, Value, Variable, kinds_of,
+    too_deep, too_large, twice,
+};
 
 impl Lowering {
-    pub(super) fn declare_function(&mut self, source: syntax::Function) -> Result<(), Wrong> {
+    pub(super) fn declare_function(&mut self, source: syntax::Function) -> Result<(), ShaderError> {
         let result = self.kind(&source.result, None)?;
+        let source = Arc::new(source);
         let kinds = source
             .parameters
             .iter()
             .map(|parameter| self.kind(&parameter.kind, None));
-        let parameters: Vec<Type> = kinds.collect::<Result<_, Wrong>>()?;
+        let parameters: Vec<Type> = kinds.collect::<Result<_, ShaderError>>()?;
+        self.spend(self.declarations.len(), source.line)?;
+        let size: usize = parameters.iter().map(Type::size).sum();
+        if size > MOST_REGISTERS {
+            return Err(too_large(source.line));
+        }
         if parameters.contains(&Type::Void) || result == Type::Sampler {
-            let message = format!("'{}' takes or gives what no value is", source.name);
-            return Err(Wrong::new(source.line, message));
+            let message = format!(
+                "'{}' has a parameter or a result of a type that is not allowed",
+                source.name
+            );
+            return Err(ShaderError::new(source.line, message));
         }
         let known = self
             .declarations
@@ -28,8 +42,7 @@ impl Lowering {
                 if known.result != result
                     || (known.source.body.is_some() && source.body.is_some()) =>
             {
-                let message = format!("'{}' is declared twice", source.name);
-                Err(Wrong::new(source.line, message))
+                Err(twice(&source.name, source.line))
             }
             Some(known) => {
                 if source.body.is_some() {
@@ -54,33 +67,33 @@ impl Lowering {
         at: usize,
         samplers: Vec<usize>,
         line: u32,
-    ) -> Result<usize, Wrong> {
+    ) -> Result<usize, ShaderError> {
         let key = (at, samplers);
         if let Some(lowered) = self.lowered.get(&key) {
             return Ok(*lowered);
         }
         let name = Name::clone(&self.declarations[at].source.name);
         if self.under_way.contains(&at) {
-            return Err(Wrong::new(
+            return Err(ShaderError::new(
                 line,
                 format!("'{name}' calls itself, which GLSL does not have"),
             ));
         }
         if self.functions.len() == MOST_FUNCTIONS {
-            return Err(Wrong::new(
+            return Err(ShaderError::new(
                 line,
                 format!("the shader has more than {MOST_FUNCTIONS} functions"),
             ));
         }
-        let source = self.declarations[at].source.clone();
-        let body = source
-            .body
-            .as_ref()
-            .ok_or_else(|| Wrong::new(line, format!("'{name}' is announced and has no body")))?;
+        let source = Arc::clone(&self.declarations[at].source);
+        let body = source.body.as_ref().ok_or_else(|| {
+            ShaderError::new(line, format!("'{name}' is declared but has no body"))
+        })?;
         self.under_way.push(at);
         let before = std::mem::take(&mut self.frame);
         let result = self.declarations[at].result.clone();
         self.frame.result = self.temporaries(result.size());
+        let mut zeroed = self.frame.result.clone();
         let mut scope = std::collections::HashMap::new();
         let mut samplers = key.1.iter().copied();
         for (parameter, kind) in source
@@ -92,17 +105,24 @@ impl Lowering {
             if kind == Type::Sampler {
                 value.sampler = samplers.next();
             }
+            if !parameter.is_in {
+                zeroed.extend_from_slice(&value.registers);
+            }
             let is_constant = kind == Type::Sampler;
             let variable = Variable {
                 value,
                 is_constant,
                 whole: None,
             };
-            scope.insert(Name::clone(&parameter.name), variable);
+            let known = scope.insert(Name::clone(&parameter.name), variable);
+            // Several may have no name.
+            if known.is_some() && !parameter.name.is_empty() {
+                return Err(twice(&parameter.name, source.line));
+            }
         }
         self.frame.scopes.push(scope);
         let zero = self.constant(0);
-        for to in self.frame.result.clone() {
+        for to in zeroed {
             self.emit(Operation::Copy { to, from: zero });
         }
         let lowered = self.statements(body, &result);
@@ -126,7 +146,7 @@ impl Lowering {
         name: &str,
         arguments: &[Expression],
         line: u32,
-    ) -> Result<Value, Wrong> {
+    ) -> Result<Value, ShaderError> {
         if let Some(kind) = self
             .structs
             .get(name)
@@ -137,6 +157,7 @@ impl Lowering {
             let values = self.values(&expressions)?;
             return self.made(&kind, &values, line);
         }
+        self.spend(self.declarations.len(), line)?;
         let is_own = self
             .declarations
             .iter()
@@ -162,7 +183,12 @@ impl Lowering {
         found.ok_or_else(|| unknown(name, &values, line))
     }
 
-    fn own(&mut self, name: &str, arguments: &[Expression], line: u32) -> Result<Value, Wrong> {
+    fn own(
+        &mut self,
+        name: &str,
+        arguments: &[Expression],
+        line: u32,
+    ) -> Result<Value, ShaderError> {
         // What is changed is told by its place, which is read for its type as well.
         let known = self.declarations.iter().filter(|known| {
             &*known.source.name == name && known.parameters.len() == arguments.len()
@@ -186,10 +212,10 @@ impl Lowering {
                 places.push(None);
                 continue;
             }
-            let (place, operations) = self.apart(|lowering| Ok(lowering.target(argument).ok()))?;
+            let (place, operations) = self.apart(|lowering| lowering.changeable(argument))?;
             if operations.iter().any(|operation| !operation.is_pure()) {
                 let message = "an index of what a function changes must change nothing itself; store it in a variable";
-                return Err(Wrong::new(line, message));
+                return Err(ShaderError::new(line, message));
             }
             self.frame.operations.extend(operations);
             places.push(place);
@@ -209,7 +235,8 @@ impl Lowering {
         if level > DEEPEST {
             return Err(too_deep(line));
         }
-        let parameters = self.declarations[at].source.parameters.clone();
+        let source = Arc::clone(&self.declarations[at].source);
+        let parameters = &source.parameters;
         let result = self.declarations[at].result.clone();
         let mut first = result.size();
         let firsts: Vec<usize> = values
@@ -220,7 +247,7 @@ impl Lowering {
                 at
             })
             .collect();
-        for ((value, parameter), first) in values.iter().zip(&parameters).zip(&firsts) {
+        for ((value, parameter), first) in values.iter().zip(parameters).zip(&firsts) {
             for (at, from) in value.registers.iter().copied().enumerate() {
                 if parameter.is_in {
                     self.emit(Operation::Pass {
@@ -250,7 +277,7 @@ impl Lowering {
         }
         for (at, value) in given {
             let place = places[at].take().ok_or_else(|| {
-                Wrong::new(
+                ShaderError::new(
                     line,
                     format!(
                         "argument {} of '{name}' must be a variable: it is changed",
@@ -264,10 +291,7 @@ impl Lowering {
     }
 }
 
-fn unknown(name: &str, values: &[Value], line: u32) -> Wrong {
-    let kinds: Vec<String> = values.iter().map(|value| value.kind.to_string()).collect();
-    Wrong::new(
-        line,
-        format!("there is no function '{name}({})'", kinds.join(", ")),
-    )
+fn unknown(name: &str, values: &[Value], line: u32) -> ShaderError {
+    let kinds = kinds_of(values);
+    ShaderError::new(line, format!("there is no function '{name}({kinds})'"))
 }

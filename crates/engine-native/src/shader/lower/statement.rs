@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::Wrong;
+use super::super::ShaderError;
 use super::super::kinds::{BOOL, Base, Type};
 use super::super::operation::{Binary, Loop, Operation};
 use super::super::syntax::{Case, Condition, Declared, Expression, Looped, Statement};
@@ -14,7 +14,7 @@ impl Lowering {
         &mut self,
         statements: &[Statement],
         result: &Type,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), ShaderError> {
         let first = self.frame.next;
         self.frame.scopes.push(HashMap::new());
         let lowered = self.deeper(|lowering| {
@@ -26,8 +26,9 @@ impl Lowering {
         lowered
     }
 
-    fn statement(&mut self, statement: &Statement, result: &Type) -> Result<(), Wrong> {
+    fn statement(&mut self, statement: &Statement, result: &Type) -> Result<(), ShaderError> {
         let first = self.frame.next;
+        self.check(self.line)?;
         match statement {
             Statement::Declare(all) => all.iter().try_for_each(|declared| self.declare(declared)),
             Statement::Evaluate(expression) => {
@@ -76,7 +77,7 @@ impl Lowering {
                     _ => (Operation::Discard, true),
                 };
                 if !is_known {
-                    return Err(Wrong::new(
+                    return Err(ShaderError::new(
                         *line,
                         format!("there is nothing around this '{word}' that it belongs to"),
                     ));
@@ -87,7 +88,7 @@ impl Lowering {
         }
     }
 
-    fn declare(&mut self, declared: &Declared) -> Result<(), Wrong> {
+    fn declare(&mut self, declared: &Declared) -> Result<(), ShaderError> {
         let line = declared.kind.line;
         // Where the type says its length, its registers come first, so that those of its value are free again behind it.
         let is_open = matches!(declared.kind.length, Some(None));
@@ -124,11 +125,11 @@ impl Lowering {
         if !is_open {
             self.release(first);
         }
-        self.remember(declared, value, false);
+        self.remember(declared, value, false)?;
         self.check(line)
     }
 
-    fn looped(&mut self, looped: &Looped, result: &Type) -> Result<(), Wrong> {
+    fn looped(&mut self, looped: &Looped, result: &Type) -> Result<(), ShaderError> {
         if let Some(first) = &looped.first {
             self.statement(first, result)?;
         }
@@ -143,9 +144,9 @@ impl Lowering {
                     .find(&declared.name)
                     .map(|variable| variable.value.clone());
                 let truth = truth.filter(|value| value.kind == BOOL);
-                truth
-                    .map(|value| Some(value.registers[0]))
-                    .ok_or_else(|| Wrong::new(looped.line, "the condition of a loop must be bool"))
+                truth.map(|value| Some(value.registers[0])).ok_or_else(|| {
+                    ShaderError::new(looped.line, "the condition of a loop must be bool")
+                })
             }
         })?;
         let body = std::slice::from_ref(&looped.body);
@@ -171,11 +172,16 @@ impl Lowering {
     }
 
     /// Every case runs for those that it is meant for, and for those that come from the one before it.
-    fn switch(&mut self, value: &Expression, cases: &[Case], result: &Type) -> Result<(), Wrong> {
+    fn switch(
+        &mut self,
+        value: &Expression,
+        cases: &[Case],
+        result: &Type,
+    ) -> Result<(), ShaderError> {
         let line = value.line;
         let value = self.value(value)?;
         if !matches!(value.kind, Type::Vector(Base::Int | Base::Uint, 1)) {
-            return Err(Wrong::new(line, "a switch needs a whole number"));
+            return Err(ShaderError::new(line, "a switch needs a whole number"));
         }
         let (value, zero) = (self.kept(&value.registers)[0], self.constant(0));
         let reached = self.kept(&[zero])[0];
@@ -188,13 +194,19 @@ impl Lowering {
                         Some(label) => {
                             let label = lowering.value(label)?;
                             if !label.kind.is_scalar() {
-                                return Err(Wrong::new(line, "a case must be a whole number"));
+                                return Err(ShaderError::new(
+                                    line,
+                                    "a case must be a whole number",
+                                ));
                             }
                             lowering.both(Binary::EqualBits, value, label.registers[0])
                         }
                         None if at == last => lowering.constant(1),
                         None => {
-                            return Err(Wrong::new(line, "'default' must be the last case here"));
+                            return Err(ShaderError::new(
+                                line,
+                                "'default' must be the last case here",
+                            ));
                         }
                     };
                     let from = lowering.both(Binary::Or, reached, is_reached);
@@ -215,14 +227,19 @@ impl Lowering {
         self.check(line)
     }
 
-    fn leave(&mut self, line: u32, value: Option<&Expression>, result: &Type) -> Result<(), Wrong> {
+    fn leave(
+        &mut self,
+        line: u32,
+        value: Option<&Expression>,
+        result: &Type,
+    ) -> Result<(), ShaderError> {
         let value = value.map(|value| self.value(value)).transpose()?;
         let kind = value
             .as_ref()
             .map_or(Type::Void, |value| value.kind.clone());
         if kind != *result {
-            let message = format!("the function gives {result}, and this is {kind}");
-            return Err(Wrong::new(line, message));
+            let message = format!("the function returns {result}, but this is {kind}");
+            return Err(ShaderError::new(line, message));
         }
         if let Some(value) = value {
             let to = self.frame.result.clone();

@@ -1,6 +1,6 @@
 //! Expressions, by the strength of their operators.
 
-use super::super::Wrong;
+use super::super::ShaderError;
 use super::super::syntax::{Expression, Form, Spelled};
 use super::super::token::{Kind, Token};
 use super::Parser;
@@ -36,7 +36,7 @@ const ASSIGNMENTS: [(&str, Option<&str>); 11] = [
 
 impl Parser {
     /// An expression, with commas.
-    pub(super) fn expression(&mut self) -> Result<Expression, Wrong> {
+    pub(super) fn expression(&mut self) -> Result<Expression, ShaderError> {
         let mut left = self.assignment()?;
         while self.is(",") {
             let line = self.line();
@@ -48,7 +48,7 @@ impl Parser {
     }
 
     /// An expression without commas at its top.
-    pub(super) fn assignment(&mut self) -> Result<Expression, Wrong> {
+    pub(super) fn assignment(&mut self) -> Result<Expression, ShaderError> {
         self.deeper(|parser| {
             let line = parser.line();
             let left = parser.selection()?;
@@ -65,7 +65,7 @@ impl Parser {
         })
     }
 
-    fn selection(&mut self) -> Result<Expression, Wrong> {
+    fn selection(&mut self) -> Result<Expression, ShaderError> {
         let line = self.line();
         let condition = self.binary(0)?;
         if !self.takes("?") {
@@ -77,7 +77,7 @@ impl Parser {
         Expression::new(line, Form::Select(Box::new([condition, chosen, other])))
     }
 
-    fn binary(&mut self, level: usize) -> Result<Expression, Wrong> {
+    fn binary(&mut self, level: usize) -> Result<Expression, ShaderError> {
         let Some(signs) = BINARY.get(level) else {
             return self.unary();
         };
@@ -94,7 +94,7 @@ impl Parser {
         }
     }
 
-    fn unary(&mut self) -> Result<Expression, Wrong> {
+    fn unary(&mut self) -> Result<Expression, ShaderError> {
         let line = self.line();
         let sign = ["++", "--", "+", "-", "!", "~"];
         let sign = sign.into_iter().find(|sign| self.is(sign));
@@ -112,7 +112,7 @@ impl Parser {
         )
     }
 
-    fn postfix(&mut self) -> Result<Expression, Wrong> {
+    fn postfix(&mut self) -> Result<Expression, ShaderError> {
         let mut value = self.primary()?;
         loop {
             let line = self.line();
@@ -140,7 +140,7 @@ impl Parser {
         }
     }
 
-    fn primary(&mut self) -> Result<Expression, Wrong> {
+    fn primary(&mut self) -> Result<Expression, ShaderError> {
         let line = self.line();
         if self.takes("(") {
             let inner = self.deeper(Self::expression)?;
@@ -198,7 +198,7 @@ impl Parser {
         Expression::new(line, form)
     }
 
-    fn arguments(&mut self) -> Result<Vec<Expression>, Wrong> {
+    fn arguments(&mut self) -> Result<Vec<Expression>, ShaderError> {
         self.needs("(")?;
         if self.is_word("void") {
             self.at += 1;

@@ -1,12 +1,12 @@
 //! Statements of a function.
 
-use super::super::Wrong;
+use super::super::ShaderError;
 use super::super::syntax::{Case, Condition, Declared, Looped, Statement};
 use super::Parser;
 
 impl Parser {
     /// Statements between braces.
-    pub(super) fn block(&mut self) -> Result<Vec<Statement>, Wrong> {
+    pub(super) fn block(&mut self) -> Result<Vec<Statement>, ShaderError> {
         self.needs("{")?;
         self.deeper(|parser| {
             let mut statements = Vec::new();
@@ -17,7 +17,7 @@ impl Parser {
         })
     }
 
-    fn statement(&mut self) -> Result<Statement, Wrong> {
+    fn statement(&mut self) -> Result<Statement, ShaderError> {
         if self.is("{") {
             return Ok(Statement::Block(self.block()?));
         }
@@ -53,7 +53,7 @@ impl Parser {
     }
 
     /// A declaration or an expression, with its semicolon.
-    fn simple(&mut self) -> Result<Statement, Wrong> {
+    fn simple(&mut self) -> Result<Statement, ShaderError> {
         let is_constant = self.takes_word("const");
         // A type with a bracket behind it makes a value.
         let begin = self.at;
@@ -69,7 +69,7 @@ impl Parser {
         Ok(Statement::Evaluate(expression))
     }
 
-    fn condition(&mut self) -> Result<Statement, Wrong> {
+    fn condition(&mut self) -> Result<Statement, ShaderError> {
         self.at += 1;
         self.needs("(")?;
         let condition = self.expression()?;
@@ -82,7 +82,7 @@ impl Parser {
         Ok(Statement::If(condition, chosen, other))
     }
 
-    fn repeated(&mut self, word: &str) -> Result<Statement, Wrong> {
+    fn repeated(&mut self, word: &str) -> Result<Statement, ShaderError> {
         let line = self.line();
         self.at += 1;
         let mut looped = Looped {
@@ -124,7 +124,7 @@ impl Parser {
         Ok(Statement::Loop(Box::new(looped)))
     }
 
-    fn asked(&mut self) -> Result<Condition, Wrong> {
+    fn asked(&mut self) -> Result<Condition, ShaderError> {
         let begin = self.at;
         if self.is_type() {
             let kind = self.kind()?;
@@ -145,7 +145,7 @@ impl Parser {
         Ok(Condition::Is(self.expression()?))
     }
 
-    fn switch(&mut self) -> Result<Statement, Wrong> {
+    fn switch(&mut self) -> Result<Statement, ShaderError> {
         self.at += 1;
         self.needs("(")?;
         let value = self.expression()?;
