@@ -198,10 +198,9 @@ fn run(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeErr
             };
             // Every run after the first has the memory of the one before; passes before the last keep a picture besides.
             if !is_reserved {
-                context.reserve(
-                    run.bytes()
-                        .saturating_add(output_bytes(2, height, width, 4)),
-                )?;
+                let largest = Run { outputs, ..run };
+                let kept = output_bytes(2, height, width, 4);
+                context.reserve(largest.bytes().saturating_add(kept))?;
                 is_reserved = true;
             }
             let frames = run.render(context)?;

@@ -28,6 +28,9 @@ const MOST_OPERATIONS: usize = 1 << 20;
 const MOST_WORK: usize = 1 << 24;
 const STEP: usize = 64;
 
+/// Work to look for a name in one scope.
+const LOOK: usize = 8;
+
 /// Most functions, each counted as often as it is called with other samplers.
 const MOST_FUNCTIONS: usize = 256;
 
@@ -356,18 +359,22 @@ impl Lowering {
         inner.or_else(|| self.globals.get(name))
     }
 
+    /// The work of looking a name up: it may be in each scope.
+    fn look_up(&self) -> usize {
+        LOOK * (1 + self.frame.scopes.len())
+    }
+
     /// The whole number that an expression is, if it is constant.
-    fn whole(&self, expression: &Expression) -> Option<i32> {
-        expression.whole(&|name| self.find(name)?.whole)
+    fn whole(&mut self, expression: &Expression) -> Result<Option<i32>, ShaderError> {
+        // Each of its names is looked up, and many declarations may share a long one.
+        let work = expression.size.saturating_mul(self.look_up());
+        self.spend(work, expression.line)?;
+        Ok(expression.whole(&|name| self.find(name)?.whole))
     }
 
     /// The type of a spelling; `length` where an array leaves its own out.
     fn kind(&mut self, spelled: &Spelled, length: Option<usize>) -> Result<Type, ShaderError> {
         let line = spelled.line;
-        if let Some(Some(length)) = &spelled.length {
-            // Many names may share a long one.
-            self.spend(length.size, line)?;
-        }
         let one = match self.structs.get(&spelled.name) {
             Some(of) => Type::Struct(Arc::clone(of)),
             None => Type::named(&spelled.name).ok_or_else(|| {
@@ -383,14 +390,14 @@ impl Lowering {
                 ));
             }
             Some(None) => {
+                let length = length.filter(|length| *length > 0);
                 let length =
                     length.ok_or_else(|| ShaderError::new(line, "an array needs a length"))?;
                 Type::Array(Box::new(one), length)
             }
             Some(Some(length)) => {
-                let length = self
-                    .whole(length)
-                    .and_then(|length| usize::try_from(length).ok());
+                let length = self.whole(length)?;
+                let length = length.and_then(|length| usize::try_from(length).ok());
                 let length = length.filter(|length| *length > 0);
                 let message = "the length of an array must be a constant whole number above 0";
                 let length = length.ok_or_else(|| ShaderError::new(line, message))?;

@@ -28,6 +28,7 @@ const MOST_STEPS: u64 = 1 << 22;
 const CHECKED: u64 = 1 << 12;
 
 /// What a shader is run with.
+#[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
     pub(crate) program: &'a Program,
     /// Registers of uniforms and their bits.
@@ -43,7 +44,8 @@ impl Run<'_> {
     /// Bytes that a run takes besides its pictures: their rows before they are put together, and the registers of all threads.
     pub(crate) fn bytes(&self) -> u64 {
         let (width, height) = self.size;
-        let registers = self.program.registers * threads() * size_of::<Lanes>();
+        let registers = self.program.registers + self.program.globals;
+        let registers = registers * threads() * size_of::<Lanes>();
         output_bytes(self.outputs, height, width, 4).saturating_add(registers as u64)
     }
 
@@ -74,6 +76,8 @@ struct Machine<'a> {
     run: &'a Run<'a>,
     context: &'a NodeContext,
     registers: Vec<Lanes>,
+    /// Global registers as each group finds them; none where no global variable is given a value while it runs.
+    globals: Vec<Lanes>,
     /// Where the frame begins of the function that runs.
     base: usize,
     /// All bits of a pixel that runs, none of one that does not.
@@ -106,6 +110,7 @@ impl<'a> Machine<'a> {
             run,
             context,
             registers: vec![NONE; run.program.registers],
+            globals: Vec::new(),
             base: run.program.globals,
             active: ALL,
             returned: NONE,
@@ -118,6 +123,9 @@ impl<'a> Machine<'a> {
             machine.registers[at] = [*bits; LANES];
         }
         machine.fill(&run.program.front, |_| 1);
+        if !run.program.start.body.is_empty() {
+            machine.globals = machine.registers[..run.program.globals].to_vec();
+        }
         machine
     }
 
@@ -173,6 +181,7 @@ impl<'a> Machine<'a> {
         self.base = program.globals;
         // What a group finds must not depend on the one that its thread drew before.
         self.registers[program.globals..].fill(NONE);
+        self.registers[..self.globals.len()].copy_from_slice(&self.globals);
         (self.active, self.returned, self.discarded, self.continued) = (ALL, NONE, NONE, NONE);
         let x = |lane: usize| (column + lane % ACROSS) as f32 + 0.5;
         let y = |lane: usize| (row + lane / ACROSS) as f32 + 0.5;

@@ -321,6 +321,15 @@ fn nothing_of_a_source_is_unbounded() {
     let mut doubles = "#version 300 es\n#define d(x) x x x x x x x x\n".to_owned();
     doubles += &format!("{}1{}", "d(".repeat(20), ")".repeat(20));
     assert!(refused(&doubles).contains("tokens"));
+    // Names that are looked up in many scopes are work, also where nothing is emitted for them.
+    let mut looks = "#version 300 es\nconst int a = 0;\nvoid main() { vec4 v; ".to_owned();
+    looks += &"{ int b; ".repeat(50);
+    looks += &format!("v[a{}]; ", "+a".repeat(90)).repeat(340);
+    looks += &"}".repeat(51);
+    assert!(refused(&looks).contains("too much work"));
+    let mut chosen = "#version 300 es\nvoid main() { bool b; float a[700]; ".to_owned();
+    chosen += &format!("{}(a[0] = 1.0, a); ", "b?a:".repeat(10)).repeat(900);
+    assert!(refused(&(chosen + "}")).contains("too many operations"));
     // Parts of a macro that come to nothing are work, too.
     let mut nothing = "#version 300 es\n#define m(a)".to_owned() + &" a".repeat(15_000) + "\n";
     nothing += &"m()".repeat(10_000);
@@ -423,6 +432,39 @@ fn parts_of_what_functions_return_count_as_depth() {
 }
 
 /// Every group begins with registers of its own, whatever its thread drew before.
+#[test]
+fn an_array_has_an_element() {
+    for index in ["0", "i"] {
+        let body = format!("int i; float x = float[]()[{index}];");
+        let source = format!("#version 300 es\nvoid main() {{ {body} }}");
+        assert!(refused(&source).contains("an array needs a length"));
+    }
+}
+
+#[test]
+fn what_a_pixel_without_a_part_has_is_not_of_the_group_before() {
+    // In the second group every other pixel goes before its variable has a value.
+    let source = "#version 300 es\nout vec4 c;\nfloat f() {\n\
+        if (gl_FragCoord.x > 32.0 && mod(floor(gl_FragCoord.x), 2.0) == 1.0) discard;\nreturn 1.0;\n}\n\
+        float h = f();\nfloat g = 1.0;\n\
+        void main() { c = vec4(dFdx(g), 0.0, 0.0, 1.0); }";
+    let program = Program::new(source).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let run = Run {
+        program: &program,
+        uniforms: &[],
+        textures: &[],
+        size: (64, 2),
+        outputs: 1,
+    };
+    let frames = run
+        .render(&NodeContext::detached())
+        .unwrap_or_else(|error| panic!("{error:?}"));
+    for row in 0..2 {
+        assert_eq!(frames[0].row(row)[0], 0.0);
+        assert_eq!(frames[0].row(row)[32 * 4], -1.0);
+    }
+}
+
 #[test]
 fn a_group_of_pixels_knows_nothing_of_another() {
     let source = "#version 300 es\nout vec4 c;\nfloat n;\nvoid main() {\n\

@@ -58,6 +58,7 @@ impl Lowering {
         let line = expression.line;
         match &expression.form {
             Form::Name(name) => {
+                self.spend(self.look_up(), line)?;
                 let variable = self.find(name).cloned();
                 let variable = variable
                     .ok_or_else(|| ShaderError::new(line, format!("'{name}' is not declared")))?;
@@ -116,7 +117,7 @@ impl Lowering {
             ));
         };
         let size = kind.size();
-        if let Some(at) = self.whole(index) {
+        if let Some(at) = self.whole(index)? {
             let at = usize::try_from(at).ok().filter(|at| *at < length);
             let at = at.ok_or_else(|| {
                 ShaderError::new(

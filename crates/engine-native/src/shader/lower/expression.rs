@@ -24,6 +24,7 @@ impl Lowering {
             Form::Uint(number) => known(Type::Vector(Base::Uint, 1), self.constant(*number)),
             Form::Bool(truth) => known(BOOL, self.constant(u32::from(*truth))),
             Form::Name(name) => {
+                self.spend(self.look_up(), line)?;
                 let variable = self.find(name);
                 let variable = variable
                     .ok_or_else(|| ShaderError::new(line, format!("'{name}' is not declared")))?;
@@ -179,6 +180,8 @@ impl Lowering {
                 });
             }
         } else {
+            self.emitted += 2 * to.len();
+            self.check(line)?;
             let (mut chosen, mut other) = (chosen, other);
             for (to, (first, second)) in to.iter().copied().zip(pairs) {
                 chosen.push(Operation::Copy { to, from: first });

@@ -151,10 +151,14 @@ impl Lowering {
             .value
             .as_ref()
             .filter(|_| declared.is_constant && is_whole);
+        let whole = match given {
+            Some(given) => self.whole(given)?,
+            None => None,
+        };
         let variable = Variable {
             value,
             is_constant: declared.is_constant,
-            whole: given.and_then(|given| self.whole(given)),
+            whole,
         };
         let name = Name::clone(&declared.name);
         let known = match self.frame.scopes.last_mut() {
@@ -214,7 +218,10 @@ impl Lowering {
                 self.unplaced += 1;
                 Some(0)
             }
-            Some(location) => self.whole(location).and_then(|at| usize::try_from(at).ok()),
+            Some(location) => {
+                let at = self.whole(location)?;
+                at.and_then(|at| usize::try_from(at).ok())
+            }
         };
         let at =
             at.filter(|at| *at < MOST_OUTPUTS && self.outputs.iter().all(|(known, _)| known != at));
