@@ -24,10 +24,7 @@ struct Listed<'a> {
 const STATES: [(&str, &str); 3] = [
     ("native", "runs here"),
     ("model", "needs a model, so a ComfyUI worker"),
-    (
-        "worker",
-        "needs a ComfyUI worker for the reason that it has",
-    ),
+    ("worker", "needs a ComfyUI worker, for the reason shown"),
 ];
 
 /// The subcommand.
