@@ -17,7 +17,7 @@ export async function open(address, folder, patience) {
   page.setDefaultTimeout(patience);
   const told = { errors: [], elsewhere: [], serious: [], views: [] };
   page.on("pageerror", (error) => told.errors.push(String(error)));
-  page.on("console", (message) => message.type() === "error" && told.errors.push(message.text()));
+  page.on("console", (message) => message.type() === "error" && told.errors.push(`${message.text()} ${message.location().url}`));
   page.on("request", (request) => new URL(request.url()).host === address || /^(data|blob):/.test(request.url()) || told.elsewhere.push(request.url()));
 
   const press = async (...keys) => { for (const one of keys) await page.keyboard.press(one); };

@@ -50,17 +50,19 @@ export function Deployment({ path: [name] }) {
   const state = useRead((signal) => Promise.all([path, `${path}/events`, `${path}/logs`].map((part) => askJson(part, { signal }))), [name]);
   const [change, problem, busy] = useChange(state.reload);
   const [applies, setApplies] = useState(false);
-  useWhileVisible(state.reload, 3000);
+  // What is removed is not read again.
+  const [drop, stays, goes] = useChange();
+  useWhileVisible(() => goes || state.reload(), 3000);
   const [it, told, written] = state.data ?? [];
   const runs = it && !["stopped", "failed"].includes(it.state);
   const remove = async () => {
     if (!confirm(`Remove the deployment ${name}? Its workers end.`)) return;
-    if (await change(path, { method: "DELETE" })) go(["deployments"]);
+    if (await drop(path, { method: "DELETE" })) go(["deployments"]);
   };
   return html`<main><header class="top"><a class="back" href=${href(["deployments"])} aria-label="All deployments"><${Icon} name="back" /></a><h1>${name}</h1>
     ${it && html`<div class="actions"><button disabled=${busy} onClick=${() => change(`${path}/start`)}>Start</button><button disabled=${busy} onClick=${() => change(`${path}/stop`)}>Stop</button>
-      <button disabled=${busy} onClick=${() => setApplies(true)}>New revision</button><button disabled=${busy || runs} title=${runs ? "Stop it first" : undefined} onClick=${remove}>Remove</button></div>`}</header>
-    <${Instead} state=${state} what="operating the server" />${!applies && problem}
+      <button disabled=${busy} onClick=${() => setApplies(true)}>New revision</button><button disabled=${busy || goes || runs} title=${runs ? "Stop it first" : undefined} onClick=${remove}>Remove</button></div>`}</header>
+    <${Instead} state=${state} what="operating the server" />${!applies && problem}${stays}
     ${it && html`<section><h2>Deployment</h2><${Facts} facts=${[["State", html`<${State} state=${it.state} />`], ["Why", it.why], ["Base address", html`<span class="code-line"><code>${it.path}</code><${Copy} text=${address(it.path.slice(1)).href} label="Copy the base address" /></span>`],
         ["Revision", it.revision], ["Next revision", it.next_revision], ["Workers here", workersOf(it)], ["Last start", seconds(it.start_ms)]]} />
         <${Scale} it=${it} change=${change} busy=${busy} /></section>
