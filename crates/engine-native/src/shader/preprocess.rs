@@ -309,7 +309,7 @@ impl Preprocessor {
                     }
                 }
             }
-            // A call is told of where it stands, not where its macro does.
+            // Errors name the line of the call, not the line of the macro.
             body.iter_mut().for_each(|part| part.line = token.line);
             within.push(Arc::clone(name));
             self.expand(&body, within, into)?;

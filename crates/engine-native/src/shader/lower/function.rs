@@ -189,7 +189,7 @@ impl Lowering {
         arguments: &[Expression],
         line: u32,
     ) -> Result<Value, ShaderError> {
-        // What is changed is told by its place, which is read for its type as well.
+        // An argument that the function changes needs a place; its type is read from there, too.
         let known = self.declarations.iter().filter(|known| {
             &*known.source.name == name && known.parameters.len() == arguments.len()
         });
