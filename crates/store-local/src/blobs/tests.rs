@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use asset_store::contract::{self, TestClock};
 use asset_store::read_all;
@@ -14,10 +16,19 @@ use tempfile::TempDir;
 
 use super::directory::Layout;
 use super::*;
+use crate::directory::DirectoryError;
 
-/// Blobs in a directory of their own, taken like that of a store.
+/// Blobs in a directory of their own, taken like that of a store. Threads of those before may still close their files.
 fn blobs_in(path: &Path, clock: Clock) -> FileBlobs {
-    let directory = Directory::take(path).expect("the directory is free");
+    let begun = Instant::now();
+    let directory = loop {
+        match Directory::take(path) {
+            Err(DirectoryError::InUse(_)) if begun.elapsed() < Duration::from_secs(30) => {
+                thread::yield_now();
+            }
+            taken => break taken.expect("the directory is free"),
+        }
+    };
     let reserve = Reserve::open(&directory, ReserveOptions::NONE);
     let (directory, health) = (Arc::new(directory), Health::default());
     let journal = Journal::new(Arc::clone(&directory), health.clone());
