@@ -185,14 +185,10 @@ impl Calls for SqliteCalls {
         let (account, how) = (claim.account.clone(), Durability::Lazy.sure().quick());
         let claimed = self.write(Some(&account), how, move |rows| {
             crate::faults::fault_point!("call-claim");
-            let claimed = rows::claim(rows, &claim, now, |id| keyed.claimed_until(id))?;
-            if let rows::Claim::Fresh { before, .. } = claimed {
-                rows.after_commit(move || keyed.claimed(&claim, now, before));
-            }
-            Ok(claimed)
+            rows::claim(rows, &keyed, &claim, now)
         });
         match claimed.await? {
-            rows::Claim::Fresh { expired, .. } => {
+            rows::Claim::Fresh { expired } => {
                 self.replays.forget(expired.into_iter().collect()).await;
                 Ok(Claimed::Fresh)
             }
@@ -209,7 +205,7 @@ impl Calls for SqliteCalls {
         key: Option<KeyDigest>,
         lease: Lease,
     ) -> Result<Dispatched, CallsError> {
-        let owned = self.under_way.owned.clone();
+        let UnderWay { keyed, owned } = self.under_way.clone();
         let (id, now) = (generation.id, generation.dispatched_at);
         // The log knows neither providers nor budgets of keys and labels: what has some has its row at once.
         let cause = LedgerRef::Generation(id.0);
@@ -226,7 +222,7 @@ impl Calls for SqliteCalls {
         let dispatched = self.write(Some(&account), how, move |rows| {
             // A call that claimed the key meanwhile, because this took too long, runs in its place.
             if let Some(key) = key
-                && !rows::dispatch_key(rows, &generation, key)?
+                && !rows::dispatch_key(rows, &generation, key, keyed.claimed(id))?
             {
                 return Ok(Dispatched::ClaimLost);
             }
@@ -234,7 +230,10 @@ impl Calls for SqliteCalls {
             servings::begin(rows, id, generation.serving.as_deref())?;
             labels::begin(rows, &generation)?;
             crate::faults::fault_point!("call-dispatch");
-            rows.after_commit(move || owned.lock().begin(id, lease, now));
+            rows.after_commit(move || {
+                owned.lock().begin(id, lease, now);
+                keyed.dispatched(id);
+            });
             Ok(Dispatched::Begun)
         });
         let dispatched = dispatched.await?;
@@ -338,7 +337,9 @@ impl Calls for SqliteCalls {
             catching_up(rows)?;
             let of = (generation, &payer);
             if !owned.lock().is_of(generation, owner) {
-                rows::free_undispatched(rows, generation, &ending)?;
+                if rows::free_undispatched(rows, generation, &ending)? {
+                    rows.after_commit(move || keyed.end(generation));
+                }
                 return Ok(Settled::Before);
             }
             let (replay, place, sum) = match keeping {

@@ -20,10 +20,12 @@ impl CallRetention for SqliteCalls {
             rows::expire(rows, now, keep_from, limit)
         });
         let expired = expired.await?;
+        let left = limit.saturating_sub(expired.keys);
+        let claims = self.under_way.keyed.expire(now, left);
         self.replays.forget(expired.generations).await;
         self.replays.sweep_shared(now).await.map_err(failed)?;
         self.sweep(limit).await?;
-        Ok(expired.rows)
+        Ok(expired.rows + claims)
     }
 }
 

@@ -54,22 +54,28 @@ impl Waiting {
     }
 }
 
-/// What the key of a submission stands for, and what had claimed it before and lost it.
+/// What the key of a submission stands for, or the generation of its row, which has expired.
 fn known(
     rows: &Connection,
     keyed: &Keyed,
-    (account, key): (&AccountId, KeyDigest),
+    of: &(AccountId, KeyDigest),
     fingerprint: Fingerprint,
     now: Timestamp,
 ) -> rusqlite::Result<Result<Enqueued, Option<GenerationId>>> {
-    let Some((row, generation, claim)) = rows::known(rows, account, key)? else {
+    // Memory first: what is dispatched meanwhile has its row before it leaves it.
+    match keyed.tells(of, &fingerprint, now) {
+        Some((generation, KeyTells::Same)) => return Ok(Ok(Enqueued::Known(generation))),
+        Some((_, KeyTells::Conflict)) => return Ok(Ok(Enqueued::Conflict)),
+        Some((_, KeyTells::Free)) | None => {}
+    }
+    let (account, key) = of;
+    let Some((key, known)) = rows::known(rows, account, *key)? else {
         return Ok(Err(None));
     };
-    let known = row.of_stage(&claim, || keyed.claimed_until(generation));
-    Ok(match known.tells(&fingerprint, now) {
-        KeyTells::Free => Err(Some(generation)),
+    Ok(match key.tells(&fingerprint, now) {
+        KeyTells::Free => Err(Some(known.generation())),
         KeyTells::Conflict => Ok(Enqueued::Conflict),
-        KeyTells::Same => Ok(Enqueued::Known(generation)),
+        KeyTells::Same => Ok(Enqueued::Known(known.generation())),
     })
 }
 
@@ -82,8 +88,8 @@ impl CallQueue for SqliteCalls {
         fingerprint: Fingerprint,
         now: Timestamp,
     ) -> Result<Option<Enqueued>, CallsError> {
-        let (keyed, account) = (self.under_way.keyed.clone(), account.clone());
-        let read = self.read(move |rows| known(rows, &keyed, (&account, key), fingerprint, now));
+        let (keyed, of) = (self.under_way.keyed.clone(), (account.clone(), key));
+        let read = self.read(move |rows| known(rows, &keyed, &of, fingerprint, now));
         Ok(read.await?.ok())
     }
 
@@ -103,8 +109,8 @@ impl CallQueue for SqliteCalls {
         let account = call.account.clone();
         let enqueued = self.write(Some(&account), Durability::Now, move |rows| {
             crate::faults::fault_point!("call-enqueue");
-            let place = (&call.account, call.key);
-            let before = match known(rows, &keyed, place, fingerprint, now)? {
+            let of = (call.account.clone(), call.key);
+            let before = match known(rows, &keyed, &of, fingerprint, now)? {
                 Ok(known) => return Ok(known),
                 Err(before) => before,
             };
@@ -117,10 +123,8 @@ impl CallQueue for SqliteCalls {
                 rows::forget_replay(rows, before)?;
             }
             let seq = queue_rows::insert(rows, &call, fingerprint, file)?;
+            keyed.lose(&of);
             rows.after_commit(move || {
-                if let Some(before) = before {
-                    keyed.end(before);
-                }
                 let QueuedCall {
                     account,
                     id,

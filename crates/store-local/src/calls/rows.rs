@@ -14,22 +14,21 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Replay, StoredOutcome, api_key};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
+use super::keyed::Keyed;
 use super::replays::Kept;
 use super::{kept_rows, labels, queue_rows, servings};
 use crate::accounts::{self, SharedAccounts};
 use crate::columns::{Id, Micros, parse};
 use crate::database::{Insert, Transaction, Values};
 
-/// What a key stands for, as its rows tell it.
+/// What a key stands for.
 #[derive(Debug)]
 pub(super) enum Claim {
     Fresh {
         /// The generation of the key that expired before, if its result has a file of its own.
         expired: Option<GenerationId>,
-        /// The generation that the key was claimed for before and that was not dispatched in its time.
-        before: Option<GenerationId>,
     },
-    /// Whether it stands is told by the time of its claim.
+    /// It was claimed, and not dispatched yet.
     InFlight,
     Running(GenerationId),
     Settled(GenerationId, StoredOutcome),
@@ -39,11 +38,13 @@ pub(super) enum Claim {
 /// What a clean-up took away.
 pub(super) struct Expired {
     pub(super) rows: usize,
+    /// How many of them are keys.
+    pub(super) keys: usize,
     /// Whose results have files of their own that nobody asks for any more.
     pub(super) generations: Vec<GenerationId>,
 }
 
-/// Frees the keys that were claimed and never dispatched.
+/// Frees the keys that were claimed and never dispatched, as versions before wrote them.
 pub(super) fn void_undispatched(rows: &Connection) -> rusqlite::Result<()> {
     rows.execute("DELETE FROM call_keys WHERE dispatched = 0", [])?;
     Ok(())
@@ -71,67 +72,50 @@ pub(super) fn unfinished_ids(rows: &Connection) -> rusqlite::Result<Vec<Generati
     found.collect()
 }
 
-/// Takes a key if it is free, or tells what it stands for; `claimed_until` tells how long a claim stands that was not dispatched.
+/// Takes a key if it is free, or tells what it stands for. What is taken is known in memory alone until it is dispatched.
 pub(super) fn claim(
-    rows: &Connection,
+    rows: &mut Transaction<'_>,
+    keyed: &Keyed,
     claim: &KeyClaim,
     now: Timestamp,
-    claimed_until: impl FnOnce(GenerationId) -> Timestamp,
 ) -> rusqlite::Result<Claim> {
-    let known = known(rows, &claim.account, claim.key)?;
-    let (mut expired, mut before) = (None, None);
-    if let Some((key, generation, known)) = known {
-        let key = key.of_stage(&known, || claimed_until(generation));
-        match key.tells(&claim.fingerprint, now) {
-            KeyTells::Same => return Ok(known),
-            KeyTells::Conflict => return Ok(Claim::Conflict),
-            KeyTells::Free => match known {
-                Claim::Settled(id, _) => expired = forget_replay(rows, id)?.then_some(id),
-                Claim::InFlight => before = Some(generation),
-                Claim::Running(_) | Claim::Fresh { .. } | Claim::Conflict => {}
-            },
+    let of = (claim.account.clone(), claim.key);
+    match keyed.tells(&of, &claim.fingerprint, now) {
+        Some((_, KeyTells::Same)) => return Ok(Claim::InFlight),
+        Some((_, KeyTells::Conflict)) => return Ok(Claim::Conflict),
+        Some((_, KeyTells::Free)) | None => {}
+    }
+    let mut expired = None;
+    if let Some((key, known)) = known(rows, &claim.account, claim.key)? {
+        match (key.tells(&claim.fingerprint, now), known) {
+            (KeyTells::Conflict, _) => return Ok(Claim::Conflict),
+            (KeyTells::Same, Known::Running(id)) => return Ok(Claim::Running(id)),
+            (KeyTells::Same, Known::Settled(id, stored)) => return Ok(Claim::Settled(id, stored)),
+            (KeyTells::Free, Known::Settled(id, _)) => {
+                expired = forget_replay(rows, id)?.then_some(id);
+            }
+            (KeyTells::Free, Known::Running(_)) => {}
         }
     }
-    rows.prepare_cached(
-        "INSERT OR REPLACE INTO call_keys (account, key, fingerprint, generation, expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![
-        claim.account.as_str(),
-        claim.key.0,
-        claim.fingerprint.0,
-        Id(claim.generation.0),
-        Micros(claim.expires_at),
-    ])?;
-    Ok(Claim::Fresh { expired, before })
+    // Last, since nothing can fail after it but the transaction. Others of the same transaction have to see it.
+    keyed.claim(claim, now);
+    let (keyed, generation) = (keyed.clone(), claim.generation);
+    rows.on_rollback(move || keyed.end(generation));
+    Ok(Claim::Fresh { expired })
 }
 
-/// A key of the rows; how far its generation is may be told by the time of its claim.
+/// How far the generation of a key is that has a row.
 #[derive(Debug)]
-pub(super) struct KeyRow {
-    fingerprint: Fingerprint,
-    expires_at: Timestamp,
+pub(super) enum Known {
+    /// It runs, or waits in the queue.
+    Running(GenerationId),
+    Settled(GenerationId, StoredOutcome),
 }
 
-impl KeyRow {
-    /// The key as the rules want it.
-    pub(super) fn of_stage(
-        self,
-        known: &Claim,
-        claimed_until: impl FnOnce() -> Timestamp,
-    ) -> KnownKey {
-        let stage = match known {
-            Claim::Running(_) => KeyStage::Running,
-            Claim::Settled(..) => KeyStage::Ended,
-            Claim::InFlight | Claim::Fresh { .. } | Claim::Conflict => KeyStage::Claimed {
-                until: claimed_until(),
-            },
-        };
-        KnownKey {
-            fingerprint: self.fingerprint,
-            expires_at: self.expires_at,
-            stage,
-        }
+impl Known {
+    pub(super) fn generation(&self) -> GenerationId {
+        let (Self::Running(id) | Self::Settled(id, _)) = self;
+        *id
     }
 }
 
@@ -140,9 +124,9 @@ pub(super) fn known(
     rows: &Connection,
     account: &AccountId,
     KeyDigest(digest): KeyDigest,
-) -> rusqlite::Result<Option<(KeyRow, GenerationId, Claim)>> {
+) -> rusqlite::Result<Option<(KnownKey, Known)>> {
     rows.prepare_cached(
-        "SELECT k.fingerprint, k.generation, k.dispatched, k.expires_at, g.outcome, g.bucket, g.code, g.message,
+        "SELECT k.fingerprint, k.generation, k.expires_at, g.outcome, g.bucket, g.code, g.message,
             g.content_type, g.replay, g.replay_hour, g.replay_offset, g.replay_length, g.replay_hash
          FROM call_keys k LEFT JOIN generations g ON g.id = k.generation
          WHERE k.account = ?1 AND k.key = ?2",
@@ -151,22 +135,19 @@ pub(super) fn known(
     .optional()
 }
 
-fn key(row: &Row<'_>) -> rusqlite::Result<(KeyRow, GenerationId, Claim)> {
+fn key(row: &Row<'_>) -> rusqlite::Result<(KnownKey, Known)> {
     let generation = id(row, "generation")?;
     let Micros(expires_at) = row.get("expires_at")?;
-    let claim = if !row.get::<_, bool>("dispatched")? {
-        Claim::InFlight
-    } else {
-        match StoredOutcome::read(row)? {
-            Some(stored) => Claim::Settled(generation, stored),
-            None => Claim::Running(generation),
-        }
+    let (stage, known) = match StoredOutcome::read(row)? {
+        Some(stored) => (KeyStage::Ended, Known::Settled(generation, stored)),
+        None => (KeyStage::Running, Known::Running(generation)),
     };
-    let key = KeyRow {
+    let key = KnownKey {
         fingerprint: Fingerprint(row.get("fingerprint")?),
         expires_at,
+        stage,
     };
-    Ok((key, generation, claim))
+    Ok((key, known))
 }
 
 /// Writes down that a generation is about to be dispatched, in one statement.
@@ -228,17 +209,28 @@ pub(super) fn insert<'i>(
     INSERT.all(rows, lives, values, inserted)
 }
 
-/// Writes down that the key that was claimed for a generation is dispatched with it; false if the key is another one's.
+/// Writes down the key of a generation that is dispatched: the one that was claimed for it, or that of a queued request; false if the
+/// key is another one's.
 pub(super) fn dispatch_key(
     rows: &Connection,
     generation: &Generation,
     KeyDigest(key): KeyDigest,
+    claimed: Option<(Fingerprint, Timestamp)>,
 ) -> rusqlite::Result<bool> {
-    let changed = rows
-        .prepare_cached(
-            "UPDATE call_keys SET dispatched = 1 WHERE account = ?1 AND key = ?2 AND generation = ?3",
-        )?
-        .execute(params![generation.account.as_str(), key, Id(generation.id.0)])?;
+    let (account, id) = (generation.account.as_str(), Id(generation.id.0));
+    let changed = match claimed {
+        Some((Fingerprint(fingerprint), expires_at)) => rows
+            .prepare_cached(
+                "INSERT OR REPLACE INTO call_keys (account, key, fingerprint, generation, dispatched, expires_at)
+                 VALUES (?1, ?2, ?3, ?4, 1, ?5)",
+            )?
+            .execute(params![account, key, fingerprint, id, Micros(expires_at)])?,
+        None => rows
+            .prepare_cached(
+                "UPDATE call_keys SET dispatched = 1 WHERE account = ?1 AND key = ?2 AND generation = ?3",
+            )?
+            .execute(params![account, key, id])?,
+    };
     Ok(changed > 0)
 }
 
@@ -311,16 +303,17 @@ pub(super) fn settle(
     Ok(Settled::Now)
 }
 
-/// Frees the key of a generation that an ending did not end, if it never was dispatched.
+/// Frees the key of a generation that an ending did not end, if it never was dispatched; whether it was so.
 pub(super) fn free_undispatched(
     rows: &Connection,
     id: GenerationId,
     ending: &Ending,
-) -> rusqlite::Result<()> {
-    if ending.frees_key(is_dispatched(rows, id)?, false) {
+) -> rusqlite::Result<bool> {
+    let frees = ending.frees_key(is_dispatched(rows, id)?, false);
+    if frees {
         free_key(rows, id)?;
     }
-    Ok(())
+    Ok(frees)
 }
 
 pub(super) fn free_key(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
@@ -457,6 +450,7 @@ pub(super) fn expire(
         .execute(params![Micros(keep_from), limit])?;
     Ok(Expired {
         rows: keys + old_generations + old_queued + old_results + old_calls,
+        keys,
         generations: with_files,
     })
 }

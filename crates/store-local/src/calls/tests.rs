@@ -1,5 +1,6 @@
 //! The contract of calls on SQLite, what outlives the process, and files beside rows.
 
+mod claims;
 mod kept;
 mod log;
 mod model;
@@ -374,12 +375,12 @@ async fn no_key_is_at_rest_in_the_clear() {
         key: KeyDigest(key.digest("router")),
         ..claim(1)
     };
-    store
-        .calls()
-        .claim(claimed, at(0))
-        .await
-        .expect("the store answers");
-    drop(store);
+    let (calls, digest) = (store.calls(), Some(claimed.key));
+    let claimed = calls.claim(claimed, at(0)).await;
+    assert_eq!(claimed.expect("the store answers"), Claimed::Fresh);
+    let begun = calls.dispatch(generation(1), digest, lease()).await;
+    assert_eq!(begun.expect("the store answers"), Dispatched::Begun);
+    drop((calls, store));
     for entry in std::fs::read_dir(root.path()).expect("the directory") {
         let path = entry.expect("an entry").path();
         if path.is_file() {
