@@ -1,10 +1,18 @@
 //! Brings the schema of a database up to this version, one process at a time.
 //!
 //! Migrations go forward only. Each adds what the version before does not mind, so that both may run during a rolling restart.
+//!
+//! Tables are changed while processes of the version before use them. Whoever comes to a table for which a change waits has to wait
+//! behind it, and two that wait for one another are a deadlock, of which PostgreSQL ends either one. So a change waits only
+//! shortly: then all of it gives way, and is tried again.
+
+use std::time::Duration;
 
 use deadpool_postgres::Transaction;
+use tokio::time::{Instant, sleep};
+use tokio_postgres::error::SqlState;
 
-use crate::{Database, DatabaseOpenError};
+use crate::{Database, DatabaseError, DatabaseOpenError};
 
 /// Aggregates with their files; the number of a file is its place, from 1.
 pub(crate) type Schema = &'static [(&'static str, &'static [&'static str])];
@@ -12,12 +20,64 @@ pub(crate) type Schema = &'static [(&'static str, &'static [&'static str])];
 /// The number of the advisory lock that one migrating process has.
 const LOCK: i64 = 0x6561_7365_6c00;
 
-/// Runs what is missing, in one transaction.
+/// For how long changes are tried.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The pause before they are tried again, in which others have their turn.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How long a change waits for a table: less than the second after which PostgreSQL looks for deadlocks.
+const GIVE_WAY: &str = "SET LOCAL lock_timeout = '500ms'";
+
+/// Runs what is missing, in one transaction. If others are in its way, it is tried again.
 pub(crate) async fn run(database: &Database, schema: Schema) -> Result<(), DatabaseOpenError> {
+    run_within(database, schema, PATIENCE).await
+}
+
+async fn run_within(
+    database: &Database,
+    schema: Schema,
+    patience: Duration,
+) -> Result<(), DatabaseOpenError> {
+    let began = Instant::now();
+    loop {
+        let error = match attempt(database, schema).await {
+            Err(DatabaseOpenError::Database(error)) if is_in_the_way(&error) => error,
+            done => return done,
+        };
+        if began.elapsed() >= patience {
+            return Err(DatabaseOpenError::Locked {
+                seconds: began.elapsed().as_secs(),
+                error,
+            });
+        }
+        tracing::warn!(
+            "the schema could not be changed beside other transactions; it is tried again"
+        );
+        sleep(AGAIN).await;
+    }
+}
+
+/// Whether other transactions were in the way.
+fn is_in_the_way(error: &DatabaseError) -> bool {
+    let of_others = [
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+    ];
+    match error {
+        DatabaseError::Failed(error) => error.code().is_some_and(|code| of_others.contains(code)),
+        DatabaseError::NoConnection(_)
+        | DatabaseError::Batch(_)
+        | DatabaseError::Unreadable(_)
+        | DatabaseError::Closing => false,
+    }
+}
+
+async fn attempt(database: &Database, schema: Schema) -> Result<(), DatabaseOpenError> {
     let mut connection = database.connection().await?;
     let rows = connection.transaction().await?;
     rows.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
         .await?;
+    // Not before that: another process may be at it for long.
+    rows.batch_execute(GIVE_WAY).await?;
     rows.batch_execute(
         "CREATE TABLE IF NOT EXISTS migrations (aggregate text PRIMARY KEY, version integer NOT NULL)",
     )
@@ -95,5 +155,83 @@ mod tests {
         let (one, two) = tokio::join!(open(), open());
         one.expect("it opens");
         two.expect("it opens");
+    }
+
+    const TABLES: &str = "CREATE TABLE one (a int); CREATE TABLE two (a int)";
+    /// Two tables, and what a newer version adds to both, one after the other.
+    const BEFORE: Schema = &[("pair", &[TABLES])];
+    const AFTER: Schema = &[(
+        "pair",
+        &[
+            TABLES,
+            "ALTER TABLE one ADD COLUMN b int; ALTER TABLE two ADD COLUMN b int",
+        ],
+    )];
+
+    /// A database with the two tables.
+    async fn pair() -> Database {
+        let url = testing::empty_database().await;
+        let opened = Database::connect(&url, crate::DatabaseOptions::default()).await;
+        let database = opened.expect("it opens");
+        run(&database, BEFORE).await.expect("it is empty");
+        database
+    }
+
+    /// Waits until somebody waits for this table.
+    async fn is_awaited(database: &Database, table: &str) {
+        let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass)";
+        let connection = database.connection().await.expect("it answers");
+        loop {
+            let row = connection.query_one(sql, &[&table]).await;
+            if row.expect("it answers").get(0) {
+                return;
+            }
+        }
+    }
+
+    /// A process of the version before has the second table and wants the first one, which the change has while it waits for the
+    /// second.
+    #[tokio::test]
+    async fn a_change_gives_way_to_those_that_serve() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
+        let database = pair().await;
+        let mut serving = database.connection().await.expect("it answers");
+        let serving = serving.transaction().await.expect("it begins");
+        let has = serving.batch_execute("INSERT INTO two VALUES (1)").await;
+        has.expect("it is there");
+        let wants = async {
+            is_awaited(&database, "two").await;
+            let wants = serving.batch_execute("INSERT INTO one VALUES (1)").await;
+            wants.expect("whoever serves is not ended");
+            serving.commit().await.expect("it is written");
+        };
+        let (changed, ()) = tokio::join!(run(&database, AFTER), wants);
+        changed.expect("it is tried again");
+        let connection = database.connection().await.expect("it answers");
+        let both = connection.query("SELECT one.b, two.b FROM one, two", &[]);
+        assert_eq!(both.await.expect("both are changed").len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_change_that_is_not_let_in_is_given_up_with_a_sentence() {
+        if !crate::testing::has_postgres() {
+            return;
+        }
+        let database = pair().await;
+        let mut holding = database.connection().await.expect("it answers");
+        let holding = holding.transaction().await.expect("it begins");
+        let has = holding.batch_execute("LOCK TABLE two").await;
+        has.expect("it is there");
+        let refused = run_within(&database, AFTER, Duration::ZERO).await;
+        let refused = refused.expect_err("the table is not free").to_string();
+        assert!(refused.contains("pg_stat_activity"), "{refused}");
+        // Nothing of it is there.
+        let columns = "SELECT FROM information_schema.columns WHERE table_name = 'one'";
+        let columns = holding.query(columns, &[]).await.expect("it answers");
+        assert_eq!(columns.len(), 1);
+        holding.commit().await.expect("it ends");
+        run(&database, AFTER).await.expect("the table is free");
     }
 }

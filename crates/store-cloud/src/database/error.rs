@@ -100,6 +100,17 @@ pub enum DatabaseOpenError {
         /// What this program knows.
         known: usize,
     },
+    /// Transactions of others did not let the schema be changed.
+    #[error(
+        "the schema of this database could not be changed in {seconds} s, because other transactions have its tables: find those in pg_stat_activity that began long ago, end them, and start this program again"
+    )]
+    Locked {
+        /// For how long it was tried.
+        seconds: u64,
+        /// What the server said last.
+        #[source]
+        error: DatabaseError,
+    },
     /// The database does not let this user make tables.
     #[error(
         "the user of this address may not create tables: grant CREATE on the schema, or name its owner"
