@@ -34,6 +34,45 @@ pub fn has_postgres() -> bool {
     has
 }
 
+/// The number that a variable of the environment has, for a run that is longer than tests are.
+///
+/// # Panics
+/// If what it has is no number.
+#[must_use]
+pub fn number(variable: &str, otherwise: u64) -> u64 {
+    let given = std::env::var(variable).ok();
+    given.map_or(otherwise, |text| {
+        let read = text.parse();
+        read.unwrap_or_else(|_| panic!("{variable} is {text}, which is no number"))
+    })
+}
+
+/// Says how far a long run is.
+#[expect(clippy::print_stderr, reason = "somebody waits for it")]
+pub fn tell(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Everything that is in a database but for one table, in so few words that two of them can be compared.
+#[cfg(test)]
+pub(crate) async fn rows(database: &Database, without: &str) -> String {
+    let connection = database.connection().await.expect("it answers");
+    let tables = "SELECT table_name::text FROM information_schema.tables
+        WHERE table_schema = 'public' AND table_name <> $1 ORDER BY 1";
+    let tables = connection.query(tables, &[&without]).await;
+    let tables = tables.expect("it answers");
+    let each = tables.iter().map(|row| {
+        let table: &str = row.get(0);
+        format!("SELECT '{table}' AS name, md5(string_agg(t::text, '|' ORDER BY t::text)) AS rows FROM {table} t")
+    });
+    let each = each.collect::<Vec<String>>().join(" UNION ALL ");
+    let sql = format!(
+        "SELECT string_agg(name || coalesce(rows, ''), '|' ORDER BY name) FROM ({each}) AS tables"
+    );
+    let row = connection.query_one(&sql, &[]).await;
+    row.expect("it answers").get(0)
+}
+
 /// The server that all tests of this process share. It answers faster than a real one, since nothing of it must last.
 fn shared() -> &'static PostgresServer {
     static SERVER: OnceLock<PostgresServer> = OnceLock::new();

@@ -1,6 +1,7 @@
 //! Calls over one handle and over two of one database.
 
 mod model;
+mod zombies;
 
 use std::sync::Arc;
 

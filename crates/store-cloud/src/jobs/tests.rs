@@ -3,6 +3,8 @@
 mod crash;
 mod looks;
 mod model;
+mod storm;
+mod zombies;
 
 use std::sync::Arc;
 

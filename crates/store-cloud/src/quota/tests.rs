@@ -1,5 +1,7 @@
 //! Quotas over two handles of one database.
 
+mod storm;
+
 use std::sync::Arc;
 use std::time::Duration;
 
