@@ -14,8 +14,11 @@ use tokio::sync::watch;
 
 use super::*;
 
-/// How often each replica restarts.
-const ROUNDS: usize = 3;
+/// How many restarts there are, of both replicas together, unless [`RESTARTS`] says otherwise.
+const FEW: usize = 6;
+
+/// Names a variable with another number of restarts.
+const RESTARTS: &str = "EASEL_RESTARTS";
 
 /// What the official client does, again and again. `.ci/run` installs it.
 const CLIENT: &str = "EASEL_SDK_0_5_0";
@@ -305,6 +308,12 @@ async fn the_web_page_notices_nothing_while_replicas_restart_in_turn() {
     );
 }
 
+/// How many restarts there are.
+fn restarts() -> usize {
+    let asked = std::env::var(RESTARTS).ok();
+    asked.map_or(FEW, |number| number.parse().expect("a number"))
+}
+
 /// Says that something is not here; a failure where nothing may be skipped.
 fn missing(test: &str, what: &str) {
     let in_ci = std::env::var("CI").as_deref() == Ok("true");
@@ -352,6 +361,7 @@ async fn restart_in_turn(
     let restarts = async {
         begun.wait_for(|begun| *begun).await.unwrap();
         let mut served = clients.served.subscribe();
+        let served_by_now = clients.served.subscribe();
         let mut more = async |count: usize| {
             let enough = *served.borrow() + count;
             in_time(served.wait_for(|served| *served >= enough))
@@ -359,17 +369,22 @@ async fn restart_in_turn(
                 .unwrap();
         };
         let mut replicas = [a, b].map(Some);
-        for _ in 0..ROUNDS {
-            for (n, replica) in replicas.iter_mut().enumerate() {
-                more(20).await;
-                let ended = replica.take().unwrap().terminate().await.unwrap();
-                assert!(ended.success(), "{}", fleet.log(["a", "b"][n]));
-                more(20).await;
-                let started = start(n).await;
-                let ready = started.send(&Request::get("/ready")).await.unwrap();
-                assert_eq!(ready.status, 200);
-                *replica = Some(started);
-            }
+        for number in 0..restarts() {
+            let n = number % replicas.len();
+            more(20).await;
+            let ended = replicas[n].take().unwrap().terminate().await.unwrap();
+            assert!(ended.success(), "{}", fleet.log(["a", "b"][n]));
+            more(20).await;
+            let started = start(n).await;
+            let ready = started.send(&Request::get("/ready")).await.unwrap();
+            assert_eq!(ready.status, 200);
+            replicas[n] = Some(started);
+            let failed = clients.failed.lock().unwrap().len();
+            let served = *served_by_now.borrow();
+            testing::tell(&format!(
+                "{test}: {} restarts, {served} requests served, {failed} failed",
+                number + 1
+            ));
         }
         more(20).await;
         stop.send_replace(true);
