@@ -45,6 +45,15 @@ pub struct Options {
     /// For how many seconds things go wrong.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// End as soon as so many jobs were taken in and calls answered, both together; a campaign that does not come so far fails.
+    #[arg(long)]
+    work: Option<u64>,
+    /// Let these alone go wrong; may be given several times.
+    #[arg(long, value_enum)]
+    only: Vec<Fault>,
+    /// How many times as many clients as usual there are.
+    #[arg(long, default_value_t = 1)]
+    clients: u64,
     /// Decides what is sent and what goes wrong; taken from the clock unless given.
     #[arg(long)]
     seed: Option<u64>,
@@ -75,6 +84,8 @@ const JOB_SLOTS: usize = 2;
 const CALLS: usize = 4;
 /// How long everything may take to end once all is well: leases of 30 s lapse, and a call is asked again.
 const SETTLING: Duration = Duration::from_secs(240);
+/// How much longer for each job or call that was taken in.
+const LOOK: Duration = Duration::from_millis(20);
 /// Violations that are told one by one.
 const MOST_TOLD: usize = 10;
 
@@ -88,12 +99,25 @@ struct Fleet {
     accounts: Vec<Account>,
 }
 
+/// What a campaign does.
+struct Course {
+    seed: u64,
+    life: Duration,
+    /// The work after which it ends before that.
+    work: Option<u64>,
+    faults: Vec<Fault>,
+    clients: u64,
+    witness: Option<Witness>,
+}
+
 /// What a campaign counted.
 struct Outcome {
     faults: BTreeMap<Fault, u64>,
     counts: Vec<(&'static str, u64)>,
     promotions: Vec<Promotion>,
     violations: Vec<Violation>,
+    /// Whether it did the work that was asked for.
+    is_done: bool,
 }
 
 /// Runs a campaign and writes its summary; returns whether nothing was found that must not be.
@@ -117,6 +141,17 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
         }
     };
     let seed = options.seed.unwrap_or_else(crate::seed_from_clock);
+    let course = Course {
+        seed,
+        life: Duration::from_secs(options.seconds),
+        work: options.work,
+        faults: match options.only.is_empty() {
+            true => Fault::ALL.to_vec(),
+            false => options.only,
+        },
+        clients: options.clients,
+        witness: options.witness,
+    };
     writeln!(
         out,
         "fleet: seed {seed}; {APIS} processes that answer, {WORKERS} that run jobs, {} accounts; {} s",
@@ -130,8 +165,7 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
     let outcome = runtime.block_on(async {
         let campaign = async {
             let fleet = Fleet::start(&program, folder.path(), options.standby).await?;
-            let life = Duration::from_secs(options.seconds);
-            fleet.run(seed, life, options.witness, out).await
+            fleet.run(&course, out).await
         };
         tokio::select! {
             outcome = campaign => outcome,
@@ -147,6 +181,13 @@ pub fn run(root: &Path, options: Options, out: &mut dyn Write) -> io::Result<boo
     outcome.write(seed, out)?;
     // What an asynchronous standby had not got is gone, with all that follows.
     let is_clean = outcome.violations.is_empty() || options.standby == Standby::Asynchronous;
+    if !outcome.is_done {
+        writeln!(
+            out,
+            "fleet: the work was not done in time; give it more --seconds"
+        )?;
+    }
+    let is_clean = is_clean && outcome.is_done;
     if !is_clean && options.witness.is_none() {
         writeln!(out, "fleet: logs are in {}", folder.keep().display())?;
     }
@@ -224,13 +265,8 @@ impl Fleet {
     }
 
     /// Lets clients work while things go wrong, then looks at everything and judges it.
-    async fn run(
-        self,
-        seed: u64,
-        life: Duration,
-        witness: Option<Witness>,
-        out: &mut dyn Write,
-    ) -> io::Result<Outcome> {
+    async fn run(self, course: &Course, out: &mut dyn Write) -> io::Result<Outcome> {
+        let seed = course.seed;
         let (stop, stopped) = watch::channel(false);
         let apis = self
             .members
@@ -240,7 +276,8 @@ impl Fleet {
         let mut clients = JoinSet::new();
         let mut number = 0;
         for account in &self.accounts {
-            for place in 0..OF_JOBS + OF_UPLOADS + OF_CALLS {
+            let each = OF_JOBS + OF_UPLOADS + OF_CALLS;
+            for place in (0..course.clients).flat_map(|_| 0..each) {
                 number += 1;
                 let client = Client {
                     world: Arc::clone(&world),
@@ -261,16 +298,23 @@ impl Fleet {
             members: self.members.clone(),
             database: Arc::clone(&self.database),
         });
-        let faults = tokio::spawn(faults::run(victims, Random::of_all(&[seed, 0]), stopped));
+        let random = Random::of_all(&[seed, 0]);
+        let faults = tokio::spawn(faults::run(victims, course.faults.clone(), random, stopped));
         let began = Instant::now();
-        while began.elapsed() < life {
-            let pause = (life - began.elapsed()).min(Duration::from_secs(10));
+        let done = || world.counts.work.load(Ordering::Relaxed);
+        let is_done = || course.work.is_some_and(|work| done() >= work);
+        while began.elapsed() < course.life && !is_done() {
+            let pause = (course.life - began.elapsed()).min(Duration::from_secs(10));
             tokio::time::sleep(pause).await;
             let answered = world.counts.answered.load(Ordering::Relaxed);
-            let seconds = began.elapsed().as_secs();
-            writeln!(out, "fleet: {seconds} s, {answered} requests answered")?;
+            let (seconds, done) = (began.elapsed().as_secs(), done());
+            writeln!(
+                out,
+                "fleet: {seconds} s, {answered} requests answered, {done} jobs and calls"
+            )?;
             out.flush()?;
         }
+        let is_done = course.work.is_none() || is_done();
         stop.send_replace(true);
         let faults = faults.await.map_err(io::Error::other)?;
         clients.join_all().await;
@@ -278,13 +322,14 @@ impl Fleet {
         writeln!(out, "fleet: all is well again; waiting for ends")?;
         out.flush()?;
         let mut random = Random::of_all(&[seed, u64::MAX]);
-        world.wait_for_ends(&mut random, SETTLING).await;
+        let settling = SETTLING + LOOK * u32::try_from(done()).unwrap_or(u32::MAX);
+        world.wait_for_ends(&mut random, settling).await;
         // Nothing takes its place any more.
         let database = self.database.primary();
-        if let Some(witness) = witness {
+        if let Some(witness) = course.witness {
             witness.inject(&database).await;
         }
-        let files = world.look_at_all(&mut random, SETTLING).await;
+        let files = world.look_at_all(&mut random, settling).await;
         let lost_claims = audit::lost_claims(&database).await;
         // Those that answer end last, so that nothing that ends then is left to be judged.
         for member in self.members.iter().rev() {
@@ -304,6 +349,7 @@ impl Fleet {
             counts,
             promotions: self.database.promotions(),
             violations: checker::check(&facts),
+            is_done,
         })
     }
 

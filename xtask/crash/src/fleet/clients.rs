@@ -11,6 +11,7 @@ use it::multipart::Form;
 use it::random::Random;
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::history::{History, Told, is_over};
@@ -19,6 +20,8 @@ use crate::partner::{Behavior, Order};
 
 /// How long a client waits for an answer: a process that was stopped gives none.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How many questions are asked side by side when all is over.
+const LANES: usize = 8;
 /// The pause before something is asked again.
 const AGAIN: Duration = Duration::from_millis(60);
 
@@ -46,6 +49,8 @@ pub(super) struct Counts {
     pub(super) refused: AtomicU64,
     /// Not answered at all.
     pub(super) unanswered: AtomicU64,
+    /// Jobs that were taken in, and calls whose answers stand.
+    pub(super) work: AtomicU64,
 }
 
 /// Who asks.
@@ -207,64 +212,103 @@ impl World {
     }
 
     /// Waits until every job that was taken in is over, at most for `patience`.
-    pub(super) async fn wait_for_ends(&self, random: &mut Random, patience: Duration) {
+    pub(super) async fn wait_for_ends(self: &Arc<Self>, random: &mut Random, patience: Duration) {
         let deadline = Instant::now() + patience;
         let jobs = locked(&self.jobs).clone();
-        for (job, account) in jobs {
-            while Instant::now() < deadline {
-                if self.look(random, &account, &job).await.is_last() {
-                    break;
+        in_lanes(random, jobs, |(job, account), mut random| {
+            let world = Arc::clone(self);
+            async move {
+                while Instant::now() < deadline {
+                    if world.look(&mut random, &account, &job).await.is_last() {
+                        break;
+                    }
+                    sleep(AGAIN).await;
                 }
-                sleep(AGAIN).await;
             }
-        }
+        })
+        .await;
     }
 
     /// Has every call answered, and asks for everything that was acknowledged; how many files were read.
-    pub(super) async fn look_at_all(&self, random: &mut Random, patience: Duration) -> usize {
+    pub(super) async fn look_at_all(
+        self: &Arc<Self>,
+        random: &mut Random,
+        patience: Duration,
+    ) -> usize {
         let deadline = Instant::now() + patience;
         let calls = locked(&self.calls).clone();
-        for (key, call) in calls {
-            while Instant::now() < deadline && !self.call(random, &key, &call).await {
-                sleep(AGAIN).await;
+        in_lanes(random, calls, |(key, call), mut random| {
+            let world = Arc::clone(self);
+            async move {
+                while Instant::now() < deadline && !world.call(&mut random, &key, &call).await {
+                    sleep(AGAIN).await;
+                }
             }
-        }
-        let mut files = locked(&self.assets).clone();
+        })
+        .await;
         let jobs = locked(&self.jobs).clone();
-        for (job, account) in jobs {
-            while Instant::now() < deadline {
-                let began = Instant::now();
-                let look = self.look(random, &account, &job).await;
-                if let Look::Shown(shown) = &look {
-                    let status = text(&shown["status"]);
-                    let told = Told::Final {
-                        job: job.clone(),
-                        status,
-                    };
-                    self.history.add(began, told);
-                    for output in shown["outputs"].as_array().into_iter().flatten() {
-                        let hash = text(&output["hash"]);
-                        let hash = hash.strip_prefix("blake3:").unwrap_or(&hash);
-                        if let Ok(hash) = blake3::Hash::from_hex(hash) {
-                            let account = account.clone();
-                            files.insert(text(&output["id"]), Asset { account, hash });
-                        }
-                    }
-                    break;
+        in_lanes(random, jobs, |(job, account), mut random| {
+            let world = Arc::clone(self);
+            async move {
+                while Instant::now() < deadline
+                    && !world.look_last(&mut random, &account, &job).await
+                {
+                    sleep(AGAIN).await;
                 }
-                if look.is_last() {
-                    break;
+            }
+        })
+        .await;
+        let files = locked(&self.assets).clone();
+        let count = files.len();
+        in_lanes(random, files, |(id, asset), mut random| {
+            let world = Arc::clone(self);
+            async move {
+                while Instant::now() < deadline && !world.read(&mut random, &id, &asset).await {
+                    sleep(AGAIN).await;
                 }
-                sleep(AGAIN).await;
             }
-        }
-        for (id, asset) in &files {
-            while Instant::now() < deadline && !self.read(random, id, asset).await {
-                sleep(AGAIN).await;
-            }
-        }
-        files.len()
+        })
+        .await;
+        count
     }
+
+    /// Writes down how a job ended, and adds its outputs to the files; whether there was an answer.
+    async fn look_last(&self, random: &mut Random, account: &Account, job: &str) -> bool {
+        let began = Instant::now();
+        let look = self.look(random, account, job).await;
+        let Look::Shown(shown) = &look else {
+            return look.is_last();
+        };
+        let (job, status) = (job.to_owned(), text(&shown["status"]));
+        self.history.add(began, Told::Final { job, status });
+        for output in shown["outputs"].as_array().into_iter().flatten() {
+            let hash = text(&output["hash"]);
+            let hash = hash.strip_prefix("blake3:").unwrap_or(&hash);
+            if let Ok(hash) = blake3::Hash::from_hex(hash) {
+                let account = account.clone();
+                let asset = Asset { account, hash };
+                locked(&self.assets).insert(text(&output["id"]), asset);
+            }
+        }
+        true
+    }
+}
+
+/// Does something with each of them, a few at a time.
+async fn in_lanes<T, F: Future<Output = ()> + Send + 'static>(
+    random: &mut Random,
+    all: impl IntoIterator<Item = T>,
+    what: impl Fn(T, Random) -> F,
+) {
+    let mut lanes = JoinSet::new();
+    for one in all {
+        if lanes.len() == LANES {
+            let ended = lanes.join_next().await;
+            ended.transpose().expect("it does not panic");
+        }
+        lanes.spawn(what(one, Random::of(random.next())));
+    }
+    lanes.join_all().await;
 }
 
 impl Client {
@@ -332,6 +376,7 @@ impl Client {
                     // Once more, at any replica: the same job.
                     continue;
                 }
+                self.world.counts.work.fetch_add(1, Ordering::Relaxed);
                 return Some(job);
             }
             sleep(AGAIN).await;
@@ -370,15 +415,17 @@ impl Client {
                 };
                 locked(&self.world.assets).insert(id, asset);
             }
-            let known: Vec<(String, Asset)> = {
+            let known = {
                 let assets = locked(&self.world.assets);
                 let own = assets
                     .iter()
                     .filter(|(_, asset)| asset.account.name == self.account.name);
-                own.map(|(id, asset)| (id.clone(), asset.clone())).collect()
+                let own: Vec<(&String, &Asset)> = own.collect();
+                let picked = self.random.pick(&own);
+                picked.map(|(id, asset)| ((*id).clone(), (*asset).clone()))
             };
-            if let Some((id, asset)) = self.random.pick(&known) {
-                self.world.read(&mut self.random, id, asset).await;
+            if let Some((id, asset)) = known {
+                self.world.read(&mut self.random, &id, &asset).await;
             }
             sleep(AGAIN).await;
         }
@@ -414,7 +461,11 @@ impl Client {
             }
             locked(&self.world.calls).insert(key.clone(), call.clone());
             let world = Arc::clone(&self.world);
-            while self.goes_on() && !world.call(&mut self.random, &key, &call).await {
+            while self.goes_on() {
+                if world.call(&mut self.random, &key, &call).await {
+                    world.counts.work.fetch_add(1, Ordering::Relaxed);
+                    break;
+                }
                 sleep(AGAIN).await;
             }
         }

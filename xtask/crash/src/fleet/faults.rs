@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use it::random::Random;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -16,7 +17,7 @@ use super::members::{Member, Role};
 use super::proxy::Network;
 
 /// What can go wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum Fault {
     /// A process is killed, and started again.
     Kill,
@@ -41,6 +42,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// Those that last long come first, so that a short campaign has them.
     pub(super) const ALL: [Self; 10] = [
         Self::Sleep,
         Self::Hold,
@@ -84,27 +86,27 @@ pub(super) struct Victims {
     pub(super) database: Arc<Database>,
 }
 
-/// Lets things go wrong until `stop`, then waits until all is well again; how often each kind happened.
+/// Lets things of these kinds go wrong until `stop`, then waits until all is well again; how often each kind happened.
 pub(super) async fn run(
     victims: Arc<Victims>,
+    kinds: Vec<Fault>,
     mut random: Random,
     mut stop: watch::Receiver<bool>,
 ) -> BTreeMap<Fault, u64> {
     let mut counts = BTreeMap::new();
     let mut under_way = JoinSet::new();
-    // Those that last long come first, so that a short campaign has them.
-    let mut next = Fault::ALL.to_vec();
+    let mut next = kinds.clone();
     next.reverse();
     while !*stop.borrow() {
         let fault = match next.pop() {
             Some(fault) => fault,
-            None => Fault::ALL[random.index(Fault::ALL.len())],
+            None => kinds[random.index(kinds.len())],
         };
         let own = Random::of(random.next());
         if let Some(happening) = begin(fault, &victims, own, stop.clone()) {
             *counts.entry(fault).or_default() += 1;
             under_way.spawn(happening);
-        } else if counts.len() < Fault::ALL.len() && !counts.contains_key(&fault) {
+        } else if counts.len() < kinds.len() && !counts.contains_key(&fault) {
             // Its victims are all in trouble: later.
             next.insert(0, fault);
         }
