@@ -4,6 +4,9 @@
 //! asked for over HTTP and makes a picture, which is in the bucket before the job ends; a job of another queue is a function that does
 //! nothing, called in the process that submitted it.
 
+mod behind;
+mod calls;
+mod open;
 mod peers;
 mod replicas;
 
@@ -16,10 +19,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 use store_cloud::testing::PostgresServer;
 use tempfile::TempDir;
-use tokio::time::{sleep, sleep_until};
 
 use self::peers::{Answer, Ask, Peer};
-use self::replicas::{Place, Replicas};
+use self::replicas::{Launching, Place, Replicas};
 use super::claim::{Better, Claim};
 use super::client::{Outcome, Plan, Work};
 use super::clients::Clients;
@@ -41,6 +43,9 @@ pub struct Options {
     /// How many jobs are run one at a time.
     #[arg(long, default_value_t = 200)]
     idle: u32,
+    /// How many jobs of another account wait.
+    #[arg(long, default_value_t = 100_000)]
+    waiting: u32,
     /// For how many seconds a transaction stays open.
     #[arg(long, default_value_t = 1_800)]
     open: u32,
@@ -64,6 +69,10 @@ enum Scenario {
     Finish,
     /// From submission to start on idle replicas.
     Idle,
+    /// A job of one account behind many of another one.
+    Behind,
+    /// Calls of a model, beside nginx.
+    Calls,
     /// Jobs while somebody else's transaction stays open.
     Open,
 }
@@ -100,23 +109,10 @@ const IDLE: Claim = Claim {
     gate: Some(50.0),
     aim: Some(15.0),
 };
-const OPEN: Claim = Claim {
-    name: "cloud-open",
-    what: "jobs/s at the end of a transaction that stays open, in percent of those before it",
-    unit: "%",
-    better: Better::Higher,
-    gate: Some(75.0),
-    aim: Some(90.0),
-};
-
 /// Clients that submit.
 const CLIENTS: usize = 64;
 /// The share of awa's rate that the gate asks for, and the one that is aimed at.
 const OF_AWA: (f64, f64) = (0.5, 1.0);
-/// Over how long a rate is counted before and at the end of an open transaction.
-const WINDOW: Duration = Duration::from_secs(20);
-/// How long replicas run before the first rate is counted.
-const WARM: Duration = Duration::from_secs(5);
 /// More submissions than any run makes, and no more than there are different graphs.
 const NO_END: u64 = 1 << 22;
 
@@ -134,6 +130,7 @@ struct Bench {
     peers: Vec<Peer>,
     seconds: u32,
     idle: u32,
+    waiting: u32,
     open: Duration,
 }
 
@@ -168,6 +165,7 @@ pub fn run(root: &Path, options: &Options, out: &mut dyn Write) -> io::Result<bo
         },
         seconds: options.seconds.max(1),
         idle: options.idle.max(1),
+        waiting: options.waiting,
         open: Duration::from_secs(options.open.into()),
     };
     let build = match &options.program {
@@ -198,7 +196,9 @@ impl Bench {
                 Scenario::Submit => self.submit().await,
                 Scenario::Finish => self.finish().await,
                 Scenario::Idle => self.idle().await,
-                Scenario::Open => self.open().await,
+                Scenario::Behind => behind::behind(self).await,
+                Scenario::Calls => calls::calls(self).await,
+                Scenario::Open => open::open(self).await,
             };
             report.take(scenario, measured)?;
         }
@@ -294,65 +294,20 @@ impl Bench {
         Ok(vec![figure])
     }
 
-    async fn open(&self) -> io::Result<Vec<Figure>> {
-        let replicas = self.replicas("all", "open").await?;
-        let seconds = (WARM + WINDOW + self.open).as_secs_f64() + 1.0;
-        let work = || Work::Finish(Graph::Trivial);
-        let plans = plans(&replicas, CLIENTS, seconds, work);
-        let mut clients = Clients::start(&self.client, &plans).await?;
-        clients.go().await?;
-        let before = replicas.usage()?;
-        sleep(WARM).await;
-        let first = self.ended_in(&replicas.name, WINDOW).await?;
-        let end = tokio::time::Instant::now() + self.open;
-        // It sees what was there at its beginning, so nothing that is deleted after that can be cleaned up.
-        let sql = format!(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM job_queue; SELECT pg_sleep({}); COMMIT",
-            self.open.as_secs()
-        );
-        let stays_open = self.place.database.execute(&replicas.name, &sql);
-        let last = async {
-            sleep_until(end - WINDOW.min(self.open)).await;
-            self.ended_in(&replicas.name, WINDOW.min(self.open)).await
-        };
-        let ((), last) = tokio::join!(stays_open, last);
-        let last = last?;
-        let dead = "SELECT max(n_dead_tup) FROM pg_stat_user_tables";
-        let dead = self.place.number(&replicas.name, dead).await?;
-        clients.outcome().await?;
-        let mut used = replicas.usage()?;
-        used.cpu_seconds -= before.cpu_seconds;
-        replicas.end().await?;
-        let figure = Figure {
-            claim: OPEN,
-            value: 100.0 * last / first,
-            samples: Samples::default(),
-            server: used,
-            beside: json!({
-                "seconds": self.open.as_secs(),
-                "jobs_per_second_before": rounded(first),
-                "jobs_per_second_at_the_end": rounded(last),
-                "most_dead_rows_of_a_table": dead,
-            }),
-        };
-        Ok(vec![figure])
-    }
-
-    /// How many jobs end in a second, counted for so long.
-    async fn ended_in(&self, database: &str, time: Duration) -> io::Result<f64> {
-        let ended = async || {
-            let sql = "SELECT count(*) FROM jobs_over";
-            self.place.number(database, sql).await
-        };
-        let (began, before) = (Instant::now(), ended().await?);
-        sleep(time).await;
-        let after = ended().await?;
-        Ok((after - before) as f64 / began.elapsed().as_secs_f64())
-    }
-
     async fn replicas(&self, role: &str, name: &str) -> io::Result<Replicas> {
-        let how = (&*self.program, self.folder.path());
-        self.place.replicas(how, role, name).await
+        self.place.replicas(&self.launching(role, name)).await
+    }
+
+    fn launching<'a>(&'a self, role: &'a str, name: &'a str) -> Launching<'a> {
+        Launching {
+            program: &self.program,
+            folder: self.folder.path(),
+            role,
+            name,
+            // Jobs that wait for the bucket and the database, of one account.
+            job_slots: 32,
+            more: &[],
+        }
     }
 
     /// Runs a load and returns what its clients measured and what the replicas used meanwhile.

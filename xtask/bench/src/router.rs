@@ -11,6 +11,7 @@ mod catalog;
 mod compared;
 pub mod curves;
 mod held;
+pub(crate) mod replicas;
 mod requests;
 mod streams;
 mod subjects;
@@ -100,6 +101,8 @@ struct Bench {
     held: usize,
     models: u32,
     with: Vec<String>,
+    /// Variables that the router gets.
+    variables: Vec<(String, String)>,
 }
 
 /// The program that is measured.
@@ -150,6 +153,7 @@ pub(super) async fn counts(
         held: 0,
         models: 0,
         with: Vec::new(),
+        variables: Vec::new(),
     };
     compared::count_calls(bench, Counter::Callgrind).await
 }
@@ -178,6 +182,7 @@ impl Bench {
             held: options.held,
             models: options.models,
             with: options.with.clone(),
+            variables: Vec::new(),
         })
     }
 
@@ -278,10 +283,10 @@ impl Bench {
 
 /// What a subject's turns gave together.
 #[derive(Debug, Clone, Default)]
-struct Tally {
-    times_us: Vec<u64>,
-    cpu_seconds: f64,
-    seconds: f64,
+pub(crate) struct Tally {
+    pub(crate) times_us: Vec<u64>,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) seconds: f64,
     /// Memory after the last turn.
     resident_bytes: u64,
 }

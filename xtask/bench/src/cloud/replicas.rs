@@ -1,11 +1,13 @@
 //! Two replicas over one database and one bucket, on this machine.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use it::load::server::{Launch, Server};
+use it::usage::Usage;
 use store_cloud::testing::{PostgresServer, S3Server};
+use tokio::process::Command;
 use tokio::time::sleep;
 
 use crate::report::ServerUse;
@@ -37,6 +39,25 @@ pub(super) struct Replicas {
     pub(super) servers: Vec<Server>,
     /// The name of their database.
     pub(super) name: String,
+    program: PathBuf,
+    /// Where the first of them has its directory.
+    data_dir: PathBuf,
+    /// What says where rows and blobs are, and opens the bucket.
+    variables: Vec<(String, String)>,
+}
+
+/// Replicas that are to be started.
+pub(super) struct Launching<'a> {
+    pub(super) program: &'a Path,
+    /// Where their directories are made.
+    pub(super) folder: &'a Path,
+    pub(super) role: &'a str,
+    /// The name of their database, which is made.
+    pub(super) name: &'a str,
+    /// Jobs that each runs at once, and an account on all of them.
+    pub(super) job_slots: usize,
+    /// Further arguments.
+    pub(super) more: &'a [&'a str],
 }
 
 impl Place {
@@ -65,55 +86,83 @@ impl Place {
         format!("postgres://easel@127.0.0.1:{}/{name}", self.port)
     }
 
-    /// Starts replicas of a role over a fresh database.
-    pub(super) async fn replicas(
-        &self,
-        (program, folder): (&Path, &Path),
-        role: &str,
-        name: &str,
-    ) -> io::Result<Replicas> {
+    /// A fresh database and a folder of the bucket of this name: the variables that say where they are, and open the bucket.
+    pub(super) async fn variables(&self, name: &str) -> Vec<(String, String)> {
         let store = self.database(name).await + "?sslmode=disable";
         let blobs = format!(
             "s3://easel/{name}?endpoint={}&region=us-east-1",
             self.bucket.endpoint()
         );
+        let variables = [
+            ("EASEL_STORE", &*store),
+            ("EASEL_BLOBS", &*blobs),
+            ("AWS_ACCESS_KEY_ID", "easel"),
+            ("AWS_SECRET_ACCESS_KEY", "easel-secret"),
+        ];
+        variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    /// Starts replicas over a fresh database.
+    pub(super) async fn replicas(&self, launching: &Launching<'_>) -> io::Result<Replicas> {
+        let Launching {
+            program,
+            folder,
+            role,
+            name,
+            job_slots,
+            more,
+        } = *launching;
+        let variables = self.variables(name).await;
+        let job_slots = job_slots.to_string();
         let mut servers = Vec::new();
+        let data_dir = |number| folder.join(format!("{name}-{number}"));
         for number in 1..=REPLICAS {
             let arguments = [
                 "--role",
                 role,
-                "--store",
-                &store,
-                "--blobs",
-                &blobs,
                 "--queue-per-account",
                 "10000000",
                 "--queue-total",
                 "10000000",
-                // Jobs that wait for the bucket and the database, of one account.
                 "--job-slots",
-                "32",
+                &job_slots,
                 "--log-level",
                 "warn",
             ];
-            let keys = [
-                ("AWS_ACCESS_KEY_ID", "easel"),
-                ("AWS_SECRET_ACCESS_KEY", "easel-secret"),
-            ];
+            let arguments = arguments.iter().chain(more);
             let launch = Launch {
                 program: program.to_owned(),
                 under: Vec::new(),
-                data_dir: folder.join(format!("{name}-{number}")),
+                data_dir: data_dir(number),
                 log: folder.join(format!("{name}-{number}.log")),
-                arguments: arguments.map(str::to_owned).to_vec(),
-                variables: keys
-                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                    .to_vec(),
+                arguments: arguments.map(|word| (*word).to_owned()).collect(),
+                variables: variables.clone(),
             };
             servers.push(Server::start(&launch).await?);
         }
-        let name = name.to_owned();
-        Ok(Replicas { servers, name })
+        Ok(Replicas {
+            servers,
+            name: name.to_owned(),
+            program: program.to_owned(),
+            data_dir: data_dir(1),
+            variables,
+        })
+    }
+
+    /// The processor seconds that PostgreSQL has used so far: of its processes that are there.
+    pub(super) async fn database_seconds(&self) -> io::Result<f64> {
+        let rows = self
+            .database
+            .query("postgres", "SELECT pid FROM pg_stat_activity");
+        let mut seconds = 0.0;
+        for pid in rows.await.iter().flatten() {
+            // The one that answered has ended.
+            let usage = Usage::of(pid.parse().map_err(io::Error::other)?);
+            seconds += usage.map_or(0.0, |usage| usage.cpu_seconds);
+        }
+        Ok(seconds)
     }
 
     /// A number that the database tells.
@@ -158,6 +207,39 @@ impl Replicas {
             used.resident_bytes += usage.resident_bytes;
         }
         Ok(used)
+    }
+
+    /// Adds an account; answers a key of it.
+    pub(super) async fn account(&self, name: &str) -> io::Result<String> {
+        self.operate(&["account", "add", name]).await?;
+        self.operate(&["key", "add", name]).await
+    }
+
+    async fn operate(&self, words: &[&str]) -> io::Result<String> {
+        let variables = self.variables.iter();
+        let output = Command::new(&self.program)
+            .args(words)
+            .arg("--data-dir")
+            .arg(&self.data_dir)
+            .envs(variables.map(|(name, value)| (name, value)))
+            .kill_on_drop(true)
+            .output()
+            .await?;
+        if !output.status.success() {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            return Err(io::Error::other(format!("{words:?}: {complaint}")));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Sends each of them a signal.
+    pub(super) async fn signal(&self, name: &str) -> io::Result<()> {
+        for server in &self.servers {
+            let mut command = Command::new("kill");
+            let sent = command.args(["-s", name]).arg(server.pid.to_string());
+            sent.status().await?;
+        }
+        Ok(())
     }
 
     /// Ends them.

@@ -146,6 +146,7 @@ fn bench(how: &How<'_>, with: &[&str]) -> io::Result<Bench> {
         held: 0,
         models: 0,
         with: with.iter().map(|text| (*text).to_owned()).collect(),
+        variables: Vec::new(),
     })
 }
 

@@ -65,7 +65,13 @@ pub(super) struct Peers {
 /// The master of nginx. Dropping it asks it to end, for it has to end its workers: killed on the spot it would leave them
 /// behind.
 #[derive(Debug)]
-struct Nginx(Child);
+pub(super) struct Nginx(Child);
+
+impl Nginx {
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.0.id()
+    }
+}
 
 impl Drop for Nginx {
     fn drop(&mut self) {
@@ -112,6 +118,18 @@ impl Partner {
 }
 
 impl Subject {
+    /// One that passes calls to the partner as they are.
+    pub(super) fn plain(address: SocketAddr, pid: Option<u32>) -> Self {
+        let path = |path: &str| (path.to_owned(), String::new());
+        Self {
+            address,
+            pid: pid.unwrap_or_default(),
+            at_once: path("/now"),
+            held: path("/hold"),
+            streamed: path("/stream"),
+        }
+    }
+
     /// The call that is answered at once.
     pub(super) fn call(&self) -> String {
         spelled(&self.at_once)
@@ -175,20 +193,7 @@ impl Peers {
         let mut processes = Vec::new();
         let partner = Partner::start(bench).await?;
         let address = partner.address;
-        let paths = |headers: &str| {
-            let path = |path: &str| (path.to_owned(), headers.to_owned());
-            (path("/now"), path("/hold"), path("/stream"))
-        };
-        let plain = |address, child: &Child| {
-            let (at_once, held, streamed) = paths("");
-            Subject {
-                address,
-                pid: child.id().unwrap_or_default(),
-                at_once,
-                held,
-                streamed,
-            }
-        };
+        let plain = |address, child: &Child| Subject::plain(address, child.id());
         let direct = plain(address, &partner.child);
 
         let mut child = own(bench, &["bench-proxy", &address.to_string()])?;
@@ -293,7 +298,12 @@ impl Router<'_> {
                 .chain(with)
                 .map(str::to_owned)
                 .collect(),
-            variables: vec![(secret.0.to_owned(), secret.1.to_owned())],
+            variables: bench
+                .variables
+                .iter()
+                .cloned()
+                .chain([(secret.0.to_owned(), secret.1.to_owned())])
+                .collect(),
         };
         let server = Server::start(&launch).await?;
         let bearer = match checked {
@@ -412,7 +422,8 @@ pub(super) fn nginx() -> Option<PathBuf> {
     places.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-async fn start_nginx(
+/// Starts nginx before the partner.
+pub(super) async fn start_nginx(
     bench: &Bench,
     name: &str,
     program: &Path,
