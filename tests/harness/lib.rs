@@ -58,6 +58,18 @@ pub fn lacks(test: &str, needed: &[&str]) -> bool {
     missing.is_some()
 }
 
+/// The command that runs a scenario of `tests/clients` with the official client for TypeScript, unmodified, unless the test lacks it.
+pub fn with_typescript_client(test: &str, scenario: &str) -> Option<tokio::process::Command> {
+    if lacks(test, &["EASEL_NODE", "EASEL_TYPESCRIPT_SDK"]) {
+        return None;
+    }
+    let node = std::env::var_os("EASEL_NODE").expect("it is not lacking");
+    let mut command = tokio::process::Command::new(node);
+    command.arg(root().join("tests/clients").join(scenario));
+    command.kill_on_drop(true);
+    Some(command)
+}
+
 /// Says plainly that a test did nothing and why, past the capture of test output.
 pub fn skipped(test: &str, why: &str) {
     // A closed standard error is no reason to fail a test.

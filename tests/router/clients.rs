@@ -1,9 +1,9 @@
-//! The official Python client, unmodified, against the real binary.
+//! The official clients, unmodified, against the real binary.
 
 use std::path::PathBuf;
 
 use it::partners::{Outcome, Partner, Plan, Step};
-use it::skipped;
+use it::{skipped, with_typescript_client};
 use tokio::process::Command;
 
 use super::*;
@@ -22,6 +22,21 @@ async fn comfy_sdk_0_5_0_calls_models_unmodified() {
             &format!("{variable} does not name a Python with the client; `.ci/run` installs one"),
         );
     };
+    let mut scenario = Command::new(python);
+    scenario.arg(root().join("tests/clients/router_scenario.py"));
+    calls_models(scenario).await;
+}
+
+#[tokio::test]
+async fn the_typescript_client_0_1_9_calls_models_unmodified() {
+    let test = "the_typescript_client_0_1_9_calls_models_unmodified";
+    if let Some(scenario) = with_typescript_client(test, "router_scenario.mjs") {
+        calls_models(scenario).await;
+    }
+}
+
+/// Runs a scenario in which the first generation of the polled model outlives the deadline, and is collected.
+async fn calls_models(mut scenario: Command) {
     let off = ("off", vec![accounts::AccountChange::Router(false)]);
     let rig = Rig::with(&["--deadline", "1s"], &[off]).await;
     // The first call of the polled model runs past the deadline: the client collects it.
@@ -31,8 +46,7 @@ async fn comfy_sdk_0_5_0_calls_models_unmodified() {
     rig.partners
         .plan(Partner::FalSync, Plan::of(Outcome::RefusePolicy));
     let key = |name: &str| key_named(name).text.expose_secret().to_owned();
-    let scenario = Command::new(python)
-        .arg(root().join("tests/clients/router_scenario.py"))
+    let scenario = scenario
         .args([POLLED, AT_ONCE])
         .env(
             "COMFY_ROUTER_BASE_URL",

@@ -1,8 +1,8 @@
-//! The official Python client, unmodified, against the real binary.
+//! The official clients, unmodified, against the real binary.
 
 use std::path::PathBuf;
 
-use it::{Server, root, skipped};
+use it::{Server, root, skipped, with_typescript_client};
 use tokio::process::Command;
 
 /// Runs the scenario with the client that lives in the virtual environment named by `variable`.
@@ -40,4 +40,23 @@ async fn comfy_sdk_0_1_9_works_unmodified() {
 #[tokio::test]
 async fn comfy_sdk_0_5_0_works_unmodified() {
     scenario("comfy_sdk_0_5_0_works_unmodified", "EASEL_SDK_0_5_0").await;
+}
+
+#[tokio::test]
+async fn the_typescript_client_0_1_9_works_unmodified() {
+    let test = "the_typescript_client_0_1_9_works_unmodified";
+    let Some(mut scenario) = with_typescript_client(test, "sdk_scenario.mjs") else {
+        return;
+    };
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let out = tempfile::tempdir().unwrap();
+    scenario
+        .arg(root().join("examples/photo.png"))
+        .arg(out.path())
+        .env("COMFY_BASE_URL", format!("http://{}", server.address));
+    let ended = scenario.output().await.unwrap();
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{}: {errors}", ended.status);
+    assert!(server.terminate().await.unwrap().success());
 }
