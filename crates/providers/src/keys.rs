@@ -249,7 +249,7 @@ fn no_part(
     let mut set = secrets
         .into_iter()
         .filter(|secret| credential::is_set(secret, environment))
-        .map(ToString::to_string);
+        .map(|secret| secret.to_string());
     let weight = weight_name(auth).filter(|name| environment(name).is_some());
     match set.next().or(weight) {
         Some(part) => Err(KeysError::Wrong(format!(

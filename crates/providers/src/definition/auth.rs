@@ -96,7 +96,25 @@ fn half_an_hour() -> u32 {
 impl Auth {
     /// Every secret that it takes.
     #[must_use]
-    pub(crate) fn secrets(&self) -> Vec<&SecretRef> {
+    pub(crate) fn secrets(&self) -> Vec<SecretRef> {
+        let mut auth = self.clone();
+        auth.secrets_mut()
+            .into_iter()
+            .map(|it| it.clone())
+            .collect()
+    }
+
+    /// The same with the secrets of the key of this number, from 1 on.
+    #[must_use]
+    pub(crate) fn numbered(&self, number: u8) -> Self {
+        let mut auth = self.clone();
+        for secret in auth.secrets_mut() {
+            *secret = secret.numbered(number);
+        }
+        auth
+    }
+
+    fn secrets_mut(&mut self) -> Vec<&mut SecretRef> {
         match self {
             Self::Bearer { secret } | Self::Header { secret, .. } | Self::Query { secret, .. } => {
                 vec![secret]
@@ -106,25 +124,6 @@ impl Auth {
             Self::Tc3HmacSha256 { id, secret, .. } => vec![id, secret],
             Self::None {} => Vec::new(),
         }
-    }
-
-    /// The same with the secrets of the key of this number, from 1 on.
-    #[must_use]
-    pub(crate) fn numbered(&self, number: u8) -> Self {
-        let mut auth = self.clone();
-        let secrets = match &mut auth {
-            Self::Bearer { secret } | Self::Header { secret, .. } | Self::Query { secret, .. } => {
-                vec![secret]
-            }
-            Self::Basic { user, secret } => vec![user, secret],
-            Self::Hs256Jwt { issuer, secret, .. } => vec![issuer, secret],
-            Self::Tc3HmacSha256 { id, secret, .. } => vec![id, secret],
-            Self::None {} => Vec::new(),
-        };
-        for secret in secrets {
-            *secret = secret.numbered(number);
-        }
-        auth
     }
 }
 
