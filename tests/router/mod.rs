@@ -199,6 +199,14 @@ pub(crate) fn write_catalog(folder: &Path) {
     copy("fal-sync/partner.toml", "impatient/partner.toml", |text| {
         text.replace("submit_ms = 300000", "submit_ms = 200")
     });
+    copy("fal/partner.toml", "hasty/partner.toml", |text| {
+        let hasty = "style = \"poll\"\ntimeouts = { submit_ms = 200 }";
+        text.replace("style = \"poll\"", hasty)
+    });
+    for file in ["flux-schnell.toml", "flux-schnell.schema.json"] {
+        let (from, to) = (format!("fal/{file}"), format!("hasty/{file}"));
+        copy(&from, &to, |text| text);
+    }
     copy("bfl/partner.toml", "patient/partner.toml", |text| {
         let slow = text.replace(
             "max_interval_ms = 5000",

@@ -7,6 +7,9 @@ use it::partners::{Fault, Outcome, Plan, Recorded};
 use super::durability::send_and_leave;
 use super::*;
 
+/// A model that others serve, too, and whose partner is given a fifth of a second.
+const HASTY: &str = "hasty/flux-schnell";
+
 /// A router that has a second key of a partner.
 async fn rig_with_second_key(key: &str, weight: &str) -> Rig {
     let mut rig = Rig::start().await;
@@ -118,14 +121,47 @@ async fn a_key_that_is_refused_pauses_and_the_others_serve() {
 }
 
 #[tokio::test]
-async fn a_partner_that_only_fails_is_left_alone_for_a_while() {
-    let rig = Rig::start().await;
+async fn keys_of_a_catalog_that_names_files_are_in_files_with_numbers() {
+    let mut rig = Rig::start().await;
+    rig.end().await;
+    let key = rig.folder.path().join("key of bfl");
+    let definition = rig.folder.path().join("catalog/bfl/partner.toml");
+    let text = std::fs::read_to_string(&definition).unwrap();
+    let in_file = text.replace(
+        r#"{ env = "BFL_API_KEY" }"#,
+        &format!("{{ file = {:?} }}", key.to_str().unwrap()),
+    );
+    assert_ne!(text, in_file);
+    std::fs::write(&definition, in_file).unwrap();
+    rig.launch.variables.retain(|one| one.0 != "BFL_API_KEY");
+    std::fs::write(&key, Partner::Bfl.secret() + "\n").unwrap();
+    let second = rig.folder.path().join("key of bfl_2");
+    std::fs::write(second, Partner::Bfl.second_secret() + "\n").unwrap();
+    rig.begin().await;
+    for _ in 0..30 {
+        assert_eq!(rig.call(POLLED, &prompt("a")).await.status, 200);
+    }
+    let submissions = rig.partners.requests_of(Partner::Bfl, Step::Submit);
+    let keys: BTreeSet<String> = submissions.iter().map(key_of).collect();
+    let both = [Partner::Bfl.secret(), Partner::Bfl.second_secret()];
+    assert_eq!(keys, BTreeSet::from(both));
+}
+
+#[tokio::test]
+async fn a_partner_that_only_fails_is_left_alone_for_a_while_and_others_serve_at_once() {
+    let together = Partner::all().find(|partner| partner.prefix() == "together");
+    let together = together.unwrap();
+    let mut rig = Rig::start().await;
+    rig.end().await;
+    let key = ("TOGETHER_API_KEY".to_owned(), together.secret());
+    rig.launch.variables.push(key);
+    rig.begin().await;
     // The partner has a fifth of a second for each call, and takes it.
     let mut calls = 0;
     let refused = loop {
         rig.partners
-            .fault(Partner::FalSync, Step::Submit, Fault::Stall);
-        let answer = rig.call(IMPATIENT, &prompt("a")).await;
+            .fault(Partner::FalQueue, Step::Submit, Fault::Stall);
+        let answer = rig.call(HASTY, &prompt("a")).await;
         if answer.status == 503 {
             break answer;
         }
@@ -133,15 +169,29 @@ async fn a_partner_that_only_fails_is_left_alone_for_a_while() {
         calls += 1;
     };
     assert!(calls >= 20, "{calls} calls in ten seconds at least");
-    assert_eq!(rig.submits(Partner::FalSync), calls);
+    assert_eq!(rig.submits(Partner::FalQueue), calls);
     let detail = refused.json()["detail"].as_str().unwrap().to_owned();
     let told = "the provider does not answer as it should; try again in ";
     assert!(detail.starts_with(told), "{detail}");
     assert_error(&refused, 503, "service_unavailable", &detail, &[]);
     assert!(rig.log().contains("the key of the partner pauses"));
     let metrics = rig.send(Request::get("/metrics")).await.text();
-    let line = r#"easel_partner_breaker{partner="impatient",key="1",state="closed"} 0"#;
+    let line = r#"easel_partner_breaker{partner="hasty",key="1",state="closed"} 0"#;
     assert!(metrics.contains(line), "{line} in {metrics}");
+
+    // The next provider is asked at once, and nothing is sent to the first.
+    let path = format!("{}?fallback_provider=together", path_of(HASTY));
+    let call = of("acme", Request::post_json(&path, &prompt("a")));
+    let answer = rig.send(call).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let served = answer.header("x-service-router-fallback-provider");
+    assert_eq!(served, Some("together"));
+    assert_eq!(rig.submits(Partner::FalQueue), calls);
+    assert_eq!(rig.submits(together), 1);
+    let record = rig.record().await;
+    let generation = record.last().unwrap().generation.as_ref().unwrap();
+    let failed = &generation.serving.as_ref().unwrap().failed;
+    assert_eq!((failed.len(), generation.charge_cents), (1, Some(1)));
 }
 
 #[tokio::test]
