@@ -12,14 +12,14 @@ use super::styles::{ODD, kind};
 
 /// A model, the call that it takes, and the partner that simulates it.
 #[derive(Clone, Copy)]
-pub(super) struct Case {
+pub(crate) struct Case {
     sheet: &'static Sheet,
-    call: &'static Call,
-    pub(super) example: &'static Example,
+    pub(crate) call: &'static Call,
+    pub(crate) example: &'static Example,
 }
 
 impl Case {
-    pub(super) fn all() -> impl Iterator<Item = Self> {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         sheets().iter().flat_map(|sheet| {
             let calls = sheet.calls.iter();
             calls.flat_map(move |call| {
@@ -33,11 +33,11 @@ impl Case {
         })
     }
 
-    pub(super) fn id(&self) -> &'static str {
+    pub(crate) fn id(&self) -> &'static str {
         &self.example.id
     }
 
-    pub(super) fn partner(&self) -> Partner {
+    pub(crate) fn partner(&self) -> Partner {
         Partner::of_sheet(self.sheet)
     }
 

@@ -4,7 +4,7 @@ mod alternates;
 mod bytes;
 mod catalog;
 mod derived;
-mod documented;
+pub(crate) mod documented;
 mod estimates;
 mod faults;
 mod secrets;
@@ -31,9 +31,9 @@ use uuid::Uuid;
 const MOST_LOOKS: usize = 20;
 
 /// The shipped catalog, with every partner simulated.
-struct Bench {
+pub(crate) struct Bench {
     partners: Partners,
-    loaded: Loaded,
+    pub(crate) loaded: Loaded,
     clock: Arc<Clock>,
 }
 
@@ -63,7 +63,7 @@ impl Clock {
 }
 
 impl Bench {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::over(&Source::with_builtin(None)).await
     }
 
@@ -84,7 +84,7 @@ impl Bench {
         self.partners.requests_of(partner, Step::Submit).len()
     }
 
-    fn model(&self, id: &str) -> &LoadedModel {
+    pub(crate) fn model(&self, id: &str) -> &LoadedModel {
         let mut models = self.loaded.models.iter();
         let found = models.find(|model| model.model.id().as_str() == id);
         found.unwrap_or_else(|| panic!("{id} is not in the catalog"))
@@ -181,7 +181,7 @@ fn settings(partners: &Partners, clock: &Arc<Clock>) -> Settings {
 }
 
 /// Every variable of the catalog, with what the simulated partners take.
-fn environment(name: &str) -> Option<String> {
+pub(crate) fn environment(name: &str) -> Option<String> {
     let partner = match name {
         "KLING_ACCESS_KEY" => return Some(Partner::Kling.access_key()),
         "KLING_SECRET_KEY" => Partner::Kling,

@@ -12,6 +12,7 @@ mod document;
 mod durability;
 mod idempotency;
 mod kept;
+mod killed;
 mod labels;
 mod limits;
 mod long_queue;
