@@ -133,7 +133,70 @@ fn tables(bench: &Bench) -> String {
             .unwrap_or_else(|| panic!("{id} is missing, and nobody says why"));
         let _ = writeln!(text, "- `{id}`: {reason}.");
     }
-    text
+    text + &unknowns()
+}
+
+/// What the files of the catalog leave unknown.
+fn unknowns() -> String {
+    let (mut after, mut never, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut refusals = 0;
+    for (id, file) in definitions() {
+        let mut alternates = file.split("[[alternate]]");
+        let own = alternates.next().unwrap();
+        let (_, price) = own.split_once("[price]").expect(&id);
+        let price = price.split("\n[").next().unwrap();
+        if stated(price, "kind") == Some("unknown") {
+            let told = price.contains("\nsettle = ");
+            if told { &mut after } else { &mut never }.push(format!("`{id}`"));
+        }
+        let charged = stated(own, "charges_on_policy_rejection");
+        refusals += usize::from(charged == Some("unknown"));
+        for other in alternates.filter(|other| stated(other, "read_on").is_none()) {
+            let provider = stated(other, "provider").expect(&id);
+            let model = stated(other, "model").expect(&id);
+            pairs.push(format!("`{id}` at `{provider}/{model}`"));
+        }
+    }
+    format!(
+        "\nWhat the files leave unknown, since no page that was read says it. Nothing of it is guessed:\n\n\
+         - The price before a call, which the partner tells with its answer ({}): {}.\n\
+         - The price before and after a call ({}): {}.\n\
+         - Whether a refusal on grounds of policy is charged: {refusals} models. It costs the caller nothing.\n\
+         - Whether a mapping is what its provider publishes ({}): {}.\n",
+        after.len(),
+        after.join(", "),
+        never.len(),
+        never.join(", "),
+        pairs.len(),
+        pairs.join(", ")
+    )
+}
+
+/// The text that stands behind the name of a line.
+fn stated<'a>(file: &'a str, name: &str) -> Option<&'a str> {
+    file.lines().find_map(|line| {
+        let value = line.strip_prefix(name)?.strip_prefix(" = \"")?;
+        value.split('"').next()
+    })
+}
+
+/// The files of the models of the shipped catalog, by their ids.
+fn definitions() -> BTreeMap<String, String> {
+    let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/providers/catalog");
+    let mut files = BTreeMap::new();
+    for partner in fs::read_dir(catalog).unwrap() {
+        let partner = partner.unwrap();
+        for file in fs::read_dir(partner.path()).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            if name != "partner" && path.extension().is_some_and(|kind| kind == "toml") {
+                let text = fs::read_to_string(&path).unwrap();
+                let id = format!("{}/{name}", partner.file_name().to_str().unwrap());
+                files.insert(id, text);
+            }
+        }
+    }
+    files
 }
 
 /// How many answers follow from the files of a partner, and how many of its models have one that means moderation.
