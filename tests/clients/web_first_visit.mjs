@@ -3,62 +3,35 @@
 // signs out at the end.
 //
 // Arguments: the server's address, a picture (not used), a file for the screenshots' names, and a key or nothing. Prints one
-// JSON object. `EASEL_PLAYWRIGHT` is a folder with node_modules/playwright-core, `EASEL_CHROMIUM` the browser.
-import { createRequire } from "node:module";
-import path from "node:path";
+// JSON object.
+import { run, signIn, stands, start } from "./page.mjs";
 
 const [address, , screenshot, key] = process.argv.slice(2);
-const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
-const { chromium } = require("playwright-core");
 
-const browser = await chromium.launch({
-  executablePath: process.env.EASEL_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu"],
-});
-// Everything that went wrong in any window: errors of scripts, errors in the console, refused requests, other servers.
-const told = { errors: [], refused: [], outside: [] };
+const { told, open, end } = await start(address);
 
-async function visitor() {
-  const context = await browser.newContext({ viewport: { width: 1600, height: 1000 } });
-  const page = await context.newPage();
-  page.setDefaultTimeout(300_000);
-  page.on("pageerror", (error) => told.errors.push(String(error)));
-  page.on("console", (line) => line.type() === "error" && told.errors.push(`${line.text()} ${line.location().url}`));
-  page.on("response", (answer) => {
-    if (answer.status() >= 400) told.refused.push(`${answer.status()} ${answer.url()}`);
-  });
-  // The page looks up what a node pack is called; nothing but this server is part of the test.
-  await page.route((url) => url.host !== address, (route) => {
-    told.outside.push(new URL(route.request().url()).host);
-    return route.fulfill({ status: 200, contentType: "application/json", body: "{}", headers: { "Access-Control-Allow-Origin": "*" } });
-  });
-  return page;
-}
-
-async function signIn(page) {
+async function visit() {
+  const page = await open();
   await page.goto(`http://${address}/`);
-  if (!key) return;
-  await page.getByLabel("API key").fill(key);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.waitForURL((url) => !url.pathname.endsWith("/signin"));
+  if (key) await signIn(page, key);
+  return page;
 }
 
 // The graph on the canvas, once there is one.
 async function shown(page) {
-  await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0);
+  await stands(page);
   return page.evaluate(() => window.app.graph.nodes.map((node) => ({ type: node.type, missing: !(node.type in window.LiteGraph.registered_node_types) })));
 }
 
 const shot = (page, name) => page.screenshot({ path: screenshot.replace(/\.png$/, `-${name}.png`) });
 
-const page = await visitor();
-await signIn(page);
+const page = await visit();
 told.first = await shown(page);
 await page.waitForFunction(() => location.search === "");
 await shot(page, "first");
 
 // Run, and the picture is in the node.
-await page.getByRole("button", { name: "Run", exact: true }).click();
+await run(page).click();
 await page.waitForFunction(() => window.app.graph.nodes.find((node) => node.type === "SaveImage").imgs?.some((image) => image.naturalWidth > 0));
 told.painted = await page.evaluate(() => {
   const image = window.app.graph.nodes.find((node) => node.type === "SaveImage").imgs[0];
@@ -109,8 +82,7 @@ told.about = await about.innerText();
 await shot(page, "about");
 
 // A second browser of the account opens a graph that runs, too.
-const second = await visitor();
-await signIn(second);
+const second = await visit();
 told.second = await shown(second);
 await shot(second, "second");
 
@@ -130,5 +102,4 @@ if (key) {
   told.errors = told.errors.filter((error) => !error.includes("401"));
 }
 await page.screenshot({ path: screenshot });
-console.log(JSON.stringify(told));
-await browser.close();
+await end();

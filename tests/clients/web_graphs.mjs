@@ -3,29 +3,15 @@
 //
 // Arguments: the server's address, a picture (not used), a file for the screenshot. Prints one JSON object: for each graph how
 // its run ended, its pictures with the colour of their first pixel, and the texts of its nodes.
-import { createRequire } from "node:module";
-import path from "node:path";
+import { run, stands, start } from "./page.mjs";
 
 const [address, , screenshot] = process.argv.slice(2);
-const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
-const { chromium } = require("playwright-core");
 
-const browser = await chromium.launch({
-  executablePath: process.env.EASEL_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu"],
-});
-const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
-page.setDefaultTimeout(300_000);
-const told = { errors: [], refused: [], outside: [], runs: {} };
-page.on("pageerror", (error) => told.errors.push(String(error)));
-page.on("console", (line) => line.type() === "error" && told.errors.push(`${line.text()} ${line.location().url}`));
-page.on("response", (answer) => {
-  if (answer.status() >= 400) told.refused.push(`${answer.status()} ${answer.url()}`);
-});
-// Nothing but this server is part of the test.
-await page.route((url) => url.host !== address, (route) => route.abort());
+const { told, open, end } = await start(address);
+told.runs = {};
+const page = await open();
 await page.goto(`http://${address}/`);
-await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0 && location.search === "");
+await stands(page);
 
 await page.evaluate(() => {
   window.ended = [];
@@ -134,14 +120,13 @@ const graphs = {
   },
 };
 
-const run = page.getByRole("button", { name: "Run", exact: true });
 for (const [name, draws] of Object.entries(graphs)) {
   const before = await page.evaluate(() => {
     window.app.graph.clear();
     return window.ended.length;
   });
   await page.evaluate(`(${draws})()`);
-  await run.click();
+  await run(page).click();
   const refusal = page.getByTestId("toast").first();
   await Promise.race([
     page.waitForFunction((before) => window.ended.length > before, before),
@@ -166,5 +151,4 @@ for (const [name, draws] of Object.entries(graphs)) {
   }, before);
 }
 await page.screenshot({ path: screenshot });
-console.log(JSON.stringify(told));
-await browser.close();
+await end();

@@ -4,29 +4,14 @@
 //
 // Arguments: the server's address, a picture (not used), a file for the screenshot; that of the video is named after it. Prints
 // one JSON object.
-import { createRequire } from "node:module";
-import path from "node:path";
+import { run, stands, start } from "./page.mjs";
 
 const [address, , screenshot] = process.argv.slice(2);
-const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
-const { chromium } = require("playwright-core");
 
-const browser = await chromium.launch({
-  executablePath: process.env.EASEL_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu"],
-});
-const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
-page.setDefaultTimeout(300_000);
-const told = { errors: [], refused: [], outside: [] };
-page.on("pageerror", (error) => told.errors.push(String(error)));
-page.on("console", (line) => line.type() === "error" && told.errors.push(`${line.text()} ${line.location().url}`));
-page.on("response", (answer) => {
-  if (answer.status() >= 400) told.refused.push(`${answer.status()} ${answer.url()}`);
-});
-// Nothing but this server is part of the test.
-await page.route((url) => url.host !== address, (route) => route.abort());
+const { told, open, end } = await start(address);
+const page = await open();
 await page.goto(`http://${address}/`);
-await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0 && location.search === "");
+await stands(page);
 
 // The mask editor needs the node's picture.
 await page.waitForFunction(() => {
@@ -79,7 +64,7 @@ await page.evaluate(() => {
   silence.connect(0, heard, 0);
   Object.assign(window, { saved, heard });
 });
-await page.getByRole("button", { name: "Run", exact: true }).click();
+await run(page).click();
 told.id = await ended;
 await page.waitForFunction(() => window.saved.imgs?.some((image) => image.naturalWidth > 0));
 told.mask = await page.evaluate(async () => {
@@ -142,7 +127,7 @@ await page.evaluate(() => {
   silence.connect(0, video, 1);
   video.connect(0, window.film, 0);
 });
-await page.getByRole("button", { name: "Run", exact: true }).click();
+await run(page).click();
 told.film = await filmed;
 // The player of the node, once it shows a picture of its own and knows how long it plays.
 await page.waitForFunction(() => {
@@ -162,5 +147,4 @@ told.video = await page.evaluate(async () => {
 await page.screenshot({ path: screenshot.replace(/\.png$/, "-video.png") });
 // While the page waits for the list of outputs it asks for a picture of that word.
 for (const list of ["errors", "refused"]) told[list] = told[list].filter((line) => !line.includes("filename=Loading..."));
-console.log(JSON.stringify(told));
-await browser.close();
+await end();

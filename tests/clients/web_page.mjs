@@ -3,47 +3,20 @@
 // panel.
 //
 // Arguments: the server's address, a picture, a file for the screenshot, and a key to sign in with or nothing. Prints one
-// JSON object. `EASEL_PLAYWRIGHT` is a folder with node_modules/playwright-core, `EASEL_CHROMIUM` the browser.
-import { createRequire } from "node:module";
+// JSON object.
 import path from "node:path";
+import { run, signIn, stands, start, wasHere } from "./page.mjs";
 
 const [address, picture, screenshot, key] = process.argv.slice(2);
-const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
-const { chromium } = require("playwright-core");
 
-const browser = await chromium.launch({
-  executablePath: process.env.EASEL_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu"],
-});
-const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
-page.setDefaultTimeout(300_000);
-const told = { errors: [] };
-page.on("pageerror", (error) => told.errors.push(String(error)));
-// Nothing but this server is part of the test.
-await page.route((url) => url.host !== address, (route) => route.abort());
+const { told, open, end } = await start(address);
+const page = await open();
 
-// A first visitor is shown templates once; this one was here before. The settings stand before the page asks for them: a first visit
-// would go on opening its template into the graph that is drawn here.
-async function wasHere() {
-  const settings = await page.request.post(`http://${address}/api/settings`, {
-    data: { "Comfy.TutorialCompleted": true, "Comfy.InstalledVersion": "1.58.1" },
-  });
-  told.settings = settings.status();
-}
-if (key) {
-  await page.goto(`http://${address}/`);
-  await page.getByLabel("API key").fill(key);
-  await page.route(`http://${address}/`, async (route) => (await wasHere(), route.continue()), { times: 1 });
-  await page.getByRole("button", { name: "Sign in" }).click();
-} else {
-  await wasHere();
-  await page.goto(`http://${address}/`);
-}
-// The page draws a graph of its own once: after that, what is drawn here stays.
-await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0);
+told.here = await wasHere(page, `http://${address}`, key);
+await page.goto(`http://${address}/`);
+if (key) await signIn(page, key);
+await stands(page);
 told.classes = await page.evaluate(() => Object.keys(window.LiteGraph.registered_node_types).length);
-const run = page.getByRole("button", { name: "Run", exact: true });
-await run.waitFor();
 
 // A graph as a person would draw it.
 await page.evaluate(() => {
@@ -70,7 +43,7 @@ await page.waitForFunction(
 );
 told.loaded = await page.evaluate(loaded);
 
-await run.click();
+await run(page).click();
 // The picture is really painted in the node.
 await page.waitForFunction(() => window.drawn.save.imgs?.some((image) => image.naturalWidth > 0));
 told.painted = await page.evaluate(() => {
@@ -85,5 +58,4 @@ await row.waitFor();
 told.row = await row.innerText();
 told.job = await row.getAttribute("data-job-id");
 await page.screenshot({ path: screenshot });
-console.log(JSON.stringify(told));
-await browser.close();
+await end();

@@ -4,25 +4,12 @@
 //
 // Arguments: the server's address, a picture (not used), a file for the screenshot, the key, the class of the node, and values of
 // its widgets as JSON. Prints one JSON object.
-import { createRequire } from "node:module";
-import path from "node:path";
+import { run, signIn, stands, start } from "./page.mjs";
 
 const [address, , screenshot, key, name, values] = process.argv.slice(2);
-const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
-const { chromium } = require("playwright-core");
 
-const browser = await chromium.launch({
-  executablePath: process.env.EASEL_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu"],
-});
-const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
-page.setDefaultTimeout(300_000);
-const told = { errors: [], refused: [] };
-page.on("pageerror", (error) => told.errors.push(String(error)));
-page.on("console", (line) => line.type() === "error" && told.errors.push(`${line.text()} ${line.location().url}`));
-page.on("response", (answer) => {
-  if (answer.status() >= 400) told.refused.push(`${answer.status()} ${answer.url()}`);
-});
+const { told, open, end } = await start(address);
+const page = await open();
 // What the page paints on its canvas is nowhere in its document.
 await page.addInitScript(() => {
   window.painted = new Set();
@@ -32,15 +19,11 @@ await page.addInitScript(() => {
     return fillText.call(this, text, ...where);
   };
 });
-// Nothing but this server is part of the test.
-await page.route((url) => url.host !== address, (route) => route.abort());
 
 // The server is open to this machine, and still a key says whose account pays.
 await page.goto(`http://${address}/signin`);
-await page.getByLabel("API key").fill(key);
-await page.getByRole("button", { name: "Sign in" }).click();
-await page.waitForURL((url) => !url.pathname.endsWith("/signin"));
-await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0 && location.search === "");
+await signIn(page, key);
+await stands(page);
 
 async function account() {
   await page.getByRole("button", { name: "Account and credits" }).click();
@@ -63,7 +46,7 @@ await page.evaluate((name) => {
   call.widgets.find((widget) => widget.name === "prompt").value = "a cat";
   call.connect(0, save, 0);
 }, name);
-await page.getByRole("button", { name: "Run", exact: true }).click();
+await run(page).click();
 await page.waitForFunction(() => window.app.graph.nodes.find((node) => node.type === "SaveImage").imgs?.some((image) => image.naturalWidth > 0));
 told.painted = await page.evaluate(() => {
   const image = window.app.graph.nodes.find((node) => node.type === "SaveImage").imgs[0];
@@ -107,5 +90,4 @@ for (const type of classes) {
 }
 told.changed = await badge(name, JSON.parse(values));
 await page.screenshot({ path: screenshot });
-console.log(JSON.stringify(told));
-await browser.close();
+await end();

@@ -2,34 +2,15 @@
 // shows while it samples.
 //
 // Arguments: the server's address, a picture (not used), and a file for the screenshot. Prints one JSON object.
-import { createRequire } from "node:module";
-import path from "node:path";
+import { stands, start } from "./page.mjs";
 
 const [address, , screenshot] = process.argv.slice(2);
-const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
-const { chromium } = require("playwright-core");
 
-const browser = await chromium.launch({
-  executablePath: process.env.EASEL_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu"],
-});
-const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
-page.setDefaultTimeout(300_000);
-const told = { errors: [], refused: [] };
-page.on("pageerror", (error) => told.errors.push(String(error)));
 // As with ComfyUI, a model that has no picture is looked for in vain.
-const is_picture = (url) => url.includes("/api/experiment/models/preview/");
-page.on("console", (line) => {
-  const url = line.location().url;
-  if (line.type() === "error" && !is_picture(url)) told.errors.push(`${line.text()} ${url}`);
-});
-page.on("response", (answer) => {
-  if (answer.status() >= 400 && !is_picture(answer.url())) told.refused.push(`${answer.status()} ${answer.url()}`);
-});
-// Nothing but this server is part of the test.
-await page.route((url) => url.host !== address, (route) => route.abort());
+const { told, open, end } = await start(address, (url) => url.includes("/api/experiment/models/preview/"));
+const page = await open();
 await page.goto(`http://${address}/`);
-await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0 && location.search === "");
+await stands(page);
 told.menu = await page.evaluate(() => {
   const { app, LiteGraph } = window;
   app.graph.clear();
@@ -67,5 +48,4 @@ const preview = await page.waitForFunction(() => {
 told.preview = await preview.jsonValue();
 await page.screenshot({ path: screenshot });
 told.saved = await (await page.waitForFunction(() => window.saved())).jsonValue();
-console.log(JSON.stringify(told));
-await browser.close();
+await end();

@@ -3,32 +3,18 @@
 //
 // Arguments: the server's address, a picture that stands for the pictures of templates, a file for the screenshot, and what the
 // names of templates begin with, if not all are wanted. Prints one JSON object: the templates that ran, those that the page
-// complained about when it had loaded their graphs, and for every other one the classes that are not known here. `EASEL_PLAYWRIGHT` is a folder with node_modules/playwright-core, `EASEL_CHROMIUM` the
-// browser.
-import { createRequire } from "node:module";
+// complained about when it had loaded their graphs, and for every other one the classes that are not known here.
 import { readFileSync } from "node:fs";
-import path from "node:path";
+import { stands, start, wasHere } from "./page.mjs";
 
 const [address, picture, screenshot, prefix = ""] = process.argv.slice(2);
-const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
-const { chromium } = require("playwright-core");
 
-const browser = await chromium.launch({
-  executablePath: process.env.EASEL_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu"],
-});
-const page = await browser.newPage({ viewport: { width: 1600, height: 1000 } });
-page.setDefaultTimeout(300_000);
-const told = { ran: {}, complained: {}, lacking: {}, errors: [] };
-page.on("pageerror", (error) => told.errors.push(String(error)));
-// Nothing but this server is part of the test.
-await page.route((url) => url.host !== address, (route) => route.abort());
-await page.request.post(`http://${address}/api/settings`, {
-  data: { "Comfy.TutorialCompleted": true, "Comfy.InstalledVersion": "1.58.1" },
-});
+const { told, open, end } = await start(address);
+Object.assign(told, { ran: {}, complained: {}, lacking: {} });
+const page = await open();
+await wasHere(page, `http://${address}`);
 await page.goto(`http://${address}/`);
-await page.waitForFunction(() => window.app?.graph && Object.keys(window.LiteGraph?.registered_node_types ?? {}).length > 60);
-await page.getByRole("button", { name: "Run", exact: true }).waitFor();
+await stands(page);
 
 // How each run ended, as the page hears it.
 await page.evaluate(() => {
@@ -97,5 +83,4 @@ for (const name of names) {
   told.ran[name] = { status: status.status_str, outputs: Object.keys(outputs).length };
 }
 await page.screenshot({ path: screenshot });
-console.log(JSON.stringify(told));
-await browser.close();
+await end();

@@ -4,46 +4,22 @@
 //
 // Arguments: the server's address, a picture, a file for the screenshot, `before` or `after`, the file of the session, and
 // before the restart the keys of the accounts `acme` and `other`. Prints one JSON object.
-import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
-import path from "node:path";
+import { run, signIn, stands, start } from "./page.mjs";
 
 const [address, picture, screenshot, phase, session, ...keys] = process.argv.slice(2);
-const require = createRequire(path.join(process.env.EASEL_PLAYWRIGHT, "package.json"));
-const { chromium } = require("playwright-core");
 
-const browser = await chromium.launch({
-  executablePath: process.env.EASEL_CHROMIUM,
-  args: ["--no-sandbox", "--disable-gpu"],
-});
-const told = { errors: [], refused: [], outside: [] };
+const { told, open, end } = await start(address);
 
-async function window_(options) {
-  const context = await browser.newContext({ viewport: { width: 1600, height: 1000 }, ...options });
-  const page = await context.newPage();
-  page.setDefaultTimeout(300_000);
-  page.on("pageerror", (error) => told.errors.push(String(error)));
-  page.on("console", (line) => line.type() === "error" && told.errors.push(`${line.text()} ${line.location().url}`));
-  page.on("response", (answer) => {
-    if (answer.status() >= 400) told.refused.push(`${answer.status()} ${answer.url()}`);
-  });
-  await page.route((url) => url.host !== address, (route) => {
-    told.outside.push(new URL(route.request().url()).host);
-    return route.abort();
-  });
+async function visit(options) {
+  const page = await open(options);
   await page.goto(`http://${address}/`);
   return page;
 }
 
-async function signIn(page, key) {
-  await page.getByLabel("API key").fill(key);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.waitForURL((url) => !url.pathname.endsWith("/signin"));
-}
-
 // Uploads, draws, runs, and answers what this user sees then.
 async function use(page) {
-  await page.waitForFunction(() => window.app?.graph?.nodes?.length > 0 && location.search === "");
+  await stands(page);
   const file = { name: "mine.png", mimeType: "image/png", buffer: readFileSync(picture) };
   await page.request.post(`http://${address}/api/upload/image`, { multipart: { image: file } });
   await page.evaluate(() => window.app.reloadNodeDefs());
@@ -51,7 +27,7 @@ async function use(page) {
     const node = window.app.graph.nodes.find((node) => node.type === "LoadImage");
     node.widgets.find((widget) => widget.name === "image").value = "mine.png";
   });
-  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await run(page).click();
   await page.waitForFunction(() => window.app.graph.nodes.find((node) => node.type === "SaveImage").imgs?.some((image) => image.naturalWidth > 0));
   return page.evaluate(async () => {
     const get = async (route) => (await window.app.api.fetchApi(route)).json();
@@ -66,15 +42,14 @@ async function use(page) {
 }
 
 if (phase === "before") {
-  const pages = await Promise.all(keys.map(() => window_({})));
+  const pages = await Promise.all(keys.map(() => visit({})));
   await Promise.all(pages.map((page, place) => signIn(page, keys[place])));
   [told.acme, told.other] = await Promise.all(pages.map(use));
   await pages[0].context().storageState({ path: session });
   await pages[0].screenshot({ path: screenshot });
 } else {
-  const page = await window_({ storageState: session });
+  const page = await visit({ storageState: session });
   told.acme = await use(page);
   await page.screenshot({ path: screenshot });
 }
-console.log(JSON.stringify(told));
-await browser.close();
+await end();

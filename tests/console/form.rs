@@ -30,7 +30,7 @@ async fn a_form_takes_files_leaves_texts_and_bounds_what_it_sends() {
     let complained = String::from_utf8_lossy(&driven.stderr);
     assert!(driven.status.success(), "{said}\n{complained}");
     let told: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
-    for none in ["errors", "elsewhere"] {
+    for none in ["errors", "outside"] {
         assert_eq!(told[none], json!([]), "{told:#}");
     }
     assert_eq!(told["taken"], json!([true, true]), "{told:#}");

@@ -151,7 +151,7 @@ async fn every_view_works_by_keyboard_and_live() {
         told["read"]
     );
     assert_eq!(told["views"], json!(VIEWS), "{told}");
-    for none in ["errors", "elsewhere", "serious"] {
+    for none in ["errors", "outside", "serious"] {
         assert_eq!(told[none], json!([]), "{told:#}");
     }
     let line = "local,easel/resize,2,2,2,0,";
