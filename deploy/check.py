@@ -48,7 +48,7 @@ def need(truth, what):
 
 
 def run(*command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, **options)
+    done = subprocess.run(command, capture_output=True, text=True, **{"timeout": PATIENCE, **options})
     need(done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout
 
@@ -277,81 +277,126 @@ def check_containerfile(program):
     need(words["ENTRYPOINT"].startswith("["), "the entry point needs a shell")
     need("ADD" not in words and "RUN" not in words, "an image without a shell runs nothing")
 
+    if has("hadolint", "the rules of hadolint for the Containerfile"):
+        run("hadolint", HERE / "Containerfile")
+
     libraries = {re.match(r"[^.]+", Path(line.split()[0]).name)[0] for line in run("ldd", program).splitlines()}
     need(libraries <= IMAGE_LIBRARIES, f"the image lacks {libraries - IMAGE_LIBRARIES}")
-    run_image(program, image)
-    skipped(f"building the image: {why_not_built()}; the files of its last stage were run instead")
-
-
-def why_not_built():
-    """Why no program builds the image here: none is there, none works, or it would take too long."""
-    present = [builder for builder in ("podman", "buildah", "docker") if shutil.which(builder)]
-    faults = []
-    for builder in present:
-        try:
-            done = subprocess.run([builder, "info"], capture_output=True, text=True, timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            faults.append(f"{builder} does not answer")
-            continue
-        if done.returncode == 0:
-            return f"a release build by {builder} takes too long here"
-        said = done.stderr.strip().splitlines()
-        faults.append(f"{builder} cannot be used ({said[-1] if said else f'it ended with {done.returncode}'})")
-    return "; ".join(faults) or "neither podman nor buildah nor docker"
-
-
-def run_image(program, image):
-    """Runs the files of the last stage as its user, as process 1, with a read-only root."""
     if os.geteuid() != 0 or not shutil.which("unshare"):
-        return skipped("running the image's files: needs root and unshare")
-    variables, command = {}, []
+        return skipped("the image: needs root and unshare")
     with tempfile.TemporaryDirectory() as name:
-        files = Path(name) / "files"
-        for word, rest in image:
-            if word == "ENV":
-                variables.update(pair.split("=", 1) for pair in rest.split())
-            elif word in ("ENTRYPOINT", "CMD"):
-                command += json.loads(rest)
-            elif word == "COPY":
-                target = files / rest.split()[-1].lstrip("/")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                if "/usr/bin/" in rest:
-                    shutil.copy(program, target)
-                else:
-                    target.mkdir()
-        for line in run("ldd", program).splitlines():
-            path = re.search(r"(/\S+) \(", line)
-            if path:
-                target = files / path[1].lstrip("/")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path[1], target)
-        for folder in ("proc", "dev"):
-            (files / folder).mkdir()
-        (Path(name) / "root").mkdir()
-        script = """
-            cd "$1"
-            mount -t tmpfs tmpfs root && cp -a files/. root
-            mount -t proc proc root/proc && mount --rbind /dev root/dev
-            mount -t tmpfs -o uid=65532,gid=65532,mode=0700 tmpfs root/data
-            mount -o remount,ro tmpfs root
-            shift
-            exec setpriv --no-new-privs chroot --userspec=65532:65532 root "$@"
-        """
-        variables.update(EASEL_TOKEN=TOKEN, EASEL_MIN_FREE="0B", EASEL_LISTEN="0.0.0.0:0")
-        bash = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euc", script, "bash", name, *command]
-        with Serving(bash, "server", env={"PATH": os.environ["PATH"], **variables}) as server:
-            status = Path(f"/proc/{server.pid()}/status").read_text()
-            need(re.search(rf"^Uid:\s+{USER}\s+{USER}", status, re.M), "it runs as another user")
-            need(re.search(r"^CapEff:\s+0+$", status, re.M), "it has capabilities")
-            port = int(re.search(r"http://[\d.]+:(\d+)", server.welcome)[1])
-            for path, headers, expected in [
-                ("/ready", [], 200),
-                ("/api/v2/jobs", [], 401),
-                ("/api/v2/jobs", [f"Authorization: Bearer {TOKEN}"], 200),
-            ]:
-                with socket.create_connection(("127.0.0.1", port), PATIENCE) as stream:
-                    answered = ask(stream, path, *headers)
-                need(answered == expected, f"{path}: {answered} instead of {expected}")
+        folder = Path(name)
+        fault = cannot_build()
+        if fault:
+            run_image(folder, *files_of(folder, program, image))
+            return skipped(f"building the image: {fault}; the files of its last stage were run instead")
+        run_image(folder, *built(folder, program, [build[0][1].split()[0], words["FROM"]]))
+
+
+def copy_program(program, path, root):
+    """Copies a program to a path below `root`, and the libraries that it is linked to where it looks for them."""
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(program, target)
+    for library in re.findall(r"(/\S+) \(", run("ldd", program)):
+        target = root / library.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, target)
+
+
+def cannot_build():
+    """Why buildah builds no image here; nothing if it does."""
+    if not shutil.which("buildah"):
+        return "no buildah"
+    done = subprocess.run(["buildah", "--storage-driver", "vfs", "info"], capture_output=True, text=True, timeout=PATIENCE)
+    return done.returncode and f"buildah cannot be used ({(done.stderr.strip().splitlines() or ['without a word'])[-1]})"
+
+
+# Stands for the compiler where the image is built: hands over a program that was compiled before.
+CARGO = """#!/bin/sh
+set -e
+case " $* " in *" --locked --profile dist --package $PROGRAM "*) ;; *) echo "unknown: $*"; exit 1;; esac
+mkdir -p target/dist
+install /compiled "target/dist/$PROGRAM"
+"""
+
+
+def built(folder, program, bases):
+    """Builds the Containerfile by buildah; answers the image's files, variables, command and user.
+
+    Registries of images may be out of reach, and a release build takes too long: files of this machine stand for the base images,
+    and a program that was compiled before is what their `cargo` makes. Every instruction is carried out as it is written."""
+    rust, base = folder / "rust", folder / "base"
+    for tool in ("sh", "install", "mkdir"):
+        copy_program(shutil.which(tool), f"bin/{tool}", rust)
+    shutil.copy(program, rust / "compiled")
+    cargo = rust / "usr/local/bin/cargo"
+    cargo.parent.mkdir(parents=True)
+    cargo.write_text(CARGO)
+    cargo.chmod(0o755)
+    copy_program(program, "unused", base)
+    (base / "unused").unlink()
+
+    def buildah(*words):
+        return run("buildah", "--storage-driver", "vfs", "--root", folder / "store", "--runroot", folder / "run", *words, timeout=5 * PATIENCE).strip()
+
+    for files, image in zip((rust, base), bases, strict=True):
+        container = buildah("from", "scratch")
+        buildah("copy", "--quiet", container, files, "/")
+        buildah("commit", "--quiet", "--rm", container, image)
+    buildah("bud", "--isolation", "chroot", "--pull-never", "--file", HERE / "Containerfile", "--tag", "easel", ROOT)
+    container = buildah("from", "--pull-never", "localhost/easel")
+    settings = json.loads(buildah("inspect", container))["OCIv1"]["config"]
+    need(settings["StopSignal"] == "SIGTERM" and settings["Volumes"] == {"/data": {}}, f"the image has other settings: {settings}")
+    need(list(settings["ExposedPorts"]) == ["8189/tcp"], "the image serves at another port")
+    files = Path(buildah("mount", container))
+    data = (files / "data").stat()
+    need((data.st_uid, data.st_gid) == (USER, USER), "the data directory is somebody else's")
+    variables = dict(pair.split("=", 1) for pair in settings["Env"])
+    return files, variables, settings["Entrypoint"] + settings["Cmd"], settings["User"]
+
+
+def files_of(folder, program, image):
+    """The same from what the last stage says, without any builder."""
+    variables, command = {}, []
+    files = folder / "files"
+    for word, rest in image:
+        if word == "ENV":
+            variables.update(pair.split("=", 1) for pair in rest.split())
+        elif word in ("ENTRYPOINT", "CMD"):
+            command += json.loads(rest)
+    copy_program(program, "usr/bin/easel-server", files)
+    (files / "data").mkdir()
+    return files, variables, command, dict(image)["USER"]
+
+
+def run_image(folder, files, variables, command, user):
+    """Runs an image's files as its user, as process 1, with a read-only root."""
+    (folder / "root").mkdir()
+    script = """
+        mount -t tmpfs tmpfs "$1" && cp -a "$2/." "$1" && cd "$1" && mkdir -p proc dev
+        mount -t proc proc proc && mount --rbind /dev dev
+        mount -t tmpfs -o uid=65532,gid=65532,mode=0700 tmpfs data
+        mount -o remount,ro tmpfs .
+        user=$3
+        shift 3
+        exec setpriv --no-new-privs chroot --userspec="$user" . "$@"
+    """
+    variables = {**variables, "EASEL_TOKEN": TOKEN, "EASEL_MIN_FREE": "0B", "EASEL_LISTEN": "0.0.0.0:0"}
+    bash = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euc", script, "bash", folder / "root", files, user, *command]
+    with Serving(bash, "server", env={"PATH": os.environ["PATH"], **variables}) as server:
+        status = Path(f"/proc/{server.pid()}/status").read_text()
+        need(re.search(rf"^Uid:\s+{USER}\s+{USER}", status, re.M), "it runs as another user")
+        need(re.search(r"^CapEff:\s+0+$", status, re.M), "it has capabilities")
+        port = int(re.search(r"http://[\d.]+:(\d+)", server.welcome)[1])
+        for path, headers, expected in [
+            ("/ready", [], 200),
+            ("/api/v2/jobs", [], 401),
+            ("/api/v2/jobs", [f"Authorization: Bearer {TOKEN}"], 200),
+        ]:
+            with socket.create_connection(("127.0.0.1", port), PATIENCE) as stream:
+                answered = ask(stream, path, *headers)
+            need(answered == expected, f"{path}: {answered} instead of {expected}")
 
 
 def check_replicas_compose(_):
