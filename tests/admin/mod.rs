@@ -257,10 +257,31 @@ async fn an_operator_holds_assets_and_confirms_sweeps() {
             .await;
         assert_eq!((held.status, held.body.len()), (204, 0));
     }
+    let kept = it.get(&format!("/assets/{id}")).await.json();
+    let expected = json!({
+        "id": id,
+        "account": "local",
+        "file_path": "a.txt",
+        "content_type": "text/plain",
+        "size_bytes": 4,
+        "job_id": null,
+        "created_at": kept["created_at"],
+        "expires_at": kept["expires_at"],
+        "holds": [{"kind": "operator", "job_id": null}],
+        "has_more_holds": false,
+    });
+    assert_eq!(kept, expected);
+    let shown = command(&data, &["asset", "show", id]).await;
+    assert!(shown.contains("kept by  an operator"), "{shown}");
     assert_eq!(it.server.send(&delete).await.unwrap().status, 409);
     it.done("DELETE", &format!("/assets/{id}/hold"), Value::Null)
         .await;
+    let free = command(&data, &["asset", "show", id, "--json"]).await;
+    let free: Value = serde_json::from_str(&free).unwrap();
+    assert_eq!(free["holds"], json!([]), "{free:#}");
     assert_eq!(it.server.send(&delete).await.unwrap().status, 204);
+    let gone = it.get(&format!("/assets/{id}")).await;
+    assert_eq!(gone.status, 404);
     let confirmed = it.ask("POST", "/sweeps/confirm", Value::Null).await;
     assert_eq!(confirmed.status, 204);
 
@@ -349,6 +370,6 @@ async fn every_server_hands_the_document_out_and_serves_what_it_has() {
                 operations += 1;
             }
         }
-        assert_eq!(operations, 53);
+        assert_eq!(operations, 54);
     }
 }

@@ -411,12 +411,16 @@ await press("g", "a");
 await title("Assets");
 await tabTo(page.locator(".output").first());
 await press("Enter");
+await tabTo(page.getByRole("button", { name: "What keeps it" }));
+await press("Enter");
+await page.getByText("made it, as long as that job is kept").waitFor();
 await tabTo(page.getByRole("button", { name: "Hold" }));
 await press("Enter");
-await page.getByText("It is held").waitFor();
+await page.getByText("an operator keeps it").waitFor();
+await look("holds");
 await tabTo(page.getByRole("button", { name: "Release" }));
 await press("Enter");
-await page.getByText("It is not held").waitFor();
+await page.getByText("an operator keeps it").waitFor({ state: "detached" });
 told.holds = holds;
 await press("Escape");
 // An operator sees why a job waits.
@@ -530,7 +534,7 @@ await tabTo(page.getByRole("button", { name: "Sign out" }));
 await press("Enter");
 await page.getByRole("heading", { name: "Sign in" }).waitFor();
 // The most that a view reads, without what a person asked for by a button or a dialog.
-const aside = /^\/(api\/v2\/admin\/jobs|v1\/generations)\//;
+const aside = /^\/(api\/v2\/admin\/(assets|jobs)|v1\/generations)\//;
 told.read = {};
 for (const [address, paths] of Object.entries(await page.evaluate(() => window.read))) {
   const [, view, ...rest] = address.split("?")[0].split("/");

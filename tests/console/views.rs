@@ -34,7 +34,7 @@ const READ: [(&str, [u64; 2]); 18] = [
 ];
 
 /// The views that are looked at.
-const VIEWS: [&str; 29] = [
+const VIEWS: [&str; 30] = [
     "signin",
     "jobs",
     "job",
@@ -56,6 +56,7 @@ const VIEWS: [&str; 29] = [
     "account",
     "webhooks",
     "webhook",
+    "holds",
     "workers",
     "fleet",
     "deployments",

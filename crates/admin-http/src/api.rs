@@ -291,6 +291,7 @@ impl Call {
             }
             O::AddKey => return self.add_key(id(), read(head, body).await?.key()?).await,
             O::RevokeKey => Wish::RevokeKey { id: id() },
+            O::GetAsset => Wish::Asset { id: id() },
             O::HoldAsset | O::ReleaseAsset => Wish::HoldAsset {
                 id: id(),
                 held: operation == O::HoldAsset,
@@ -417,6 +418,7 @@ pub(crate) fn shown(status: StatusCode, answer: Answer) -> Response<Body> {
         Answer::Keys(page) => body::json(status, &page),
         Answer::Key(key) => body::json(status, &key),
         Answer::Credits(credits) => body::json(status, &credits),
+        Answer::Asset(asset) => body::json(status, &asset),
         Answer::Catalog(catalog) => body::json(status, &catalog),
         Answer::Workers(workers) => body::json(status, &workers),
         Answer::Job(job) => body::json(status, &job),

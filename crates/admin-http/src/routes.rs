@@ -24,6 +24,7 @@ pub(crate) enum Operation {
     ListKeys,
     AddKey,
     RevokeKey,
+    GetAsset,
     HoldAsset,
     ReleaseAsset,
     ConfirmSweeps,
@@ -110,6 +111,7 @@ pub(crate) const ROUTES: &[(Method, &str, Operation)] = &[
     (Method::GET, "/api/v2/admin/accounts/{id}/keys", O::ListKeys),
     (Method::POST, "/api/v2/admin/accounts/{id}/keys", O::AddKey),
     (Method::POST, "/api/v2/admin/keys/{id}/revoke", O::RevokeKey),
+    (Method::GET, "/api/v2/admin/assets/{id}", O::GetAsset),
     (Method::PUT, "/api/v2/admin/assets/{id}/hold", O::HoldAsset),
     (
         Method::DELETE,

@@ -1,5 +1,6 @@
 //! What operators ask for and what they are answered: the bodies over HTTP, and the lines over the admin socket.
 
+mod assets;
 mod deployments;
 mod models;
 mod webhooks;
@@ -8,6 +9,7 @@ mod workers;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use assets::{AssetBody, HoldBody};
 pub use deployments::{
     DefinitionBody, DeploymentAnswer, DeploymentBody, DeploymentRequest, DeploymentWorkerBody,
     DeploymentsPage, EventBody, EventsPage, LogsBody, RevisionBody, SecretSource, VariableBody,
@@ -100,6 +102,11 @@ pub enum Request {
         /// Its id.
         id: String,
     },
+    /// An asset, and what keeps it.
+    Asset {
+        /// Its id.
+        id: String,
+    },
     /// Keeps an asset, or lets it go.
     HoldAsset {
         /// The asset.
@@ -167,6 +174,8 @@ pub enum Answer {
     Key(KeyBody),
     /// What an account has now.
     Credits(CreditsBody),
+    /// An asset, and what keeps it.
+    Asset(Box<AssetBody>),
     /// What is served of the catalog.
     Catalog(CatalogBody),
     /// A page of workers.

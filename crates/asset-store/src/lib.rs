@@ -32,7 +32,7 @@ pub use blobs::{
 pub use direct::{DirectAnswer, DirectReads, Presented};
 pub use error::{AssetsError, BoxError};
 pub use hash::{BlobHash, InvalidHash};
-pub use hold::Hold;
+pub use hold::{Hold, KeptAsset};
 pub use integrity::BlobIntegrity;
 pub use link::{InvalidLink, Link, LinkKeys};
 pub use memory::{MemoryBlobs, MemoryRecords, RecordRows};

@@ -6,7 +6,7 @@ use accounts::{AccountId, Fingerprint};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::{Asset, AssetId, BlobHash, BoxError, FilePath, Hold};
+use crate::{Asset, AssetId, BlobHash, BoxError, FilePath, Hold, KeptAsset};
 
 pub use rules::{InsertStep, RecordFacts, fits};
 
@@ -133,6 +133,10 @@ pub trait AssetRecords: Send + Sync + 'static {
 
     /// Adds the hold to a record, or takes it away; `false` if there is no such record.
     async fn hold(&self, id: AssetId, hold: Hold, held: bool) -> Result<bool, RecordsError>;
+
+    /// A record of any account with at most `limit` of its holds, in their order; an expired one too, until it is swept. For
+    /// operators, who look for what keeps it.
+    async fn kept(&self, id: AssetId, limit: usize) -> Result<Option<KeptAsset>, RecordsError>;
 
     /// Deletes a record unless it is held: one atomic answer.
     async fn remove(

@@ -25,11 +25,11 @@ export function Assets() {
       onClick=${() => refine({ type: kind === it ? null : it })}>${it}</button>`)}</div></div>
     <${Instead} state=${state} what="assets" />
     ${groups && (groups.length ? html`<div class="gallery">${groups.flatMap(({ job, outputs }) => outputs.map((output) =>
-      html`<${Output} key=${output.id} output=${output} open=${() => show(output)} />`))}</div>`
+      html`<${Output} key=${output.id} output=${output} open=${() => show({ output, job })} />`))}</div>`
       : html`<${Empty} title="No outputs here">${kind || cursor ? "Take a filter away, or look at another page." : "What jobs make shows up here, for as long as it is kept."}<//>`)}
     ${jobs && (cursor || state.data.next_cursor) && html`<nav class="pages" aria-label="Pages">
       ${cursor && html`<a class="button" href=${href(["assets"], { type: kind })}>Newest</a>`}
       ${state.data.next_cursor && html`<a class="button" href=${href(["assets"], { type: kind, cursor: state.data.next_cursor })}>Older</a>`}</nav>`}
-    ${shown && html`<${OutputDialog} output=${shown} close=${() => show(null)} job />`}
+    ${shown && html`<${OutputDialog} ...${shown} close=${() => show(null)} />`}
   </main>`;
 }

@@ -148,20 +148,32 @@ export function OutputDialog({ output, close, job }) {
       <div><dt>Node</dt><dd>${output.node_id}</dd></div>
       <div><dt>Asset</dt><dd class="mono">${output.id} <${Copy} text=${output.id} label="Copy the asset's id" /></dd></div>
       ${output.hash && html`<div><dt>Hash</dt><dd class="mono cut">${output.hash}</dd></div>`}
-      ${job && html`<div><dt>Job</dt><dd><a href=${href(["jobs", output.job_id])} onClick=${close}>${short(output.job_id)}</a></dd></div>`}</dl>
-    <div class="actions">${job && html`<${Hold} id=${output.id} />`}<a class="button" href=${url} download=${output.name}>Download</a><a class="button" href=${url} target="_blank" rel="noopener">Open</a></div><//>`;
+      ${job && html`<div><dt>Job</dt><dd><a href=${href(["jobs", output.job_id])} onClick=${close}>${short(output.job_id)}</a></dd></div><div><dt>Kept until</dt><dd>${clock(job.expires_at)}</dd></div>`}</dl>
+    ${job && html`<${Holds} id=${output.id} close=${close} />`}
+    <div class="actions"><a class="button" href=${url} download=${output.name}>Download</a><a class="button" href=${url} target="_blank" rel="noopener">Open</a></div><//>`;
 }
 
-// Keeps an asset from being deleted and swept, for operators.
-function Hold({ id }) {
-  const [said, say] = useState("");
-  const change = async (method) => {
+const KEEPS = {
+  input: (job) => html`${job} reads it, until that job ends`,
+  output: (job) => html`${job} made it, as long as that job is kept`,
+  operator: () => "an operator keeps it, until it is released",
+};
+
+// For operators: what keeps an asset from being deleted and swept, and a hold of their own.
+function Holds({ id, close }) {
+  const [told, tell] = useState({});
+  const path = `api/v2/admin/assets/${id}`;
+  const look = async (method) => {
     try {
-      await ask(`api/v2/admin/assets/${id}/hold`, { method });
-      say(method === "PUT" ? "It is held: nothing deletes it." : "It is not held any longer.");
-    } catch (error) { say(error.message); }
+      if (method) await ask(`${path}/hold`, { method });
+      tell(await askJson(path));
+    } catch (error) { tell({ error }); }
   };
-  return html`<span class="hint grow" role="status">${said}</span><button onClick=${() => change("PUT")}>Hold</button><button onClick=${() => change("DELETE")}>Release</button>`;
+  const { error, holds, has_more_holds: more } = told;
+  const isHeld = holds?.some(({ kind }) => kind === "operator");
+  return html`<div role="status">${error && html`<p class="problem">${error.message}</p>`}
+      ${holds && (holds.length ? html`<ul class="holds">${holds.map(({ kind, job_id: job }) => html`<li key=${kind + job}>${KEEPS[kind](html`job <a href=${href(["jobs", job ?? ""])} onClick=${close}>${short(job ?? "")}</a>`)}</li>`)}${more && html`<li>more jobs</li>`}</ul>` : html`<p>Nothing keeps it: it can be deleted.</p>`)}</div>
+    <div class="actions">${holds ? html`<button onClick=${() => look(isHeld ? "DELETE" : "PUT")}>${isHeld ? "Release" : "Hold"}</button>` : html`<button onClick=${() => look()}>What keeps it</button>`}</div>`;
 }
 
 // Why a job waits, for operators: what else runs, and each worker that does not take it.

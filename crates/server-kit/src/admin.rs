@@ -5,6 +5,7 @@
 //! (`admin_http`). All answer the same [`Request`](admin_http::wire::Request) through the same function, so there is one
 //! behaviour. The text of a new key is made by the command: the server only ever sees its hash.
 
+mod assets;
 mod audit;
 mod bodies;
 mod catalog;

@@ -9,7 +9,7 @@ mod sweeps;
 use accounts::AccountId;
 use asset_store::{
     Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
-    InsertOutcome, RecordsError, Removal,
+    InsertOutcome, KeptAsset, RecordsError, Removal,
 };
 use async_trait::async_trait;
 use futures_util::FutureExt;
@@ -112,6 +112,14 @@ impl AssetRecords for PgRecords {
 
     async fn hold(&self, id: AssetId, hold: Hold, held: bool) -> Result<bool, RecordsError> {
         self.hold_row(id, hold, held).await.map_err(unavailable)
+    }
+
+    async fn kept(&self, id: AssetId, limit: usize) -> Result<Option<KeptAsset>, RecordsError> {
+        let kept = async {
+            let connection = self.database.connection().await?;
+            rows::kept(&connection, id, limit).await
+        };
+        kept.await.map_err(unavailable)
     }
 
     async fn remove(

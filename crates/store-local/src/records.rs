@@ -7,7 +7,7 @@ mod sweeps;
 use accounts::AccountId;
 use asset_store::{
     Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
-    InsertOutcome, RecordsError, Removal,
+    InsertOutcome, KeptAsset, RecordsError, Removal,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -81,6 +81,13 @@ impl AssetRecords for SqliteRecords {
             .write(Durability::Now, move |rows| {
                 rows::hold(rows, id, hold, held)
             })
+            .await
+            .map_err(unavailable)
+    }
+
+    async fn kept(&self, id: AssetId, limit: usize) -> Result<Option<KeptAsset>, RecordsError> {
+        self.database
+            .read(move |rows| rows::kept(rows, id, limit))
             .await
             .map_err(unavailable)
     }

@@ -29,6 +29,7 @@ pub async fn asset_records(fresh: impl Fn() -> Arc<dyn AssetRecords>) {
     from_hash_of_the_same_path_gives_the_same_record_and_extends_it(&*fresh()).await;
     an_expired_record_is_absent_before_it_is_swept(&*fresh()).await;
     a_held_record_is_not_removed(&*fresh()).await;
+    operators_see_what_keeps_a_record(&*fresh()).await;
     a_removed_record_is_gone(&*fresh()).await;
     a_held_record_is_not_expired(&*fresh()).await;
     expire_takes_at_most_its_limit(&*fresh()).await;
@@ -332,6 +333,38 @@ async fn a_held_record_is_not_removed(records: &dyn AssetRecords) {
         assert!(hold(records, asset.id, released, false).await);
     }
     assert_eq!(remove(records, asset.id).await, Removal::Removed);
+}
+
+async fn operators_see_what_keeps_a_record(records: &dyn AssetRecords) {
+    let (kept, other) = (asset(1, b"bytes", None), asset(2, b"bytes", None));
+    upload(records, &kept).await;
+    upload(records, &other).await;
+    let look = |id, limit| async move {
+        let looked = records.kept(id, limit).await;
+        looked.expect("the store answers")
+    };
+    let free = look(kept.id, 9).await.expect("it is there");
+    assert_eq!((&free.asset, &*free.holds), (&kept, &[][..]));
+    let job = |n| Uuid::from_u128(n);
+    let holds = [
+        Hold::Input(job(7)),
+        Hold::Input(job(9)),
+        Hold::Output(job(8)),
+        Hold::Operator,
+    ];
+    for held in holds.into_iter().rev() {
+        assert!(hold(records, kept.id, held, true).await);
+    }
+    for limit in [0, 1, 3, 4, 9] {
+        let seen = look(kept.id, limit).await.expect("it is there");
+        assert_eq!(seen.holds, holds[..limit.min(4)], "the first {limit}");
+    }
+    assert!(hold(records, kept.id, holds[0], false).await);
+    // It is past its time, and one looks for what keeps it all the same.
+    assert_eq!(expire(records, at(100), 10).await, 1);
+    let expired = look(kept.id, 9).await.expect("it is kept");
+    assert_eq!((&expired.asset, &*expired.holds), (&kept, &holds[1..]));
+    assert_eq!(look(other.id, 9).await, None, "nothing kept it");
 }
 
 async fn a_removed_record_is_gone(records: &dyn AssetRecords) {

@@ -9,8 +9,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Admission, Asset, AssetId, AssetQuery, AssetRecords, BlobHash, FileNames, Hold, InsertAsset,
-    InsertOutcome, InsertRule, InsertStep, KeyClaim, RecordFacts, RecordsError, ReleasedBlobs,
-    Removal, ScrubState, ScrubStates, SweepName, SweepState, SweepStates,
+    InsertOutcome, InsertRule, InsertStep, KeptAsset, KeyClaim, RecordFacts, RecordsError,
+    ReleasedBlobs, Removal, ScrubState, ScrubStates, SweepName, SweepState, SweepStates,
 };
 
 /// A record store that forgets everything with the process. Clones share their records, so that another store in memory can
@@ -180,6 +180,14 @@ impl RecordRows {
         }
     }
 
+    fn kept(&self, id: AssetId, limit: usize) -> Option<KeptAsset> {
+        let asset = self.by_id(id)?.clone();
+        let mut holds = Vec::from_iter(self.holds.get(&id).into_iter().flatten().copied());
+        holds.sort_unstable();
+        holds.truncate(limit);
+        Some(KeptAsset { asset, holds })
+    }
+
     fn remove(&mut self, account: &AccountId, id: AssetId, now: Timestamp) -> Removal {
         if self.get(account, id, now).is_none() {
             Removal::Absent
@@ -306,6 +314,10 @@ impl AssetRecords for MemoryRecords {
 
     async fn hold(&self, id: AssetId, hold: Hold, held: bool) -> Result<bool, RecordsError> {
         Ok(self.with(|rows| rows.hold(id, hold, held)))
+    }
+
+    async fn kept(&self, id: AssetId, limit: usize) -> Result<Option<KeptAsset>, RecordsError> {
+        Ok(self.with(|rows| rows.kept(id, limit)))
     }
 
     async fn remove(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use accounts::AccountId;
 use asset_store::{
     Admission, Asset, AssetId, AssetQuery, AssetRecords, Blob, BlobError, BlobHash, BlobReader,
-    BlobStore, BlobWriter, FileNames, Hold, InsertAsset, InsertOutcome, RecordsError,
+    BlobStore, BlobWriter, FileNames, Hold, InsertAsset, InsertOutcome, KeptAsset, RecordsError,
     ReleasedBlobs, Removal, ScrubState, ScrubStates, SpaceClass, SweepName, SweepStates,
 };
 use async_trait::async_trait;
@@ -122,6 +122,11 @@ impl AssetRecords for OddRecords {
     async fn hold(&self, id: AssetId, hold: Hold, held: bool) -> Result<bool, RecordsError> {
         let held = self.inner.records.hold(id, hold, held);
         self.jitter.around(held).await
+    }
+
+    async fn kept(&self, id: AssetId, limit: usize) -> Result<Option<KeptAsset>, RecordsError> {
+        let kept = self.inner.records.kept(id, limit);
+        self.jitter.around(kept).await
     }
 
     async fn remove(

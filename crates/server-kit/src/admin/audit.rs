@@ -22,6 +22,7 @@ impl Change {
             | Request::Account { .. }
             | Request::Entries { .. }
             | Request::Keys { .. }
+            | Request::Asset { .. }
             | Request::Catalog
             | Request::Workers { .. }
             | Request::ExplainJob { .. }

@@ -16,7 +16,9 @@ use uuid::Uuid;
 use super::client::Client;
 use super::fields::{self, LIMITS, SWITCHES};
 use super::remote::{self, Remote};
-use super::{Unopened, catalog, deployments, flags, jobs, models, show, token, webhooks, workers};
+use super::{
+    Unopened, assets, catalog, deployments, flags, jobs, models, show, token, webhooks, workers,
+};
 use crate::config::{ConfigError, InstallationPlace, PlaceError, Settings};
 use crate::listing;
 use crate::opening::{self, Keeps};
@@ -39,7 +41,7 @@ pub fn commands(assets: bool) -> Vec<Command> {
         commands.push(workers::command());
         commands.push(jobs::command());
         commands.push(deployments::command());
-        commands.push(flags::asset());
+        commands.push(assets::command());
     }
     let anywhere = |command: Command| command.args(remote::flags());
     commands.into_iter().map(anywhere).collect()
@@ -201,16 +203,7 @@ async fn perform(
                 "the next sweep deletes what is past its time or unused, whatever the clock says and however much it is",
             );
         }
-        ["asset", "hold", word] => {
-            let held = *word == "add";
-            done(client, Request::HoldAsset { id: id(), held }).await?;
-            let state = if held {
-                "is kept"
-            } else {
-                "is not kept any longer"
-            };
-            say(&format!("asset {} {state}", id()));
-        }
+        ["asset", rest @ ..] => assets::run(rest, arguments, client).await?,
         _ => unreachable!("clap lets no other command through"),
     }
     Ok(())
@@ -345,7 +338,7 @@ async fn ask(client: &mut Client<'_>, request: Request) -> Result<Answer, Failur
     Ok(client.ask(request).await??)
 }
 
-async fn done(client: &mut Client<'_>, request: Request) -> Result<(), Failure> {
+pub(super) async fn done(client: &mut Client<'_>, request: Request) -> Result<(), Failure> {
     ask(client, request).await.map(drop)
 }
 

@@ -122,17 +122,6 @@ pub(super) fn key() -> Command {
         .subcommand(revoke)
 }
 
-pub(super) fn asset() -> Command {
-    let word = |name: &'static str, about: &'static str| {
-        let id = id().value_name("ASSET").help("The id of the asset");
-        Command::new(name).about(about).arg(id)
-    };
-    let hold = group("hold", "Keeps assets from being deleted and swept")
-        .subcommand(word("add", "Keeps an asset until the hold is removed"))
-        .subcommand(word("remove", "Lets an asset be deleted and expire again"));
-    group("asset", "Keeps assets").subcommand(hold)
-}
-
 pub(super) fn sweep() -> Command {
     let confirm = Command::new("confirm").about(
         "Lets the next sweep delete after the clock jumped or rows seem to be lost; see /ready",

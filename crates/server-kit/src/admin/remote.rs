@@ -256,6 +256,7 @@ impl Call {
             Request::RevokeKey { id: key } => {
                 (Method::POST, format!("/keys/{}/revoke", id(key)), None)
             }
+            Request::Asset { id: asset } => (Method::GET, format!("/assets/{}", id(asset)), None),
             Request::HoldAsset { id: asset, held } => {
                 let method = if *held { Method::PUT } else { Method::DELETE };
                 (method, format!("/assets/{}/hold", id(asset)), None)
@@ -321,6 +322,7 @@ fn read(request: &Request, bytes: &[u8]) -> Result<Answer, serde_json::Error> {
         Request::HoldAsset { .. } | Request::ConfirmSweeps | Request::ChangeWorker(_) => {
             Ok(Answer::Done)
         }
+        Request::Asset { .. } => of(bytes).map(Answer::Asset),
         Request::Catalog | Request::ReloadCatalog => of(bytes).map(Answer::Catalog),
         Request::Workers { .. } => of(bytes).map(Answer::Workers),
         Request::Deployment(request) => deployments::answer(request, bytes).map(Answer::Deployment),

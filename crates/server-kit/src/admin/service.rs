@@ -12,7 +12,6 @@ use admin_http::wire::{
     KeysPage, Problem, ProblemKind, Reply, Request, SettingsBody, WorkerBody, WorkersPage,
 };
 use admin_http::{Actor, AdminService};
-use asset_store::{AssetId, Hold};
 use async_trait::async_trait;
 use hyper_kit::error_chain;
 use jiff::{SignedDuration, Timestamp};
@@ -20,7 +19,7 @@ use uuid::Uuid;
 
 use super::audit::Change;
 use super::bodies::{account_body, credits_body, entry_body, key_body};
-use super::{AdminPorts, JobAdmin, WorkerAdmin, fields, models};
+use super::{AdminPorts, JobAdmin, WorkerAdmin, assets, fields, models};
 
 /// Most rows of a page.
 pub(super) const MOST_ROWS: usize = 200;
@@ -186,18 +185,8 @@ async fn perform(ports: &AdminPorts, request: Request, now: Timestamp) -> Result
             confirmed.map_err(|error| fault(&error))?;
             Ok(Answer::Done)
         }
-        Request::HoldAsset { id, held } => {
-            let records = ports.records.as_ref();
-            let records = records.ok_or_else(|| absent("this installation keeps no assets"))?;
-            let asset = uuid(&id).map(AssetId)?;
-            let found = records.hold(asset, Hold::Operator, held).await;
-            if found.map_err(|error| fault(&error))? {
-                Ok(Answer::Done)
-            } else {
-                let message = format!("there is no asset {id}; it may have expired");
-                Err(absent(&message))
-            }
-        }
+        Request::Asset { id } => assets::look(ports, &id).await,
+        Request::HoldAsset { id, held } => assets::hold(ports, &id, held).await,
         Request::Settings => {
             let settings = ports.settings.as_ref().ok_or_else(|| {
                 absent("no server runs here; `config show` prints the settings of its next start")
@@ -407,7 +396,7 @@ fn account_id(text: &str) -> Result<AccountId, Problem> {
     })
 }
 
-fn uuid(text: &str) -> Result<Uuid, Problem> {
+pub(super) fn uuid(text: &str) -> Result<Uuid, Problem> {
     let id = text.parse();
     id.map_err(|_| refused(&format!("\"{text}\" is no id; ids are UUIDs")))
 }
@@ -479,12 +468,12 @@ fn refused(message: &str) -> Problem {
     Problem::new(ProblemKind::Invalid, message)
 }
 
-fn absent(message: &str) -> Problem {
+pub(super) fn absent(message: &str) -> Problem {
     Problem::new(ProblemKind::Absent, message)
 }
 
 /// The caller reads that there was a fault and not which; a command on the server's machine reads the whole of it.
-fn fault(error: &dyn std::error::Error) -> Problem {
+pub(super) fn fault(error: &dyn std::error::Error) -> Problem {
     Problem::new(ProblemKind::Fault, error_chain(error))
 }
 

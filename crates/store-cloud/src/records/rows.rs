@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use accounts::AccountId;
-use asset_store::{Asset, AssetId, AssetQuery, BlobHash, FilePath, Hold};
+use asset_store::{Asset, AssetId, AssetQuery, BlobHash, FilePath, Hold, KeptAsset};
 use deadpool_postgres::{GenericClient, Transaction};
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -296,6 +296,35 @@ pub(crate) async fn find(
     }
 }
 
+/// A record, expired or not, with at most `limit` of its holds.
+pub(super) async fn kept(
+    rows: &impl GenericClient,
+    id: AssetId,
+    limit: usize,
+) -> Result<Option<KeptAsset>, DatabaseError> {
+    // In one look, so that they fit to each other; a record without any hold is one row of none.
+    let found = query(
+        rows,
+        "SELECT assets.*, kind, holder FROM assets LEFT JOIN LATERAL (
+            SELECT kind, asset_holds.job_id AS holder FROM asset_holds WHERE asset = assets.id
+            ORDER BY kind, holder LIMIT $2
+         ) AS holds ON true WHERE id = $1 ORDER BY kind, holder",
+        &[&id.0, &whole(limit)],
+    )
+    .await?;
+    let Some(first) = found.first() else {
+        return Ok(None);
+    };
+    let holds = found.iter().filter_map(|row| {
+        let kind: Option<i16> = row.get("kind");
+        kind.map(|kind| hold(kind, row.get("holder")))
+    });
+    Ok(Some(KeptAsset {
+        asset: asset(first)?,
+        holds: holds.collect::<Result<_, _>>()?,
+    }))
+}
+
 /// Live records with a name, newest first: those that jobs made, or those that none did. What a job only showed is left out.
 pub(super) async fn named(
     rows: &impl GenericClient,
@@ -363,5 +392,15 @@ pub(super) fn hold_columns(hold: Hold) -> (i16, Uuid) {
         Hold::Input(job) => (1, job),
         Hold::Output(job) => (2, job),
         Hold::Operator => (3, Uuid::nil()),
+    }
+}
+
+/// The hold of two columns.
+fn hold(kind: i16, job: Uuid) -> Result<Hold, DatabaseError> {
+    match kind {
+        1 => Ok(Hold::Input(job)),
+        2 => Ok(Hold::Output(job)),
+        3 => Ok(Hold::Operator),
+        _ => Err(unreadable(std::io::Error::other("no such kind of hold"))),
     }
 }

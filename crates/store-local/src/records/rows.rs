@@ -3,7 +3,7 @@
 use accounts::{AccountId, Fingerprint};
 use asset_store::{
     Asset, AssetId, AssetQuery, BlobHash, FilePath, Hold, InsertAsset, InsertOutcome, InsertRule,
-    InsertStep, KeyClaim, RecordFacts, Removal,
+    InsertStep, KeptAsset, KeyClaim, RecordFacts, Removal,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
@@ -186,6 +186,30 @@ pub(crate) fn hold(
         .execute(params![Id(id.0), kind, job])?;
     }
     Ok(true)
+}
+
+/// A record, expired or not, with at most `limit` of its holds.
+pub(crate) fn kept(
+    rows: &Connection,
+    id: AssetId,
+    limit: usize,
+) -> rusqlite::Result<Option<KeptAsset>> {
+    let asset = rows
+        .prepare_cached("SELECT * FROM assets WHERE id = ?1")?
+        .query_row([Id(id.0)], asset)
+        .optional()?;
+    let Some(asset) = asset else {
+        return Ok(None);
+    };
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut holds = rows.prepare_cached(
+        "SELECT kind, job_id FROM asset_holds WHERE asset = ?1 ORDER BY kind, job_id LIMIT ?2",
+    )?;
+    let holds = holds.query_map(params![Id(id.0), limit], |row| {
+        hold_of(row.get(0)?, row.get(1)?)
+    })?;
+    let holds = holds.collect::<rusqlite::Result<_>>()?;
+    Ok(Some(KeptAsset { asset, holds }))
 }
 
 /// Adds the hold to a record that is there.
@@ -392,5 +416,15 @@ fn hold_columns(hold: Hold) -> (i64, Id) {
         Hold::Input(job) => (1, Id(job)),
         Hold::Output(job) => (2, Id(job)),
         Hold::Operator => (3, Id(Uuid::nil())),
+    }
+}
+
+/// The hold of two columns.
+fn hold_of(kind: i64, Id(job): Id) -> rusqlite::Result<Hold> {
+    match kind {
+        1 => Ok(Hold::Input(job)),
+        2 => Ok(Hold::Output(job)),
+        3 => Ok(Hold::Operator),
+        _ => Err(unreadable(std::io::Error::other("no such kind of hold"))),
     }
 }
