@@ -75,9 +75,9 @@ export function Accounts() {
       <${Asks} fields=${[["id", "Id of a new account", { required: true, maxlength: 64 }]]} button="Add account" path=${at("accounts")} done=${(made) => go(["accounts", made.id])} />`}</main>`;
 }
 
-const Budget = ({ budget }) => {
+const Budget = ({ budget, scope }) => {
   const used = budget.limit_cents ? Math.min(1, 1 - budget.left_cents / budget.limit_cents) : 1;
-  return html`<li><span>${money(budget.left_cents)} of ${money(budget.limit_cents)} left this ${budget.window}</span><div class="bar grow" role="meter" aria-label=${`Used of the budget of this ${budget.window}`}
+  return html`<li><span>${money(budget.left_cents)} of ${money(budget.limit_cents)} left this ${budget.window}${scope && html`, <code>${scope}</code>`}</span><div class="bar grow" role="meter" aria-label=${`Used of the budget of this ${budget.window}${scope ? ` of ${scope}` : ""}`}
     aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)}><div style=${{ width: `${used * 100}%` }} /></div><span class="muted">until ${clock(budget.ends_at)}</span></li>`;
 };
 
@@ -86,12 +86,15 @@ export function Account({ path: [id] }) {
   const [change, problem, busy] = useChange(state.reload);
   const [made, show] = useState(null);
   const [account, keys, hooks] = state.data ?? [];
+  const budgets = account && [{ budgets: account.budgets }, ...account.scoped_budgets].flatMap(({ scope, budgets }) => budgets.map((budget) => ({ budget, scope })));
   return html`<main><header class="top"><a class="back" href=${href(["accounts"])} aria-label="All accounts"><${Icon} name="back" /></a><h1>${id}</h1>
     ${account && html`<div class="actions"><button disabled=${busy} onClick=${() => change(at("accounts", id), { method: "PATCH", body: JSON.stringify({ state: account.suspended ? "active" : "suspended" }) })}>${account.suspended ? "Resume" : "Suspend"}</button></div>`}</header>
     <${Instead} state=${state} what="operating the server" />${problem}
     ${account && html`<section><h2>Account</h2><${Facts} facts=${[["Name", account.name], ["State", account.suspended ? "suspended" : "active"], ["Balance", money(account.balance_cents)], ["Held", money(account.held_cents)], ["Billing", account.billed ? "on" : "off"],
         ["Subscription", account.subscribed ? "on" : "off"], ["Router", account.router ? "on" : "off"], ["Created", clock(account.created_at)]]} /></section>
-      <section><h2>Budgets</h2>${account.budgets.length ? html`<ul class="list">${account.budgets.map((budget) => html`<${Budget} key=${budget.window} budget=${budget} />`)}</ul>` : html`<${Empty} title="No budgets">The limit <code>budgets</code>, below, sets them: <code>500/hour,2000/day</code>, in US cents.<//>`}</section>
+      <section><h2>Budgets</h2>${budgets.length ? html`<ul class="list">${budgets.map((it) => html`<${Budget} ...${it} />`)}</ul>` : html`<${Empty} title="No budgets">The limit <code>budgets</code>, below, sets those of the account.<//>`}
+        <${Asks} fields=${[["scope", "Budgets of a key or label", { required: true, placeholder: "key:ID or label:KEY=VALUE" }], ["budgets", "US cents", { required: true, placeholder: "500/hour,2000/day or none" }]]} button="Set budgets" path=${at("accounts", id)} method="PATCH"
+          body=${({ scope, budgets }) => ({ "scoped-budgets": `${budgets} ${scope}` })} done=${state.reload} /></section>
       <section><h2>Keys</h2>${keys.keys.length ? html`<${Table} caption="Keys" names=${["Key", "Name", "State", "Scopes", "Created", ""]}>${keys.keys.map((it) => html`<tr key=${it.id}><td class="mono">${it.id}</td><td>${it.name}</td>
         <td><${Mark} good=${it.state === "active"}>${it.state}<//></td><td>${it.scopes}</td><td><${Age} time=${it.created_at} /></td>
         <td class="number">${it.state === "active" && html`<button data-row disabled=${busy} aria-label=${`Revoke the key ${it.id}`} onClick=${() => confirm(`Revoke the key ${it.id}? It cannot be made valid again.`) && change(at("keys", it.id, "revoke"))}>Revoke</button>`}</td></tr>`)}<//>`
