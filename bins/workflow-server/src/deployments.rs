@@ -294,6 +294,8 @@ fn body(report: DeploymentReport) -> DeploymentBody {
             started_at: time(managed.started_at),
             version: worker.version,
             jobs: worker.jobs as u64,
+            slots: worker.slots.into(),
+            breaker: worker.breaker.name().to_owned(),
         }
     });
     let revisions = row.revisions.iter().map(|revision| RevisionBody {

@@ -189,9 +189,11 @@ fn shown(deployment: &Value) -> String {
     for worker in items(&deployment["workers"]) {
         let (name, state) = (plain(&worker["name"]), plain(&worker["state"]));
         let (revision, why) = (plain(&worker["revision"]), plain(&worker["why"]));
+        let (jobs, slots) = (plain(&worker["jobs"]), plain(&worker["slots"]));
+        let breaker = plain(&worker["breaker"]);
         pairs.push((
             "worker",
-            format!("{name} of revision {revision}: {state}, {why}"),
+            format!("{name} of revision {revision}: {state}, {why}; {jobs} of {slots} jobs, breaker {breaker}"),
         ));
     }
     for revision in items(&deployment["revisions"]) {

@@ -209,6 +209,10 @@ pub struct DeploymentWorkerBody {
     pub version: String,
     /// Jobs that it has now.
     pub jobs: u64,
+    /// Jobs that it may have at once: one runs, and the inputs of the others are staged meanwhile.
+    pub slots: u64,
+    /// What its circuit breaker lets through: all jobs (`closed`), one that tries (`half_open`), or none (`open`).
+    pub breaker: String,
 }
 
 /// A revision of a deployment.

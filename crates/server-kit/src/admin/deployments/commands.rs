@@ -386,12 +386,13 @@ fn shown(deployment: &DeploymentBody) -> String {
                 worker
                     .pid
                     .map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
-                worker.jobs.to_string(),
+                format!("{}/{}", worker.jobs, worker.slots),
+                worker.breaker.clone(),
                 worker.url.clone(),
             ]
         });
         let head = [
-            "WORKER", "REVISION", "STATE", "SINCE", "PROCESS", "JOBS", "ADDRESS",
+            "WORKER", "REVISION", "STATE", "SINCE", "PROCESS", "JOBS", "BREAKER", "ADDRESS",
         ];
         text.push_str(&table(&head, rows));
     }
