@@ -31,3 +31,20 @@ pub use node::{
 pub use sound::Sound;
 pub use tools::{NativeTools, ToolsConfig};
 pub use value::Value;
+
+/// What the fuzzer calls of what is private otherwise.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    /// Compiles and runs a shader: see `shader::fuzzing`.
+    pub fn shader(bytes: &[u8]) {
+        crate::shader::fuzzing::shader(bytes);
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    reason = "shared with tests that read seeds from files, and that may stop"
+)]
+#[path = "../../../tests/fuzz/entries/changed.rs"]
+mod fuzzed;

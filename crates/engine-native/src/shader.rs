@@ -3,6 +3,8 @@
 //! Nothing of it is unbounded: sources, tokens after macros, nesting, registers and the steps of a pixel have limits, and a run
 //! asks whether it is to stop.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod kinds;
 mod lower;
 mod operation;
@@ -18,7 +20,7 @@ mod tests;
 
 use std::fmt;
 
-pub(crate) use run::Run;
+pub(crate) use run::{MOST_STEPS, Run};
 pub(crate) use texture::Texture;
 
 use kinds::Type;

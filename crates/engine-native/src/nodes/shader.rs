@@ -11,7 +11,7 @@ use crate::define::{
     autogrow, boolean_input, dynamic_combo, float_input, int_input, latest, link, named,
     named_output, string_input, widget,
 };
-use crate::shader::{Number, Program, Run, Texture};
+use crate::shader::{MOST_STEPS, Number, Program, Run, Texture};
 use crate::{Inputs, NodeContext, NodeError, NodeOutput, Value};
 use images::kernel::output_bytes;
 use images::{Frame, Image};
@@ -146,7 +146,7 @@ fn run(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeErr
     for image in &images {
         if !matches!(image.first().channels(), 3 | 4) {
             return Err(NodeError::value(
-                "a shader needs pictures of 3 or 4 channels; convert them to RGB first",
+                "a shader needs pictures of 3 or 4 channels; link such as Load Image gives",
             ));
         }
         if image.frames().len() < first.frames().len() {
@@ -195,6 +195,7 @@ fn run(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeErr
                 textures: &textures,
                 size,
                 outputs: if is_last { outputs } else { 1 },
+                most_steps: MOST_STEPS,
             };
             // Every run after the first has the memory of the one before; passes before the last keep a picture besides.
             if !is_reserved {

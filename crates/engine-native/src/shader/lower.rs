@@ -274,8 +274,8 @@ impl Lowering {
 
     fn emit(&mut self, operation: Operation) {
         self.emitted += 1 + match &operation {
-            Operation::Pick { from, .. } => from.len(),
-            Operation::Put { to, .. } => to.len(),
+            Operation::LoadAt { from, .. } => from.len(),
+            Operation::StoreAt { to, .. } => to.len(),
             Operation::Copy { .. }
             | Operation::Unary { .. }
             | Operation::Binary { .. }
@@ -289,7 +289,7 @@ impl Lowering {
             | Operation::Switch(_)
             | Operation::Call { .. }
             | Operation::Pass { .. }
-            | Operation::Fetched { .. }
+            | Operation::Returned { .. }
             | Operation::Break
             | Operation::Continue
             | Operation::Return

@@ -41,13 +41,13 @@ pub(super) enum Operation {
         from: [Register; 3],
     },
     /// One of several, by an index that is held within them.
-    Pick {
+    LoadAt {
         to: Register,
         index: Register,
         from: Vec<Register>,
     },
     /// As [`Operation::Copy`], to one of several.
-    Put {
+    StoreAt {
         to: Vec<Register>,
         index: Register,
         from: Register,
@@ -93,7 +93,7 @@ pub(super) enum Operation {
         from: Register,
     },
     /// Out of the frame of the function that was called.
-    Fetched {
+    Returned {
         to: Register,
         from: Register,
     },
@@ -202,19 +202,19 @@ impl Operation {
             Self::Unary { .. }
             | Self::Binary { .. }
             | Self::Select { .. }
-            | Self::Pick { .. }
+            | Self::LoadAt { .. }
             | Self::Sample { .. }
             | Self::Fetch { .. }
             | Self::Size { .. }
             | Self::Slope { .. } => true,
             Self::Copy { .. }
-            | Self::Put { .. }
+            | Self::StoreAt { .. }
             | Self::If { .. }
             | Self::Loop(_)
             | Self::Switch(_)
             | Self::Call { .. }
             | Self::Pass { .. }
-            | Self::Fetched { .. }
+            | Self::Returned { .. }
             | Self::Break
             | Self::Continue
             | Self::Return

@@ -21,8 +21,8 @@ use compute::Lanes;
 const LANES: usize = 64;
 const ACROSS: usize = LANES / 2;
 
-/// Most operations for one group of pixels.
-const MOST_STEPS: u64 = 1 << 22;
+/// Most operations for one group of pixels of a node.
+pub(crate) const MOST_STEPS: u64 = 1 << 22;
 
 /// After so many it is asked whether to stop.
 const CHECKED: u64 = 1 << 12;
@@ -38,6 +38,8 @@ pub(crate) struct Run<'a> {
     pub(crate) size: (usize, usize),
     /// So many outputs are kept, by location.
     pub(crate) outputs: usize,
+    /// Most operations for one group of pixels.
+    pub(crate) most_steps: u64,
 }
 
 impl Run<'_> {
@@ -219,10 +221,11 @@ impl<'a> Machine<'a> {
         if self.steps.is_multiple_of(CHECKED) {
             self.context.check()?;
         }
-        match self.steps > MOST_STEPS {
+        let most = self.run.most_steps;
+        match self.steps > most {
             false => Ok(()),
             true => Err(NodeError::value(format!(
-                "the shader takes more than {MOST_STEPS} steps for a pixel; make its loops shorter"
+                "the shader takes more than {most} steps for a pixel; make its loops shorter"
             ))),
         }
     }
@@ -251,7 +254,7 @@ impl<'a> Machine<'a> {
                     }
                     self.active = with(after, &self.active);
                 }
-                Operation::Loop(looped) => self.turns(looped, &frame)?,
+                Operation::Loop(looped) => self.run_loop(looped, &frame)?,
                 Operation::Switch(operations) => {
                     let within = self.active;
                     let waiting = self.continued;
@@ -271,7 +274,7 @@ impl<'a> Machine<'a> {
                     let from = self.at(*from);
                     self.registers[frame.end + *to as usize] = self.registers[from];
                 }
-                Operation::Fetched { to, from } => {
+                Operation::Returned { to, from } => {
                     let to = self.at(*to);
                     self.registers[to] = self.registers[frame.end + *from as usize];
                 }
@@ -292,8 +295,8 @@ impl<'a> Machine<'a> {
                 | Operation::Unary { .. }
                 | Operation::Binary { .. }
                 | Operation::Select { .. }
-                | Operation::Pick { .. }
-                | Operation::Put { .. }
+                | Operation::LoadAt { .. }
+                | Operation::StoreAt { .. }
                 | Operation::Sample { .. }
                 | Operation::Fetch { .. }
                 | Operation::Size { .. }
@@ -309,7 +312,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn turns(&mut self, looped: &Loop, frame: &Range<usize>) -> Result<(), NodeError> {
+    fn run_loop(&mut self, looped: &Loop, frame: &Range<usize>) -> Result<(), NodeError> {
         let within = self.active;
         let waiting = std::mem::replace(&mut self.continued, NONE);
         let mut asks = !looped.body_first;

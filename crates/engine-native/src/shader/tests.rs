@@ -15,6 +15,7 @@ fn drawn(before: &str, main: &str) -> [f32; 4] {
         textures: &[],
         size: (3, 2),
         outputs: 1,
+        most_steps: MOST_STEPS,
     };
     let frames = run
         .render(&NodeContext::detached())
@@ -400,6 +401,7 @@ fn a_loop_without_an_end_is_stopped() {
         textures: &[],
         size: (1, 1),
         outputs: 1,
+        most_steps: MOST_STEPS,
     };
     let error = run
         .render(&NodeContext::detached())
@@ -455,6 +457,7 @@ fn what_a_pixel_without_a_part_has_is_not_of_the_group_before() {
         textures: &[],
         size: (64, 2),
         outputs: 1,
+        most_steps: MOST_STEPS,
     };
     let frames = run
         .render(&NodeContext::detached())
@@ -477,6 +480,7 @@ fn a_group_of_pixels_knows_nothing_of_another() {
         textures: &[],
         size: (100, 6),
         outputs: 1,
+        most_steps: MOST_STEPS,
     };
     let frames = run
         .render(&NodeContext::detached())

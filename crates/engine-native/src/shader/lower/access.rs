@@ -177,7 +177,7 @@ impl Lowering {
         let registers = (0..kind.size()).map(|at| {
             let from = place.options.iter().map(|option| option[at]).collect();
             let to = self.temporary();
-            self.emit(Operation::Pick { to, index, from });
+            self.emit(Operation::LoadAt { to, index, from });
             to
         });
         let registers = registers.collect();
@@ -200,7 +200,7 @@ impl Lowering {
         };
         for (at, from) in value.registers.iter().copied().enumerate() {
             let to = place.options.iter().map(|option| option[at]).collect();
-            self.emit(Operation::Put { to, index, from });
+            self.emit(Operation::StoreAt { to, index, from });
         }
         Ok(())
     }

@@ -261,7 +261,7 @@ impl Lowering {
         let fetched = |lowering: &mut Self, from: usize, kind: Type| {
             let registers = lowering.temporaries(kind.size());
             for (at, to) in registers.iter().copied().enumerate() {
-                lowering.emit(Operation::Fetched {
+                lowering.emit(Operation::Returned {
                     to,
                     from: (from + at) as u32,
                 });

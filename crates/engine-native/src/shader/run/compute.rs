@@ -32,7 +32,7 @@ impl Machine<'_> {
                 let to = self.at(*to);
                 self.registers[to] = std::array::from_fn(lane);
             }
-            Operation::Pick { to, index, from } => {
+            Operation::LoadAt { to, index, from } => {
                 let index = self.registers[self.at(*index)];
                 let pick = |lane: usize| {
                     let at = (index[lane] as usize).min(from.len() - 1);
@@ -42,7 +42,7 @@ impl Machine<'_> {
                 let to = self.at(*to);
                 self.registers[to] = picked;
             }
-            Operation::Put { to, index, from } => {
+            Operation::StoreAt { to, index, from } => {
                 let (index, from) = (
                     self.registers[self.at(*index)],
                     self.registers[self.at(*from)],
@@ -103,7 +103,7 @@ impl Machine<'_> {
             | Operation::Switch(_)
             | Operation::Call { .. }
             | Operation::Pass { .. }
-            | Operation::Fetched { .. }
+            | Operation::Returned { .. }
             | Operation::Break
             | Operation::Continue
             | Operation::Return
