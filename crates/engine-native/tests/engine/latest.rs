@@ -21,6 +21,11 @@ async fn every_class_gives_what_the_real_one_gave() {
 }
 
 #[tokio::test]
+async fn classes_of_every_version_give_what_the_real_one_gave() {
+    every_case_is_equal("classic.json", 24).await;
+}
+
+#[tokio::test]
 async fn pictures_are_spread_over_segments_as_by_the_real_one() {
     every_case_is_equal("keyframes.json", 19).await;
 }
