@@ -1,6 +1,6 @@
 // Drives the unmodified web page in headless Chromium: boots, lists classes, loads a picture through the page's own
-// upload, runs a graph with its Run button, and waits until the page shows the result in the node and the job in its queue
-// panel.
+// upload, runs a graph with its Run button, and waits until the page shows the result in the node, the job in its queue panel
+// and a line of it in its panel of logs.
 //
 // Arguments: the server's address, a picture, a file for the screenshot, and a key to sign in with or nothing. Prints one
 // JSON object.
@@ -57,5 +57,10 @@ const row = page.locator("[data-job-id]").filter({ hasText: told.painted.filenam
 await row.waitFor();
 told.row = await row.innerText();
 told.job = await row.getAttribute("data-job-id");
+// The panel of logs tells of it, too.
+await page.evaluate(() => window.app.extensionManager.command.execute("Workspace.ToggleBottomPanelTab.logs-terminal"));
+const line = page.locator(".xterm-rows > div").filter({ hasText: told.job }).first();
+await line.waitFor();
+told.log = await line.innerText();
 await page.screenshot({ path: screenshot });
 await end();

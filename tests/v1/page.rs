@@ -319,6 +319,11 @@ fn judge(told: &Value) {
     );
     assert_eq!(told["here"], json!([200, 200]), "{told}");
     judge_windows(told);
+    let log = told["log"].as_str().unwrap();
+    assert!(
+        log.contains("completed in"),
+        "the job is in the panel of logs: {told}"
+    );
 }
 
 #[tokio::test]
