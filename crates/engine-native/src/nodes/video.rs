@@ -22,7 +22,7 @@ use crate::sound::Sound;
 use crate::value::Opaque;
 use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile, Value};
 use read::parts;
-use write::encoded;
+use write::{Colors, encoded};
 
 /// The classes that are a definition and a function.
 pub(super) const CLASSES: [&[Class]; 3] = [frames::CLASSES, edit::CLASSES, compress::CLASSES];
@@ -315,7 +315,7 @@ impl Node for SaveVideo {
                 temp: false,
                 name: prefix.whole_batch("mp4"),
                 content_type: "video/mp4",
-                bytes: encoded(video, &MP4, context)?.into(),
+                bytes: encoded(video, Colors::Srgb, &MP4, context)?.into(),
                 shown_under: Some("images"),
             },
         };
@@ -387,7 +387,7 @@ impl Node for SaveWEBM {
             temp: false,
             name: prefix.whole_batch("webm"),
             content_type: "video/webm",
-            bytes: encoded(video, &options, context)?.into(),
+            bytes: encoded(video, Colors::Untold, &options, context)?.into(),
             shown_under: Some("images"),
         })?;
         Ok(animated(NodeOutput::from(images)))

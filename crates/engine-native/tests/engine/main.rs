@@ -25,3 +25,4 @@ mod painter;
 mod recorded;
 mod shaders;
 mod toys;
+mod videos;

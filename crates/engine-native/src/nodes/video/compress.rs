@@ -8,7 +8,6 @@ use images::{Frame, Image};
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
-use super::read::RAW_PICTURES;
 use super::write::raw;
 use crate::define::{int_input, latest, link, named, named_output};
 use crate::nodes::class::Class;
@@ -92,7 +91,16 @@ fn compressed(
     ];
     let inputs: [(&Path, &[&str]); 1] = [(&plain, &how)];
     written(&video, &program.write(&inputs, &options, context)?)?;
-    let options = [&["-frames:v", "1"], &RAW_PICTURES[..]].concat();
+    let options = [
+        "-frames:v",
+        "1",
+        "-sws_flags",
+        "bilinear",
+        "-pix_fmt",
+        "rgb24",
+        "-f",
+        "rawvideo",
+    ];
     let bytes = width * height * 3;
     let mut made = None;
     program.read((&video, &[]), &options, bytes, context, |levels| {

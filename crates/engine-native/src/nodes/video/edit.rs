@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use workflow_core::{NodeDefinition, OutputKind};
 
 use super::read::size;
-use super::write::encoded;
+use super::write::{Colors, encoded};
 use super::{Crop, MP4, Prefix, Video, animated, video};
 use crate::define::{boolean_input, latest, link, modern_metadata, named, output, widget};
 use crate::nodes::class::Class;
@@ -122,7 +122,7 @@ fn shown(video: Video, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         temp: true,
         name: Prefix::temp(context).whole_batch("mp4"),
         content_type: "video/mp4",
-        bytes: encoded(video.clone(), &options, context)?.into(),
+        bytes: encoded(video.clone(), Colors::Srgb, &options, context)?.into(),
         shown_under: Some("images"),
     })?;
     Ok(animated(Value::from(video).into()))

@@ -11,15 +11,8 @@ use crate::program::{Ffmpeg, folder, written};
 use crate::sound::Sound;
 use crate::{NodeContext, NodeError};
 
-/// How FFmpeg writes pictures to be read here: three bytes a pixel, one after the other.
-pub(super) const RAW_PICTURES: [&str; 6] = [
-    "-sws_flags",
-    "bilinear",
-    "-pix_fmt",
-    "rgb24",
-    "-f",
-    "rawvideo",
-];
+/// Formats of pixels that ComfyUI reads as levels of 8 bits. All others it reads as floats, of which FFmpeg computes 16 bits.
+const LEVELS: [&str; 6] = ["yuvj420p", "yuvj422p", "yuvj444p", "rgb24", "rgba", "pal8"];
 
 /// What a video is made of.
 pub(super) fn parts(
@@ -175,8 +168,8 @@ impl Opened {
         })
     }
 
-    /// Columns and rows of its pictures as they are shown.
-    fn size(&self) -> Result<(usize, usize), NodeError> {
+    /// Columns and rows of its pictures as they are stored.
+    fn stored(&self) -> Result<(usize, usize), NodeError> {
         const MOST: u64 = 16384;
         let stream = self.pictures()?;
         let side = |name: &str| {
@@ -189,15 +182,63 @@ impl Opened {
                 "the pictures of the video must have sides of 1 to {MOST} pixels"
             )));
         };
-        // A telephone's video lies on its side and tells so; FFmpeg turns it.
-        let turned = stream["side_data_list"][0]["rotation"]
-            .as_i64()
-            .unwrap_or(0);
-        let (width, height) = (width as usize, height as usize);
-        Ok(match turned.rem_euclid(180) {
-            90 => (height, width),
+        Ok((width as usize, height as usize))
+    }
+
+    /// Columns and rows of its pictures as they are shown.
+    fn size(&self) -> Result<(usize, usize), NodeError> {
+        let (width, height) = self.stored()?;
+        Ok(match self.quarters()? {
+            1 | 3 => (height, width),
             _ => (width, height),
         })
+    }
+
+    /// By how many quarters its pictures are turned to the left to be shown: a telephone's video lies on its side and tells so.
+    fn quarters(&self) -> Result<i64, NodeError> {
+        let told = self.pictures()?["side_data_list"].as_array();
+        let turned = told.and_then(|told| told.iter().find_map(|told| told["rotation"].as_i64()));
+        Ok(turned.unwrap_or(0).div_euclid(90).rem_euclid(4))
+    }
+
+    /// FFmpeg's filters that make what nodes get of its pictures, and whether that has 16 bits: planes of green, blue and red.
+    /// Otherwise it is bytes of red, green and blue. The steps and their order are those of ComfyUI.
+    fn filters(&self, crop: Option<Crop>) -> Result<(String, bool), NodeError> {
+        let (width, height) = self.stored()?;
+        let stream = self.pictures()?;
+        let told = |name: &str| stream[name].as_str().unwrap_or_default();
+        let is_deep = !LEVELS.contains(&told("pix_fmt"));
+        let is_padded = is_deep && !width.is_multiple_of(32);
+        let mut filters = Vec::new();
+        if is_padded {
+            // Colours near a side depend on what lies past it, and that is then the same for every processor.
+            let (wide, high) = (width.next_multiple_of(32), height.next_multiple_of(32));
+            let (right, bottom) = (wide - width, high - height);
+            filters.push(format!("pad={wide}:{high}:0:0"));
+            filters.push(format!(
+                "fillborders=right={right}:bottom={bottom}:mode=smear"
+            ));
+        }
+        // Where the samples of colour lie among those of brightness.
+        let place = match told("chroma_location") {
+            "left" => ":in_h_chr_pos=0",
+            "topleft" => ":in_h_chr_pos=0:in_v_chr_pos=0",
+            _ => "",
+        };
+        let format = if is_deep { "gbrp16le" } else { "rgb24" };
+        filters.push(format!("scale=flags=bilinear{place},format={format}"));
+        if is_padded {
+            filters.push(format!("crop={width}:{height}:0:0"));
+        }
+        let turn = match self.quarters()? {
+            1 => Some("transpose=cclock"),
+            2 => Some("hflip,vflip"),
+            3 => Some("transpose=clock"),
+            _ => None,
+        };
+        filters.extend(turn.map(str::to_owned));
+        filters.extend(crop.map(|crop| crop.filter()));
+        Ok((filters.join(","), is_deep))
     }
 
     /// Its pictures: all of them, or those at `places`, which rise.
@@ -212,9 +253,9 @@ impl Opened {
             Some(crop) => (crop.width, crop.height),
             None => self.size()?,
         };
-        let crop = crop.map(|crop| crop.filter());
-        let crop: Vec<&str> = crop.iter().flat_map(|crop| ["-vf", crop]).collect();
-        let size = width * height * 3;
+        let (filters, is_deep) = self.filters(crop)?;
+        let samples = width * height * 3;
+        let size = samples * if is_deep { 2 } else { 1 };
         let mut frames = Vec::new();
         // Nothing is decoded that comes after the last one.
         let last = places.and_then(|places| places.last());
@@ -224,18 +265,31 @@ impl Opened {
             None => Vec::new(),
         };
         let mut at = 0;
-        let each = ["-map", "0:v:0", "-fps_mode", "passthrough"];
-        let options = [&most[..], &crop[..], &each[..], &RAW_PICTURES[..]].concat();
+        let each = [
+            "-map",
+            "0:v:0",
+            "-fps_mode",
+            "passthrough",
+            "-vf",
+            &filters,
+            "-f",
+            "rawvideo",
+        ];
+        let options = [&most[..], &each[..]].concat();
+        let part = [&["-noautorotate"], part].concat();
         self.program
-            .read((&self.file, part), &options, size, context, |bytes| {
+            .read((&self.file, &part), &options, size, context, |bytes| {
                 let is_wanted = places.is_none_or(|places| places.binary_search(&at).is_ok());
                 at += 1;
                 // A picture that is cut off is none.
                 if bytes.len() < size || !is_wanted {
                     return Ok(());
                 }
-                context.reserve((size * size_of::<f32>()) as u64)?;
-                frames.push(Arc::new(Frame::from_bytes(height, width, 3, bytes)));
+                context.reserve((samples * size_of::<f32>()) as u64)?;
+                frames.push(Arc::new(match is_deep {
+                    true => of_planes(height, width, bytes),
+                    false => Frame::from_bytes(height, width, 3, bytes),
+                }));
                 Ok(())
             })?;
         match frames.is_empty() {
@@ -243,6 +297,18 @@ impl Opened {
             false => Ok(Image::new(frames)?),
         }
     }
+}
+
+/// A picture of planes of green, blue and red with 16 bits.
+fn of_planes(height: usize, width: usize, bytes: &[u8]) -> Frame {
+    const STEP: f32 = 1.0 / 65535.0;
+    let (green, rest) = bytes.as_chunks::<2>().0.split_at(height * width);
+    let (blue, red) = rest.split_at(height * width);
+    let mut data = Vec::with_capacity(height * width * 3);
+    for ((red, green), blue) in red.iter().zip(green).zip(blue) {
+        data.extend([red, green, blue].map(|word| f32::from(u16::from_le_bytes(*word)) * STEP));
+    }
+    Frame::new(height, width, 3, data)
 }
 
 fn heard(

@@ -9,9 +9,19 @@ use crate::program::{Ffmpeg, folder, written};
 use crate::sound;
 use crate::{NodeContext, NodeError};
 
+/// What a file tells of the colours of pictures that were in none before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Colors {
+    /// That they are sRGB, which players show as it is meant.
+    Srgb,
+    /// Nothing.
+    Untold,
+}
+
 /// The video as a file that FFmpeg makes with these options.
 pub(super) fn encoded(
     video: Video,
+    colors: Colors,
     options: &[&str],
     context: &NodeContext,
 ) -> Result<Vec<u8>, NodeError> {
@@ -62,9 +72,15 @@ pub(super) fn encoded(
                 inputs.push((track.as_path(), &[]));
             }
             // Chroma has half the sides: an odd one is cut.
-            let even = ["-vf", "crop=trunc(iw/2)*2:trunc(ih/2)*2", "-shortest"];
-            let options: Vec<&str> = even
+            const EVEN: &str = "crop=trunc(iw/2)*2:trunc(ih/2)*2";
+            let (matrix, tags) = match colors {
+                Colors::Srgb => (":out_color_matrix=bt709", &SRGB[..]),
+                Colors::Untold => ("", &[][..]),
+            };
+            let filters = format!("{EVEN},scale=flags=bilinear{matrix}");
+            let options: Vec<&str> = ["-vf", &filters, "-shortest"]
                 .into_iter()
+                .chain(tags.iter().copied())
                 .chain(told)
                 .chain(options.iter().copied())
                 .collect();
@@ -72,6 +88,18 @@ pub(super) fn encoded(
         }
     }
 }
+
+/// sRGB, as the options of an encoder tell it.
+const SRGB: [&str; 8] = [
+    "-colorspace",
+    "bt709",
+    "-color_primaries",
+    "bt709",
+    "-color_trc",
+    "iec61966-2-1",
+    "-color_range",
+    "tv",
+];
 
 /// Pictures as bytes in a row, red, green and blue.
 pub(super) fn raw(path: &Path, images: &Image, context: &NodeContext) -> Result<(), NodeError> {
