@@ -80,7 +80,7 @@ for (const name of names) {
   if (!id) continue;
   await page.waitForFunction((id) => window.ended[id], id);
   const { status, outputs } = (await get(`api/history/${id}`))[id];
-  told.ran[name] = { status: status.status_str, outputs: Object.keys(outputs).length };
+  told.ran[name] = { status: status.status_str, outputs: Object.keys(outputs).length, refused: answered.node_errors };
 }
 await page.screenshot({ path: screenshot });
 await end();

@@ -373,6 +373,7 @@ async fn official_templates_run_or_say_what_they_need() {
     for (name, run) in ran {
         assert_eq!(run["status"], "success", "{name}: {run}");
         assert!(run["outputs"].as_u64() > Some(0), "{name}: {run}");
+        assert_eq!(run["refused"], json!({}), "every node of it ran: {name}");
     }
     for (name, complaint) in told["complained"].as_object().unwrap() {
         let is_known = complaint.as_str().unwrap().starts_with("DataCloneError");

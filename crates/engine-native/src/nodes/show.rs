@@ -3,7 +3,7 @@
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
-use crate::define::{classic, hidden, link, named, named_output};
+use crate::define::{classic, core, hidden, link, named, named_output, output};
 use workflow_core::{OutputKind, OutputName};
 
 use crate::python_json::python_json;
@@ -18,10 +18,17 @@ pub struct PreviewAny;
 impl Node for PreviewAny {
     fn definition(&self) -> NodeDefinition {
         NodeDefinition {
-            display_name: named("Preview Any"),
+            display_name: named("Preview as Text"),
+            description: "Preview any input value as text.".to_owned(),
             inputs: vec![link("source", "*")],
+            outputs: vec![output("STRING")],
             output_node: true,
-            ..classic("PreviewAny", "comfy_extras.nodes_preview_any", "utils")
+            ..core(
+                "PreviewAny",
+                "comfy_extras.nodes_preview_any",
+                "utilities",
+                json!({"search_aliases": ["show output", "inspect", "debug", "print value", "show text"]}),
+            )
         }
     }
 
@@ -42,7 +49,7 @@ impl Node for PreviewAny {
         let ui = [("text".to_owned(), json!([text]))].into_iter().collect();
         Ok(NodeOutput {
             ui,
-            ..NodeOutput::none()
+            ..Value::string(text).into()
         })
     }
 }

@@ -37,6 +37,29 @@ async fn a_rerun_tells_the_files_of_before_and_commits_them_for_its_own_job() {
 }
 
 #[tokio::test]
+async fn what_a_node_between_others_showed_is_told_again() {
+    let bench = Bench::new();
+    let source =
+        "#version 300 es\nprecision highp float;\nout vec4 c;\nvoid main() { c = vec4(0.5); }";
+    let line = json!({"points": [[0, 0], [1, 1]], "interpolation": "linear"});
+    let graph = json!({
+        "1": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 7}},
+        "2": {"class_type": "ImageHistogram", "inputs": {"image": ["1", 0]}},
+        "3": {"class_type": "CurveEditor", "inputs": {"curve": {"__value__": line}, "histogram": ["2", 0]}},
+        "4": {"class_type": "GLSLShader", "inputs": {
+            "fragment_shader": source, "size_mode": "from_input", "images.image0": ["1", 0], "curves.u_curve0": ["3", 0],
+        }},
+        "5": {"class_type": "SaveImage", "inputs": {"images": ["4", 0], "filename_prefix": "a"}},
+    });
+    let first = bench.run(&graph).await.expect_success();
+    let again = bench.run(&graph).await.expect_success();
+    assert_eq!(again.lines(&["cached", "started"]), ["cached 1,2,3,4,5"]);
+    let shown = again.lines(&["executed 3"]);
+    assert_eq!(shown.len(), 1, "{:?}", again.events);
+    assert_eq!(shown, first.lines(&["executed 3"]));
+}
+
+#[tokio::test]
 async fn what_an_account_saved_is_no_other_s_and_pure_values_are_everybody_s() {
     let mut bench = Bench::new();
     bench.run(&save("a")).await.expect_success();

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::Value as Json;
 use workflow_core::{NodeEvent, NodeId};
 
 use super::{Run, Running};
@@ -26,6 +27,26 @@ impl Run {
             self.machine.demand(output);
         }
         self.shared.announcer.tell(NodeEvent::Cached(cached));
+        self.show_again(&needed);
+    }
+
+    /// Tells what nodes between others showed when they ran; output nodes tell it in their turn.
+    fn show_again(&self, needed: &[bool]) {
+        for (node, _) in self
+            .nodes
+            .iter()
+            .zip(needed)
+            .filter(|(_, needed)| !**needed)
+        {
+            let known = node.step.known.as_ref();
+            let known = known.filter(|known| !known.ui.is_empty());
+            if let Some(known) = known.filter(|_| !node.step.definition.output_node) {
+                self.shared.announcer.tell(NodeEvent::Executed {
+                    node: node.step.id.clone(),
+                    ui: Json::Object(known.ui.clone()),
+                });
+            }
+        }
     }
 
     /// Nodes without a known result that an output may need.
