@@ -154,9 +154,9 @@ export function OutputDialog({ output, close, job }) {
 }
 
 const KEEPS = {
-  input: (job) => html`${job} reads it, until that job ends`,
-  output: (job) => html`${job} made it, as long as that job is kept`,
-  operator: () => "an operator keeps it, until it is released",
+  input: (job) => html`job ${job}, which reads it, until that job ends`,
+  output: (job) => html`job ${job}, which made it, as long as that job is kept`,
+  operator: () => "an operator, until it is released",
 };
 
 // For operators: what keeps an asset from being deleted and swept, and a hold of their own.
@@ -171,8 +171,11 @@ function Holds({ id, close }) {
   };
   const { error, holds, has_more_holds: more } = told;
   const isHeld = holds?.some(({ kind }) => kind === "operator");
+  const link = (job) => job && html`<a href=${href(["jobs", job])} onClick=${close}>${short(job)}</a>`;
+  const kept = holds?.map(({ kind, job_id: job }) => KEEPS[kind](link(job))) ?? [];
+  if (more) kept.push("more jobs");
   return html`<div role="status">${error && html`<p class="problem">${error.message}</p>`}
-      ${holds && (holds.length ? html`<ul class="holds">${holds.map(({ kind, job_id: job }) => html`<li key=${kind + job}>${KEEPS[kind](html`job <a href=${href(["jobs", job ?? ""])} onClick=${close}>${short(job ?? "")}</a>`)}</li>`)}${more && html`<li>more jobs</li>`}</ul>` : html`<p>Nothing keeps it: it can be deleted.</p>`)}</div>
+      ${holds && html`<dl class="facts">${(kept.length ? kept : ["nothing: it can be deleted"]).map((by) => html`<div><dt>Kept by</dt><dd>${by}</dd></div>`)}</dl>`}</div>
     <div class="actions">${holds ? html`<button onClick=${() => look(isHeld ? "DELETE" : "PUT")}>${isHeld ? "Release" : "Hold"}</button>` : html`<button onClick=${() => look()}>What keeps it</button>`}</div>`;
 }
 
