@@ -5,14 +5,15 @@ use uuid::Uuid;
 use crate::Asset;
 
 /// A reason to keep a record. A refused delete never says which one applies (Family B, asset states).
+/// In the order in which they are told: there may be many of the last kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hold {
-    /// The job reads it and has not ended.
-    Input(Uuid),
-    /// The job made it and is still retained.
-    Output(Uuid),
     /// The operator wants it kept.
     Operator,
+    /// The job made it and is still retained.
+    Output(Uuid),
+    /// The job reads it and has not ended.
+    Input(Uuid),
 }
 
 /// A record and what keeps it, for operators.

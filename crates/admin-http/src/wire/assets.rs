@@ -15,11 +15,11 @@ pub struct AssetBody {
     pub content_type: String,
     /// How many bytes they are.
     pub size_bytes: u64,
-    /// The job that made it; absent for an upload.
+    /// The job that made it; null for an upload.
     pub job_id: Option<String>,
     /// RFC 3339, to the second.
     pub created_at: String,
-    /// From when on nobody can read it, kept or not: RFC 3339, to the second; absent if it does not expire.
+    /// From when on nobody can read it, kept or not: RFC 3339, to the second; null if it does not expire.
     pub expires_at: Option<String>,
     /// What keeps it; without any it can be deleted, and goes once it is expired.
     pub holds: Vec<HoldBody>,
@@ -32,6 +32,6 @@ pub struct AssetBody {
 pub struct HoldBody {
     /// `input`: a job reads it and has not ended. `output`: a job made it and is retained. `operator`: an operator keeps it.
     pub kind: String,
-    /// The job; absent for an operator.
+    /// The job; null for an operator.
     pub job_id: Option<String>,
 }

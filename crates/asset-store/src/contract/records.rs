@@ -347,10 +347,10 @@ async fn operators_see_what_keeps_a_record(records: &dyn AssetRecords) {
     assert_eq!((&free.asset, &*free.holds), (&kept, &[][..]));
     let job = |n| Uuid::from_u128(n);
     let holds = [
+        Hold::Operator,
+        Hold::Output(job(8)),
         Hold::Input(job(7)),
         Hold::Input(job(9)),
-        Hold::Output(job(8)),
-        Hold::Operator,
     ];
     for held in holds.into_iter().rev() {
         assert!(hold(records, kept.id, held, true).await);

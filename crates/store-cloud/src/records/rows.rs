@@ -307,8 +307,8 @@ pub(super) async fn kept(
         rows,
         "SELECT assets.*, kind, holder FROM assets LEFT JOIN LATERAL (
             SELECT kind, asset_holds.job_id AS holder FROM asset_holds WHERE asset = assets.id
-            ORDER BY kind, holder LIMIT $2
-         ) AS holds ON true WHERE id = $1 ORDER BY kind, holder",
+            ORDER BY kind DESC, holder LIMIT $2
+         ) AS holds ON true WHERE id = $1 ORDER BY kind DESC, holder",
         &[&id.0, &whole(limit)],
     )
     .await?;

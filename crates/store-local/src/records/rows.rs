@@ -203,7 +203,7 @@ pub(crate) fn kept(
     };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut holds = rows.prepare_cached(
-        "SELECT kind, job_id FROM asset_holds WHERE asset = ?1 ORDER BY kind, job_id LIMIT ?2",
+        "SELECT kind, job_id FROM asset_holds WHERE asset = ?1 ORDER BY kind DESC, job_id LIMIT ?2",
     )?;
     let holds = holds.query_map(params![Id(id.0), limit], |row| {
         hold_of(row.get(0)?, row.get(1)?)
