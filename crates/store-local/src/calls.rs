@@ -338,7 +338,8 @@ impl Calls for SqliteCalls {
             let of = (generation, &payer);
             if !owned.lock().is_of(generation, owner) {
                 if rows::free_undispatched(rows, generation, &ending)? {
-                    rows.after_commit(move || keyed.end(generation));
+                    // At once, so that nothing in this transaction dispatches it any more.
+                    keyed.end(generation);
                 }
                 return Ok(Settled::Before);
             }

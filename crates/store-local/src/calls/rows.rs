@@ -97,7 +97,8 @@ pub(super) fn claim(
             (KeyTells::Free, Known::Running(_)) => {}
         }
     }
-    // Last, since nothing can fail after it but the transaction. Others of the same transaction have to see it.
+    // Last, since nothing can fail after it but the transaction. Others of the same transaction have to see it. If it fails, a claim
+    // before that had lapsed stays lost.
     keyed.claim(claim, now);
     let (keyed, generation) = (keyed.clone(), claim.generation);
     rows.on_rollback(move || keyed.end(generation));

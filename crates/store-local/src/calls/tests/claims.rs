@@ -57,3 +57,23 @@ async fn what_is_given_back_or_expires_leaves_nothing_in_memory() {
     assert_eq!(calls.expire(late, at(0), 10).await.expect("an answer"), 0);
     assert_eq!(keyed.len(), (1, 0));
 }
+
+#[tokio::test]
+async fn a_claim_that_is_undone_leaves_the_key_free() {
+    let (_root, store) = fresh().await;
+    let (calls, keyed) = (store.calls(), store.calls().under_way.keyed.clone());
+    let claiming = keyed.clone();
+    let undone: Result<(), _> = calls
+        .write(None, Durability::Lazy, move |rows| {
+            let claimed = rows::claim(rows, &claiming, &claim(1), at(0))?;
+            assert!(matches!(claimed, rows::Claim::Fresh { .. }), "{claimed:?}");
+            let claimed = rows::claim(rows, &claiming, &claim(2), at(0))?;
+            assert!(matches!(claimed, rows::Claim::InFlight), "{claimed:?}");
+            Err(rusqlite::Error::InvalidQuery)
+        })
+        .await;
+    assert!(undone.is_err());
+    assert_eq!(keyed.len(), (0, 0));
+    let claimed = calls.claim(claim(3), at(1)).await;
+    assert_eq!(claimed.expect("an answer"), Claimed::Fresh);
+}
