@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::Transaction;
+use deadpool_postgres::{Object, Transaction};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::error::SqlState;
 
@@ -37,9 +37,29 @@ async fn run_within(
     schema: Schema,
     patience: Duration,
 ) -> Result<(), DatabaseOpenError> {
+    let mut connection = database.connection().await?;
+    // Of the session and not of the transaction, so that it also holds in the pauses: other processes that start would fill them. It
+    // is waited for without a bound, since another process may be at it for long.
+    connection
+        .execute("SELECT pg_advisory_lock($1)", &[&LOCK])
+        .await?;
+    let done = attempts(&mut connection, schema, patience).await;
+    let freed = connection
+        .execute("SELECT pg_advisory_unlock($1)", &[&LOCK])
+        .await;
+    done?;
+    freed?;
+    Ok(())
+}
+
+async fn attempts(
+    connection: &mut Object,
+    schema: Schema,
+    patience: Duration,
+) -> Result<(), DatabaseOpenError> {
     let began = Instant::now();
     loop {
-        let error = match attempt(database, schema).await {
+        let error = match attempt(connection, schema).await {
             Err(DatabaseOpenError::Database(error)) if is_in_the_way(&error) => error,
             done => return done,
         };
@@ -71,12 +91,8 @@ fn is_in_the_way(error: &DatabaseError) -> bool {
     }
 }
 
-async fn attempt(database: &Database, schema: Schema) -> Result<(), DatabaseOpenError> {
-    let mut connection = database.connection().await?;
+async fn attempt(connection: &mut Object, schema: Schema) -> Result<(), DatabaseOpenError> {
     let rows = connection.transaction().await?;
-    rows.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
-        .await?;
-    // Not before that: another process may be at it for long.
     rows.batch_execute(GIVE_WAY).await?;
     rows.batch_execute(
         "CREATE TABLE IF NOT EXISTS migrations (aggregate text PRIMARY KEY, version integer NOT NULL)",
@@ -126,6 +142,8 @@ async fn one(
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
     use crate::testing;
 
@@ -199,6 +217,11 @@ mod tests {
         let database = pair().await;
         let mut serving = database.connection().await.expect("it answers");
         let serving = serving.transaction().await.expect("it begins");
+        // However slow the machine is, the change gives way first.
+        let late = serving
+            .batch_execute("SET LOCAL deadlock_timeout = '20s'")
+            .await;
+        late.expect("the user of tests may");
         let has = serving.batch_execute("INSERT INTO two VALUES (1)").await;
         has.expect("it is there");
         let wants = async {
@@ -207,8 +230,11 @@ mod tests {
             wants.expect("whoever serves is not ended");
             serving.commit().await.expect("it is written");
         };
-        let (changed, ()) = tokio::join!(run(&database, AFTER), wants);
-        changed.expect("it is tried again");
+        let both = async { tokio::join!(run(&database, AFTER), wants).0 };
+        let changed = timeout(Duration::from_secs(60), both).await;
+        changed
+            .expect("nobody waits for ever")
+            .expect("it is tried again");
         let connection = database.connection().await.expect("it answers");
         let both = connection.query("SELECT one.b, two.b FROM one, two", &[]);
         assert_eq!(both.await.expect("both are changed").len(), 1);
