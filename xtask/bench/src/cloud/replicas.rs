@@ -237,7 +237,10 @@ impl Replicas {
         for server in &self.servers {
             let mut command = Command::new("kill");
             let sent = command.args(["-s", name]).arg(server.pid.to_string());
-            sent.status().await?;
+            if !sent.status().await?.success() {
+                let told = format!("a replica was not sent {name}");
+                return Err(io::Error::other(told));
+            }
         }
         Ok(())
     }
