@@ -494,7 +494,7 @@ await press("Control+a");
 await page.keyboard.insertText("{");
 await tabTo(page.getByRole("button", { name: "Apply" }));
 await press("Enter");
-told.refused = await page.getByRole("dialog").getByRole("alert").innerText();
+told.no_json = await page.getByRole("dialog").getByRole("alert").innerText();
 await look("revision");
 await tabTo(definition);
 await press("Control+a");

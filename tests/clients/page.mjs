@@ -47,7 +47,7 @@ export async function signIn(page, key) {
   await page.waitForURL((url) => !url.pathname.endsWith("/signin"));
 }
 
-// Waits until the page has begun: it opens a graph of its own meanwhile, over whatever is drawn before. It spins until it is done.
+// Waits until the page has begun: it opens a graph of its own meanwhile, over whatever is drawn before. The page shows a spinner until then.
 export const stands = (page) => page.waitForFunction(
   () => window.app?.vueAppReady && window.app.extensionManager.spinner === false && window.app.graph?.nodes.length > 0,
 );

@@ -185,8 +185,8 @@ async fn every_view_works_by_keyboard_and_live() {
     for secret in ["secret", "ownSecret"] {
         assert_eq!(told[secret], "whsec_", "{told}");
     }
-    let refused = told["refused"].as_str().unwrap();
-    assert!(refused.starts_with("This is no JSON"), "{refused}");
+    let no_json = told["no_json"].as_str().unwrap();
+    assert!(no_json.starts_with("This is no JSON"), "{no_json}");
     assert_eq!(told["leaked"], false, "a secret is shown once: {told}");
     assert_eq!(told["price"], "A call costs $0.00.", "{told}");
     let attempt = told["attempt"].as_str().unwrap();
