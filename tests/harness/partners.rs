@@ -26,13 +26,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use desk::Desk;
 use fault::Faults;
+
+/// How long a test waits for requests.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A running server of partners. Dropping it cuts every connection.
 #[derive(Debug)]
@@ -168,16 +173,22 @@ impl Partners {
     /// Waits until so many requests of one kind have come, and answers them.
     ///
     /// # Panics
-    /// If the server is gone.
+    /// If the server is gone, or they have not come in five minutes.
     pub async fn seen(&self, partner: Partner, step: Step, count: usize) -> Vec<Recorded> {
         let mut bell = self.shared.recorded.subscribe();
+        let end = Instant::now() + PATIENCE;
         loop {
             bell.mark_unchanged();
             let requests = self.requests_of(partner, step);
             if requests.len() >= count {
                 return requests;
             }
-            bell.changed().await.expect("the server holds the bell");
+            let rung = timeout_at(end, bell.changed()).await;
+            let rung = rung.unwrap_or_else(|_| {
+                let came = requests.len();
+                panic!("{partner:?} has {came} of {count} requests of {step:?}")
+            });
+            rung.expect("the server holds the bell");
         }
     }
 
