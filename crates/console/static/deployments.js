@@ -67,7 +67,7 @@ export function Deployment({ path: [name] }) {
         ["Revision", it.revision], ["Next revision", it.next_revision], ["Workers here", workersOf(it)], ["Last start", seconds(it.start_ms)]]} />
         <${Scale} it=${it} change=${change} busy=${busy} /></section>
       <section><h2>Workers</h2>${it.workers.length ? html`<${Table} caption="Workers" names=${["Worker", "Revision", "State", "Why", "Jobs", "Breaker", "Process", "Since"]}>${it.workers.map((one) => html`<tr key=${one.name}><td class="main">${one.name}<span class="why">${one.version}</span></td><td>${one.revision}</td>
-        <td><${State} state=${one.state} /></td><td class="cut">${one.why}</td><td>${count(one.jobs)} of ${count(one.slots)}</td><td>${one.breaker.replace("_", " ")}</td><td>${one.pid ?? "–"}</td><td><${Age} time=${one.since} /></td></tr>`)}<//>`
+        <td><${State} state=${one.state} /></td><td class="cut">${one.why}</td><td>${count(one.jobs)} of ${count(one.slots)}</td><td>${one.breaker?.replace("_", " ") ?? "–"}</td><td>${one.pid ?? "–"}</td><td><${Age} time=${one.since} /></td></tr>`)}<//>`
         : html`<${Empty} title="No workers here">A job that waits starts one.<//>`}</section>
       <section><h2>Revisions</h2><${Table} caption="Revisions" names=${["Revision", "Applied", "Command or addresses", ""]}>${it.revisions.toReversed().map((one) => html`<tr key=${one.number}><td>${one.number}${one.number === it.revision ? " (current)" : one.number === it.next_revision ? " (next)" : ""}</td><td><${Age} time=${one.created_at} /></td>
         <td class="mono cut">${(one.definition.command ?? one.definition.urls ?? []).join(" ")}</td>
