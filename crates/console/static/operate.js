@@ -93,7 +93,7 @@ export function Account({ path: [id] }) {
     ${account && html`<section><h2>Account</h2><${Facts} facts=${[["Name", account.name], ["State", account.suspended ? "suspended" : "active"], ["Balance", money(account.balance_cents)], ["Held", money(account.held_cents)], ["Billing", account.billed ? "on" : "off"],
         ["Subscription", account.subscribed ? "on" : "off"], ["Router", account.router ? "on" : "off"], ["Created", clock(account.created_at)]]} /></section>
       <section><h2>Budgets</h2>${budgets.length ? html`<ul class="list">${budgets.map((it) => html`<${Budget} ...${it} />`)}</ul>` : html`<${Empty} title="No budgets">The limit <code>budgets</code>, below, sets those of the account.<//>`}
-        <${Asks} fields=${[["scope", "Budgets of a key or label", { required: true, placeholder: "key:ID or label:KEY=VALUE" }], ["budgets", "US cents", { required: true, placeholder: "500/hour,2000/day or none" }]]} button="Set budgets" path=${at("accounts", id)} method="PATCH"
+        <${Asks} fields=${[["scope", "Budgets of a key or label", { required: true, placeholder: "key:ID or label:KEY=VALUE" }], ["budgets", "US cents", { required: true, placeholder: "500/hour or none" }]]} button="Set budgets" path=${at("accounts", id)} method="PATCH"
           body=${({ scope, budgets }) => ({ "scoped-budgets": `${budgets} ${scope}` })} done=${state.reload} /></section>
       <section><h2>Keys</h2>${keys.keys.length ? html`<${Table} caption="Keys" names=${["Key", "Name", "State", "Scopes", "Created", ""]}>${keys.keys.map((it) => html`<tr key=${it.id}><td class="mono">${it.id}</td><td>${it.name}</td>
         <td><${Mark} good=${it.state === "active"}>${it.state}<//></td><td>${it.scopes}</td><td><${Age} time=${it.created_at} /></td>
