@@ -202,7 +202,7 @@ impl Node for ImageHistogram {
         if frame.channels() < 3 {
             return Err(NodeError::new(
                 "IndexError",
-                "the picture has fewer than 3 channels; link one of 3 or 4, as Load Image gives it",
+                "the picture has fewer than 3 channels; connect an RGB or RGBA image, such as the output of Load Image",
             ));
         }
         let colors = [0, 1, 2].map(|channel| counted(frame, |pixel| pixel[channel]));

@@ -146,7 +146,7 @@ fn run(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, NodeErr
     for image in &images {
         if !matches!(image.first().channels(), 3 | 4) {
             return Err(NodeError::value(
-                "a shader needs pictures of 3 or 4 channels; link such as Load Image gives",
+                "a shader needs pictures of 3 or 4 channels; connect an RGB or RGBA image, such as the output of Load Image",
             ));
         }
         if image.frames().len() < first.frames().len() {
