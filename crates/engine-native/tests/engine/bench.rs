@@ -1,6 +1,7 @@
 //! An engine over memory, a sink that writes everything down, and one call that runs a graph.
 
 use std::collections::HashMap;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use asset_store::{BlobHash, BlobStore, MemoryBlobs, read_all};
@@ -297,4 +298,24 @@ impl RunSink for Recorder {
             .push((committed.clone(), bytes));
         Ok(committed)
     }
+}
+
+/// Whether FFmpeg is installed. A test that is left out says so, and in CI none is.
+pub(crate) fn has_ffmpeg() -> bool {
+    let is_installed = ["ffmpeg", "ffprobe"].iter().all(|program| {
+        let mut command = Command::new(program);
+        let command = command
+            .arg("-version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    });
+    if !is_installed {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "FFmpeg is not installed, and nothing is skipped in CI; install the programs ffmpeg and ffprobe"
+        );
+        println!("skipped: FFmpeg is not installed");
+    }
+    is_installed
 }

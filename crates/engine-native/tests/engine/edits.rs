@@ -2,8 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::bench::{Bench, CONFIG, Told};
-use crate::files::has_ffmpeg;
+use crate::bench::{Bench, CONFIG, Told, has_ffmpeg};
 use crate::latest::{made, shown};
 
 /// What comes of a video of 10 pictures of 48x64 a second, and what of one that is edited.

@@ -1,12 +1,10 @@
 //! Files that newer classes save and load: texts, deep pictures, comparisons, sounds and videos.
 
-use std::process::{Command, Stdio};
-
 use engine_native::images::codec::{self, Limits};
 use serde_json::json;
 use workflow_core::OutputKind;
 
-use crate::bench::{Bench, CONFIG, Told};
+use crate::bench::{Bench, CONFIG, Told, has_ffmpeg};
 use crate::latest::{made, shown};
 
 fn bench() -> Bench {
@@ -173,17 +171,6 @@ async fn what_is_no_sound_is_told() {
         .await;
     let error = format!("{:?}", told.result.unwrap_err());
     assert!(error.contains("use WAV, FLAC, MP3"), "{error}");
-}
-
-pub(crate) fn has_ffmpeg() -> bool {
-    ["ffmpeg", "ffprobe"].iter().all(|program| {
-        let mut command = Command::new(program);
-        let command = command
-            .arg("-version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    })
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ async fn shaders_draw_what_the_real_one_drew() {
 }
 
 /// Whether every level is that of the recording or a neighbour; one "0" stands for nothing but zeros.
-pub(crate) fn near(found: &Json, expected: &Json) -> bool {
+fn near(found: &Json, expected: &Json) -> bool {
     let level = |text: &str, at: usize| match text {
         "0" => 0,
         text => i16::from_str_radix(&text[at..at + 2], 16).unwrap(),

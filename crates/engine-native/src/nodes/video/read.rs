@@ -212,8 +212,10 @@ impl Opened {
         let mut filters = Vec::new();
         if is_padded {
             // Colours near a side depend on what lies past it, and that is then the same for every processor.
-            let (wide, high) = (width.next_multiple_of(32), height.next_multiple_of(32));
-            let (right, bottom) = (wide - width, high - height);
+            // FFmpeg continues a picture by no more than its own size.
+            let border = |side: usize| (side.next_multiple_of(32) - side).min(side);
+            let (right, bottom) = (border(width), border(height));
+            let (wide, high) = (width + right, height + bottom);
             filters.push(format!("pad={wide}:{high}:0:0"));
             filters.push(format!(
                 "fillborders=right={right}:bottom={bottom}:mode=smear"
