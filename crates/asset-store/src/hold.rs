@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::Asset;
 
 /// A reason to keep a record. A refused delete never says which one applies (Family B, asset states).
-/// In the order in which they are told: there may be many of the last kind.
+/// Lists of holds have the order of these kinds. The last one comes last because there may be many of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Hold {
     /// The operator wants it kept.

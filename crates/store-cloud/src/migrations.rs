@@ -2,9 +2,9 @@
 //!
 //! Migrations go forward only. Each adds what the version before does not mind, so that both may run during a rolling restart.
 //!
-//! Tables are changed while processes of the version before use them. Whoever comes to a table for which a change waits has to wait
-//! behind it, and two that wait for one another are a deadlock, of which PostgreSQL ends either one. So a change waits only
-//! shortly: then all of it gives way, and is tried again.
+//! Tables are changed while processes of the version before use them. While a change waits for a table, every later transaction on
+//! this table waits behind it. A change and a transaction that wait for each other are a deadlock, and PostgreSQL ends one of them. So
+//! a change waits only for a short time. Then it is rolled back as a whole, and tried again.
 
 use std::time::Duration;
 
@@ -195,7 +195,7 @@ mod tests {
         database
     }
 
-    /// Waits until somebody waits for this table.
+    /// Returns once a transaction waits for this table.
     async fn is_awaited(database: &Database, table: &str) {
         let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = $1::text::regclass)";
         let connection = database.connection().await.expect("it answers");
@@ -227,7 +227,7 @@ mod tests {
         let wants = async {
             is_awaited(&database, "two").await;
             let wants = serving.batch_execute("INSERT INTO one VALUES (1)").await;
-            wants.expect("whoever serves is not ended");
+            wants.expect("the transaction that serves goes on");
             serving.commit().await.expect("it is written");
         };
         let both = async { tokio::join!(run(&database, AFTER), wants).0 };

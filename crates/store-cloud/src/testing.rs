@@ -48,7 +48,7 @@ pub fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 /// Says how far a long run is.
-#[expect(clippy::print_stderr, reason = "somebody waits for it")]
+#[expect(clippy::print_stderr, reason = "a long test shows its progress")]
 pub fn tell(text: &str) {
     eprintln!("{text}");
 }

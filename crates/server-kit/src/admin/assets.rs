@@ -13,7 +13,7 @@ use super::service::{absent, fault, uuid};
 use crate::listing::{self, json_flag};
 use crate::program::{self, Failure};
 
-/// Most holds of an asset that are told.
+/// How many holds of an asset are listed at most.
 const MOST_HOLDS: usize = 100;
 
 /// The subcommand `asset`.

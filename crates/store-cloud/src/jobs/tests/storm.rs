@@ -1,4 +1,4 @@
-//! Workers of several processes that claim and give back as fast as they can, while somebody counts.
+//! Workers of several processes claim jobs and give them back as fast as they can. Meanwhile the test counts what runs.
 //!
 //! `EASEL_ADMISSIONS` is how many claims are made.
 

@@ -1,4 +1,4 @@
-//! Clients of several processes that take and give back as fast as they can, while somebody counts.
+//! Clients of several processes take permits and give them back as fast as they can. Meanwhile the test counts what is in flight.
 //!
 //! `EASEL_ADMISSIONS` is how many are admitted, of calls and of requests in windows each.
 
