@@ -2,6 +2,8 @@
 //!
 //! Options are given as the JSON object that clients see, in their order, so that a definition reads like the one it equals.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value as Json, json};
 use workflow_core::{
     Autogrow, AutogrowNames, DynamicOption, FileSource, HiddenInput, InputDefinition, MATCH_TYPE,
@@ -27,6 +29,7 @@ pub fn classic(class: &str, python_module: &str, category: &str) -> NodeDefiniti
         fills_defaults: false,
         partner: None,
         extra: Map::new(),
+        shown: None,
     }
 }
 
@@ -64,6 +67,24 @@ pub fn core(class: &str, python_module: &str, category: &str, marks: Json) -> No
 #[must_use]
 pub fn experimental() -> Map<String, Json> {
     options(json!({"experimental": true}))
+}
+
+/// The class with what newer versions of it have, which graphs may use. Clients are shown the class as it is given, because that
+/// is the form that they know.
+#[must_use]
+pub fn newer(shown: NodeDefinition, change: impl FnOnce(&mut NodeDefinition)) -> NodeDefinition {
+    let mut definition = shown.clone();
+    definition.shown = Some(Arc::new(shown));
+    change(&mut definition);
+    definition
+}
+
+/// As [`newer`]: an output node that hands on what it got.
+#[must_use]
+pub fn hands_on(shown: NodeDefinition, io_type: &str, name: &str) -> NodeDefinition {
+    newer(shown, |definition| {
+        definition.outputs = vec![named_output(io_type, name)];
+    })
 }
 
 /// The name that people see.

@@ -11,6 +11,7 @@ pub(crate) type Choices<'a> = Option<&'a dyn Fn(FileSource) -> Vec<String>>;
 /// The public definition of a class, its file inputs offering what `files` answers.
 #[must_use]
 pub fn node_info(class: &NodeDefinition, files: &dyn Fn(FileSource) -> Vec<String>) -> Value {
+    let class = class.shown.as_deref().unwrap_or(class);
     let section = |required: bool| section(&class.inputs, required, Some(files));
     let hidden = class.hidden.iter().map(|hidden| {
         let token = match hidden.in_list {

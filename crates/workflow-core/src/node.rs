@@ -45,6 +45,9 @@ pub struct NodeDefinition {
     /// Further keys of the public definition, such as `experimental`, as clients see them. A key that the fields above would
     /// make stands in place of what they make.
     pub extra: Map<String, Value>,
+    /// The definition that clients are shown instead, where the class is one that they know in an older form. Graphs may use
+    /// all that the class has.
+    pub shown: Option<Arc<NodeDefinition>>,
 }
 
 /// A partner whose models a class calls.

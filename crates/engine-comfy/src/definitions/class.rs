@@ -34,6 +34,7 @@ pub(super) fn definition(class: &str, mut entry: Map<String, Value>) -> NodeDefi
         fills_defaults: false,
         partner: None,
         extra: Map::new(),
+        shown: None,
     };
     withhold_files(&mut entry, &definition.inputs);
     // Clients see what the worker says, to the letter.

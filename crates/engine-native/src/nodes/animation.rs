@@ -4,7 +4,8 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{
-    boolean_input, classic, float_input, int_input, link, listed_combo, metadata, string_input,
+    boolean_input, classic, float_input, hands_on, int_input, link, listed_combo, metadata,
+    string_input,
 };
 use workflow_core::OutputKind;
 
@@ -19,26 +20,30 @@ pub struct SaveAnimatedWEBP;
 
 impl Node for SaveAnimatedWEBP {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            inputs: vec![
-                link("images", "IMAGE"),
-                string_input("filename_prefix", json!({"default": "ComfyUI"})),
-                float_input(
-                    "fps",
-                    json!({"default": 6.0, "min": 0.01, "max": 1000.0, "step": 0.01}),
-                ),
-                boolean_input("lossless", json!({"default": true})),
-                int_input("quality", json!({"default": 80, "min": 0, "max": 100})),
-                listed_combo("method", &["default", "fastest", "slowest"], json!({})),
-            ],
-            hidden: metadata(),
-            output_node: true,
-            ..classic(
-                "SaveAnimatedWEBP",
-                "comfy_extras.nodes_images",
-                "image/animation",
-            )
-        }
+        hands_on(
+            NodeDefinition {
+                inputs: vec![
+                    link("images", "IMAGE"),
+                    string_input("filename_prefix", json!({"default": "ComfyUI"})),
+                    float_input(
+                        "fps",
+                        json!({"default": 6.0, "min": 0.01, "max": 1000.0, "step": 0.01}),
+                    ),
+                    boolean_input("lossless", json!({"default": true})),
+                    int_input("quality", json!({"default": 80, "min": 0, "max": 100})),
+                    listed_combo("method", &["default", "fastest", "slowest"], json!({})),
+                ],
+                hidden: metadata(),
+                output_node: true,
+                ..classic(
+                    "SaveAnimatedWEBP",
+                    "comfy_extras.nodes_images",
+                    "image/animation",
+                )
+            },
+            "IMAGE",
+            "images",
+        )
     }
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
@@ -59,7 +64,7 @@ impl Node for SaveAnimatedWEBP {
         let is_animated = image.frames().len() != 1;
         save(
             &inputs,
-            &image,
+            image,
             webp,
             ("webp", "image/webp"),
             is_animated,
@@ -74,24 +79,28 @@ pub struct SaveAnimatedPNG;
 
 impl Node for SaveAnimatedPNG {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            inputs: vec![
-                link("images", "IMAGE"),
-                string_input("filename_prefix", json!({"default": "ComfyUI"})),
-                float_input(
-                    "fps",
-                    json!({"default": 6.0, "min": 0.01, "max": 1000.0, "step": 0.01}),
-                ),
-                int_input("compress_level", json!({"default": 4, "min": 0, "max": 9})),
-            ],
-            hidden: metadata(),
-            output_node: true,
-            ..classic(
-                "SaveAnimatedPNG",
-                "comfy_extras.nodes_images",
-                "image/animation",
-            )
-        }
+        hands_on(
+            NodeDefinition {
+                inputs: vec![
+                    link("images", "IMAGE"),
+                    string_input("filename_prefix", json!({"default": "ComfyUI"})),
+                    float_input(
+                        "fps",
+                        json!({"default": 6.0, "min": 0.01, "max": 1000.0, "step": 0.01}),
+                    ),
+                    int_input("compress_level", json!({"default": 4, "min": 0, "max": 9})),
+                ],
+                hidden: metadata(),
+                output_node: true,
+                ..classic(
+                    "SaveAnimatedPNG",
+                    "comfy_extras.nodes_images",
+                    "image/animation",
+                )
+            },
+            "IMAGE",
+            "images",
+        )
     }
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
@@ -99,13 +108,13 @@ impl Node for SaveAnimatedPNG {
         context.reserve(image.size_bytes())?;
         let (fps, level) = (inputs.float("fps")?, inputs.int("compress_level")?);
         let png = codec::encode_apng(image.frames(), fps, level, &context.metadata())?;
-        save(&inputs, &image, png, ("png", "image/png"), true, context)
+        save(&inputs, image, png, ("png", "image/png"), true, context)
     }
 }
 
 fn save(
     inputs: &Inputs,
-    image: &Image,
+    image: Image,
     file: Vec<u8>,
     (extension, content_type): (&str, &'static str),
     is_animated: bool,
@@ -129,6 +138,6 @@ fn save(
         .collect();
     Ok(NodeOutput {
         ui,
-        ..NodeOutput::none()
+        ..NodeOutput::from(image)
     })
 }

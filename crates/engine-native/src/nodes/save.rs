@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde_json::json;
 use workflow_core::{NodeDefinition, OutputKind, Socket};
 
-use crate::define::{classic, input, link, metadata, named, string_input};
+use crate::define::{classic, hands_on, input, link, metadata, named, string_input};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile};
 use images::codec;
 use images::kernel::channel;
@@ -22,29 +22,33 @@ pub struct SaveImage;
 
 impl Node for SaveImage {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            display_name: named("Save Image"),
-            description: "Saves the input images to your ComfyUI output directory.".to_owned(),
-            inputs: vec![
-                input(
-                    "images",
-                    Socket::Link("IMAGE".to_owned()),
-                    json!({"tooltip": "The images to save."}),
-                ),
-                string_input(
-                    "filename_prefix",
-                    json!({
-                        "default": "ComfyUI",
-                        "tooltip": "The prefix for the file to save. This may include formatting information \
-                    such as %date:yyyy-MM-dd% or %Empty Latent Image.width% to include values \
-                    from nodes.",
-                    }),
-                ),
-            ],
-            hidden: metadata(),
-            output_node: true,
-            ..classic("SaveImage", "nodes", "image")
-        }
+        hands_on(
+            NodeDefinition {
+                display_name: named("Save Image"),
+                description: "Saves the input images to your ComfyUI output directory.".to_owned(),
+                inputs: vec![
+                    input(
+                        "images",
+                        Socket::Link("IMAGE".to_owned()),
+                        json!({"tooltip": "The images to save."}),
+                    ),
+                    string_input(
+                        "filename_prefix",
+                        json!({
+                            "default": "ComfyUI",
+                            "tooltip": "The prefix for the file to save. This may include formatting information \
+                        such as %date:yyyy-MM-dd% or %Empty Latent Image.width% to include values \
+                        from nodes.",
+                        }),
+                    ),
+                ],
+                hidden: metadata(),
+                output_node: true,
+                ..classic("SaveImage", "nodes", "image")
+            },
+            "IMAGE",
+            "images",
+        )
     }
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
@@ -54,7 +58,8 @@ impl Node for SaveImage {
             image.first().width(),
             image.first().height(),
         )?;
-        save_png(&image, &prefix, false, context)
+        emit_png(&image, &prefix, false, "images", context)?;
+        Ok(image.into())
     }
 }
 
@@ -64,19 +69,24 @@ pub struct PreviewImage;
 
 impl Node for PreviewImage {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            display_name: named("Preview Image"),
-            description: "Saves the input images to your ComfyUI output directory.".to_owned(),
-            inputs: vec![link("images", "IMAGE")],
-            hidden: metadata(),
-            output_node: true,
-            ..classic("PreviewImage", "nodes", "image")
-        }
+        hands_on(
+            NodeDefinition {
+                display_name: named("Preview Image"),
+                description: "Saves the input images to your ComfyUI output directory.".to_owned(),
+                inputs: vec![link("images", "IMAGE")],
+                hidden: metadata(),
+                output_node: true,
+                ..classic("PreviewImage", "nodes", "image")
+            },
+            "IMAGE",
+            "images",
+        )
     }
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let image = inputs.image("images")?;
-        save_png(&image, &Prefix::temp(context), true, context)
+        emit_png(&image, &Prefix::temp(context), true, "images", context)?;
+        Ok(image.into())
     }
 }
 
@@ -86,29 +96,25 @@ pub struct MaskPreview;
 
 impl Node for MaskPreview {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            description: "Saves the input images to your ComfyUI output directory.".to_owned(),
-            inputs: vec![link("mask", "MASK")],
-            hidden: metadata(),
-            output_node: true,
-            ..classic("MaskPreview", "comfy_extras.nodes_mask", "mask")
-        }
+        hands_on(
+            NodeDefinition {
+                description: "Saves the input images to your ComfyUI output directory.".to_owned(),
+                inputs: vec![link("mask", "MASK")],
+                hidden: metadata(),
+                output_node: true,
+                ..classic("MaskPreview", "comfy_extras.nodes_mask", "mask")
+            },
+            "MASK",
+            "mask",
+        )
     }
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let image = channel::mask_to_image(inputs.mask("mask")?)?;
-        save_png(&image, &Prefix::temp(context), true, context)
+        let mask = inputs.mask("mask")?;
+        let image = channel::mask_to_image(mask.clone())?;
+        emit_png(&image, &Prefix::temp(context), true, "images", context)?;
+        Ok(mask.into())
     }
-}
-
-fn save_png(
-    image: &Image,
-    prefix: &Prefix,
-    temp: bool,
-    context: &NodeContext,
-) -> Result<NodeOutput, NodeError> {
-    emit_png(image, prefix, temp, "images", context)?;
-    Ok(NodeOutput::none())
 }
 
 /// Encodes a batch, as many pictures at a time as there are threads, and emits them in order, shown under `list`.

@@ -4,7 +4,8 @@ use serde_json::json;
 use workflow_core::NodeDefinition;
 
 use crate::define::{
-    classic, float_input, int_input, link, listed_combo, modern, modern_combo, named, output,
+    classic, float_input, int_input, link, listed_combo, modern, modern_combo, named, newer,
+    optional, output,
 };
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput};
 use images::Image;
@@ -98,7 +99,7 @@ pub struct ImageScaleToTotalPixels;
 
 impl Node for ImageScaleToTotalPixels {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
+        let shown = NodeDefinition {
             inputs: vec![
                 link("image", "IMAGE"),
                 modern_combo(
@@ -117,17 +118,44 @@ impl Node for ImageScaleToTotalPixels {
                 "comfy_extras.nodes_post_processing",
                 "image/upscaling",
             )
-        }
+        };
+        newer(shown, |definition| {
+            let steps = json!({"default": 1, "min": 1, "max": 256});
+            let steps = optional(int_input("resolution_steps", steps));
+            definition.inputs.push(steps);
+        })
     }
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let image = inputs.image("image")?;
-        let size = scale::total_pixels(
-            image.first().width(),
-            image.first().height(),
-            inputs.float("megapixels")?,
-        )?;
+        let (width, height) = (image.first().width(), image.first().height());
+        let megapixels = inputs.float("megapixels")?;
+        let steps = match inputs.has("resolution_steps") {
+            true => inputs.int("resolution_steps")?,
+            false => 1,
+        };
+        let size = match steps {
+            1 => scale::total_pixels(width, height, megapixels)?,
+            steps => in_steps((width, height), megapixels, steps)?,
+        };
         scaled(image, size, &inputs, Crop::Disabled, context)
+    }
+}
+
+/// The size of so many megapixels with sides that are multiples of `steps`.
+fn in_steps(
+    (width, height): (usize, usize),
+    megapixels: f64,
+    steps: usize,
+) -> Result<(usize, usize), NodeError> {
+    let factor = (megapixels * 1024.0 * 1024.0 / (width as f64 * height as f64)).sqrt();
+    let side =
+        |side: usize| (side as f64 * factor / steps as f64).round_ties_even() as usize * steps;
+    match (side(width), side(height)) {
+        (0, _) | (_, 0) => Err(NodeError::value(format!(
+            "a side of the picture would be shorter than half a step of {steps} pixels; use smaller steps or more megapixels"
+        ))),
+        size => Ok(size),
     }
 }
 

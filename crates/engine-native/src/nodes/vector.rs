@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
-use crate::define::{classic, link, metadata, string_input};
+use crate::define::{classic, hands_on, link, metadata, string_input};
 use workflow_core::OutputKind;
 
 use super::save::Prefix;
@@ -20,27 +20,31 @@ pub struct SaveSVGNode;
 
 impl Node for SaveSVGNode {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            description: "Save SVG files on disk.".to_owned(),
-            inputs: vec![
-                link("svg", "SVG"),
-                string_input(
-                    "filename_prefix",
-                    json!({
-                        "default": "svg/ComfyUI",
-                        "tooltip": "The prefix for the file to save. This may include formatting information \
-                    such as %date:yyyy-MM-dd% or %Empty Latent Image.width% to include values \
-                    from nodes.",
-                    }),
-                ),
-            ],
-            hidden: metadata(),
-            output_node: true,
-            ..classic("SaveSVGNode", "comfy_extras.nodes_images", "image/save")
-        }
+        hands_on(
+            NodeDefinition {
+                description: "Save SVG files on disk.".to_owned(),
+                inputs: vec![
+                    link("svg", "SVG"),
+                    string_input(
+                        "filename_prefix",
+                        json!({
+                            "default": "svg/ComfyUI",
+                            "tooltip": "The prefix for the file to save. This may include formatting information \
+                        such as %date:yyyy-MM-dd% or %Empty Latent Image.width% to include values \
+                        from nodes.",
+                        }),
+                    ),
+                ],
+                hidden: metadata(),
+                output_node: true,
+                ..classic("SaveSVGNode", "comfy_extras.nodes_images", "image/save")
+            },
+            "SVG",
+            "svg",
+        )
     }
 
-    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let svg: &Svg = inputs.opaque("svg")?;
         let prefix = Prefix::of(inputs.text("filename_prefix")?, 0, 0)?;
         let metadata = metadata_element(context);
@@ -57,7 +61,7 @@ impl Node for SaveSVGNode {
                 shown_under: Some("images"),
             })?;
         }
-        Ok(NodeOutput::none())
+        Ok(inputs.value("svg")?.into())
     }
 }
 
@@ -105,6 +109,23 @@ fn annotated(document: &str, element: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_saved_is_handed_on() {
+        let svg = Svg(vec![Bytes::from_static(b"<svg/>")]);
+        let svg = crate::value::Opaque::new("SVG", svg, 6);
+        let values = [
+            ("svg", svg.into()),
+            ("filename_prefix", crate::Value::string("a")),
+        ];
+        let inputs = Inputs::new(SaveSVGNode.definition(), values);
+        let output = SaveSVGNode.run(inputs, &NodeContext::detached());
+        let slots = output.expect("it is saved").slots;
+        let [crate::Slot::One(value)] = &slots[..] else {
+            panic!("one output: {slots:?}")
+        };
+        assert_eq!(value.io_type(), "SVG");
+    }
 
     #[test]
     fn every_svg_element_gets_the_metadata() {

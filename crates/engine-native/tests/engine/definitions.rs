@@ -89,6 +89,7 @@ fn the_table_has_each_class_once() {
 
 /// A definition as the recorded server spells it.
 fn object_info(definition: &NodeDefinition) -> Json {
+    let definition = definition.shown.as_deref().unwrap_or(definition);
     let inputs = |required: bool| {
         let inputs = definition
             .inputs

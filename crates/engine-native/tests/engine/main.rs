@@ -16,6 +16,7 @@ mod events;
 mod failures;
 mod files;
 mod goldens;
+mod graphs;
 mod latents;
 mod latest;
 mod layers;

@@ -39,6 +39,7 @@ fn of_sources(nodes: Vec<(NodeId, Vec<NodeId>)>, outputs: Vec<NodeId>) -> ValidG
         fills_defaults: false,
         partner: None,
         extra: Map::new(),
+        shown: None,
     });
     let node = |sources: Vec<NodeId>| {
         let links = sources

@@ -177,6 +177,7 @@ fn class(name: &str) -> NodeDefinition {
         fills_defaults: false,
         partner: None,
         extra: Map::new(),
+        shown: None,
     }
 }
 

@@ -619,5 +619,6 @@ fn class(
         fills_defaults: false,
         partner: None,
         extra: Map::new(),
+        shown: None,
     }
 }

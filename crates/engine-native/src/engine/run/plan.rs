@@ -79,13 +79,16 @@ impl Run {
             .map(|node| node.step.id.clone())
             .zip(0..)
             .collect();
+        let sources = self.nodes.iter().flat_map(|node| &node.step.sources);
+        let links = sources.filter_map(Source::link).map(|(source, _)| source);
+        let read: HashSet<usize> = links.collect();
         for id in &self.ticket.plan.order {
             let Some(&node) = ids.get(id).filter(|&&node| needed[node]) else {
                 continue;
             };
             let step = &self.nodes[node].step;
             let Some(key) = step.key else { continue };
-            if step.definition.output_node && !step.definition.outputs.is_empty() {
+            if step.definition.output_node && read.contains(&node) {
                 continue;
             }
             match first.get(&key) {

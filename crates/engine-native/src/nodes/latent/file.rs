@@ -5,7 +5,7 @@ use workflow_core::{FileSource, NodeDefinition, OutputKind};
 
 use super::super::save::Prefix;
 use super::{given, latent, one};
-use crate::define::{core, file_input, metadata, output, string_input};
+use crate::define::{core, file_input, hands_on, metadata, output, string_input};
 use crate::latent::{read, written};
 use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile};
 
@@ -15,18 +15,22 @@ pub struct SaveLatent;
 
 impl Node for SaveLatent {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            inputs: vec![
-                latent("samples"),
-                string_input("filename_prefix", json!({"default": "latents/ComfyUI"})),
-            ],
-            hidden: metadata(),
-            output_node: true,
-            ..core("SaveLatent", "nodes", "_for_testing", json!({}))
-        }
+        hands_on(
+            NodeDefinition {
+                inputs: vec![
+                    latent("samples"),
+                    string_input("filename_prefix", json!({"default": "latents/ComfyUI"})),
+                ],
+                hidden: metadata(),
+                output_node: true,
+                ..core("SaveLatent", "nodes", "_for_testing", json!({}))
+            },
+            "LATENT",
+            "samples",
+        )
     }
 
-    fn run(&self, inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
+    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
         let latent = given(&inputs, "samples")?;
         let prefix = Prefix::of(inputs.text("filename_prefix")?, 0, 0)?;
         let bytes = written(latent, &context.metadata(), context)?;
@@ -38,7 +42,7 @@ impl Node for SaveLatent {
             bytes: bytes.into(),
             shown_under: Some("latents"),
         })?;
-        Ok(NodeOutput::none())
+        Ok(inputs.value("samples")?.into())
     }
 }
 

@@ -45,6 +45,7 @@ fn class(name: &str, inputs: Vec<InputDefinition>, outputs: &[&str]) -> NodeDefi
         fills_defaults: false,
         partner: None,
         extra: serde_json::Map::new(),
+        shown: None,
     }
 }
 

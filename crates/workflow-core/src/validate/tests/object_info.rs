@@ -40,6 +40,7 @@ fn definition(class: &str, info: &Value) -> NodeDefinition {
         fills_defaults: false,
         partner: None,
         extra: Map::new(),
+        shown: None,
     }
 }
 

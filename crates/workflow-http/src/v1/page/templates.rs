@@ -269,6 +269,7 @@ mod tests {
             fills_defaults: false,
             partner: None,
             extra: serde_json::Map::new(),
+            shown: None,
         }))
     }
 
