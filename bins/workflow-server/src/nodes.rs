@@ -138,12 +138,13 @@ mod tests {
                  reads no attributes but those of numbers. What LTXVPreprocess makes depends a little on the version of x264. \
                  GLSLShader computes as a processor does; graphics cards differ in the last bits of roots, powers and sines, \
                  so a saved picture may differ by one level, and noise that is made of such bits may differ wholly. \
-                 GLSLShader and ImageCropV2 show no preview at their nodes. Pictures of a video are exactly those that ComfyUI \
+                 GLSLShader shows no preview at its node. Pictures of a video are exactly those that ComfyUI \
                  reads, sample by sample; those of 8 bits with full range may differ by two levels between kinds of processors, in ComfyUI, \
                  too. What encoders write depends on the version of FFmpeg. \
                  A shader has at most 65,536 bytes, 131,072 tokens with those of its macros, 8,192 values at once, 256 functions and \
                  4,194,304 steps for a pixel; its pictures and values count as memory of the job. \
-                 FFmpeg must be installed for videos, MP3, Opus and OpenEXR.\n";
+                 FFmpeg must be installed for videos, for files of MP3, Opus and OpenEXR that are saved, and for sounds of other formats \
+                 than WAV, FLAC and MP3 to begin and end as in ComfyUI.\n";
         for (state, _) in STATES {
             page += &format!("\n## {state}\n\n");
             for listed in classes.iter().filter(|listed| listed.state == state) {

@@ -195,6 +195,19 @@ impl Ffmpeg {
     }
 }
 
+/// The options that put these texts, by their keys, into a file.
+pub(crate) fn tags(texts: &[(String, String)]) -> Vec<String> {
+    // Programs take arguments of a bounded length: a larger graph is left out.
+    const MOST: usize = 100_000;
+    let told = texts
+        .iter()
+        .flat_map(|(key, text)| ["-metadata".to_owned(), format!("{key}={text}")]);
+    match texts.iter().map(|(_, text)| text.len()).sum::<usize>() {
+        0..MOST => told.collect(),
+        _ => Vec::new(),
+    }
+}
+
 const SAFE: [&str; 4] = [
     "-protocol_whitelist",
     "file,pipe",

@@ -3,14 +3,16 @@
 mod decode;
 mod encode;
 mod equalize;
+mod foreign;
 mod resample;
 
 use crate::value::Opaque;
 use crate::{NodeContext, NodeError, Value};
 
 pub(crate) use decode::decoded;
-pub(crate) use encode::flac;
+pub(crate) use encode::{flac, wave};
 pub(crate) use equalize::{Band, Filter};
+pub(crate) use foreign::heard;
 pub(crate) use resample::resampled;
 
 /// A batch of sounds of one length: samples from -1 to 1, by sound and channel.

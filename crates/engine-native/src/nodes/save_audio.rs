@@ -9,8 +9,8 @@ use super::save::Prefix;
 use crate::define::{
     dynamic_combo, latest, link, modern_combo, modern_metadata, named, named_output, string_input,
 };
-use crate::program::Ffmpeg;
-use crate::sound;
+use crate::program::{Ffmpeg, tags};
+use crate::sound::{self, Sound};
 use crate::{Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile, Value};
 
 /// A sound into a FLAC file; a file that was handed on as it came stays as it is.
@@ -241,30 +241,48 @@ fn save(
     let sound = sound_of(&audio, "audio", context)?;
     let metadata = context.metadata();
     for (at, channels) in sound.items.iter().enumerate() {
-        // As many bytes as the samples is more than any of the formats takes.
-        context.reserve(sound::bytes(channels.len(), sound.length()))?;
+        // What goes to a program, and what comes of it: as many bytes as the samples is more than any of the formats takes.
+        context.reserve(sound::bytes(2 * channels.len(), sound.length()))?;
         let (bytes, extension, content_type) = match format {
             Format::Flac => (
                 sound::flac(channels, sound.rate, &metadata)?,
                 "flac",
                 "audio/flac",
             ),
+            // The encoders get samples in the form in which ComfyUI hands them over.
             Format::Mp3(quality) => {
                 let quality = match quality.as_str() {
                     "V0" => ["-q:a", "0"],
                     rate => ["-b:a", rate],
                 };
-                let codec = ["-c:a", "libmp3lame", "-f", "mp3"];
+                let codec = ["-c:a", "libmp3lame", "-sample_fmt", "s32p", "-f", "mp3"];
+                let options = [quality.as_slice(), &codec].concat();
                 (
-                    converted(channels, sound.rate, &[quality.as_slice(), &codec], context)?,
+                    converted(channels, sound.rate, &options, context)?,
                     "mp3",
                     "audio/mpeg",
                 )
             }
-            Format::Opus(rate) => {
-                let codec = ["-c:a", "libopus", "-b:a", rate, "-f", "ogg"];
+            Format::Opus(bits) => {
+                let options = [
+                    "-c:a",
+                    "libopus",
+                    "-sample_fmt",
+                    "s16",
+                    "-b:a",
+                    bits,
+                    "-f",
+                    "opus",
+                ];
+                let rate = rate_of_opus(sound.rate);
+                let item = vec![channels.clone()];
+                let sound = Sound {
+                    rate: sound.rate,
+                    items: item,
+                };
+                let sound = sound::resampled(&sound, rate, context)?;
                 (
-                    converted(channels, sound.rate, &[codec.as_slice()], context)?,
+                    converted(sound.channels(), rate, &options, context)?,
                     "opus",
                     "audio/ogg",
                 )
@@ -282,14 +300,44 @@ fn save(
     Ok(audio.into())
 }
 
-/// The sound as FFmpeg encodes it with these options.
+/// The rate at which Opus keeps a sound: its own, if Opus has it, else the next one that Opus has.
+fn rate_of_opus(rate: u32) -> u32 {
+    const RATES: [u32; 5] = [8000, 12000, 16000, 24000, 48000];
+    let enough = RATES.into_iter().find(|known| *known >= rate);
+    enough.unwrap_or(RATES[RATES.len() - 1])
+}
+
+/// The sound as FFmpeg encodes it with these options, with what made it.
 fn converted(
     channels: &[Vec<f32>],
     rate: u32,
-    options: &[&[&str]],
+    options: &[&str],
     context: &NodeContext,
 ) -> Result<Vec<u8>, NodeError> {
     let program = Ffmpeg::installed()?;
-    let flac = sound::flac(channels, rate, &[])?;
-    program.convert(&flac, &options.concat(), context)
+    let tags = tags(&context.metadata());
+    let tags = tags.iter().map(String::as_str);
+    let options: Vec<&str> = tags.chain(options.iter().copied()).collect();
+    program.convert(&sound::wave(channels, rate), &options, context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rate_of_opus;
+
+    #[test]
+    fn opus_keeps_a_sound_at_a_rate_that_it_has() {
+        for (rate, kept) in [
+            (8000, 8000),
+            (8001, 12000),
+            (11025, 12000),
+            (22050, 24000),
+            (24000, 24000),
+            (44100, 48000),
+            (48000, 48000),
+            (96000, 48000),
+        ] {
+            assert_eq!(rate_of_opus(rate), kept, "{rate}");
+        }
+    }
 }

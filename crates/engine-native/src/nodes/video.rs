@@ -4,25 +4,26 @@ mod compress;
 mod edit;
 mod frames;
 mod read;
+mod save;
 mod write;
 
 use bytes::Bytes;
 use images::Image;
 use serde_json::json;
-use workflow_core::{FileSource, NodeDefinition, OutputKind, Socket};
+use workflow_core::{FileSource, NodeDefinition, Socket};
 
 use super::class::Class;
 use super::media::Media;
 use super::save::Prefix;
 use crate::define::{
-    boolean_input, file_input, float_input, input, latest, link, modern, modern_combo,
-    modern_metadata, named, named_output, optional, output, string_input,
+    boolean_input, file_input, float_input, input, int_input, latest, link, modern, named,
+    named_output, newer, optional, output,
 };
 use crate::sound::Sound;
 use crate::value::Opaque;
-use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput, OutputFile, Value};
+use crate::{Changed, Inputs, Node, NodeContext, NodeError, NodeOutput, Value};
 use read::parts;
-use write::{Colors, encoded};
+pub use save::{SaveVideo, SaveWEBM};
 
 /// The classes that are a definition and a function.
 pub(super) const CLASSES: [&[Class]; 3] = [frames::CLASSES, edit::CLASSES, compress::CLASSES];
@@ -43,6 +44,8 @@ pub(super) enum Video {
         images: Image,
         sound: Option<Sound>,
         rate: f64,
+        /// Whether they are saved with 10 bits a sample.
+        is_deep: bool,
     },
 }
 
@@ -145,7 +148,7 @@ pub struct CreateVideo;
 
 impl Node for CreateVideo {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
+        let shown = NodeDefinition {
             description: "Create a video from images.".to_owned(),
             display_name: named("Create Video"),
             inputs: vec![
@@ -166,7 +169,13 @@ impl Node for CreateVideo {
             ],
             outputs: vec![output("VIDEO")],
             ..modern("CreateVideo", "comfy_extras.nodes_video", "image/video")
-        }
+        };
+        newer(shown, |definition| {
+            let depth = json!({"default": 8, "min": 8, "max": 10});
+            definition
+                .inputs
+                .push(optional(int_input("bit_depth", depth)));
+        })
     }
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
@@ -177,6 +186,7 @@ impl Node for CreateVideo {
             images,
             sound: sound.transpose()?,
             rate: inputs.float("fps")?,
+            is_deep: inputs.has("bit_depth") && inputs.int::<u32>("bit_depth")? > 8,
         };
         Ok(Value::from(video).into())
     }
@@ -188,7 +198,7 @@ pub struct GetVideoComponents;
 
 impl Node for GetVideoComponents {
     fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
+        let shown = NodeDefinition {
             description: "Extracts all components from a video: frames, audio, and framerate."
                 .to_owned(),
             display_name: named("Get Video Components"),
@@ -207,13 +217,28 @@ impl Node for GetVideoComponents {
                 "comfy_extras.nodes_video",
                 "image/video",
             )
-        }
+        };
+        newer(shown, |definition| {
+            let more = [
+                named_output("INT", "bit_depth"),
+                named_output("COMBO", "color_space"),
+            ];
+            definition.outputs.extend(more);
+        })
     }
 
     fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let (images, sound, rate) = parts(video(&mut inputs)?, context)?;
+        let video = video(&mut inputs)?;
+        let (depth, colors) = read::samples(&video, context)?;
+        let (images, sound, rate) = parts(video, context)?;
         let sound = sound.map_or_else(Value::none, Value::from);
-        Ok(NodeOutput::of([images.into(), sound, Value::Float(rate)]))
+        Ok(NodeOutput::of([
+            images.into(),
+            sound,
+            Value::Float(rate),
+            Value::Int(depth),
+            Value::string(colors),
+        ]))
     }
 }
 
@@ -253,161 +278,6 @@ impl Node for VideoSlice {
         let strict = inputs.boolean("strict_duration")?;
         Ok(Value::from(edit::trimmed(video, (start, duration), strict, context)?).into())
     }
-}
-
-/// A video into a file: as it came, if it came as one, else as H.264 in MP4.
-#[derive(Clone, Copy, Debug)]
-pub struct SaveVideo;
-
-impl Node for SaveVideo {
-    fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            description: "Saves the input images to your ComfyUI output directory.".to_owned(),
-            display_name: named("Save Video"),
-            inputs: vec![
-                input(
-                    "video",
-                    Socket::Link("VIDEO".to_owned()),
-                    json!({"tooltip": "The video to save."}),
-                ),
-                string_input(
-                    "filename_prefix",
-                    json!({"tooltip": "The prefix for the file to save. This may include formatting information such as %date:yyyy-MM-dd% or %Empty Latent Image.width% to include values from nodes.", "default": "video/ComfyUI", "multiline": false}),
-                ),
-                modern_combo(
-                    "format",
-                    &["auto", "mp4"],
-                    json!({"tooltip": "The format to save the video as.", "default": "auto"}),
-                ),
-                modern_combo(
-                    "codec",
-                    &["auto", "h264"],
-                    json!({"tooltip": "The codec to use for the video.", "default": "auto"}),
-                ),
-            ],
-            hidden: modern_metadata(),
-            output_node: true,
-            ..modern("SaveVideo", "comfy_extras.nodes_video", "image/video")
-        }
-    }
-
-    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let prefix = Prefix::of(inputs.text("filename_prefix")?, 0, 0)?;
-        let (format, codec) = (
-            inputs.text("format")? == "auto",
-            inputs.text("codec")? == "auto",
-        );
-        let video = video(&mut inputs)?;
-        let untouched = match &video {
-            Video::File {
-                bytes,
-                start,
-                duration: None,
-                crop: None,
-            } if *start == 0.0 && codec => Media::video(bytes.clone()).ok(),
-            Video::File { .. } | Video::Parts { .. } => None,
-        };
-        let untouched = untouched.filter(|media| format || media.is_mp4());
-        let file = match untouched {
-            Some(media) => media.output(&prefix, "images"),
-            None => OutputFile {
-                kind: OutputKind::Video,
-                temp: false,
-                name: prefix.whole_batch("mp4"),
-                content_type: "video/mp4",
-                bytes: encoded(video, Colors::Srgb, &MP4, context)?.into(),
-                shown_under: Some("images"),
-            },
-        };
-        context.emit(file)?;
-        Ok(animated(NodeOutput::none()))
-    }
-}
-
-/// Pictures into a WebM file.
-#[derive(Clone, Copy, Debug)]
-pub struct SaveWEBM;
-
-impl Node for SaveWEBM {
-    fn definition(&self) -> NodeDefinition {
-        NodeDefinition {
-            display_name: named("Save WEBM"),
-            inputs: vec![
-                link("images", "IMAGE"),
-                string_input(
-                    "filename_prefix",
-                    json!({"default": "ComfyUI", "multiline": false}),
-                ),
-                modern_combo("codec", &["vp9", "av1"], json!({})),
-                float_input(
-                    "fps",
-                    json!({"default": 24.0, "min": 0.01, "max": 1000.0, "step": 0.01}),
-                ),
-                float_input(
-                    "crf",
-                    json!({"default": 32.0, "min": 0, "max": 63.0, "step": 1}),
-                ),
-            ],
-            hidden: modern_metadata(),
-            outputs: vec![named_output("IMAGE", "images")],
-            output_node: true,
-            ..latest(
-                "SaveWEBM",
-                "comfy_extras.nodes_video",
-                "video",
-                json!({"search_aliases": ["export webm"], "experimental": true}),
-            )
-        }
-    }
-
-    fn run(&self, mut inputs: Inputs, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-        let prefix = Prefix::of(inputs.text("filename_prefix")?, 0, 0)?;
-        let quality = inputs.float("crf")?.to_string();
-        let codec: &[&str] = inputs.choice("codec", |word| match word {
-            "vp9" => Some(&["-c:v", "libvpx-vp9", "-pix_fmt", "yuv420p"][..]),
-            "av1" => Some(&[
-                "-c:v",
-                "libsvtav1",
-                "-pix_fmt",
-                "yuv420p10le",
-                "-preset",
-                "6",
-            ]),
-            _ => None,
-        })?;
-        let images = inputs.image("images")?;
-        let video = Video::Parts {
-            images: images.clone(),
-            sound: None,
-            rate: inputs.float("fps")?,
-        };
-        let options = [codec, &["-crf", &quality, "-b:v", "0", "-f", "webm"]].concat();
-        context.emit(OutputFile {
-            kind: OutputKind::Video,
-            temp: false,
-            name: prefix.whole_batch("webm"),
-            content_type: "video/webm",
-            bytes: encoded(video, Colors::Untold, &options, context)?.into(),
-            shown_under: Some("images"),
-        })?;
-        Ok(animated(NodeOutput::from(images)))
-    }
-}
-
-const MP4: [&str; 8] = [
-    "-c:v",
-    "libx264",
-    "-pix_fmt",
-    "yuv420p",
-    "-movflags",
-    "+faststart+use_metadata_tags",
-    "-f",
-    "mp4",
-];
-
-fn animated(mut output: NodeOutput) -> NodeOutput {
-    output.ui.insert("animated".to_owned(), json!([true]));
-    output
 }
 
 /// The options that read only a part of a file.

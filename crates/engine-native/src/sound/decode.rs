@@ -10,7 +10,8 @@ use symphonia::core::formats::{FormatOptions, TrackType};
 use symphonia::core::io::MediaSourceStream;
 use symphonia::core::meta::MetadataOptions;
 
-use super::Sound;
+use super::{Sound, foreign};
+use crate::program::Ffmpeg;
 use crate::{NodeContext, NodeError};
 
 /// Most channels of a sound.
@@ -19,11 +20,17 @@ const MOST_CHANNELS: usize = 64;
 /// Samples that are reserved at a time.
 const STEP: usize = 1 << 20;
 
-/// Decodes the first sound of a file: WAV, FLAC, MP3, Ogg Vorbis, AAC and ALAC in MP4, and what Matroska holds of these.
+/// Decodes the first sound of a file. WAV, FLAC and MP3 are decoded here; what else there is by FFmpeg, which knows where the sound
+/// of such a file begins and ends. Where that is not installed: Ogg Vorbis, AAC and ALAC in MP4, and what Matroska holds of these.
 ///
 /// # Errors
 /// If it holds no sound that can be decoded, or there is no room for it.
 pub(crate) fn decoded(file: Bytes, context: &NodeContext) -> Result<Sound, NodeError> {
+    if !foreign::is_plain(&file)
+        && let Ok(program) = Ffmpeg::installed()
+    {
+        return foreign::decoded(program, &file, context)?.ok_or_else(unknown);
+    }
     let source = MediaSourceStream::new(Box::new(Cursor::new(file)), Default::default());
     let probed = symphonia::default::get_probe().probe(
         &Hint::new(),
@@ -98,6 +105,7 @@ pub(crate) fn decoded(file: Bytes, context: &NodeContext) -> Result<Sound, NodeE
 
 fn unknown() -> NodeError {
     NodeError::value(
-        "this is no sound in a format that is known here; use WAV, FLAC, MP3, Ogg Vorbis or AAC",
+        "this is no sound in a format that is known here; use WAV, FLAC, MP3, Ogg Vorbis or AAC, or one that FFmpeg \
+         knows where that is installed",
     )
 }

@@ -1,4 +1,4 @@
-//! Samples into FLAC files.
+//! Samples into files: FLAC, and WAV for programs that read every bit of them.
 
 use flacenc::bitsink::ByteSink;
 use flacenc::component::{BitRepr, MetadataBlockData};
@@ -49,6 +49,37 @@ pub(crate) fn flac(
     Ok(sink.as_slice().to_vec())
 }
 
+/// Channels as WAV of floats, which loses nothing. A length that WAV cannot tell is told as its largest one; FFmpeg then reads up
+/// to the end of the file.
+pub(crate) fn wave(channels: &[Vec<f32>], rate: u32) -> Vec<u8> {
+    const FLOAT: u16 = 3;
+    const HEADER: usize = 36;
+    let size = size_of::<f32>();
+    let (count, length) = (channels.len(), channels.first().map_or(0, Vec::len));
+    let frame = count * size;
+    let told = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
+    let mut wave = Vec::with_capacity(HEADER + 8 + length * frame);
+    wave.extend(b"RIFF");
+    wave.extend(told(HEADER + length * frame));
+    wave.extend(b"WAVEfmt \x10\0\0\0");
+    wave.extend(FLOAT.to_le_bytes());
+    wave.extend((count as u16).to_le_bytes());
+    wave.extend(rate.to_le_bytes());
+    wave.extend(told(rate as usize * frame));
+    wave.extend((frame as u16).to_le_bytes());
+    wave.extend((8 * size as u16).to_le_bytes());
+    wave.extend(b"data");
+    wave.extend(told(length * frame));
+    for at in 0..length {
+        wave.extend(
+            channels
+                .iter()
+                .flat_map(|channel| channel[at].to_le_bytes()),
+        );
+    }
+    wave
+}
+
 /// The nearest of 65536 levels.
 pub(super) fn level(sample: f32) -> i16 {
     (sample * 32768.0)
@@ -73,4 +104,19 @@ fn comments(texts: &[(String, String)]) -> Option<Vec<u8>> {
         block.extend(comment.as_bytes());
     }
     (!texts.is_empty() && block.len() <= MOST_BYTES).then_some(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NodeContext;
+    use crate::sound::decoded;
+
+    #[test]
+    fn wave_keeps_every_bit() {
+        let channels = vec![vec![0.1, -0.7, 1.5e-9], vec![0.0, 1.0, -1.0]];
+        let wave = wave(&channels, 44100);
+        let sound = decoded(wave.into(), &NodeContext::detached()).expect("a sound");
+        assert_eq!((sound.rate, sound.items), (44100, vec![channels]));
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::{Value as Json, json};
+
 use crate::bench::{Bench, CONFIG, has_ffmpeg};
 use crate::goldens;
 use crate::latest::{made, made_list, of_node, same, shown};
@@ -14,7 +16,7 @@ async fn graphs_give_what_they_gave_in_the_real_one() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/recorded");
     let cases = goldens::json(&folder.join("graphs.json"));
     let cases = cases.as_array().unwrap();
-    assert_eq!(cases.len(), 16, "the set is whole");
+    assert_eq!(cases.len(), 20, "the set is whole");
     let mut wrong = Vec::new();
     for case in cases {
         let mut bench = Bench::with(CONFIG, vec![made(), made_list(), shown()]);
@@ -35,4 +37,85 @@ async fn graphs_give_what_they_gave_in_the_real_one() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What an older graph and a newer one send for the same file.
+#[tokio::test]
+async fn an_encoder_is_named_beside_the_container_or_within_it() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let graph = |more: Json| {
+        let mut save = json!({"class_type": "SaveVideo", "inputs": {
+            "video": ["2", 0], "filename_prefix": "video",
+        }});
+        let inputs = save["inputs"].as_object_mut().unwrap();
+        inputs.extend(more.as_object().unwrap().clone());
+        json!({
+            "1": {"class_type": "Made", "inputs": {"of": {"$image": [2, 16, 16, 3, 1]}}},
+            "2": {"class_type": "CreateVideo", "inputs": {"images": ["1", 0], "fps": 8.0}},
+            "3": save,
+        })
+    };
+    for (more, path) in [
+        (json!({"format": "auto"}), "video_00001_.mp4"),
+        (
+            json!({"format": "mp4", "codec": "h264"}),
+            "video_00001_.mp4",
+        ),
+        (
+            json!({"format": "mkv", "codec": "auto"}),
+            "video_00001_.mkv",
+        ),
+        (
+            json!({"format": "mkv", "format.codec": "h264"}),
+            "video_00001_.mkv",
+        ),
+    ] {
+        let bench = Bench::with(CONFIG, vec![made()]);
+        let told = bench.run(&graph(more.clone())).await.expect_success();
+        let [(output, _)] = &told.outputs[..] else {
+            panic!("one file: {told:?}")
+        };
+        assert_eq!(output.path.as_str(), path, "{more}");
+    }
+    let bench = Bench::with(CONFIG, vec![made()]);
+    let told = bench
+        .run(&graph(json!({"format": "webm", "codec": "h264"})))
+        .await;
+    let error = format!("{:?}", told.result.unwrap_err());
+    assert!(error.contains("WebM takes no H.264; choose AV1"), "{error}");
+}
+
+/// A file of a container goes into another one without being encoded again, and colours are not called by another name.
+#[tokio::test]
+async fn tracks_are_copied_where_the_container_takes_them() {
+    if !has_ffmpeg() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/recorded/saved");
+    let mut bench = Bench::with(CONFIG, Vec::new());
+    let file = std::fs::read(folder.join("mkv_pq.mkv")).unwrap();
+    bench.upload("pq.mkv", &file).await;
+    let graph = |color: &str| {
+        json!({
+            "1": {"class_type": "LoadVideo", "inputs": {"file": "pq.mkv"}},
+            "2": {"class_type": "SaveVideo", "inputs": {
+                "video": ["1", 0], "filename_prefix": "video", "format": "mkv", "format.codec": "h264",
+                "format.codec.encoding": if color == "auto" { "auto" } else { "re-encode" },
+                "format.codec.encoding.color_space": color,
+            }},
+        })
+    };
+    let told = bench.run(&graph("auto")).await.expect_success();
+    let (output, bytes) = &told.outputs[0];
+    assert_eq!(output.content_type, "video/x-matroska");
+    // The same packets with another graph beside them.
+    assert!(bytes.len().abs_diff(file.len()) < 2048, "{}", bytes.len());
+    let told = bench.run(&graph("sRGB")).await;
+    let error = format!("{:?}", told.result.unwrap_err());
+    assert!(
+        error.contains("are HDR PQ, and they are not converted"),
+        "{error}"
+    );
 }

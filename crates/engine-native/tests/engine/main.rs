@@ -24,6 +24,8 @@ mod mapping;
 mod overdue;
 mod painter;
 mod recorded;
+mod saved;
 mod shaders;
+mod sounds;
 mod toys;
 mod videos;

@@ -8,7 +8,7 @@ use images::{Frame, Image};
 use serde_json::json;
 use workflow_core::NodeDefinition;
 
-use super::write::raw;
+use super::write::{Samples, raw};
 use crate::define::{int_input, latest, link, named, named_output};
 use crate::nodes::class::Class;
 use crate::program::{Ffmpeg, folder, written};
@@ -68,7 +68,7 @@ fn compressed(
     let (height, width, _) = frame.shape();
     let folder = folder()?;
     let (plain, video) = (folder.path().join("plain"), folder.path().join("video"));
-    raw(&plain, &Image::new(vec![frame])?, context)?;
+    raw(&plain, &Image::new(vec![frame])?, Samples::Bytes, context)?;
     let size = format!("{width}x{height}");
     let how = [
         "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size, "-r", "1",

@@ -6,8 +6,9 @@ use serde_json::{Value as Json, json};
 use workflow_core::{NodeDefinition, OutputKind};
 
 use super::read::size;
-use super::write::{Colors, encoded};
-use super::{Crop, MP4, Prefix, Video, animated, video};
+use super::save::animated;
+use super::write::{How, encoded};
+use super::{Crop, Prefix, Video, video};
 use crate::define::{boolean_input, latest, link, modern_metadata, named, output, widget};
 use crate::nodes::class::Class;
 use crate::program::{Ffmpeg, folder, written};
@@ -116,13 +117,13 @@ fn run_crop(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, No
 
 /// The video, which the page is shown as MP4.
 fn shown(video: Video, context: &NodeContext) -> Result<NodeOutput, NodeError> {
-    let options = [&["-preset", "ultrafast"], &MP4[..]].concat();
+    let how = How::h264(&["-preset", "ultrafast"]);
     context.emit(OutputFile {
         kind: OutputKind::Video,
         temp: true,
         name: Prefix::temp(context).whole_batch("mp4"),
         content_type: "video/mp4",
-        bytes: encoded(video.clone(), Colors::Srgb, &options, context)?.into(),
+        bytes: encoded(video.clone(), &how, context)?.into(),
         shown_under: Some("images"),
     })?;
     Ok(animated(Value::from(video).into()))
@@ -175,10 +176,12 @@ fn cropped(video: Video, inner: Crop) -> Result<Video, NodeError> {
             images,
             sound,
             rate,
+            is_deep,
         } => Video::Parts {
             images: transform::crop(images, inner.width, inner.height, inner.x, inner.y)?,
             sound,
             rate,
+            is_deep,
         },
     })
 }
@@ -230,6 +233,7 @@ pub(super) fn cut(video: Video, from: f64, seconds: Option<f64>) -> Result<Video
             images,
             sound,
             rate,
+            is_deep,
         } => {
             let range = |rate: f64, length: usize| {
                 let first = ((from * rate).round_ties_even() as usize).min(length);
@@ -249,6 +253,7 @@ pub(super) fn cut(video: Video, from: f64, seconds: Option<f64>) -> Result<Video
                 images: Image::new(frames.to_vec())?,
                 sound,
                 rate,
+                is_deep,
             }
         }
     })

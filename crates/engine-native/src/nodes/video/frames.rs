@@ -159,6 +159,7 @@ fn sample(inputs: &mut Inputs, context: &NodeContext) -> Result<NodeOutput, Node
         images,
         sound: None,
         rate,
+        is_deep: false,
     };
     Ok(Value::from(video).into())
 }

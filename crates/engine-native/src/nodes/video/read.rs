@@ -1,6 +1,6 @@
 //! Files taken apart by FFmpeg.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use images::{Frame, Image};
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::{Crop, Video, part};
 use crate::program::{Ffmpeg, folder, written};
-use crate::sound::Sound;
+use crate::sound::{Sound, heard};
 use crate::{NodeContext, NodeError};
 
 /// Formats of pixels that ComfyUI reads as levels of 8 bits. All others it reads as floats, of which FFmpeg computes 16 bits.
@@ -24,6 +24,7 @@ pub(super) fn parts(
             images,
             sound,
             rate,
+            is_deep: _,
         } => return Ok((images, sound, rate)),
         Video::File {
             bytes,
@@ -38,11 +39,29 @@ pub(super) fn parts(
     let part = part(start, duration);
     let part: Vec<&str> = part.iter().map(String::as_str).collect();
     let images = opened.frames(&part, crop, None, context)?;
-    let sound = match opened.stream("audio") {
+    let sound = match opened.sound() {
         Some(sound) => heard(opened.program, &opened.file, sound, &part, context)?,
         None => None,
     };
     Ok((images, sound, rate))
+}
+
+/// How many bits a sample of a video has, and the colours that it tells, by the names that classes have for them.
+pub(super) fn samples(
+    video: &Video,
+    context: &NodeContext,
+) -> Result<(i128, &'static str), NodeError> {
+    let bytes = match video {
+        Video::Parts { is_deep, .. } => return Ok((if *is_deep { 10 } else { 8 }, "sRGB")),
+        Video::File { bytes, .. } => bytes,
+    };
+    let opened = Opened::of(bytes, context)?;
+    let colors = match opened.pictures()?["color_transfer"].as_str() {
+        Some("arib-std-b67") => "HDR",
+        Some("smpte2084") => "HDR PQ",
+        Some(_) | None => "sRGB",
+    };
+    Ok((opened.bits()?, colors))
 }
 
 /// How many pictures a video has, and how many a second, as its file tells without being decoded. What tells nothing has none.
@@ -129,10 +148,10 @@ impl Crop {
 }
 
 /// A file where FFmpeg reads it, and what it tells of itself.
-struct Opened {
-    program: Ffmpeg,
-    file: PathBuf,
-    told: Json,
+pub(super) struct Opened {
+    pub(super) program: Ffmpeg,
+    pub(super) file: PathBuf,
+    pub(super) told: Json,
     /// Where the file lies; gone with this.
     _folder: tempfile::TempDir,
 }
@@ -142,7 +161,7 @@ fn no_rate() -> NodeError {
 }
 
 impl Opened {
-    fn of(bytes: &[u8], context: &NodeContext) -> Result<Self, NodeError> {
+    pub(super) fn of(bytes: &[u8], context: &NodeContext) -> Result<Self, NodeError> {
         let program = Ffmpeg::installed()?;
         let folder = folder()?;
         let file = folder.path().join("video");
@@ -156,16 +175,39 @@ impl Opened {
         })
     }
 
-    /// The first stream of a kind.
-    fn stream(&self, kind: &str) -> Option<&Json> {
-        let mut streams = self.told["streams"].as_array()?.iter();
-        streams.find(|stream| stream["codec_type"] == kind)
+    /// What is heard: of several tracks the last one that can be decoded, as in ComfyUI.
+    pub(super) fn sound(&self) -> Option<&Json> {
+        let mut streams = self.told["streams"].as_array()?.iter().rev();
+        streams.find(|stream| stream["codec_type"] == "audio" && stream["codec_name"].is_string())
     }
 
-    fn pictures(&self) -> Result<&Json, NodeError> {
-        self.stream("video").ok_or_else(|| {
+    /// The first stream of pictures.
+    pub(super) fn pictures(&self) -> Result<&Json, NodeError> {
+        let streams = self.told["streams"].as_array();
+        let mut streams = streams.into_iter().flatten();
+        let pictures = streams.find(|stream| stream["codec_type"] == "video");
+        pictures.ok_or_else(|| {
             NodeError::value("the file has no pictures; choose a file with a video track")
         })
+    }
+
+    /// How many bits a sample of its pictures has.
+    pub(super) fn bits(&self) -> Result<i128, NodeError> {
+        const MORE: [(&str, i128); 8] = [
+            ("p9", 9),
+            ("10", 10),
+            ("12", 12),
+            ("14", 14),
+            ("16", 16),
+            ("48", 16),
+            ("64", 16),
+            ("f32", 32),
+        ];
+        let pixels = self.pictures()?["pix_fmt"].as_str().unwrap_or_default();
+        // The number of a format with two planes counts the bits of a whole pixel, and that of 4:1:0 the samples of colour.
+        let is_plain = pixels.starts_with("nv") || ["yuv410p", "yuvj410p"].contains(&pixels);
+        let found = MORE.iter().find(|(name, _)| pixels.contains(name));
+        Ok(found.filter(|_| !is_plain).map_or(8, |(_, bits)| *bits))
     }
 
     /// Columns and rows of its pictures as they are stored.
@@ -312,43 +354,6 @@ fn of_planes(height: usize, width: usize, bytes: &[u8]) -> Frame {
     }
     Frame::new(height, width, 3, data)
 }
-
-fn heard(
-    program: Ffmpeg,
-    file: &Path,
-    stream: &Json,
-    part: &[&str],
-    context: &NodeContext,
-) -> Result<Option<Sound>, NodeError> {
-    const MOST_CHANNELS: u64 = 64;
-    let rate = stream["sample_rate"]
-        .as_str()
-        .and_then(|rate| rate.parse().ok());
-    let channels = stream["channels"]
-        .as_u64()
-        .filter(|channels| (1..=MOST_CHANNELS).contains(channels));
-    let (Some(rate), Some(count)) = (rate, channels) else {
-        return Ok(None);
-    };
-    let count = count as usize;
-    let mut channels = vec![Vec::new(); count];
-    let piece = count * size_of::<f32>();
-    let options = ["-map", "0:a:0", "-f", "f32le", "-c:a", "pcm_f32le"];
-    program.read((file, part), &options, piece * PIECE, context, |bytes| {
-        context.reserve(bytes.len() as u64)?;
-        for (at, sample) in bytes.as_chunks().0.iter().enumerate() {
-            channels[at % count].push(f32::from_le_bytes(*sample));
-        }
-        Ok(())
-    })?;
-    Ok(Some(Sound {
-        rate,
-        items: vec![channels],
-    }))
-}
-
-/// Samples of every channel that are read at a time.
-const PIECE: usize = 1 << 14;
 
 /// `30000/1001` and the like.
 fn fraction(value: &Json) -> Option<f64> {
