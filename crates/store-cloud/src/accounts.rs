@@ -74,17 +74,18 @@ impl PgAccounts {
     #[must_use]
     pub fn new(database: Database, defaults: Tier) -> Self {
         let defaults = Defaults::of(defaults);
+        let turnstile = database.turnstile().clone();
         let (store, current) = (database.clone(), defaults.clone());
-        let lookups = Batches::start(TOGETHER, move |asked| {
+        let lookups = Batches::in_turn(&turnstile, TOGETHER, move |asked| {
             look_up(store.clone(), current.tier(), asked).boxed()
         });
         let (store, current) = (database.clone(), defaults.clone());
-        let reserving = Batches::start(TOGETHER, move |wishes| {
+        let reserving = Batches::in_turn(&turnstile, TOGETHER, move |wishes| {
             let budgets = current.tier().router.budgets;
             credits::reserve_all(store.clone(), budgets, wishes).boxed()
         });
         let store = database.clone();
-        let posting = Batches::start(TOGETHER, move |postings| {
+        let posting = Batches::in_turn(&turnstile, TOGETHER, move |postings| {
             credits::post_all(store.clone(), postings).boxed()
         });
         Self {

@@ -1,6 +1,12 @@
 //! What arrives together is written in one transaction: at once when nothing is under way, else with the next one.
+//!
+//! The steps of calls take turns: one batch of them at a time, the one that most wait for. So calls that arrived together stay
+//! together from step to step, and a transaction serves many of them, where each step by itself would serve the few that came
+//! during its last batch.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
@@ -10,18 +16,26 @@ use crate::DatabaseError;
 /// How many may wait for the next batch, beyond which callers wait to be let in.
 const WAITING: usize = 4_096;
 
+/// How long a batch keeps others waiting: one that takes longer waits itself, for a lock or for a server that is away.
+const TURN: Duration = Duration::from_millis(100);
+
+/// So often larger batches go first.
+const PASSED_BY: u32 = 16;
+
 /// What became of one item.
 type Outcome<A> = Result<A, DatabaseError>;
 
 /// Gathers items and has them written together. Clones gather for the same batches; the task ends with the last of them.
 pub(crate) struct Batches<T, A> {
     sender: mpsc::Sender<(T, oneshot::Sender<Outcome<A>>)>,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl<T, A> Clone for Batches<T, A> {
     fn clone(&self) -> Self {
         Self {
             sender: self.sender.clone(),
+            waiting: Arc::clone(&self.waiting),
         }
     }
 }
@@ -36,13 +50,36 @@ impl<T: Send + 'static, A: Send + 'static> Batches<T, A> {
     where
         F: Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, DatabaseError>> + Send + 'static,
     {
+        Self::in_turn(&Turnstile::default(), most, run)
+    }
+
+    /// The same, for batches that take turns with others.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
+    pub(crate) fn in_turn<F>(turnstile: &Turnstile, most: usize, run: F) -> Self
+    where
+        F: Fn(Vec<T>) -> BoxFuture<'static, Result<Vec<A>, DatabaseError>> + Send + 'static,
+    {
         let (sender, mut arriving) = mpsc::channel(WAITING);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let (turnstile, counted) = (turnstile.clone(), Arc::clone(&waiting));
         tokio::spawn(async move {
             let mut together = Vec::with_capacity(most);
-            while arriving.recv_many(&mut together, most).await > 0 {
+            while arriving.recv_many(&mut together, 1).await > 0 {
+                let pass = turnstile.take(&counted).await;
+                // Whoever is about to come is let in.
+                tokio::task::yield_now().await;
+                while together.len() < most
+                    && let Ok(item) = arriving.try_recv()
+                {
+                    together.push(item);
+                }
+                counted.fetch_sub(together.len(), Ordering::Relaxed);
                 let (items, callers): (Vec<T>, Vec<oneshot::Sender<Outcome<A>>>) =
                     together.drain(..).unzip();
-                match run(items).await {
+                let (outcome, pass) = pass.run(run(items)).await;
+                match outcome {
                     Ok(answers) => {
                         debug_assert_eq!(answers.len(), callers.len());
                         for (caller, answer) in callers.into_iter().zip(answers) {
@@ -57,17 +94,113 @@ impl<T: Send + 'static, A: Send + 'static> Batches<T, A> {
                         }
                     }
                 }
+                // They come to their next step before it is seen who waits.
+                tokio::task::yield_now().await;
+                drop(pass);
             }
         });
-        Self { sender }
+        Self { sender, waiting }
     }
 
     /// Has the item written with the next batch. It is written even if the caller stops waiting.
     pub(crate) async fn write(&self, item: T) -> Outcome<A> {
         let (caller, answer) = oneshot::channel();
-        let sent = self.sender.send((item, caller)).await;
-        sent.map_err(|_| DatabaseError::Closing)?;
+        let room = self.sender.reserve().await;
+        let room = room.map_err(|_| DatabaseError::Closing)?;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        room.send((item, caller));
         answer.await.map_err(|_| DatabaseError::Closing)?
+    }
+}
+
+/// Lets one batch after the other go. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Turnstile(Arc<Mutex<Queue>>);
+
+#[derive(Default)]
+struct Queue {
+    is_taken: bool,
+    waiting: Vec<Waiting>,
+}
+
+/// A batch that waits for its turn.
+struct Waiting {
+    /// How many items it would have.
+    items: Arc<AtomicUsize>,
+    passed_by: u32,
+    call: oneshot::Sender<Pass>,
+}
+
+/// Dropping it lets the next one go.
+struct Pass(Turnstile);
+
+impl Turnstile {
+    async fn take(&self, items: &Arc<AtomicUsize>) -> Pass {
+        let called = {
+            let mut queue = self.queue();
+            if !queue.is_taken {
+                queue.is_taken = true;
+                return Pass(self.clone());
+            }
+            let (call, called) = oneshot::channel();
+            queue.waiting.push(Waiting {
+                items: Arc::clone(items),
+                passed_by: 0,
+                call,
+            });
+            called
+        };
+        // Turnstile are handed on until nobody waits.
+        called.await.unwrap_or_else(|_| Pass(self.clone()))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing is half done when somebody panics.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Who goes next: whoever was passed by too often, else the batch with most items.
+    fn next(&mut self) -> Option<oneshot::Sender<Pass>> {
+        let places = self.waiting.iter().enumerate();
+        let (place, _) = places.max_by_key(|(_, one)| {
+            let items = one.items.load(Ordering::Relaxed);
+            (one.passed_by >= PASSED_BY, items, one.passed_by)
+        })?;
+        let next = self.waiting.swap_remove(place);
+        for other in &mut self.waiting {
+            other.passed_by += 1;
+        }
+        Some(next.call)
+    }
+}
+
+impl Pass {
+    /// Waits for a batch; the turn is over before, if that takes long.
+    async fn run<T>(self, batch: impl Future<Output = T>) -> (T, Option<Self>) {
+        tokio::pin!(batch);
+        tokio::select! {
+            biased;
+            outcome = &mut batch => return (outcome, Some(self)),
+            () = tokio::time::sleep(TURN) => drop(self),
+        }
+        (batch.await, None)
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let next = {
+            let mut queue = self.0.queue();
+            let next = queue.next();
+            queue.is_taken = next.is_some();
+            next
+        };
+        if let Some(next) = next {
+            // One that is gone hands it on.
+            let _ = next.send(Pass(self.0.clone()));
+        }
     }
 }
 
@@ -95,6 +228,61 @@ mod tests {
             all.push(size);
         }
         assert_eq!(all, [8, 8, 4]);
+    }
+
+    #[tokio::test]
+    async fn what_took_one_step_together_takes_the_next_one_together() {
+        let turnstile = Turnstile::default();
+        let (sizes, mut seen) = mpsc::unbounded_channel();
+        let step = |number: usize| {
+            let sizes = sizes.clone();
+            Batches::in_turn(&turnstile, 64, move |items: Vec<u32>| {
+                let sizes = sizes.clone();
+                async move {
+                    // As long as a transaction: others get on meanwhile.
+                    for _ in 0..100 {
+                        tokio::task::yield_now().await;
+                    }
+                    sizes.send((number, items.len())).expect("the test listens");
+                    Ok(items)
+                }
+                .boxed()
+            })
+        };
+        let steps: Vec<Batches<u32, u32>> = (0..6).map(step).collect();
+        let walk = |item: u32| {
+            let steps = steps.clone();
+            async move {
+                for step in &steps {
+                    assert_eq!(step.write(item).await.expect("it is written"), item);
+                }
+            }
+        };
+        join_all((0..32).map(walk)).await;
+        drop((steps, sizes));
+        let mut batches = Vec::new();
+        while let Some(batch) = seen.recv().await {
+            batches.push(batch);
+        }
+        for number in 0..6 {
+            let of_step = batches.iter().filter(|(step, _)| *step == number);
+            let sizes: Vec<usize> = of_step.map(|(_, size)| *size).collect();
+            assert!(sizes.len() <= 3, "step {number} in batches of {sizes:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_that_takes_long_keeps_nobody_waiting() {
+        let turnstile = Turnstile::default();
+        let slow = Batches::<u32, u32>::in_turn(&turnstile, 8, |_| {
+            futures_util::future::pending().boxed()
+        });
+        let quick = Batches::in_turn(&turnstile, 8, |items: Vec<u32>| async { Ok(items) }.boxed());
+        let stuck = tokio::spawn(async move { slow.write(1).await });
+        tokio::task::yield_now().await;
+        assert_eq!(quick.write(2).await.expect("it is written"), 2);
+        assert!(!stuck.is_finished());
+        stuck.abort();
     }
 
     #[tokio::test]

@@ -125,7 +125,8 @@ fn batches<T: Send + 'static, A: Send + 'static>(
     run: fn(Database, Vec<T>) -> Answers<A>,
 ) -> Batches<T, A> {
     let database = database.clone();
-    Batches::start(most, move |all| run(database.clone(), all))
+    let turnstile = database.turnstile().clone();
+    Batches::in_turn(&turnstile, most, move |all| run(database.clone(), all))
 }
 
 fn claim_all(database: Database, claims: Vec<(KeyClaim, Timestamp)>) -> Answers<Claim> {

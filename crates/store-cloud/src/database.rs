@@ -12,6 +12,7 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::batch::Turnstile;
 use crate::migrations;
 use crate::schema::SCHEMA;
 use options::Address;
@@ -65,6 +66,8 @@ pub struct Database {
     pool: Pool,
     config: Config,
     tls: MakeRustlsConnect,
+    /// What batches of calls take one after the other.
+    turnstile: Turnstile,
 }
 
 /// A connection over TLS or without it.
@@ -114,7 +117,13 @@ impl Database {
             }))
             .build()
             .expect("a runtime is given");
-        let database = Self { pool, config, tls };
+        let turnstile = Turnstile::default();
+        let database = Self {
+            pool,
+            config,
+            tls,
+            turnstile,
+        };
         database.check_server(&place, options.clock).await?;
         Ok(database)
     }
@@ -126,6 +135,11 @@ impl Database {
     /// If none comes in time.
     pub(crate) async fn connection(&self) -> Result<Object, DatabaseError> {
         self.pool.get().await.map_err(DatabaseError::NoConnection)
+    }
+
+    /// The turns of batches of calls.
+    pub(crate) fn turnstile(&self) -> &Turnstile {
+        &self.turnstile
     }
 
     /// Connections in use, those that are free, and tasks that wait for one.

@@ -38,18 +38,19 @@ impl PgQuota {
     /// Outside of a Tokio runtime.
     #[must_use]
     pub fn new(database: &Database) -> Self {
+        let turnstile = database.turnstile();
         let [counting, admitting, releasing] = [(); 3].map(|()| database.clone());
         Self {
             database: database.clone(),
-            requests: Batches::start(MOST, move |requests| {
+            requests: Batches::in_turn(turnstile, MOST, move |requests| {
                 let database = counting.clone();
                 async move { windows::count(&database, &requests).await }.boxed()
             }),
-            admissions: Batches::start(MOST, move |asked| {
+            admissions: Batches::in_turn(turnstile, MOST, move |asked| {
                 let database = admitting.clone();
                 async move { permits::admit(&database, &asked).await }.boxed()
             }),
-            releases: Batches::start(MOST, move |released| {
+            releases: Batches::in_turn(turnstile, MOST, move |released| {
                 let database = releasing.clone();
                 async move { permits::release(&database, &released).await }.boxed()
             }),
