@@ -34,8 +34,9 @@ use router_core::{
 use tokio_postgres::error::SqlState;
 
 use crate::batch::Batches;
+use crate::step::Commits;
 use crate::{Database, DatabaseError};
-use keys::{Claim, Commits};
+use keys::Claim;
 use outcome::StoredOutcome;
 use pieces::Pieces;
 use queue::Queue;

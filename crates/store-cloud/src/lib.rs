@@ -39,6 +39,7 @@ mod quota;
 mod records;
 mod schema;
 mod statements;
+mod step;
 mod store;
 mod transfer;
 mod turns;

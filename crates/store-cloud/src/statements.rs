@@ -1,13 +1,25 @@
 //! Prepared statements, on a connection or in a transaction. Each is prepared once for a connection.
 
 use deadpool_postgres::GenericClient;
-use tokio_postgres::Row;
+use futures_util::future::try_join_all;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
 
 use crate::DatabaseError;
 
 /// The values of a statement, `$1` first.
 pub(crate) type Values<'v> = &'v [&'v (dyn ToSql + Sync)];
+
+/// Prepares statements that are to be sent together.
+pub(crate) async fn prepare<const N: usize>(
+    rows: &impl GenericClient,
+    sql: [&str; N],
+) -> Result<[Statement; N], DatabaseError> {
+    let prepared = try_join_all(sql.map(|sql| rows.prepare_cached(sql))).await?;
+    Ok(prepared
+        .try_into()
+        .unwrap_or_else(|_| unreachable!("one for each")))
+}
 
 /// Every row of the answer.
 pub(crate) async fn query(

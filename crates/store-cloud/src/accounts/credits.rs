@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use super::holds::{self, Reserve};
 use super::ledger::{self, Posting};
 use super::{PgAccounts, unavailable};
+use crate::step::Step;
 use crate::webhooks::budgets_reached;
 use crate::{Database, DatabaseError};
 
@@ -21,18 +22,22 @@ pub(super) async fn reserve_all(
     budgets: Budgets,
     wishes: Vec<Reserve>,
 ) -> Result<Vec<Reservation>, DatabaseError> {
-    let mut connection = database.connection().await?;
-    let rows = connection.transaction().await?;
-    let answers = holds::reserve(&rows, budgets, &wishes).await?;
-    let refused = wishes.iter().zip(&answers).filter_map(|(wish, answer)| {
+    let step = Step::on(&database).await?;
+    // A hold that a crash forgets is one of a call that was not dispatched, or whose router holds again.
+    let judged = holds::judge(&step, budgets, &wishes).await?;
+    let answers = wishes.iter().zip(&judged.answers);
+    let refused = answers.filter_map(|(wish, answer)| {
         let Reservation::OverBudget(over) = answer else {
             return None;
         };
         Some((&wish.account, over.clone(), wish.now))
     });
-    budgets_reached(&rows, &refused.collect::<Vec<_>>()).await?;
-    rows.commit().await?;
-    Ok(answers)
+    let refused: Vec<_> = refused.collect();
+    if judged.is_durable() || !refused.is_empty() {
+        step.durably().await?;
+        budgets_reached(&*step, &refused).await?;
+    }
+    judged.write(&step).await
 }
 
 /// Adds entries in one transaction.

@@ -11,15 +11,18 @@ use accounts::{
     AccountId, BudgetScope, Budgets, CreditBalance, Credits, LedgerRef, Reservation, ScopedBudgets,
     SpendRules, lapses_at,
 };
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::GenericClient;
+use futures_util::future::{try_join, try_join3};
 use jiff::Timestamp;
+use tokio_postgres::Statement;
 
 use super::ledger::{read, spell_all};
 use super::rows::{read_budgets, read_scoped_budgets, read_spend};
 use super::scopes::{self, CauseScopes};
 use crate::DatabaseError;
 use crate::columns::{parse, unsigned};
-use crate::statements::{execute, query, query_opt};
+use crate::statements::{Values, execute, prepare, query, query_opt};
+use crate::step::{Commits, Step};
 
 /// Most lapsed holds that one transaction deletes.
 const LAPSED: i64 = 1_000;
@@ -51,19 +54,60 @@ struct Facts {
     within: HashMap<LedgerRef, Vec<BudgetScope>>,
 }
 
-/// Sets credits aside, one wish after the other; the answers are in their order.
-///
-/// One call in a transaction: it locks the credits of all accounts in the order of their ids. What lapsed by the latest `now`
-/// of the wishes is free for all of them.
-pub(crate) async fn reserve(
-    rows: &Transaction<'_>,
+const LOCK: &str =
+    "SELECT credits.*, billed, budgets, scoped_budgets FROM credits JOIN accounts ON id = account
+    WHERE account = ANY($1) ORDER BY account FOR UPDATE OF credits";
+
+/// What accounts hold, and what the causes do. One statement, so that both parts are of the same moment.
+const HELD: &str = "SELECT account, NULL::smallint AS why, NULL::uuid AS cause, sum(cents)::bigint AS cents
+     FROM credit_holds WHERE account = ANY($5)
+        AND (until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)) GROUP BY account
+     UNION ALL
+     SELECT account, why, cause, cents
+     FROM unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
+     JOIN credit_holds USING (account, why, cause)
+     WHERE until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)";
+
+const HOLD: &str = "INSERT INTO credit_holds (account, why, cause, cents, until)
+     SELECT * FROM unnest($1::text[], $2::smallint[], $3::uuid[], $4::bigint[], $5::bigint[])
+        AS made (account, why, cause, cents, until) ORDER BY account COLLATE \"C\", why, cause
+     ON CONFLICT (account, why, cause) DO UPDATE SET cents = excluded.cents, until = excluded.until";
+
+pub(super) const RELEASE: &str = "WITH held AS MATERIALIZED (
+        SELECT account, why, cause FROM credit_holds
+        JOIN unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
+            USING (account, why, cause)
+        ORDER BY account COLLATE \"C\", why, cause FOR UPDATE OF credit_holds
+     ), gone AS (
+        DELETE FROM credit_holds USING held
+        WHERE credit_holds.account = held.account AND credit_holds.why = held.why
+            AND credit_holds.cause = held.cause
+     )
+     DELETE FROM budget_causes USING unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
+     WHERE budget_causes.account = asked.account AND budget_causes.why = asked.why
+        AND budget_causes.cause = asked.cause
+     RETURNING budget_causes.account, budget_causes.why, budget_causes.cause, scopes";
+
+/// What becomes of wishes, with the holds that are to be written for it.
+pub(crate) struct Judged<'w> {
+    /// In the order of the wishes.
+    pub(crate) answers: Vec<Reservation>,
+    now: Timestamp,
+    made: HashMap<(&'w AccountId, LedgerRef), (u32, Timestamp)>,
+    /// Against which budgets of keys and labels causes count.
+    within: Vec<(&'w AccountId, LedgerRef, Vec<BudgetScope>)>,
+}
+
+/// Begins a transaction that sets credits aside, one wish after the other. It locks the credits of all accounts in the order of
+/// their ids. What lapsed by the latest `now` of the wishes is free for all of them.
+pub(crate) async fn judge<'w>(
+    step: &Step,
     budgets: Budgets,
-    wishes: &[Reserve],
-) -> Result<Vec<Reservation>, DatabaseError> {
-    let Some(now) = wishes.iter().map(|wish| wish.now).max() else {
-        return Ok(Vec::new());
-    };
-    let mut facts = facts(rows, budgets, wishes, now).await?;
+    wishes: &'w [Reserve],
+) -> Result<Judged<'w>, DatabaseError> {
+    let now = wishes.iter().map(|wish| wish.now).max();
+    let now = now.unwrap_or(Timestamp::MIN);
+    let mut facts = facts(step, budgets, wishes, now).await?;
     let mut made: HashMap<(&AccountId, LedgerRef), (u32, Timestamp)> = HashMap::new();
     let mut answers = Vec::with_capacity(wishes.len());
     for wish in wishes {
@@ -80,19 +124,36 @@ pub(crate) async fn reserve(
         }
         answers.push(answer);
     }
-    let mut within: HashMap<(&AccountId, LedgerRef), &[BudgetScope]> = HashMap::new();
-    for (account, cause) in made.keys() {
-        let facts = facts.get(account.as_str());
-        let scopes = facts.and_then(|facts| facts.within.get(cause));
-        within.extend(scopes.map(|scopes| ((*account, *cause), &**scopes)));
+    let within = made.keys().filter_map(|(account, cause)| {
+        let facts = facts.get_mut(account.as_str())?;
+        Some((*account, *cause, facts.within.remove(cause)?))
+    });
+    let within = within.collect();
+    Ok(Judged {
+        answers,
+        now,
+        made,
+        within,
+    })
+}
+
+impl Judged<'_> {
+    /// Whether something is to be written that has to be on the disk.
+    pub(crate) fn is_durable(&self) -> bool {
+        !self.within.is_empty()
     }
-    let within: Vec<_> = within
-        .into_iter()
-        .map(|((account, cause), scopes)| (account, cause, scopes))
-        .collect();
-    scopes::remember(rows, &within, now).await?;
-    put(rows, made).await?;
-    Ok(answers)
+
+    /// Writes what follows from it, and commits.
+    pub(crate) async fn write(self, step: &Step) -> Result<Vec<Reservation>, DatabaseError> {
+        let within = self.within.iter();
+        let within: Vec<_> = within
+            .map(|(account, cause, scopes)| (*account, *cause, &**scopes))
+            .collect();
+        scopes::remember(&**step, &within, self.now).await?;
+        let [hold] = prepare(&**step, [HOLD]).await?;
+        try_join(put(step, &hold, self.made), step.commit()).await?;
+        Ok(self.answers)
+    }
 }
 
 impl Facts {
@@ -141,17 +202,24 @@ impl Facts {
 
 /// Locks the accounts of a batch and reads what decides about it.
 async fn facts(
-    rows: &Transaction<'_>,
+    step: &Step,
     budgets: Budgets,
     wishes: &[Reserve],
     now: Timestamp,
 ) -> Result<HashMap<String, Facts>, DatabaseError> {
-    let accounts: Vec<&str> = wishes.iter().map(|it| it.account.as_str()).collect();
-    let locked = query(
-        rows,
-        "SELECT credits.*, billed, budgets, scoped_budgets FROM credits JOIN accounts ON id = account
-         WHERE account = ANY($1) ORDER BY account FOR UPDATE OF credits",
-        &[&accounts],
+    let mut accounts: Vec<&str> = wishes.iter().map(|it| it.account.as_str()).collect();
+    accounts.sort_unstable();
+    accounts.dedup();
+    let of: Vec<&str> = wishes.iter().map(|it| it.account.as_str()).collect();
+    let (whys, ids) = spell_all(wishes.iter().map(|it| it.cause));
+    let micros = now.as_microsecond();
+    let [lock, held] = prepare(&**step, [LOCK, HELD]).await?;
+    let values: Values<'_> = &[&of, &whys, &ids, &micros, &accounts];
+    // Sent at once, done one after the other: what is read is what stands once the accounts are locked.
+    let (_, locked, held) = try_join3(
+        step.begin(Commits::Lazily),
+        step.query(&lock, &[&accounts]),
+        step.query(&held, values),
     )
     .await?;
     let mut facts: HashMap<String, Facts> = HashMap::new();
@@ -171,22 +239,6 @@ async fn facts(
         };
         facts.insert(row.get("account"), of_account);
     }
-    let (whys, ids) = spell_all(wishes.iter().map(|it| it.cause));
-    let micros = now.as_microsecond();
-    // One statement, so that both parts are of the same moment.
-    let held = query(
-        rows,
-        "SELECT account, NULL::smallint AS why, NULL::uuid AS cause, sum(cents)::bigint AS cents
-         FROM credit_holds WHERE account = ANY($1)
-            AND (until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)) GROUP BY account
-         UNION ALL
-         SELECT account, why, cause, cents
-         FROM unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
-         JOIN credit_holds USING (account, why, cause)
-         WHERE until > $4 OR EXISTS (SELECT FROM generations_running r WHERE r.id = cause)",
-        &[&accounts, &whys, &ids, &micros],
-    )
-    .await?;
     for row in &held {
         let Some(facts) = facts.get_mut(row.get::<_, &str>(0)) else {
             continue;
@@ -199,13 +251,13 @@ async fn facts(
             }
         }
     }
-    add_scopes(rows, &mut facts, wishes, now).await?;
+    add_scopes(&**step, &mut facts, wishes, now).await?;
     Ok(facts)
 }
 
 /// Adds what is known of the scopes of accounts that have budgets of keys or labels.
 async fn add_scopes(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     facts: &mut HashMap<String, Facts>,
     wishes: &[Reserve],
     now: Timestamp,
@@ -236,7 +288,8 @@ fn unsigned_cents(cents: i64) -> Result<u32, DatabaseError> {
 
 /// Writes holds, new ones and renewed ones.
 async fn put(
-    rows: &Transaction<'_>,
+    step: &Step,
+    hold: &Statement,
     made: HashMap<(&AccountId, LedgerRef), (u32, Timestamp)>,
 ) -> Result<(), DatabaseError> {
     if made.is_empty() {
@@ -249,21 +302,14 @@ async fn put(
         .values()
         .map(|(_, until)| until.as_microsecond())
         .collect();
-    execute(
-        rows,
-        "INSERT INTO credit_holds (account, why, cause, cents, until)
-         SELECT * FROM unnest($1::text[], $2::smallint[], $3::uuid[], $4::bigint[], $5::bigint[])
-            AS made (account, why, cause, cents, until) ORDER BY account COLLATE \"C\", why, cause
-         ON CONFLICT (account, why, cause) DO UPDATE SET cents = excluded.cents, until = excluded.until",
-        &[&accounts, &whys, &ids, &cents, &until],
-    )
-    .await?;
+    let values: Values<'_> = &[&accounts, &whys, &ids, &cents, &until];
+    step.execute(hold, values).await?;
     Ok(())
 }
 
 /// Keeps holds until then; the positions of those that are none.
 pub(crate) async fn renew(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     holds: &[(&AccountId, LedgerRef)],
     (now, until): (Timestamp, Timestamp),
 ) -> Result<Vec<usize>, DatabaseError> {
@@ -313,30 +359,22 @@ pub(crate) async fn release(
     rows: &impl GenericClient,
     holds: &[(&AccountId, LedgerRef)],
 ) -> Result<CauseScopes, DatabaseError> {
+    let [release] = prepare(rows, [RELEASE]).await?;
+    release_by(rows, &release, holds).await
+}
+
+/// The same, with [`RELEASE`] prepared.
+pub(super) async fn release_by(
+    rows: &impl GenericClient,
+    release: &Statement,
+    holds: &[(&AccountId, LedgerRef)],
+) -> Result<CauseScopes, DatabaseError> {
     if holds.is_empty() {
         return Ok(CauseScopes::new());
     }
     let accounts: Vec<&str> = holds.iter().map(|(account, _)| account.as_str()).collect();
     let (whys, ids) = spell_all(holds.iter().map(|(_, cause)| *cause));
-    let within = query(
-        rows,
-        "WITH held AS MATERIALIZED (
-            SELECT account, why, cause FROM credit_holds
-            JOIN unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
-                USING (account, why, cause)
-            ORDER BY account COLLATE \"C\", why, cause FOR UPDATE OF credit_holds
-         ), gone AS (
-            DELETE FROM credit_holds USING held
-            WHERE credit_holds.account = held.account AND credit_holds.why = held.why
-                AND credit_holds.cause = held.cause
-         )
-         DELETE FROM budget_causes USING unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
-         WHERE budget_causes.account = asked.account AND budget_causes.why = asked.why
-            AND budget_causes.cause = asked.cause
-         RETURNING budget_causes.account, budget_causes.why, budget_causes.cause, scopes",
-        &[&accounts, &whys, &ids],
-    )
-    .await?;
+    let within = rows.query(release, &[&accounts, &whys, &ids]).await?;
     within.iter().map(scopes::of_cause).collect()
 }
 

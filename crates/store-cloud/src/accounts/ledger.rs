@@ -6,16 +6,17 @@
 use std::collections::HashMap;
 
 use accounts::{AccountId, LedgerEntry, LedgerRef, Spend};
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::GenericClient;
+use futures_util::future::try_join;
 use jiff::Timestamp;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, Statement};
 use uuid::Uuid;
 
 use super::rows::read_spend;
 use super::{holds, scopes};
 use crate::DatabaseError;
 use crate::columns::{from_micros, parse, unreadable, unsigned, whole_micros};
-use crate::statements::{execute, query, whole};
+use crate::statements::{prepare, query, whole};
 
 /// An entry to be added for its cause.
 #[derive(Clone, Debug)]
@@ -37,7 +38,7 @@ struct UnknownCause;
 ///
 /// One call in a transaction: it locks the credits of all accounts in the order of their ids.
 pub(crate) async fn post(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     postings: &[Posting],
 ) -> Result<Vec<Option<LedgerEntry>>, DatabaseError> {
     post_and_release(rows, postings, &[]).await
@@ -47,10 +48,32 @@ pub(crate) async fn post(
 /// holds go.
 ///
 /// One call in a transaction, as [`post`].
-pub(crate) async fn bill(
-    rows: &Transaction<'_>,
-    bills: &[(AccountId, LedgerRef, u64, Timestamp)],
+#[cfg(test)]
+pub(crate) async fn bill(rows: &impl GenericClient, bills: &[Bill]) -> Result<(), DatabaseError> {
+    let (postings, free) = postings(bills);
+    post_and_release(rows, &postings, &free).await?;
+    Ok(())
+}
+
+/// A charge in cents for a cause.
+#[cfg(any(test, feature = "router"))]
+pub(crate) type Bill = (AccountId, LedgerRef, u64, Timestamp);
+
+/// Bills causes, where it was read already what stands of them.
+#[cfg(feature = "router")]
+pub(crate) async fn bill_standing(
+    rows: &impl GenericClient,
+    bills: &[Bill],
+    standing: Standing,
 ) -> Result<(), DatabaseError> {
+    let (postings, free) = postings(bills);
+    post_standing(rows, &postings, &free, standing).await?;
+    Ok(())
+}
+
+/// What is to be posted for bills, and the causes that only let go.
+#[cfg(any(test, feature = "router"))]
+fn postings(bills: &[Bill]) -> (Vec<Posting>, Vec<(&AccountId, LedgerRef)>) {
     let (mut postings, mut free) = (Vec::new(), Vec::new());
     for (account, cause, cents, at) in bills {
         match cents {
@@ -63,74 +86,150 @@ pub(crate) async fn bill(
             }),
         }
     }
-    post_and_release(rows, &postings, &free).await?;
-    Ok(())
+    (postings, free)
 }
 
 /// Posts, and lets go of the holds of these and of other causes in one go: so they are locked in one order.
 async fn post_and_release(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     postings: &[Posting],
     free: &[(&AccountId, LedgerRef)],
 ) -> Result<Vec<Option<LedgerEntry>>, DatabaseError> {
+    let mut standing = Standing::default();
+    if !postings.is_empty() {
+        let asked = Asked::of(postings.iter().map(|it| (&it.account, it.cause)));
+        let locked = query(rows, LOCK, &[&asked.accounts]).await?;
+        let entries = query(rows, ENTRIES, &[&asked.of, &asked.whys, &asked.ids]).await?;
+        standing = Standing::read(&locked, &entries)?;
+    }
+    post_standing(rows, postings, free, standing).await
+}
+
+async fn post_standing(
+    rows: &impl GenericClient,
+    postings: &[Posting],
+    free: &[(&AccountId, LedgerRef)],
+    standing: Standing,
+) -> Result<Vec<Option<LedgerEntry>>, DatabaseError> {
+    let Standing {
+        mut locked,
+        mut entries,
+    } = standing;
     let mut causes: Vec<(&AccountId, LedgerRef)> =
         postings.iter().map(|it| (&it.account, it.cause)).collect();
     let mut answers = Vec::with_capacity(postings.len());
     let mut added = Vec::new();
-    if !postings.is_empty() {
-        let mut locked = lock(rows, postings).await?;
-        let mut standing = of_causes(rows, &causes).await?;
-        for posting in postings {
-            let Some((seq, spend)) = locked.get_mut(posting.account.as_str()) else {
-                answers.push(None);
-                continue;
+    for posting in postings {
+        let Some((seq, spend)) = locked.get_mut(posting.account.as_str()) else {
+            answers.push(None);
+            continue;
+        };
+        let key = (posting.account.clone(), posting.cause);
+        let entry = entries.entry(key).or_insert_with(|| {
+            *seq += 1;
+            spend.post(posting.cause, posting.amount_cents, posting.at);
+            let entry = LedgerEntry {
+                seq: seq.unsigned_abs(),
+                account: posting.account.clone(),
+                cause: posting.cause,
+                amount_cents: posting.amount_cents,
+                at: whole_micros(posting.at),
             };
-            let key = (posting.account.clone(), posting.cause);
-            let entry = standing.entry(key).or_insert_with(|| {
-                *seq += 1;
-                spend.post(posting.cause, posting.amount_cents, posting.at);
-                let entry = LedgerEntry {
-                    seq: seq.unsigned_abs(),
-                    account: posting.account.clone(),
-                    cause: posting.cause,
-                    amount_cents: posting.amount_cents,
-                    at: whole_micros(posting.at),
-                };
-                added.push(entry.clone());
-                entry
-            });
-            answers.push(Some(entry.clone()));
-        }
-        add(rows, &added, &locked).await?;
+            added.push(entry.clone());
+            entry
+        });
+        answers.push(Some(entry.clone()));
     }
     causes.extend(free);
-    let within = holds::release(rows, &causes).await?;
+    let [add_entries, release] = prepare(rows, [ADD, holds::RELEASE]).await?;
+    let ((), within) = try_join(
+        add(rows, &add_entries, &added, &locked),
+        holds::release_by(rows, &release, &causes),
+    )
+    .await?;
     scopes::charge(rows, &added, &within).await?;
     Ok(answers)
 }
 
-/// Locks the credits of accounts; the numbers of their newest entries, and what they were charged.
-async fn lock(
-    rows: &Transaction<'_>,
-    postings: &[Posting],
-) -> Result<HashMap<String, (i64, Spend)>, DatabaseError> {
-    let accounts: Vec<&str> = postings.iter().map(|it| it.account.as_str()).collect();
-    let locked = query(
-        rows,
-        "SELECT * FROM credits WHERE account = ANY($1) ORDER BY account FOR UPDATE",
-        &[&accounts],
-    )
-    .await?;
-    let locked = locked.iter().map(|row| {
-        let spend = read_spend(row)?;
-        Ok((row.get("account"), (row.get("newest_seq"), spend)))
-    });
-    locked.collect()
+/// Columns of the causes that are asked for.
+pub(crate) struct Asked<'a> {
+    /// Each once.
+    pub(crate) accounts: Vec<&'a str>,
+    pub(crate) of: Vec<&'a str>,
+    pub(crate) whys: Vec<i16>,
+    pub(crate) ids: Vec<Uuid>,
 }
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(causes: impl Iterator<Item = (&'a AccountId, LedgerRef)> + Clone) -> Self {
+        let (whys, ids) = spell_all(causes.clone().map(|(_, cause)| cause));
+        let of: Vec<&str> = causes.map(|(account, _)| account.as_str()).collect();
+        let mut accounts = of.clone();
+        accounts.sort_unstable();
+        accounts.dedup();
+        Self {
+            accounts,
+            of,
+            whys,
+            ids,
+        }
+    }
+}
+
+/// What stands of accounts and causes, read while the credits of the accounts are locked.
+#[derive(Default)]
+pub(crate) struct Standing {
+    /// The numbers of the newest entries of accounts, and what they were charged.
+    locked: HashMap<String, (i64, Spend)>,
+    /// Those that causes have.
+    entries: HashMap<(AccountId, LedgerRef), LedgerEntry>,
+}
+
+impl Standing {
+    /// Reads the rows of [`LOCK`], and of [`ENTRIES`] after it.
+    pub(crate) fn read(locked: &[Row], entries: &[Row]) -> Result<Self, DatabaseError> {
+        let locked = locked.iter().map(|row| {
+            let spend = read_spend(row)?;
+            Ok((row.get("account"), (row.get("newest_seq"), spend)))
+        });
+        let entries = entries.iter().map(|row| {
+            let entry = entry(row)?;
+            Ok(((entry.account.clone(), entry.cause), entry))
+        });
+        Ok(Self {
+            locked: locked.collect::<Result<_, DatabaseError>>()?,
+            entries: entries.collect::<Result<_, DatabaseError>>()?,
+        })
+    }
+}
+
+/// Locks the credits of accounts.
+pub(crate) const LOCK: &str =
+    "SELECT * FROM credits WHERE account = ANY($1) ORDER BY account FOR UPDATE";
+
+/// The entries of those causes that have one.
+pub(crate) const ENTRIES: &str =
+    "SELECT ledger.* FROM unnest($1::text[], $2::smallint[], $3::uuid[])
+        AS asked (account, why, cause)
+    JOIN ledger USING (account, why, cause)";
+
+const ADD: &str = "WITH added AS (
+        INSERT INTO ledger (account, seq, why, cause, amount_cents, at)
+        SELECT * FROM unnest($1::text[], $2::bigint[], $3::smallint[], $4::uuid[], $5::bigint[], $6::bigint[])
+        RETURNING account, seq, amount_cents
+     ), sums AS (
+        SELECT account, max(seq) AS seq, sum(amount_cents)::bigint AS cents FROM added GROUP BY account
+     )
+     UPDATE credits SET balance_cents = balance_cents + sums.cents, newest_seq = sums.seq, spent_at = charged.at,
+        spent_hour_cents = charged.hour, spent_day_cents = charged.day, spent_month_cents = charged.month
+     FROM sums JOIN unnest($7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
+        AS charged (account, at, hour, day, month) ON charged.account = sums.account
+     WHERE credits.account = sums.account";
 
 /// Adds entries of new causes, and their sums to the balances; `locked` is what the accounts were charged with them.
 async fn add(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
+    statement: &Statement,
     entries: &[LedgerEntry],
     locked: &HashMap<String, (i64, Spend)>,
 ) -> Result<(), DatabaseError> {
@@ -148,48 +247,15 @@ async fn add(
     let in_hour: Vec<i64> = spent(|spend| whole(spend.hour_cents));
     let in_day: Vec<i64> = spent(|spend| whole(spend.day_cents));
     let in_month: Vec<i64> = spent(|spend| whole(spend.month_cents));
-    execute(
-        rows,
-        "WITH added AS (
-            INSERT INTO ledger (account, seq, why, cause, amount_cents, at)
-            SELECT * FROM unnest($1::text[], $2::bigint[], $3::smallint[], $4::uuid[], $5::bigint[], $6::bigint[])
-            RETURNING account, seq, amount_cents
-         ), sums AS (
-            SELECT account, max(seq) AS seq, sum(amount_cents)::bigint AS cents FROM added GROUP BY account
-         )
-         UPDATE credits SET balance_cents = balance_cents + sums.cents, newest_seq = sums.seq, spent_at = charged.at,
-            spent_hour_cents = charged.hour, spent_day_cents = charged.day, spent_month_cents = charged.month
-         FROM sums JOIN unnest($7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
-            AS charged (account, at, hour, day, month) ON charged.account = sums.account
-         WHERE credits.account = sums.account",
+    rows.execute(
+        statement,
         &[
-            &accounts, &seqs, &whys, &ids, &amounts, &times, &charged, &spent_at, &in_hour, &in_day,
-            &in_month,
+            &accounts, &seqs, &whys, &ids, &amounts, &times, &charged, &spent_at, &in_hour,
+            &in_day, &in_month,
         ],
     )
     .await?;
     Ok(())
-}
-
-/// The entries of those causes that have one.
-async fn of_causes(
-    rows: &impl GenericClient,
-    causes: &[(&AccountId, LedgerRef)],
-) -> Result<HashMap<(AccountId, LedgerRef), LedgerEntry>, DatabaseError> {
-    let accounts: Vec<&str> = causes.iter().map(|(account, _)| account.as_str()).collect();
-    let (whys, ids) = spell_all(causes.iter().map(|(_, cause)| *cause));
-    let found = query(
-        rows,
-        "SELECT ledger.* FROM unnest($1::text[], $2::smallint[], $3::uuid[]) AS asked (account, why, cause)
-         JOIN ledger USING (account, why, cause)",
-        &[&accounts, &whys, &ids],
-    )
-    .await?;
-    let entries = found.iter().map(|row| {
-        let entry = entry(row)?;
-        Ok(((entry.account.clone(), entry.cause), entry))
-    });
-    entries.collect()
 }
 
 /// The newest entries of an account, below `before` where it is given.

@@ -95,7 +95,7 @@ pub(super) fn of_cause(
 
 /// Writes down against which scopes causes count, each once.
 pub(super) async fn remember(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     causes: &[(&AccountId, LedgerRef, &[BudgetScope])],
     now: Timestamp,
 ) -> Result<(), DatabaseError> {
@@ -135,7 +135,7 @@ pub(super) async fn remember(
 
 /// Adds new entries of the ledger to what was charged in the scopes that their causes count against.
 pub(super) async fn charge(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     entries: &[LedgerEntry],
     scopes: &CauseScopes,
 ) -> Result<(), DatabaseError> {

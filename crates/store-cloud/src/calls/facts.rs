@@ -1,7 +1,7 @@
 //! What webhooks hear of calls.
 
 use accounts::AccountId;
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use foldhash::{HashMap, HashSet};
 use jiff::Timestamp;
 use router_core::{Bucket, GenerationId};
@@ -18,7 +18,7 @@ use crate::webhooks::{wanting, write};
 
 /// Writes down that generations ended: those of `all` at the places that `counted` has, with their rows.
 pub(super) async fn ended(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     all: &[Settling],
     counted: &HashMap<usize, Row>,
 ) -> Result<(), DatabaseError> {
@@ -48,7 +48,7 @@ pub(super) async fn ended(
 
 /// Those that their callers cancelled, as statuses of queued requests tell it: what the partner judged was not.
 async fn cancelled(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     ended: &[(&Settling, &Row)],
 ) -> Result<HashSet<Uuid>, DatabaseError> {
     let may_be = ended.iter().filter(|(one, _)| {
@@ -66,7 +66,7 @@ async fn cancelled(
 
 /// Writes down that a queued request ended without having been dispatched.
 pub(super) async fn withdrawn(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     id: GenerationId,
     bucket: Bucket,
     at: Timestamp,

@@ -2,7 +2,7 @@
 
 use accounts::AccountId;
 use async_trait::async_trait;
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use foldhash::HashMap;
 use jiff::Timestamp;
 use router_core::{
@@ -62,7 +62,7 @@ impl KeptResults for PgCalls {
 
 /// Writes down what is to be fetched of generations that end: those of `all` at the places that `counted` has.
 pub(super) async fn begin(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     all: &[Settling],
     counted: &HashMap<usize, Row>,
 ) -> Result<(), DatabaseError> {
@@ -103,7 +103,7 @@ pub(super) async fn begin(
 
 /// Forgets at most `limit` results that were settled before a time; how many.
 pub(super) async fn expire(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     keep_from: i64,
     limit: i64,
 ) -> Result<u64, DatabaseError> {

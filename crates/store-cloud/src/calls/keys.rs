@@ -12,6 +12,7 @@ use super::outcome::StoredOutcome;
 use crate::DatabaseError;
 use crate::columns::{from_micros, unreadable};
 use crate::statements::{query, query_opt};
+use crate::step::Commits;
 
 /// So often a claim that others were faster than looks again.
 const ROUNDS: usize = 16;
@@ -25,22 +26,6 @@ pub(super) enum Claim {
     Running(GenerationId),
     Settled(GenerationId, StoredOutcome),
     Conflict,
-}
-
-/// Whether the commit of a transaction that claims waits for the disk.
-#[derive(Clone, Copy)]
-pub(super) enum Commits {
-    Lazily,
-    Durably,
-}
-
-impl Commits {
-    fn setting(self) -> &'static str {
-        match self {
-            Self::Lazily => "off",
-            Self::Durably => "on",
-        }
-    }
 }
 
 /// A key as its rows tell it.

@@ -1,7 +1,7 @@
 //! Bytes of any size in rows of bounded size: what keys answer again, and the bodies of requests that wait.
 
 use bytes::{Bytes, BytesMut};
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use futures_util::{TryStreamExt, pin_mut};
 use router_core::GenerationId;
 use uuid::Uuid;
@@ -32,7 +32,7 @@ impl Pieces {
     /// Writes the bytes of generations.
     pub(super) async fn write(
         self,
-        rows: &Transaction<'_>,
+        rows: &impl GenericClient,
         bodies: &[(GenerationId, &Bytes)],
     ) -> Result<(), DatabaseError> {
         let pieces = bodies.iter().flat_map(|(id, body)| {
@@ -83,7 +83,7 @@ impl Pieces {
     /// Forgets the bytes of generations.
     pub(super) async fn forget(
         self,
-        rows: &Transaction<'_>,
+        rows: &impl GenericClient,
         ids: &[Uuid],
     ) -> Result<(), DatabaseError> {
         let statement = rows

@@ -22,10 +22,11 @@ use router_core::{
 use tokio::sync::Mutex as AsyncMutex;
 use uuid::Uuid;
 
-use super::keys::{self, Claim, Commits};
+use super::keys::{self, Claim};
 use super::pieces::Pieces;
 use super::settling::free_undispatched;
 use crate::batch::Batches;
+use crate::step::Commits;
 use crate::{Database, DatabaseError};
 use rows::{Change, Found};
 

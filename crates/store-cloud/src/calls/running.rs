@@ -5,6 +5,7 @@ use std::time::Duration;
 use accounts::{KeyId, Labels};
 use bytes::Bytes;
 use foldhash::{HashMap, HashSet};
+use futures_util::future::try_join3;
 use jiff::Timestamp;
 use router_core::{
     Acceptance, Dispatched, Generation, GenerationId, Handle, KeyDigest, Lease, OwnerId, Unfinished,
@@ -14,7 +15,8 @@ use uuid::Uuid;
 
 use super::{labels, servings};
 use crate::columns::{from_micros, parse, unsigned};
-use crate::statements::{execute, query, whole};
+use crate::statements::{Values, execute, prepare, query, whole};
+use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
 
 /// A generation that is to be dispatched.
@@ -34,6 +36,24 @@ pub(super) struct Accepted {
     pub(super) at: Timestamp,
 }
 
+const DISPATCH: &str = "WITH asked AS (
+        SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[],
+            $8::uuid[], $9::bigint[], $10::text[])
+        AS a (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until, api_key)),
+     held AS (
+        SELECT k.account, k.key FROM call_keys k
+        JOIN asked a ON a.account = k.account AND a.key = k.key AND a.id = k.generation
+        ORDER BY k.account, k.key FOR UPDATE OF k),
+     keyed AS (
+        UPDATE call_keys k SET is_dispatched = true FROM held WHERE k.account = held.account AND k.key = held.key
+        RETURNING k.generation)
+     INSERT INTO generations_running
+        (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until, api_key)
+     SELECT a.* FROM asked a
+     WHERE (a.key IS NULL OR a.id IN (SELECT generation FROM keyed))
+        AND NOT EXISTS (SELECT FROM generations g WHERE g.id = a.id)
+     ORDER BY a.id ON CONFLICT DO NOTHING RETURNING id";
+
 /// Writes down that generations are about to be dispatched, each if its key is its own.
 pub(super) async fn dispatch(
     database: &Database,
@@ -41,10 +61,10 @@ pub(super) async fn dispatch(
 ) -> Result<Vec<Dispatched>, DatabaseError> {
     let all = dispatches.iter().map(|one| &one.generation);
     servings::begin(database, all.clone()).await?;
-    let connection = database.connection().await?;
+    let step = Step::on(database).await?;
     // As with who serves them: what is not dispatched after all is forgotten with the rest.
     let labelled = all.map(|one| (one.received_at, one.id.0, &one.labels));
-    labels::insert(&connection, labelled).await?;
+    labels::insert(&*step, labelled).await?;
 
     let all = dispatches.iter().map(|one| &one.generation);
     let ids: Vec<Uuid> = all.clone().map(|one| one.id.0).collect();
@@ -73,42 +93,30 @@ pub(super) async fn dispatch(
                 .as_microsecond()
         })
         .collect();
-    let begun = query(&connection, "WITH asked AS (
-            SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[],
-                $8::uuid[], $9::bigint[], $10::text[])
-            AS a (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until, api_key)),
-         held AS (
-            SELECT k.account, k.key FROM call_keys k
-            JOIN asked a ON a.account = k.account AND a.key = k.key AND a.id = k.generation
-            ORDER BY k.account, k.key FOR UPDATE OF k),
-         keyed AS (
-            UPDATE call_keys k SET is_dispatched = true FROM held WHERE k.account = held.account AND k.key = held.key
-            RETURNING k.generation)
-         INSERT INTO generations_running
-            (id, account, model, key, hold_cents, received_at, dispatched_at, owner, lease_until, api_key)
-         SELECT a.* FROM asked a
-         WHERE (a.key IS NULL OR a.id IN (SELECT generation FROM keyed))
-            AND NOT EXISTS (SELECT FROM generations g WHERE g.id = a.id)
-         ORDER BY a.id ON CONFLICT DO NOTHING RETURNING id",
-        &[
-            &ids,
-            &accounts,
-            &models,
-            &keys,
-            &holds,
-            &received,
-            &dispatched,
-            &owners,
-            &untils,
-            &api_keys,
-        ],
-    ).await?;
+    let [begin] = prepare(&*step, [DISPATCH]).await?;
+    let values: Values<'_> = &[
+        &ids,
+        &accounts,
+        &models,
+        &keys,
+        &holds,
+        &received,
+        &dispatched,
+        &owners,
+        &untils,
+        &api_keys,
+    ];
+    let (_, begun, ()) = try_join3(
+        step.begin(Commits::Durably),
+        step.query(&begin, values),
+        step.commit(),
+    )
+    .await?;
     let mut begun: HashSet<Uuid> = begun.iter().map(|row| row.get(0)).collect();
     if begun.len() < dispatches.len() {
         // What this owner dispatched before, with the same key, is its own again.
-
         let before = query(
-            &connection,
+            &*step,
             "SELECT r.id FROM generations_running r
              JOIN unnest($1::uuid[], $2::bytea[], $3::uuid[]) AS a (id, key, owner)
                 ON a.id = r.id AND a.owner = r.owner AND a.key IS NOT DISTINCT FROM r.key",

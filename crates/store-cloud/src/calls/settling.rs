@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use accounts::{AccountId, LedgerRef};
 use bytes::Bytes;
-use deadpool_postgres::Transaction;
+use deadpool_postgres::GenericClient;
 use foldhash::{HashMap, HashSet};
+use futures_util::future::try_join4;
 use jiff::Timestamp;
 use router_core::{Ending, GenerationId, OwnerId, REPLAY_CAP_BYTES, Settled};
 use tokio_postgres::Row;
@@ -14,8 +15,9 @@ use uuid::Uuid;
 use super::outcome::OutcomeColumns;
 use super::pieces::Pieces;
 use super::{facts, kept};
-use crate::accounts::ledger;
-use crate::statements::{execute, query, whole};
+use crate::accounts::ledger::{self, Standing};
+use crate::statements::{Values, execute, prepare, query, whole};
+use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
 
 /// Pauses between two questions whether a commit counted: the first, and the longest.
@@ -81,11 +83,10 @@ pub(super) async fn settle_once(
         true => Failed::Unknown(error),
         false => Failed::Undone(error),
     };
-    let mut connection = database.connection().await.map_err(untold)?;
-    let begun = connection.transaction().await;
-    let rows = begun.map_err(|error| untold(error.into()))?;
+    let step = Step::on(database).await.map_err(untold)?;
+    let rows = &*step;
     // This waits for a transaction before that is still under way.
-    let taken = take(&rows, all).await.map_err(untold)?;
+    let (taken, standing) = take(&step, all).await.map_err(untold)?;
     let mut counted: HashMap<usize, Row> = HashMap::default();
     for row in taken {
         let (id, account): (Uuid, &str) = (row.get("id"), row.get("account"));
@@ -100,17 +101,18 @@ pub(super) async fn settle_once(
         answers[*place] = Settled::Now;
     }
     if again && counted.is_empty() {
-        for place in ended_before(&rows, all).await.map_err(untold)? {
+        for place in ended_before(rows, all).await.map_err(untold)? {
             answers[place] = Settled::Now;
         }
         if answers.contains(&Settled::Now) {
+            step.undo().await.map_err(untold)?;
             return Ok(answers);
         }
     }
     tokio::try_join!(
-        end(&rows, all, &counted),
-        facts::ended(&rows, all, &counted),
-        kept::begin(&rows, all, &counted)
+        end(rows, all, &counted),
+        facts::ended(rows, all, &counted),
+        kept::begin(rows, all, &counted)
     )?;
     let freed: Vec<Uuid> = all
         .iter()
@@ -118,7 +120,7 @@ pub(super) async fn settle_once(
         .filter(|(_, settled)| **settled == Settled::Before)
         .map(|(one, _)| one.generation.0)
         .collect();
-    free_undispatched(&rows, &freed).await?;
+    free_undispatched(rows, &freed).await?;
     let bills: Vec<_> = counted
         .keys()
         .map(|place| &all[*place])
@@ -130,33 +132,45 @@ pub(super) async fn settle_once(
         })
         .collect();
     if !bills.is_empty() {
-        ledger::bill(&rows, &bills).await?;
+        ledger::bill_standing(rows, &bills, standing).await?;
     }
-    let committed = rows.commit().await;
-    committed.map_err(|error| Failed::Unknown(error.into()))?;
+    step.commit().await.map_err(Failed::Unknown)?;
     Ok(answers)
 }
 
-/// Takes those out of what runs that their owners end.
-async fn take(rows: &Transaction<'_>, all: &[Settling]) -> Result<Vec<Row>, DatabaseError> {
+const TAKE: &str = "WITH held AS (
+        SELECT r.id FROM generations_running r
+        JOIN unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (id, owner, account) USING (id, owner, account)
+        ORDER BY r.id FOR UPDATE OF r)
+     DELETE FROM generations_running r USING held WHERE r.id = held.id RETURNING r.*";
+
+/// Begins a transaction and takes those out of what runs that their owners end. Locks the credits of those that may be charged, and
+/// reads what stands there.
+async fn take(step: &Step, all: &[Settling]) -> Result<(Vec<Row>, Standing), DatabaseError> {
     let ids: Vec<Uuid> = all.iter().map(|one| one.generation.0).collect();
     let owners: Vec<Uuid> = all.iter().map(|one| one.owner.0).collect();
     let accounts: Vec<&str> = all.iter().map(|one| one.account.as_str()).collect();
-    query(
-        rows,
-        "WITH held AS (
-            SELECT r.id FROM generations_running r
-            JOIN unnest($1::uuid[], $2::uuid[], $3::text[]) AS a (id, owner, account) USING (id, owner, account)
-            ORDER BY r.id FOR UPDATE OF r)
-         DELETE FROM generations_running r USING held WHERE r.id = held.id RETURNING r.*",
-        &[&ids, &owners, &accounts],
+    let charged = all.iter().filter(|one| one.ending.charge_cents() > 0);
+    let charged = charged.map(|one| (&one.account, LedgerRef::Generation(one.generation.0)));
+    let charged = ledger::Asked::of(charged);
+    let [take, lock, entries] = prepare(&**step, [TAKE, ledger::LOCK, ledger::ENTRIES]).await?;
+    let of_taken: Values<'_> = &[&ids, &owners, &accounts];
+    let of_locked: Values<'_> = &[&charged.accounts];
+    let of_entries: Values<'_> = &[&charged.of, &charged.whys, &charged.ids];
+    // Sent at once, done one after the other: rows of calls are locked before credits.
+    let (_, taken, locked, entries) = try_join4(
+        step.begin(Commits::Durably),
+        step.query(&take, of_taken),
+        step.query(&lock, of_locked),
+        step.query(&entries, of_entries),
     )
-    .await
+    .await?;
+    Ok((taken, Standing::read(&locked, &entries)?))
 }
 
 /// The places of those that a transaction of this very batch ended.
 async fn ended_before(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     all: &[Settling],
 ) -> Result<Vec<usize>, DatabaseError> {
     let ids: Vec<Uuid> = all.iter().map(|one| one.generation.0).collect();
@@ -180,7 +194,7 @@ async fn ended_before(
 /// Writes the ends of the calls that this transaction settles (`counted`, by their place in `all`), with the answers to replay, and
 /// frees the keys of calls that did not run.
 async fn end(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     all: &[Settling],
     counted: &HashMap<usize, Row>,
 ) -> Result<(), DatabaseError> {
@@ -233,7 +247,10 @@ async fn end(
 }
 
 /// Those among them that were queued, whose results are kept whatever their size; asked where it matters.
-async fn queued(rows: &Transaction<'_>, all: &[Settling]) -> Result<HashSet<Uuid>, DatabaseError> {
+async fn queued(
+    rows: &impl GenericClient,
+    all: &[Settling],
+) -> Result<HashSet<Uuid>, DatabaseError> {
     let large = all.iter().filter(|one| {
         let body = body_of(&one.ending);
         body.is_some_and(|body| body.len() > REPLAY_CAP_BYTES)
@@ -253,7 +270,7 @@ async fn queued(rows: &Transaction<'_>, all: &[Settling]) -> Result<HashSet<Uuid
 
 /// Frees the keys of generations that were claimed and never dispatched.
 pub(super) async fn free_undispatched(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     ids: &[Uuid],
 ) -> Result<(), DatabaseError> {
     if ids.is_empty() {
@@ -329,7 +346,7 @@ impl<'a> Ends<'a> {
         self.api_keys.push(row.get("api_key"));
     }
 
-    async fn write(&self, rows: &Transaction<'_>) -> Result<(), DatabaseError> {
+    async fn write(&self, rows: &impl GenericClient) -> Result<(), DatabaseError> {
         execute(
             rows,
             "INSERT INTO generations (id, account, model, key, hold_cents, received_at, dispatched_at, accepted_at, task_id,

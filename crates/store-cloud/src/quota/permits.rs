@@ -1,14 +1,17 @@
 //! The SQL of permits. Rows are locked in the order of account, then call.
 
 use accounts::{AccountId, RouterLimits};
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::GenericClient;
 use foldhash::{HashMap, HashSet};
-use futures_util::future::{try_join, try_join4};
+use futures_util::future::{try_join, try_join3};
 use jiff::Timestamp;
 use router_core::{Admission, GenerationId, Lease, Load, OwnerId, Permit};
+use tokio_postgres::Statement;
 use uuid::Uuid;
 
 use crate::columns::unsigned;
+use crate::statements::{Values, prepare};
+use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
 
 /// A call that asks for a permit.
@@ -46,6 +49,30 @@ impl Asked {
     }
 }
 
+const ADD: &str = "INSERT INTO call_quotas SELECT unnest($1::text[]) ON CONFLICT DO NOTHING";
+
+const LOCK: &str = "SELECT FROM call_quotas WHERE account = ANY($1) ORDER BY account FOR UPDATE";
+
+/// What accounts have in flight, and which of these calls is among that. What lapsed counts while its generation runs: whoever took
+/// that over, or will, asks the partner for it.
+const LOAD: &str = "SELECT p.account, count(*), least(sum(p.hold_cents), 9223372036854775807)::bigint,
+        array_agg(p.generation) FILTER (WHERE p.generation = ANY($3)) FROM call_permits p
+    WHERE p.account = ANY($1) AND (p.until > $2
+        OR EXISTS (SELECT FROM generations_running r WHERE r.id = p.generation)) GROUP BY p.account";
+
+/// One that is held keeps its cents; one that lapsed is another one.
+const GIVE: &str = "INSERT INTO call_permits AS p (account, generation, owner, hold_cents, until)
+    SELECT * FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[]) ORDER BY 1, 2
+    ON CONFLICT (account, generation) DO UPDATE SET owner = excluded.owner, until = excluded.until,
+        hold_cents = CASE WHEN p.until <= $6 THEN excluded.hold_cents ELSE p.hold_cents END";
+
+const RELEASE: &str = "WITH held AS (
+        SELECT p.account, p.generation FROM call_permits p
+        JOIN unnest($1::text[], $2::uuid[], $3::uuid[]) AS asked (account, generation, owner)
+            USING (account, generation, owner)
+        ORDER BY p.account, p.generation FOR UPDATE OF p)
+     DELETE FROM call_permits p USING held WHERE p.account = held.account AND p.generation = held.generation";
+
 /// Columns of permits that are given.
 #[derive(Default)]
 struct Given<'a> {
@@ -72,16 +99,15 @@ impl<'a> Given<'a> {
         self.untils.push(lease.until(now).as_microsecond());
     }
 
-    /// Gives them. One that is held keeps its cents; one that lapsed is another one.
-    async fn write(&self, rows: &impl GenericClient, now: i64) -> Result<(), DatabaseError> {
-        let statement = rows.prepare_cached(
-            "INSERT INTO call_permits AS p (account, generation, owner, hold_cents, until)
-             SELECT * FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[]) ORDER BY 1, 2
-             ON CONFLICT (account, generation) DO UPDATE SET owner = excluded.owner, until = excluded.until,
-                hold_cents = CASE WHEN p.until <= $6 THEN excluded.hold_cents ELSE p.hold_cents END",
-        );
+    /// Gives them.
+    async fn write(
+        &self,
+        rows: &impl GenericClient,
+        give: &Statement,
+        now: i64,
+    ) -> Result<(), DatabaseError> {
         rows.execute(
-            &statement.await?,
+            give,
             &[
                 &self.accounts,
                 &self.generations,
@@ -107,9 +133,9 @@ pub(super) async fn admit(
     let mut accounts: Vec<&str> = asked.iter().map(|one| one.account.as_str()).collect();
     accounts.sort_unstable();
     accounts.dedup();
-    let mut connection = database.connection().await?;
-    let rows = connection.transaction().await?;
-    let (mut loads, mut held) = look(&rows, &accounts, asked, now).await?;
+    let step = Step::on(database).await?;
+    let [give] = prepare(&*step, [GIVE]).await?;
+    let (mut loads, mut held) = look(&step, &accounts, asked, now).await?;
     let mut given: HashMap<(&str, GenerationId), &Asked> = HashMap::default();
     let mut admissions = Vec::with_capacity(asked.len());
     for one in asked {
@@ -129,7 +155,9 @@ pub(super) async fn admit(
         }
         admissions.push(admission);
     }
-    if !given.is_empty() {
+    if given.is_empty() {
+        step.undo().await?;
+    } else {
         let mut columns = Given::default();
         for one in given.into_values() {
             columns.push(
@@ -140,8 +168,7 @@ pub(super) async fn admit(
                 one.now,
             );
         }
-        columns.write(&rows, now).await?;
-        rows.commit().await?;
+        try_join(columns.write(&*step, &give, now), step.commit()).await?;
     }
     Ok(admissions)
 }
@@ -150,67 +177,43 @@ type Known<'a> = (HashMap<&'a str, Load>, HashSet<(&'a str, GenerationId)>);
 
 /// Locks the accounts, then reads what each has in flight, and which of the calls have a permit.
 async fn look<'a>(
-    rows: &Transaction<'_>,
+    step: &Step,
     accounts: &[&'a str],
     asked: &'a [Asked],
     now: i64,
 ) -> Result<Known<'a>, DatabaseError> {
-    let add = rows
-        .prepare_cached("INSERT INTO call_quotas SELECT unnest($1::text[]) ON CONFLICT DO NOTHING");
-    let lock = rows.prepare_cached(
-        "SELECT FROM call_quotas WHERE account = ANY($1) ORDER BY account FOR UPDATE",
-    );
-    // What lapsed counts while its generation runs: whoever took that over, or will, asks the partner for it.
-    let load = rows.prepare_cached(
-        "SELECT p.account, count(*), least(sum(p.hold_cents), 9223372036854775807)::bigint FROM call_permits p
-         WHERE p.account = ANY($1) AND (p.until > $2
-            OR EXISTS (SELECT FROM generations_running r WHERE r.id = p.generation)) GROUP BY p.account",
-    );
-    let find = rows.prepare_cached(
-        "SELECT place FROM unnest($1::text[], $2::uuid[]) WITH ORDINALITY AS asked (account, generation, place)
-         JOIN call_permits p USING (account, generation)
-         WHERE p.until > $3 OR EXISTS (SELECT FROM generations_running r WHERE r.id = p.generation)",
-    );
-    let (add, lock, load, find) = try_join4(add, lock, load, find).await?;
-    let of: Vec<&str> = asked.iter().map(|one| one.account.as_str()).collect();
+    let [lock, load] = prepare(&**step, [LOCK, LOAD]).await?;
     let generations: Vec<Uuid> = asked.iter().map(|one| one.generation.0).collect();
-    // Sent at once, done one after the other: what is read has the rows of whoever had the locks before.
-    let locked = try_join(lazily(rows), async {
-        try_join(
-            rows.execute(&add, &[&accounts]),
-            rows.query(&lock, &[&accounts]),
+    let sums = loop {
+        // Sent at once, done one after the other: what is read has the rows of whoever had the locks before.
+        let values: Values<'_> = &[&accounts, &now, &generations];
+        let (_, locked, sums) = try_join3(
+            step.begin(Commits::Lazily),
+            step.query(&lock, &[&accounts]),
+            step.query(&load, values),
         )
-        .await
-    });
-    let read = async {
-        let find_parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&of, &generations, &now];
-        try_join(
-            rows.query(&load, &[&accounts, &now]),
-            rows.query(&find, &find_parameters),
-        )
-        .await
+        .await?;
+        if locked.len() == accounts.len() {
+            break sums;
+        }
+        step.undo().await?;
+        add_accounts(step, ADD, accounts).await?;
     };
-    let (_, (sums, found)) = try_join(async { locked.await.map_err(DatabaseError::from) }, async {
-        read.await.map_err(DatabaseError::from)
-    })
-    .await?;
-    let mut loads = HashMap::default();
+    let (mut loads, mut permits) = (HashMap::default(), HashSet::default());
     for row in sums {
-        let account: &str = row.get(0);
-        let place = accounts.binary_search(&account);
+        let Ok(place) = accounts.binary_search(&row.get::<_, &str>(0)) else {
+            continue;
+        };
         let load = Load {
             calls: unsigned(row.get(1))?,
             committed_cents: unsigned(row.get(2))?,
         };
-        loads.extend(place.map(|place| (accounts[place], load)));
+        loads.insert(accounts[place], load);
+        let among: Option<Vec<Uuid>> = row.get(3);
+        let among = among.into_iter().flatten();
+        permits.extend(among.map(|id| (accounts[place], GenerationId(id))));
     }
-    let held = found.iter().map(|row| {
-        let place: i64 = row.get(0);
-        let one = &asked[usize::try_from(place - 1).expect("it is a position")];
-        (one.account.as_str(), one.generation)
-    });
-    Ok((loads, held.collect()))
+    Ok((loads, permits))
 }
 
 /// Gives a permit, whatever there is room for.
@@ -229,7 +232,8 @@ pub(super) async fn resume(
         now,
     );
     let connection = database.connection().await?;
-    given.write(&connection, now.as_microsecond()).await
+    let [give] = prepare(&connection, [GIVE]).await?;
+    given.write(&connection, &give, now.as_microsecond()).await
 }
 
 /// Renews permits; the positions of those that the owner has not.
@@ -278,23 +282,18 @@ pub(super) async fn release(
     database: &Database,
     released: &[Released],
 ) -> Result<Vec<()>, DatabaseError> {
-    let connection = database.connection().await?;
-    let statement = connection.prepare_cached(
-        "WITH held AS (
-            SELECT p.account, p.generation FROM call_permits p
-            JOIN unnest($1::text[], $2::uuid[], $3::uuid[]) AS asked (account, generation, owner)
-                USING (account, generation, owner)
-            ORDER BY p.account, p.generation FOR UPDATE OF p),
-         lazily AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-         DELETE FROM call_permits p USING held, lazily
-         WHERE p.account = held.account AND p.generation = held.generation",
-    );
+    let step = Step::on(database).await?;
+    let [release] = prepare(&*step, [RELEASE]).await?;
     let accounts: Vec<&str> = released.iter().map(|one| one.account.as_str()).collect();
     let generations: Vec<Uuid> = released.iter().map(|one| one.generation.0).collect();
     let owners: Vec<Uuid> = released.iter().map(|one| one.owner.0).collect();
-    connection
-        .execute(&statement.await?, &[&accounts, &generations, &owners])
-        .await?;
+    let values: Values<'_> = &[&accounts, &generations, &owners];
+    try_join3(
+        step.begin(Commits::Lazily),
+        step.execute(&release, values),
+        step.commit(),
+    )
+    .await?;
     Ok(vec![(); released.len()])
 }
 
@@ -322,10 +321,21 @@ pub(super) async fn load(
     })
 }
 
-/// Has the commit of this transaction not wait for the disk.
-pub(super) async fn lazily(rows: &Transaction<'_>) -> Result<(), tokio_postgres::Error> {
-    rows.batch_execute("SET LOCAL synchronous_commit = off")
-        .await
+/// Adds the rows that accounts are locked by. They stay, so nobody waits for a lock here that holds one.
+pub(super) async fn add_accounts(
+    step: &Step,
+    sql: &str,
+    accounts: &[&str],
+) -> Result<(), DatabaseError> {
+    let [add] = prepare(&**step, [sql]).await?;
+    let values: Values<'_> = &[&accounts];
+    try_join3(
+        step.begin(Commits::Lazily),
+        step.execute(&add, values),
+        step.commit(),
+    )
+    .await?;
+    Ok(())
 }
 
 fn cents(cents: u64) -> i64 {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use accounts::{AccountId, RateWindow, UsedUp, WindowCount, WindowCounts};
 use foldhash::HashMap;
-use futures_util::future::{try_join, try_join3};
+use futures_util::future::try_join;
 use jiff::Timestamp;
 
-use super::permits::lazily;
+use super::permits::add_accounts;
 use crate::columns::unsigned;
+use crate::statements::{Values, prepare};
+use crate::step::{Commits, Step};
 use crate::{Database, DatabaseError};
 
 /// How many numbers a window takes in its column.
@@ -21,6 +23,14 @@ pub(super) struct Request {
     pub(super) now: Timestamp,
 }
 
+const ADD: &str = "INSERT INTO call_windows SELECT unnest($1::text[]) ON CONFLICT DO NOTHING";
+
+const LOCK: &str =
+    "SELECT account, counts FROM call_windows WHERE account = ANY($1) ORDER BY account FOR UPDATE";
+
+const WRITE: &str = "UPDATE call_windows w SET counts = n.counts::bigint[]
+    FROM unnest($1::text[], $2::text[]) AS n (account, counts) WHERE w.account = n.account";
+
 /// Counts requests, one after the other.
 pub(super) async fn count(
     database: &Database,
@@ -29,21 +39,17 @@ pub(super) async fn count(
     let mut accounts: Vec<&str> = requests.iter().map(|one| one.account.as_str()).collect();
     accounts.sort_unstable();
     accounts.dedup();
-    let mut connection = database.connection().await?;
-    let rows = connection.transaction().await?;
-    let add = rows.prepare_cached(
-        "INSERT INTO call_windows SELECT unnest($1::text[]) ON CONFLICT DO NOTHING",
-    );
-    let lock = rows.prepare_cached(
-        "SELECT account, counts FROM call_windows WHERE account = ANY($1) ORDER BY account FOR UPDATE",
-    );
-    let (add, lock) = try_join(add, lock).await?;
-    let (_, _, found) = try_join3(
-        lazily(&rows),
-        rows.execute(&add, &[&accounts]),
-        rows.query(&lock, &[&accounts]),
-    )
-    .await?;
+    let step = Step::on(database).await?;
+    let [lock, write] = prepare(&*step, [LOCK, WRITE]).await?;
+    let found = loop {
+        let (_, found) =
+            try_join(step.begin(Commits::Lazily), step.query(&lock, &[&accounts])).await?;
+        if found.len() == accounts.len() {
+            break found;
+        }
+        step.undo().await?;
+        add_accounts(&step, ADD, &accounts).await?;
+    };
     let mut known: HashMap<&str, WindowCounts> = HashMap::default();
     for row in &found {
         known.insert(row.get(0), read(&row.get::<_, Vec<i64>>(1))?);
@@ -58,12 +64,10 @@ pub(super) async fn count(
             .iter()
             .map(|(account, counts)| (*account, text(counts)))
             .unzip();
-        let write = rows.prepare_cached(
-            "UPDATE call_windows w SET counts = n.counts::bigint[]
-             FROM unnest($1::text[], $2::text[]) AS n (account, counts) WHERE w.account = n.account",
-        );
-        rows.execute(&write.await?, &[&accounts, &counts]).await?;
-        rows.commit().await?;
+        let values: Values<'_> = &[&accounts, &counts];
+        try_join(step.execute(&write, values), step.commit()).await?;
+    } else {
+        step.undo().await?;
     }
     Ok(counted)
 }

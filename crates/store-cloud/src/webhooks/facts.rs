@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use accounts::{AccountId, OverBudget};
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
 use uuid::Uuid;
 use webhooks::{BudgetReached, Event, EventKind, EventKinds, WebhookId};
@@ -86,7 +86,7 @@ pub(super) async fn write_for(
 
 /// Tells accounts of budgets that refused calls, each once in a window.
 pub(crate) async fn budgets_reached(
-    rows: &Transaction<'_>,
+    rows: &impl GenericClient,
     refused: &[(&AccountId, OverBudget, Timestamp)],
 ) -> Result<(), DatabaseError> {
     let accounts: Vec<&AccountId> = refused.iter().map(|(account, ..)| *account).collect();
