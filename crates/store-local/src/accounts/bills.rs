@@ -64,10 +64,7 @@ pub(crate) fn bill_ahead(
 
 /// Adds the entries of bills that the index knows of already, and takes their sums off the balances.
 pub(crate) fn post_bills(rows: &Connection, bills: &[Bill<'_>]) -> rusqlite::Result<()> {
-    const INSERT: Insert = Insert {
-        into: "ledger (account, seq, why, cause, amount_cents, at)",
-        columns: 6,
-    };
+    static INSERT: Insert = Insert::new("ledger (account, seq, why, cause, amount_cents, at)", 6);
     let mut newest: BTreeMap<&str, i64> = BTreeMap::new();
     let mut numbered = Vec::with_capacity(bills.len());
     for bill in bills {

@@ -176,12 +176,12 @@ pub(super) fn insert<'i>(
     lives: &'i [Life<'i>],
     inserted: impl FnMut(&'i Life<'i>),
 ) -> rusqlite::Result<()> {
-    const INSERT: Insert = Insert {
-        into: "generations (id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at,
+    static INSERT: Insert = Insert::new(
+        "generations (id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at,
             task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay, received_at,
             api_key)",
-        columns: 19,
-    };
+        19,
+    );
     let values = |life: &Life<'_>, values: &mut Values<'_, '_>| {
         let (begun, accepted, ended) = (&life.begun, life.accepted.as_ref(), life.ended.as_ref());
         let outcome = ended.map(|ended| &ended.outcome);
@@ -333,11 +333,11 @@ pub(super) fn record(
     rows: &Connection,
     calls: &[(Recorded<'_>, Option<&str>)],
 ) -> rusqlite::Result<()> {
-    const INSERT: Insert = Insert {
-        into: "calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at,
+    static INSERT: Insert = Insert::new(
+        "calls (received_at, request, account, model, key, generation, bucket, replayed, answered_at,
             delivered, api_key)",
-        columns: 11,
-    };
+        11,
+    );
     let values = |(call, key): &(Recorded<'_>, Option<&str>), values: &mut Values<'_, '_>| {
         values.put(call.received_at)?;
         values.put(Id(call.request))?;

@@ -1,18 +1,24 @@
 //! Many rows with one statement: what a statement costs beside its rows, and finding the place of each row from the top of the
 //! tree, is most of what inserting a row costs.
 
+use std::sync::OnceLock;
+
 use rusqlite::{Connection, ErrorCode, Statement, ToSql};
 
-/// Rows of a statement.
-const ROWS: usize = 16;
+/// Rows of a statement: so many while there are as many, then fewer, then one by one.
+const MANY: usize = 16;
+const FEW: usize = 4;
 
-/// A table and its columns, to be inserted into.
-#[derive(Clone, Copy, Debug)]
+/// A table and its columns, to be inserted into: one for the whole program, since its statements are spelled once.
+#[derive(Debug)]
 pub(crate) struct Insert {
     /// `table (columns)`.
-    pub(crate) into: &'static str,
+    into: &'static str,
     /// How many columns these are.
-    pub(crate) columns: usize,
+    columns: usize,
+    many: OnceLock<String>,
+    few: OnceLock<String>,
+    one: OnceLock<String>,
 }
 
 /// Takes the values of rows, one column after the other.
@@ -30,40 +36,78 @@ impl Values<'_, '_> {
 }
 
 impl Insert {
+    /// Into `table (columns)`, so many of them.
+    pub(crate) const fn new(into: &'static str, columns: usize) -> Self {
+        Self {
+            into,
+            columns,
+            many: OnceLock::new(),
+            few: OnceLock::new(),
+            one: OnceLock::new(),
+        }
+    }
+
     /// Inserts a row for each item, but for those that some constraint keeps out; `inserted` is told of the others.
     pub(crate) fn all<'i, T>(
-        self,
+        &self,
         rows: &Connection,
         items: &'i [T],
         values: impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
         mut inserted: impl FnMut(&'i T),
     ) -> rusqlite::Result<()> {
-        let (many, rest) = items.as_chunks::<ROWS>();
-        if !many.is_empty() {
-            // Whatever keeps a row out, the rows before it stay. Otherwise the statement would keep copies of every page that it
-            // changes, to undo it as a whole.
-            let mut insert = rows.prepare_cached(&self.sql(" OR FAIL", ROWS, ""))?;
-            for chunk in many {
-                let inserted_rows = match put_all(&mut insert, chunk, &values) {
-                    Ok(_) => chunk.len(),
-                    // Those before it are in.
-                    Err(error)
-                        if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) =>
-                    {
-                        usize::try_from(rows.changes()).unwrap_or(chunk.len())
-                    }
-                    Err(error) => return Err(error),
-                };
-                let (done, left) = chunk.split_at(inserted_rows);
-                done.iter().for_each(&mut inserted);
-                self.each(rows, left, &values, &mut inserted)?;
-            }
-        }
+        let (many, rest) = items.as_chunks::<MANY>();
+        let (few, rest) = rest.as_chunks::<FEW>();
+        // Whatever keeps a row out, the rows before it stay. Otherwise the statement would keep copies of every page that it
+        // changes, to undo it as a whole.
+        let spell_many = || self.sql(" OR FAIL", MANY, "");
+        self.chunks(
+            rows,
+            many,
+            self.many.get_or_init(spell_many),
+            &values,
+            &mut inserted,
+        )?;
+        let spell_few = || self.sql(" OR FAIL", FEW, "");
+        self.chunks(
+            rows,
+            few,
+            self.few.get_or_init(spell_few),
+            &values,
+            &mut inserted,
+        )?;
         self.each(rows, rest, &values, &mut inserted)
     }
 
+    fn chunks<'i, T, const ROWS: usize>(
+        &self,
+        rows: &Connection,
+        chunks: &'i [[T; ROWS]],
+        sql: &str,
+        values: &impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
+        inserted: &mut impl FnMut(&'i T),
+    ) -> rusqlite::Result<()> {
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let mut insert = rows.prepare_cached(sql)?;
+        for chunk in chunks {
+            let inserted_rows = match put_all(&mut insert, chunk, values) {
+                Ok(_) => chunk.len(),
+                // Those before it are in.
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                    usize::try_from(rows.changes()).unwrap_or(chunk.len())
+                }
+                Err(error) => return Err(error),
+            };
+            let (done, left) = chunk.split_at(inserted_rows);
+            done.iter().for_each(&mut *inserted);
+            self.each(rows, left, values, inserted)?;
+        }
+        Ok(())
+    }
+
     fn each<'i, T>(
-        self,
+        &self,
         rows: &Connection,
         items: &'i [T],
         values: &impl Fn(&T, &mut Values<'_, '_>) -> rusqlite::Result<()>,
@@ -72,7 +116,8 @@ impl Insert {
         if items.is_empty() {
             return Ok(());
         }
-        let mut insert = rows.prepare_cached(&self.sql("", 1, " ON CONFLICT DO NOTHING"))?;
+        let spell = || self.sql("", 1, " ON CONFLICT DO NOTHING");
+        let mut insert = rows.prepare_cached(self.one.get_or_init(spell))?;
         for item in items {
             if put_all(&mut insert, std::slice::from_ref(item), values)? > 0 {
                 inserted(item);
@@ -81,7 +126,7 @@ impl Insert {
         Ok(())
     }
 
-    fn sql(self, or: &str, rows: usize, conflict: &str) -> String {
+    fn sql(&self, or: &str, rows: usize, conflict: &str) -> String {
         let row = format!("({})", vec!["?"; self.columns].join(", "));
         let values = vec![row; rows].join(", ");
         format!("INSERT{or} INTO {} VALUES {values}{conflict}", self.into)
@@ -108,10 +153,7 @@ fn put_all<T>(
 mod tests {
     use super::*;
 
-    const INSERT: Insert = Insert {
-        into: "numbers (n, half)",
-        columns: 2,
-    };
+    static INSERT: Insert = Insert::new("numbers (n, half)", 2);
 
     fn insert(rows: &Connection, numbers: &[i64]) -> rusqlite::Result<Vec<i64>> {
         let mut told = Vec::new();
@@ -146,12 +188,12 @@ mod tests {
     fn what_is_there_already_keeps_nobody_else_out() {
         let rows = numbers();
         // The first of a statement as well as one among others.
-        insert(&rows, &[0, 3, 16, 30]).expect("rows");
+        insert(&rows, &[0, 3, 16, 30, 33, 37]).expect("rows");
         let all: Vec<i64> = (0..40).collect();
         let told = insert(&rows, &all).expect("rows");
         let new: Vec<i64> = all
             .into_iter()
-            .filter(|n| ![0, 3, 16, 30].contains(n))
+            .filter(|n| ![0, 3, 16, 30, 33, 37].contains(n))
             .collect();
         assert_eq!(told, new);
     }
