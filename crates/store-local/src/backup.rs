@@ -199,7 +199,12 @@ fn bring_in(copy: &Connection, logged: &Logged) -> rusqlite::Result<()> {
     if has_table(copy, "webhooks")? {
         hooks.load(copy)?;
     }
-    calls::bring_in(copy, &hooks, logged).map(drop)
+    // The bytes that keys answer again are not this copy's: their ends wait for the program that opens it.
+    let beside = calls::Beside {
+        hooks: &hooks,
+        replays: None,
+    };
+    calls::bring_in(copy, beside, logged).map(drop)
 }
 
 /// Whether there is such a table: those of an earlier version have not all of them.

@@ -62,6 +62,6 @@ pub(crate) fn park(rows: &Connection, contents: &Contents) -> rusqlite::Result<(
 /// Tells the operator that entries may be lost.
 pub(crate) fn report_damage() {
     tracing::error!(
-        "a file calls-0.log or calls-1.log is damaged: calls without a key that ended within the last quarter of a second before the server stopped may be missing from usage and ledger"
+        "a file calls-0.log or calls-1.log is damaged: calls that ended within the last quarter of a second before the server stopped may be missing from usage and ledger, and a retry with one of their keys may run again"
     );
 }

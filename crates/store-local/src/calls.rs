@@ -1,8 +1,7 @@
 //! Keys, generations and calls: what makes a call of a partner's model pay once.
 //!
-//! A generation is on the disk before its partner is asked, and is billed with what settles it. With a key it is in its row at
-//! once; without one it goes through a log ([`log`]). The bytes of a result lie in a file, durable before the row
-//! that names it; only results with a key are in one.
+//! A generation is on the disk before its partner is asked, and is billed with what settles it. It goes through a log ([`log`])
+//! into the rows. The bytes of a result lie in a file, durable before the row that names it; only results with a key are in one.
 
 mod columns;
 mod event;
@@ -11,9 +10,11 @@ mod facts;
 mod failures;
 mod kept;
 mod kept_rows;
+mod key_rows;
 mod keyed;
 mod labels;
 mod log;
+mod logged;
 mod opening;
 mod owned;
 mod queue;
@@ -26,7 +27,7 @@ mod usage;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, LedgerRef};
+use accounts::AccountId;
 use async_trait::async_trait;
 use bytes::Bytes;
 use foldhash::HashSet;
@@ -37,7 +38,7 @@ use router_core::{
 };
 use rusqlite::Connection;
 
-use crate::accounts::{SharedAccounts, bill_ahead};
+use crate::accounts::SharedAccounts;
 use crate::database::{Database, Durability, Transaction, Write};
 use crate::webhooks::Hooks;
 use columns::{Replay, StoredOutcome};
@@ -51,9 +52,9 @@ use owned::Owned;
 use queue::Waiting;
 use replays::{Kept, MOST_BYTES, ReplaySum, Replays};
 
-pub(crate) use log::bring_in;
 #[cfg(fuzzing)]
 pub(crate) use log::fuzzing::entries as fuzz_entries;
+pub(crate) use log::{Beside, bring_in};
 pub(crate) use opening::{Opening, Recovered};
 #[cfg(fuzzing)]
 pub(crate) use replays::fuzz_segment;
@@ -181,21 +182,27 @@ impl SqliteCalls {
 #[async_trait]
 impl Calls for SqliteCalls {
     async fn claim(&self, claim: KeyClaim, now: Timestamp) -> Result<Claimed, CallsError> {
-        let keyed = self.under_way.keyed.clone();
-        let (account, how) = (claim.account.clone(), Durability::Lazy.sure().quick());
-        let claimed = self.write(Some(&account), how, move |rows| {
-            crate::faults::fault_point!("call-claim");
-            rows::claim(rows, &keyed, &claim, now)
-        });
-        match claimed.await? {
-            rows::Claim::Fresh { expired } => {
-                self.replays.forget(expired.into_iter().collect()).await;
-                Ok(Claimed::Fresh)
-            }
-            rows::Claim::InFlight => Ok(Claimed::InFlight),
-            rows::Claim::Conflict => Ok(Claimed::Conflict),
-            rows::Claim::Running(id) => Ok(Claimed::PickUp(id)),
-            rows::Claim::Settled(id, stored) => self.replay(id, stored).await,
+        loop {
+            let (keyed, asked) = (self.under_way.keyed.clone(), claim.clone());
+            let how = Durability::Lazy.sure().quick();
+            let claimed = self.write(Some(&claim.account), how, move |rows| {
+                crate::faults::fault_point!("call-claim");
+                key_rows::claim(rows, &keyed, &asked, now)
+            });
+            return match claimed.await? {
+                key_rows::Claim::Fresh { expired } => {
+                    self.replays.forget(expired.into_iter().collect()).await;
+                    Ok(Claimed::Fresh)
+                }
+                key_rows::Claim::InFlight => Ok(Claimed::InFlight),
+                key_rows::Claim::Conflict => Ok(Claimed::Conflict),
+                key_rows::Claim::Running(id) => Ok(Claimed::PickUp(id)),
+                key_rows::Claim::Settled(id, stored) => self.replay(id, stored).await,
+                key_rows::Claim::Behind => {
+                    self.bring_in().await?;
+                    continue;
+                }
+            };
         }
     }
 
@@ -205,24 +212,20 @@ impl Calls for SqliteCalls {
         key: Option<KeyDigest>,
         lease: Lease,
     ) -> Result<Dispatched, CallsError> {
+        if let Some(dispatched) = self.dispatch_in_log(&generation, key, lease).await? {
+            crate::faults::fault_point!("call-dispatched");
+            return Ok(dispatched);
+        }
         let UnderWay { keyed, owned } = self.under_way.clone();
         let (id, now) = (generation.id, generation.dispatched_at);
-        // The log knows neither providers nor budgets of keys and labels: what has some has its row at once.
-        let cause = LedgerRef::Generation(id.0);
-        let has_scopes = || self.accounts.has_scopes(&generation.account, cause);
-        if key.is_none() && generation.serving.is_none() && !has_scopes() {
-            let begun = self.log.begin(&generation);
-            begun.map_err(unavailable)?;
-            owned.lock().begin(id, lease, now);
-            self.log_durably().await?;
-            crate::faults::fault_point!("call-dispatched");
-            return Ok(Dispatched::Begun);
-        }
+        // Dispatched once more.
+        let log = keyed.is_in_log(id).then(|| self.log.clone());
         let (account, how) = (generation.account.clone(), Durability::Now.sure().quick());
         let dispatched = self.write(Some(&account), how, move |rows| {
+            log.map_or(Ok(()), |log| log.flush(rows, Flush::All))?;
             // A call that claimed the key meanwhile, because this took too long, runs in its place.
             if let Some(key) = key
-                && !rows::dispatch_key(rows, &generation, key, keyed.claimed(id))?
+                && !key_rows::dispatch(rows, &generation, key, keyed.claimed(id))?
             {
                 return Ok(Dispatched::ClaimLost);
             }
@@ -313,15 +316,14 @@ impl Calls for SqliteCalls {
         crate::faults::fault_point!("call-settle");
         let of = (generation, owner);
         let UnderWay { keyed, owned } = self.under_way.clone();
-        let expires_at = keyed.expires_at(generation);
         // The log knows no results that are kept: such an end goes into the rows at once.
-        if expires_at.is_none()
-            && ending.results().is_empty()
-            && let Some(settled) = self.end_in_log(of, account, &ending, task_id, now)?
+        if ending.results().is_empty()
+            && let Some(settled) = self.end_in_log(of, account, &ending, task_id, now).await?
         {
             crate::faults::fault_point!("call-settled");
             return Ok(settled);
         }
+        let expires_at = keyed.expires_at(generation);
         // The file of a result is its owner's to write. The transaction below decides.
         let is_owner = owned.lock().is_of(generation, owner);
         let keeping = match is_owner {
@@ -412,63 +414,6 @@ impl Calls for SqliteCalls {
             Ok(unfinished)
         })
         .await
-    }
-}
-
-impl SqliteCalls {
-    /// Has the writing thread know of what was noted in the log.
-    fn tell(&self) {
-        if self.log.take_news() {
-            self.database.nudge();
-        }
-    }
-
-    /// Waits until what was noted in the log is on the disk.
-    async fn log_durably(&self) -> Result<(), CallsError> {
-        self.tell();
-        self.log.durable().await.map_err(unavailable)
-    }
-
-    /// Ends a generation and bills it, if it runs in the log; otherwise its row tells.
-    fn end_in_log(
-        &self,
-        (id, owner): (GenerationId, OwnerId),
-        account: &AccountId,
-        ending: &Ending,
-        task_id: Option<&str>,
-        now: Timestamp,
-    ) -> Result<Option<Settled>, CallsError> {
-        let replay = body_of(ending).map_or(Replay::NoBody, |_| Replay::NotKept);
-        let mut ended = Ended::of((id, account), ending, replay, task_id, now);
-        ended.is_billed = self.accounts.knows(account);
-        let cents = ended.charge_cents;
-        let mut owned = self.under_way.owned.lock();
-        if !owned.is_of(id, owner) {
-            return Ok(self.log.runs(id).then_some(Settled::Before));
-        }
-        let settled = self.log.end(id, account, &Event::Ended(ended));
-        let settled = settled.map_err(unavailable)?;
-        if settled == Some(Settled::Now) {
-            owned.end(id);
-            drop(owned);
-            self.tell();
-            let cause = LedgerRef::Generation(id.0);
-            bill_ahead(&self.accounts, account, cause, cents, now);
-        }
-        Ok(settled)
-    }
-
-    /// What has to be done before the row of a generation is looked at: without a key, what happened to it may be in the log.
-    fn catching_up(
-        &self,
-        generation: GenerationId,
-    ) -> impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + use<> {
-        let log = self.log.clone();
-        let may_be_in_log = self.under_way.keyed.expires_at(generation).is_none();
-        move |rows| match may_be_in_log {
-            true => log.flush(rows, Flush::All),
-            false => Ok(()),
-        }
     }
 }
 

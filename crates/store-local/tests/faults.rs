@@ -248,8 +248,12 @@ async fn dispatched(store: &Store) -> (SqliteCalls, KeyClaim) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_leaves_a_generation_running_until_its_end_is_written_with_its_bill() {
+    // One that goes through the log.
     let small = Bytes::from_static(b"{\"result\":1}");
-    full_disk_at(&["replay-append", "replay-sync", "database-commit"], small).await;
+    full_disk_at(&["call-log-write"], small).await;
+    // One that shares a file at once.
+    let medium = Bytes::from(vec![b' '; 20_000]);
+    full_disk_at(&["replay-append", "replay-sync", "database-commit"], medium).await;
     // One that has a file of its own.
     let large = Bytes::from(vec![b' '; 100_000]);
     let points = [
@@ -260,6 +264,43 @@ async fn a_full_disk_leaves_a_generation_running_until_its_end_is_written_with_i
         "database-commit",
     ];
     full_disk_at(&points, large).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_with_a_key_that_the_log_cannot_sync_goes_through_the_rows() {
+    let scenario = FailScenario::setup();
+    let (root, store) = store();
+    let (calls, claim) = dispatched(&store).await;
+    let outcome = Outcome::Answered(Answer {
+        content_type: "application/json".to_owned(),
+        body: Bytes::from_static(b"{}"),
+    });
+    let now = Timestamp::from_second(1_790_000_001).expect("in range");
+    let of = (claim.generation, lease().owner);
+    let settle = async || {
+        let ending = Ending::Kept {
+            outcome: outcome.clone(),
+            charge_cents: 5,
+            results: Vec::new(),
+        };
+        calls.settle(of, &claim.account, ending, None, now).await
+    };
+    fault("call-log-sync", "return(full)");
+    fault("database-commit", "return(full)");
+    let refused = settle().await.expect_err("neither is there");
+    assert!(matches!(refused, CallsError::Full(_)), "{refused:?}");
+    fail::remove("database-commit");
+    assert_eq!(settle().await.expect("the rows have it"), Settled::Now);
+    assert_eq!(settle().await.expect("an answer"), Settled::Before);
+    fail::remove("call-log-sync");
+    drop((calls, store));
+    let store = Store::open(root.path()).expect("the store again");
+    let again = store.calls().claim(claim.clone(), now).await;
+    let expected = Claimed::Replay(claim.generation, outcome.clone());
+    assert_eq!(again.expect("an answer"), expected);
+    let credits = store.accounts().credits(&claim.account, now).await;
+    assert_eq!(credits.expect("an answer").balance_cents, -5);
+    scenario.teardown();
 }
 
 /// Ends a generation with this result while the disk is full at each of these points, and then once more.
@@ -312,7 +353,7 @@ async fn full_disk_at(points: &[&str], result: Bytes) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_row_names_a_result_that_did_not_reach_the_disk() {
-    lost_at("replay-sync", Bytes::from_static(b"{}")).await;
+    lost_at("replay-sync", Bytes::from(vec![b' '; 20_000])).await;
     // One that has a file of its own, in a folder that a killed process made and did not sync.
     lost_at("replay-folder-sync", Bytes::from(vec![b' '; 100_000])).await;
 }
@@ -525,7 +566,7 @@ async fn a_crash_before_the_end_is_written_finds_the_generation_running() {
         )
         .await
         .expect("an answer");
-    fault("database-commit", "return(broken)");
+    fault("call-log-write", "return(broken)");
     let ending = Ending::Released(Bucket::ServiceUnavailable);
     let lost = calls
         .settle(
@@ -537,7 +578,7 @@ async fn a_crash_before_the_end_is_written_finds_the_generation_running() {
         )
         .await;
     assert!(matches!(lost, Err(CallsError::Unavailable(_))), "{lost:?}");
-    fail::remove("database-commit");
+    fail::remove("call-log-write");
     drop((calls, store));
     let store = Store::open(root.path()).expect("the store opens again");
     let unfinished = store.calls().unfinished().await.expect("an answer");

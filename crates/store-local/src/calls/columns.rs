@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::replays::{ReplaySum, SegmentSlice};
 use crate::columns::{parse, unreadable};
 
+/// The outcome of what never ran.
+pub(super) const RELEASED: &str = "released";
+
 /// Where the bytes of an outcome are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Replay {
@@ -66,7 +69,7 @@ impl<'a> OutcomeColumns<'a> {
             Ending::Released(bucket) => {
                 return Self {
                     bucket: Some(bucket.name()),
-                    ..plain("released")
+                    ..plain(RELEASED)
                 };
             }
             Ending::Kept { outcome, .. } => outcome,
@@ -120,7 +123,7 @@ impl StoredOutcome {
 
     /// Whether there is an outcome to tell, which a generation that never ran has not.
     pub(super) fn is_told(&self) -> bool {
-        self.outcome != "released"
+        self.outcome != RELEASED
     }
 
     /// The outcome with its bytes; `None` if the row is of no kind that this program writes for a key.

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use accounts::AccountId;
+use accounts::{AccountId, KeyId};
 use jiff::Timestamp;
 use postcard::ser_flavors::Flavor;
 use router_core::{Bucket, CallRecord, Ending, Generation, GenerationId, Handle, ModelId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use uuid::Uuid;
 
-use super::columns::{OutcomeColumns, Replay};
+use super::columns::{OutcomeColumns, RELEASED, Replay};
 use crate::accounts::Bill;
 use crate::columns::unreadable;
 
@@ -34,6 +34,42 @@ pub(super) enum Event<'a> {
     DispatchedBy(#[serde(borrow)] Dispatched<'a>, &'a str),
     /// As `Recorded`, of a call with an API key.
     RecordedBy(#[serde(borrow)] Recorded<'a>, &'a str),
+    /// As `Dispatched`, for a call with an idempotency key, and with the API key if it had one.
+    Keyed(
+        #[serde(borrow)] Dispatched<'a>,
+        #[serde(borrow)] KeyColumns<'a>,
+        Option<&'a str>,
+    ),
+    /// As `Ended`, of a generation with an idempotency key.
+    KeyedEnded(#[serde(borrow)] Ended<'a>, #[serde(borrow)] ReplayBody<'a>),
+}
+
+/// The idempotency key of a generation.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct KeyColumns<'a> {
+    #[serde(borrow)]
+    pub(super) key: Raw<'a>,
+    #[serde(borrow)]
+    pub(super) fingerprint: Raw<'a>,
+    pub(super) expires_at: i64,
+}
+
+/// The bytes that a key answers again, and when it expires.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct ReplayBody<'a> {
+    #[serde(borrow)]
+    pub(super) body: Raw<'a>,
+    pub(super) expires_at: i64,
+}
+
+/// Bytes that are written at once and not one by one.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Raw<'a>(pub(super) &'a [u8]);
+
+impl Serialize for Raw<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0)
+    }
 }
 
 /// A generation is dispatched for a call.
@@ -113,6 +149,10 @@ pub(super) struct Life<'a> {
     pub(super) api_key: Option<&'a str>,
     pub(super) accepted: Option<Accepted<'a>>,
     pub(super) ended: Option<Ended<'a>>,
+    /// Its idempotency key, if it has one,
+    pub(super) key: Option<KeyColumns<'a>>,
+    /// and what that answers again, once it ended.
+    pub(super) replay: Option<ReplayBody<'a>>,
 }
 
 /// Writes behind what is there.
@@ -153,9 +193,11 @@ impl Event<'_> {
         match self {
             Self::Begun(begun) => begun.at,
             Self::Accepted(accepted) => accepted.at,
-            Self::Ended(ended) => ended.at,
+            Self::Ended(ended) | Self::KeyedEnded(ended, _) => ended.at,
             Self::Recorded(recorded) | Self::RecordedBy(recorded, _) => recorded.answered_at,
-            Self::Dispatched(dispatched) | Self::DispatchedBy(dispatched, _) => dispatched.begun.at,
+            Self::Dispatched(dispatched)
+            | Self::DispatchedBy(dispatched, _)
+            | Self::Keyed(dispatched, ..) => dispatched.begun.at,
             Self::Labelled(labelled) => labelled.received_at,
         }
     }
@@ -177,12 +219,14 @@ pub(super) fn read(mut entries: &[u8]) -> impl Iterator<Item = rusqlite::Result<
 }
 
 impl<'a> Event<'a> {
-    /// A generation is dispatched.
-    pub(super) fn of_dispatch(generation: &'a Generation) -> Self {
+    /// A generation is dispatched, with its idempotency key if it has one.
+    pub(super) fn of_dispatch(generation: &'a Generation, key: Option<KeyColumns<'a>>) -> Self {
         let dispatched = Dispatched::of(generation);
-        match &generation.api_key {
-            Some(key) => Self::DispatchedBy(dispatched, key.as_str()),
-            None => Self::Dispatched(dispatched),
+        let api_key = generation.api_key.as_ref().map(KeyId::as_str);
+        match (key, api_key) {
+            (Some(key), api_key) => Self::Keyed(dispatched, key, api_key),
+            (None, Some(api_key)) => Self::DispatchedBy(dispatched, api_key),
+            (None, None) => Self::Dispatched(dispatched),
         }
     }
 
@@ -240,20 +284,31 @@ impl<'a> Life<'a> {
             api_key,
             accepted: None,
             ended: None,
+            key: None,
+            replay: None,
         }
     }
 
-    /// The entries of one that has not ended.
+    /// The entries that it was made of.
     pub(super) fn into_entries(self) -> impl Iterator<Item = Event<'a>> {
         let begun = self.begun;
-        let begun = match (self.received_at, self.api_key) {
-            (Some(received_at), None) => Event::Dispatched(Dispatched { begun, received_at }),
-            (Some(received_at), Some(key)) => {
+        let begun = match (self.received_at, self.key, self.api_key) {
+            (Some(received_at), Some(key), api_key) => {
+                Event::Keyed(Dispatched { begun, received_at }, key, api_key)
+            }
+            (Some(received_at), None, None) => Event::Dispatched(Dispatched { begun, received_at }),
+            (Some(received_at), None, Some(key)) => {
                 Event::DispatchedBy(Dispatched { begun, received_at }, key)
             }
-            (None, _) => Event::Begun(begun),
+            (None, ..) => Event::Begun(begun),
         };
-        std::iter::once(begun).chain(self.accepted.map(Event::Accepted))
+        let ended = match (self.ended, self.replay) {
+            (Some(ended), Some(replay)) => Some(Event::KeyedEnded(ended, replay)),
+            (Some(ended), None) => Some(Event::Ended(ended)),
+            (None, _) => None,
+        };
+        let accepted = self.accepted.map(Event::Accepted);
+        std::iter::once(begun).chain(accepted).chain(ended)
     }
 }
 
@@ -293,6 +348,11 @@ impl<'a> Ended<'a> {
             task_id,
             at: now.as_microsecond(),
         }
+    }
+
+    /// Whether nothing ran, so that its key is free again.
+    pub(super) fn is_released(&self) -> bool {
+        self.outcome.outcome == RELEASED
     }
 
     /// What goes into the ledger, if anything does.

@@ -1,12 +1,12 @@
 //! What is known in memory of the keys of generations under way.
 //!
-//! One process has the directory, so claims that were not dispatched end with it, and need no rows: the row of a key comes with the
-//! dispatch.
+//! One process has the directory, so claims that were not dispatched end with it, and need no rows: the key comes with the dispatch.
+//! While that is in the log and not in the rows, what the key stands for is here.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use accounts::{AccountId, Fingerprint};
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use jiff::Timestamp;
 use router_core::{GenerationId, KeyClaim, KeyDigest, KeyStage, KeyTells, KnownKey};
 
@@ -17,8 +17,10 @@ pub(crate) struct Keyed(Arc<Mutex<Entries>>);
 #[derive(Debug, Default)]
 struct Entries {
     generations: HashMap<GenerationId, Entry>,
-    /// Whose the keys are that were claimed and not dispatched.
+    /// Whose the keys are that were claimed and are in no row.
     claims: HashMap<(AccountId, KeyDigest), GenerationId>,
+    /// Those that ended in the log, whose ends may not be on the disk after a failure. Their owners end them again.
+    in_doubt: HashSet<GenerationId>,
 }
 
 #[derive(Debug)]
@@ -26,7 +28,7 @@ struct Entry {
     expires_at: Timestamp,
     /// Whether it was submitted to the queue: then its result is kept whatever its size.
     is_queued: bool,
-    /// Its claim, until it is dispatched.
+    /// Its claim, until the rows have its key.
     claim: Option<Claim>,
 }
 
@@ -34,15 +36,41 @@ struct Entry {
 struct Claim {
     of: (AccountId, KeyDigest),
     fingerprint: Fingerprint,
-    /// Until when it stands.
-    until: Timestamp,
+    stage: Stage,
+}
+
+/// How far the generation of a claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It was not dispatched; the claim stands until then.
+    Claimed(Timestamp),
+    /// It was dispatched through the log, and runs.
+    Running,
+    /// It ended in the log, which the rows do not know yet.
+    Ended,
+}
+
+/// What a claim tells a request with its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It lapsed, or expired.
+    Free,
+    /// It is another request's.
+    Conflict,
+    /// It is the same request's, which was not dispatched yet.
+    Claimed,
+    /// It is the same request's, which runs.
+    Running,
+    /// Its generation has ended: the rows tell, once the log is brought in.
+    Behind,
 }
 
 impl Keyed {
-    /// Those that the process before dispatched, with when their keys expire and whether they were queued.
-    pub(super) fn of(
+    /// Takes in those that the process before dispatched, with when their keys expire and whether they were queued.
+    pub(super) fn recover(
+        &self,
         dispatched: impl IntoIterator<Item = (GenerationId, Timestamp, bool)>,
-    ) -> Self {
+    ) {
         let entry = |(id, expires_at, is_queued)| {
             let entry = Entry {
                 expires_at,
@@ -51,34 +79,44 @@ impl Keyed {
             };
             (id, entry)
         };
-        let entries = Entries {
-            generations: dispatched.into_iter().map(entry).collect(),
-            claims: HashMap::default(),
-        };
-        Self(Arc::new(Mutex::new(entries)))
+        self.entries()
+            .generations
+            .extend(dispatched.into_iter().map(entry));
     }
 
-    /// What a claim that was not dispatched tells a request with its key, and whose it is. Of others the rows tell.
+    /// What a claim that is in no row tells a request with its key, and whose it is. Of others the rows tell.
     pub(super) fn tells(
         &self,
         of: &(AccountId, KeyDigest),
         fingerprint: &Fingerprint,
         now: Timestamp,
-    ) -> Option<(GenerationId, KeyTells)> {
+    ) -> Option<(GenerationId, Told)> {
         let entries = self.entries();
         let generation = *entries.claims.get(of)?;
         let entry = entries.generations.get(&generation)?;
         let claim = entry.claim.as_ref()?;
+        let stage = match claim.stage {
+            Stage::Claimed(until) => KeyStage::Claimed { until },
+            Stage::Running => KeyStage::Running,
+            Stage::Ended => return Some((generation, Told::Behind)),
+        };
         let known = KnownKey {
             fingerprint: claim.fingerprint,
             expires_at: entry.expires_at,
-            stage: KeyStage::Claimed { until: claim.until },
+            stage,
         };
-        Some((generation, known.tells(fingerprint, now)))
+        let told = match known.tells(fingerprint, now) {
+            KeyTells::Free => Told::Free,
+            KeyTells::Conflict => Told::Conflict,
+            KeyTells::Same if stage == KeyStage::Running => Told::Running,
+            KeyTells::Same => Told::Claimed,
+        };
+        Some((generation, told))
     }
 
-    /// A key is claimed. Who had claimed it before has lost it.
-    pub(super) fn claim(&self, claim: &KeyClaim, now: Timestamp) {
+    /// A key is claimed; false if another claim of it was dispatched. One that was not has lost it.
+    #[must_use]
+    pub(super) fn claim(&self, claim: &KeyClaim, now: Timestamp) -> bool {
         let of = (claim.account.clone(), claim.key);
         let entry = Entry {
             expires_at: claim.expires_at,
@@ -86,18 +124,22 @@ impl Keyed {
             claim: Some(Claim {
                 of: of.clone(),
                 fingerprint: claim.fingerprint,
-                until: claim.stands_until(now),
+                stage: Stage::Claimed(claim.stands_until(now)),
             }),
         };
         let mut entries = self.entries();
-        entries.lose(&of);
+        if !entries.lose(&of) {
+            return false;
+        }
         entries.claims.insert(of, claim.generation);
         entries.generations.insert(claim.generation, entry);
+        true
     }
 
-    /// Another request takes the key, if it was claimed and not dispatched.
-    pub(super) fn lose(&self, of: &(AccountId, KeyDigest)) {
-        self.entries().lose(of);
+    /// Another request takes the key, if it was claimed and not dispatched; false if it was dispatched.
+    #[must_use]
+    pub(super) fn lose(&self, of: &(AccountId, KeyDigest)) -> bool {
+        self.entries().lose(of)
     }
 
     /// What the row of a claimed key says, if its claim was not dispatched and not lost: its request, and when it expires.
@@ -105,7 +147,8 @@ impl Keyed {
         let entries = self.entries();
         let entry = entries.generations.get(&generation)?;
         let claim = entry.claim.as_ref()?;
-        Some((claim.fingerprint, entry.expires_at))
+        let is_claimed = matches!(claim.stage, Stage::Claimed(_));
+        is_claimed.then_some((claim.fingerprint, entry.expires_at))
     }
 
     /// The key of a generation has its row.
@@ -115,6 +158,60 @@ impl Keyed {
         if let Some(claim) = entry.and_then(|entry| entry.claim.take()) {
             entries.claims.remove(&claim.of);
         }
+    }
+
+    /// Dispatches a generation through the log, which `note` does, given what the row of its key will say. `None` if its claim
+    /// was dispatched or lost.
+    pub(super) fn dispatch_in_log<T, E>(
+        &self,
+        (account, key): (&AccountId, KeyDigest),
+        generation: GenerationId,
+        note: impl FnOnce(Fingerprint, Timestamp) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        let mut entries = self.entries();
+        let Some(entry) = entries.generations.get_mut(&generation) else {
+            return Ok(None);
+        };
+        let expires_at = entry.expires_at;
+        let claim = entry.claim.as_mut().filter(|claim| {
+            matches!(claim.stage, Stage::Claimed(_)) && claim.of.0 == *account && claim.of.1 == key
+        });
+        let Some(claim) = claim else {
+            return Ok(None);
+        };
+        // Locked meanwhile, so that nobody takes the key of what is dispatched.
+        let noted = note(claim.fingerprint, expires_at)?;
+        claim.stage = Stage::Running;
+        Ok(Some(noted))
+    }
+
+    /// Whether a generation was dispatched through the log, and the rows may not have all of it.
+    pub(super) fn is_in_log(&self, generation: GenerationId) -> bool {
+        let entries = self.entries();
+        let entry = entries.generations.get(&generation);
+        let claim = entry.and_then(|entry| entry.claim.as_ref());
+        claim.is_some_and(|claim| !matches!(claim.stage, Stage::Claimed(_)))
+    }
+
+    /// A generation ended in the log.
+    pub(super) fn ended_in_log(&self, generation: GenerationId) {
+        let mut entries = self.entries();
+        let entry = entries.generations.get_mut(&generation);
+        if let Some(claim) = entry.and_then(|entry| entry.claim.as_mut()) {
+            claim.stage = Stage::Ended;
+        }
+    }
+
+    /// The end of a generation in the log may not be on the disk.
+    pub(super) fn doubt(&self, generation: GenerationId) {
+        self.entries().in_doubt.insert(generation);
+    }
+
+    /// Whether the end of a generation is in doubt; it is not from now on.
+    pub(super) fn take_doubt(&self, generation: GenerationId) -> bool {
+        let mut entries = self.entries();
+        // Nearly always there are none, and each end asks.
+        !entries.in_doubt.is_empty() && entries.in_doubt.remove(&generation)
     }
 
     /// A queued request is about to be dispatched.
@@ -142,7 +239,9 @@ impl Keyed {
     /// Forgets at most `limit` claims of keys that expired, which nobody dispatched or gave back; how many.
     pub(super) fn expire(&self, now: Timestamp, limit: usize) -> usize {
         let mut entries = self.entries();
-        let is_over = |entry: &Entry| entry.claim.is_some() && entry.expires_at <= now;
+        let is_claimed = |claim: &Claim| matches!(claim.stage, Stage::Claimed(_));
+        let is_over =
+            |entry: &Entry| entry.expires_at <= now && entry.claim.as_ref().is_some_and(is_claimed);
         let over = entries
             .generations
             .iter()
@@ -175,10 +274,19 @@ impl Keyed {
 }
 
 impl Entries {
-    fn lose(&mut self, of: &(AccountId, KeyDigest)) {
-        if let Some(generation) = self.claims.remove(of) {
-            self.generations.remove(&generation);
+    /// Takes a key from a claim that was not dispatched; false if there is one that was.
+    fn lose(&mut self, of: &(AccountId, KeyDigest)) -> bool {
+        let Some(generation) = self.claims.get(of).copied() else {
+            return true;
+        };
+        let entry = self.generations.get(&generation);
+        let claim = entry.and_then(|entry| entry.claim.as_ref());
+        if claim.is_some_and(|claim| !matches!(claim.stage, Stage::Claimed(_))) {
+            return false;
         }
+        self.claims.remove(of);
+        self.generations.remove(&generation);
+        true
     }
 
     fn end(&mut self, generation: GenerationId) {

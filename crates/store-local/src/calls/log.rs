@@ -1,19 +1,21 @@
 //! A log in front of the rows of calls.
 //!
 //! A call is written down when it is dispatched, when it ends and when it is delivered. Made, changed and billed row by row,
-//! that costs more than the rest of the call. So what happens to a generation without a key is noted here, and is brought into
-//! the rows of generations, calls and ledger many calls at a time: what began and ended meanwhile is one insert, and an account
-//! is billed in one sum. A generation with a key has its rows at once, since retries look it up.
+//! that costs more than the rest of the call. So what happens to a generation is noted here, and is brought into the rows of
+//! generations, keys, calls and ledger many calls at a time: what began and ended meanwhile is one insert, and an account is
+//! billed in one sum. Until then a retry finds its key in memory, and an end that it asks for is brought in first.
 //!
 //! A beginning is on the disk before it is acted on; those that begin at the same time share a sync, which a thread of the log
-//! sees to. An end is in the file before it is told, so that nothing but a power cut can take it, and on the disk with the next
-//! sync, or with the rows a quarter of a second later. Records go with either, and are in the file soon.
+//! sees to. So is an end with a key, with the bytes that the key answers again. An end without one is in the file before it is
+//! told, so that nothing but a power cut can take it, and on the disk with the next sync, or with the rows a quarter of a second
+//! later. Records go with either, and are in the file soon.
 //!
 //! A reader of the rows flushes the log first; after a crash the next start does.
 
 mod flush;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
+mod state;
 mod syncer;
 
 use std::collections::hash_map::Entry;
@@ -29,16 +31,19 @@ use foldhash::HashMap;
 use router_core::{CallRecord, Generation, GenerationId, Settled};
 use rusqlite::{Connection, ffi};
 
-use super::event::{Event, Labelled};
-use super::replays::as_of_rows;
+use super::event::{Event, KeyColumns, Labelled};
+use super::keyed::Keyed;
+use super::replays::{Replays, as_of_rows};
 use crate::call_log_rows::{self, LOG};
 use crate::database::{DatabaseError, Durability, Occasion, Participant};
 use crate::health::Health;
-use crate::log_files::{self, Frames, HEAD_BYTES, Place};
+use crate::log_files::{self, Frames, HEAD_BYTES};
 use crate::reserve::Reserve;
 use crate::webhooks::Hooks;
+pub(crate) use flush::Beside;
 use flush::Flushed;
-use syncer::{Pace, Waiting};
+use state::State;
+use syncer::Pace;
 
 pub(crate) use flush::bring_in;
 pub(super) use syncer::Syncer;
@@ -84,6 +89,10 @@ struct Inner {
     reserve: Reserve,
     /// Who wants to hear of what goes into the rows.
     hooks: Hooks,
+    /// Where the bytes of ends with a key go.
+    replays: Replays,
+    /// Hears which keys are in the rows.
+    keyed: Keyed,
 }
 
 /// What is to be brought into the rows.
@@ -95,52 +104,13 @@ pub(crate) enum Flush {
     Due,
 }
 
-#[derive(Debug)]
-struct State {
-    frames: Frames,
-    /// The generations that were dispatched through the log and have not ended, with whose they are.
-    running: HashMap<GenerationId, AccountId>,
-    /// Room for the head of a frame, and the entries that go into it.
-    fresh: Vec<u8>,
-    /// The entries of the files that are in no row,
-    ahead: Vec<u8>,
-    /// how many they and the fresh ones are,
-    entries: usize,
-    /// and those that wait in a row of the log for their end, after which they are older than all the others.
-    carried: Flushed,
-    /// What the open transaction brings into the rows.
-    flushing: Option<Folding>,
-    /// The epoch of the place that the rows on the disk name.
-    rows_epoch: u64,
-    /// Who waits for the disk.
-    waiting: Vec<Waiting>,
-    /// Whether the thread of the log is going to write what is fresh.
-    is_write_near: bool,
-    /// When what is here wants something done,
-    due: Option<Instant>,
-    /// which is not before this after a failure,
-    not_before: Option<Instant>,
-    /// and when the writing thread is going to look by itself.
-    looks_at: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Folding {
-    /// The entries that it took out of [`State::ahead`], and how many they were.
-    taken: Vec<u8>,
-    entries: usize,
-    /// What waits in a row from then on.
-    carried: Flushed,
-    epoch: u64,
-}
-
 impl CallLog {
     /// Opens the files. [`CallLog::recover`] has to follow before anything is noted.
     pub(crate) fn open(
         directory: &Path,
-        health: Health,
-        reserve: Reserve,
+        (health, reserve): (Health, Reserve),
         hooks: Hooks,
+        (replays, keyed): (Replays, Keyed),
     ) -> io::Result<Self> {
         let state = State {
             frames: Frames::open(directory, LOG)?,
@@ -149,6 +119,7 @@ impl CallLog {
             ahead: Vec::new(),
             entries: 0,
             carried: Flushed::default(),
+            ended: Vec::new(),
             flushing: None,
             rows_epoch: 0,
             waiting: Vec::new(),
@@ -166,6 +137,8 @@ impl CallLog {
             health,
             reserve,
             hooks,
+            replays,
+            keyed,
         })))
     }
 
@@ -174,7 +147,8 @@ impl CallLog {
     pub(crate) fn recover(&self, rows: &Connection, directory: &Path) -> rusqlite::Result<()> {
         let contents = log_files::read(directory, LOG);
         let contents = contents.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_READ))?;
-        let place = bring_in(rows, &self.0.hooks, &contents)?;
+        let place = bring_in(rows, self.beside(), &contents)?;
+        self.0.replays.sync()?;
         crate::faults::fault_point!("call-recover");
         let mut state = self.state();
         // A first start that was cut off may have left one of them so, and nothing in it.
@@ -213,11 +187,16 @@ impl CallLog {
         }
     }
 
-    /// Notes that a generation begins, unless it runs already. It is on the disk after [`CallLog::durable`].
+    /// Notes that a generation begins, with its key if it has one, unless it runs already. It is on the disk after
+    /// [`CallLog::durable`].
     ///
     /// # Errors
     /// If there is no room.
-    pub(super) fn begin(&self, generation: &Generation) -> Result<(), DatabaseError> {
+    pub(super) fn begin(
+        &self,
+        generation: &Generation,
+        key: Option<KeyColumns<'_>>,
+    ) -> Result<(), DatabaseError> {
         self.0.reserve.for_growth()?;
         self.0.health.check()?;
         let mut state = self.state();
@@ -230,7 +209,7 @@ impl CallLog {
                 let labelled = Labelled::of_generation(generation, &labels);
                 self.note_in(&mut state, &Event::Labelled(labelled));
             }
-            self.note_in(&mut state, &Event::of_dispatch(generation));
+            self.note_in(&mut state, &Event::of_dispatch(generation, key));
         }
         Ok(())
     }
@@ -282,6 +261,12 @@ impl CallLog {
             return Err(error);
         }
         state.running.remove(&id);
+        if let Event::KeyedEnded(..) = event {
+            state.ended.push(id);
+            // A dispatch has the keys locked while it notes something here.
+            drop(state);
+            self.0.keyed.ended_in_log(id);
+        }
         Ok(Some(Settled::Now))
     }
 
@@ -306,7 +291,7 @@ impl CallLog {
             Flush::Due => MOST_CARRIED,
         };
         let (entries, place) = self.state().take()?;
-        let flushed = flush::flush(rows, &self.0.hooks, &entries, most_carried);
+        let flushed = flush::flush(rows, self.beside(), &entries, most_carried);
         let placed = flushed.and_then(|carried| {
             call_log_rows::set_pending(rows, &carried.bytes, place).map(|()| carried)
         });
@@ -321,6 +306,13 @@ impl CallLog {
             }
         }
         Ok(())
+    }
+
+    fn beside(&self) -> Beside<'_> {
+        Beside {
+            hooks: &self.0.hooks,
+            replays: Some(&self.0.replays),
+        }
     }
 
     /// What a failure of the files means.
@@ -367,6 +359,10 @@ impl Participant for CallLog {
             MANY.. => Some(Instant::now()),
             1.. => Some(Instant::now() + FOLD_AFTER),
         };
+        drop(state);
+        for id in flushing.ended {
+            self.0.keyed.end(id);
+        }
     }
 
     fn rolled_back(&self) {
@@ -389,92 +385,5 @@ impl Participant for CallLog {
     fn is_ahead(&self) -> bool {
         let state = self.state();
         state.entries + state.carried.entries > 0
-    }
-}
-
-impl State {
-    fn note(&mut self, event: &Event<'_>) {
-        event.write(&mut self.fresh);
-        self.entries += 1;
-        match self.entries {
-            MANY => self.due = Some(Instant::now()),
-            _ if self.due.is_none() => self.due = Some(Instant::now() + FOLD_AFTER),
-            _ => {}
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.fresh.len() + self.ahead.len() > MOST_BYTES
-    }
-
-    fn due_after_failures(&self) -> Option<Instant> {
-        let due = self.due?;
-        Some(
-            self.not_before
-                .map_or(due, |not_before| due.max(not_before)),
-        )
-    }
-
-    /// Whether the writing thread has to be told, since it looks too late by itself. It is told once.
-    fn is_news(&mut self) -> bool {
-        let due = self.due_after_failures();
-        let is_news = match (due, self.looks_at) {
-            (Some(due), Some(looks_at)) => due < looks_at,
-            (due, _) => due.is_some(),
-        };
-        if is_news {
-            self.looks_at = due;
-        }
-        is_news
-    }
-
-    /// Writes a frame of what is fresh.
-    fn write(&mut self) -> io::Result<()> {
-        if self.fresh.len() > HEAD_BYTES {
-            self.frames.append(&mut self.fresh)?;
-            self.ahead.extend_from_slice(&self.fresh[HEAD_BYTES..]);
-            self.fresh.truncate(HEAD_BYTES);
-        }
-        Ok(())
-    }
-
-    /// Takes everything for the open transaction, and tells where what follows goes.
-    fn take(&mut self) -> rusqlite::Result<(Vec<u8>, Place)> {
-        let written = self.write();
-        written.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))?;
-        // Of the other file the rows have everything, and for good, if they name a place in this one.
-        if self.rows_epoch == self.frames.end().epoch {
-            self.frames.turn();
-        }
-        let mut flushing = self.flushing.take().unwrap_or_else(|| Folding {
-            taken: Vec::new(),
-            entries: 0,
-            carried: self.carried.clone(),
-            epoch: 0,
-        });
-        let entries = [&flushing.carried.bytes[..], &self.ahead].concat();
-        let room = self.ahead.capacity();
-        let taken = std::mem::replace(&mut self.ahead, Vec::with_capacity(room));
-        flushing.taken.extend_from_slice(&taken);
-        flushing.entries += std::mem::take(&mut self.entries);
-        self.flushing = Some(flushing);
-        Ok((entries, self.frames.end()))
-    }
-
-    /// The open transaction leaves this.
-    fn take_on(&mut self, carried: Flushed, place: Place) {
-        if let Some(flushing) = &mut self.flushing {
-            flushing.carried = carried;
-            flushing.epoch = place.epoch;
-        }
-    }
-
-    /// The open transaction is none.
-    fn give_back(&mut self) {
-        if let Some(mut flushing) = self.flushing.take() {
-            flushing.taken.append(&mut self.ahead);
-            self.ahead = flushing.taken;
-            self.entries += flushing.entries;
-        }
     }
 }

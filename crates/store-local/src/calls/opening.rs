@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::{CallLog, Keyed, Owned, Replays, SqliteCalls, UnderWay, Waiting, queue_rows, rows};
+use super::{
+    CallLog, Keyed, Owned, Replays, SqliteCalls, UnderWay, Waiting, key_rows, queue_rows, rows,
+};
 use crate::accounts::SharedAccounts;
 use crate::clock::Clock;
 use crate::database::{Database, Participant};
@@ -23,6 +25,7 @@ pub(crate) struct Opening {
     log: CallLog,
     hooks: Hooks,
     replays: Replays,
+    keyed: Keyed,
     directory: Arc<Directory>,
 }
 
@@ -33,15 +36,18 @@ impl Opening {
         (health, reserve, hooks): (&Health, &Reserve, &Hooks),
         clock: Clock,
     ) -> io::Result<Self> {
+        let replays = Replays::new(Arc::clone(directory), health.clone(), clock);
+        let keyed = Keyed::default();
         Ok(Self {
             log: CallLog::open(
                 directory.path(),
-                health.clone(),
-                reserve.clone(),
+                (health.clone(), reserve.clone()),
                 hooks.clone(),
+                (replays.clone(), keyed.clone()),
             )?,
             hooks: hooks.clone(),
-            replays: Replays::new(Arc::clone(directory), health.clone(), clock),
+            replays,
+            keyed,
             directory: Arc::clone(directory),
         })
     }
@@ -54,7 +60,7 @@ impl Opening {
     /// Brings what the process before left into the rows: before anything reads them, balances among the rest.
     pub(crate) fn recover(&self, rows: &Connection) -> rusqlite::Result<Recovered> {
         self.log.recover(rows, self.directory.path())?;
-        recover(rows, &self.hooks)
+        recover(rows, &self.hooks, &self.keyed)
     }
 
     /// The ports, once the rows are open.
@@ -75,10 +81,11 @@ impl Opening {
 }
 
 /// Makes the claims void that the process before did not dispatch, and answers what it left running and waiting.
-fn recover(connection: &Connection, hooks: &Hooks) -> rusqlite::Result<Recovered> {
-    rows::void_undispatched(connection)?;
+fn recover(connection: &Connection, hooks: &Hooks, keyed: &Keyed) -> rusqlite::Result<Recovered> {
+    key_rows::void_undispatched(connection)?;
+    keyed.recover(key_rows::unfinished(connection)?);
     let under_way = UnderWay {
-        keyed: Keyed::of(rows::unfinished_with_keys(connection)?),
+        keyed: keyed.clone(),
         owned: Owned::orphans(rows::unfinished_ids(connection)?),
     };
     Ok((

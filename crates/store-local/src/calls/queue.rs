@@ -18,9 +18,10 @@ use rusqlite::Connection;
 
 use super::columns::StoredOutcome;
 use super::facts;
+use super::keyed::Told;
 use super::queue_rows::{self, Found, StoredBody};
 use super::replays::MOST_BYTES;
-use super::{Keyed, SqliteCalls, failed, rows};
+use super::{Flush, Keyed, SqliteCalls, failed, key_rows, rows};
 use crate::database::Durability;
 
 /// Who waits. Clones share it.
@@ -54,22 +55,33 @@ impl Waiting {
     }
 }
 
-/// What the key of a submission stands for, or the generation of its row, which has expired.
+/// What the key of a submission stands for, or the generation of its row, which has expired. `None` if the log tells, once it is
+/// in the rows.
 fn known(
     rows: &Connection,
     keyed: &Keyed,
     of: &(AccountId, KeyDigest),
     fingerprint: Fingerprint,
     now: Timestamp,
-) -> rusqlite::Result<Result<Enqueued, Option<GenerationId>>> {
+) -> rusqlite::Result<Option<Result<Enqueued, Option<GenerationId>>>> {
     // Memory first: what is dispatched meanwhile has its row before it leaves it.
     match keyed.tells(of, &fingerprint, now) {
-        Some((generation, KeyTells::Same)) => return Ok(Ok(Enqueued::Known(generation))),
-        Some((_, KeyTells::Conflict)) => return Ok(Ok(Enqueued::Conflict)),
-        Some((_, KeyTells::Free)) | None => {}
+        Some((generation, Told::Claimed | Told::Running)) => {
+            Ok(Some(Ok(Enqueued::Known(generation))))
+        }
+        Some((_, Told::Conflict)) => Ok(Some(Ok(Enqueued::Conflict))),
+        Some((_, Told::Behind)) => Ok(None),
+        Some((_, Told::Free)) | None => known_in_rows(rows, of, fingerprint, now).map(Some),
     }
-    let (account, key) = of;
-    let Some((key, known)) = rows::known(rows, account, *key)? else {
+}
+
+fn known_in_rows(
+    rows: &Connection,
+    (account, key): &(AccountId, KeyDigest),
+    fingerprint: Fingerprint,
+    now: Timestamp,
+) -> rusqlite::Result<Result<Enqueued, Option<GenerationId>>> {
+    let Some((key, known)) = key_rows::known(rows, account, *key)? else {
         return Ok(Err(None));
     };
     Ok(match key.tells(&fingerprint, now) {
@@ -88,9 +100,14 @@ impl CallQueue for SqliteCalls {
         fingerprint: Fingerprint,
         now: Timestamp,
     ) -> Result<Option<Enqueued>, CallsError> {
-        let (keyed, of) = (self.under_way.keyed.clone(), (account.clone(), key));
-        let read = self.read(move |rows| known(rows, &keyed, &of, fingerprint, now));
-        Ok(read.await?.ok())
+        loop {
+            let (keyed, of) = (self.under_way.keyed.clone(), (account.clone(), key));
+            let read = self.read(move |rows| known(rows, &keyed, &of, fingerprint, now));
+            match read.await? {
+                Some(known) => return Ok(known.ok()),
+                None => self.bring_in().await?,
+            }
+        }
     }
 
     async fn enqueue(
@@ -106,13 +123,24 @@ impl CallQueue for SqliteCalls {
             put.await.map_err(failed)?;
         }
         let (waiting, keyed) = (self.waiting.clone(), self.under_way.keyed.clone());
-        let account = call.account.clone();
+        let (account, log) = (call.account.clone(), self.log.clone());
         let enqueued = self.write(Some(&account), Durability::Now, move |rows| {
             crate::faults::fault_point!("call-enqueue");
             let of = (call.account.clone(), call.key);
-            let before = match known(rows, &keyed, &of, fingerprint, now)? {
-                Ok(known) => return Ok(known),
-                Err(before) => before,
+            let before = loop {
+                let known = match known(rows, &keyed, &of, fingerprint, now)? {
+                    // A claim that had lapsed was dispatched after all.
+                    Some(Err(_)) if !keyed.lose(&of) => continue,
+                    Some(known) => known,
+                    None => {
+                        log.flush(rows, Flush::All)?;
+                        known_in_rows(rows, &of, fingerprint, now)?
+                    }
+                };
+                match known {
+                    Ok(known) => return Ok(known),
+                    Err(before) => break before,
+                }
             };
             if let Err(limit) = waiting.lock().admit(&call.account, bounds) {
                 return Ok(Enqueued::Full { limit });
@@ -123,7 +151,6 @@ impl CallQueue for SqliteCalls {
                 rows::forget_replay(rows, before)?;
             }
             let seq = queue_rows::insert(rows, &call, fingerprint, file)?;
-            keyed.lose(&of);
             rows.after_commit(move || {
                 let QueuedCall {
                     account,
@@ -283,7 +310,7 @@ impl CallQueue for SqliteCalls {
                 return Ok(None);
             };
             if !found.is_cancelled {
-                rows::free_key(rows, id)?;
+                key_rows::free(rows, id)?;
             }
             let file = queue_rows::end(rows, id, &failure, now)?;
             facts::withdrawn(rows, &hooks, id, failure.bucket(), now)?;

@@ -143,6 +143,12 @@ impl Replays {
         appended.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_WRITE))
     }
 
+    /// Brings to the disk what was appended: before the rows that name it are committed.
+    pub(super) fn sync(&self) -> rusqlite::Result<()> {
+        let synced = self.0.durable(self.0.segments.sync());
+        synced.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_FSYNC))
+    }
+
     /// A small result; `None` if it is not there.
     pub(super) async fn read_shared(&self, place: SegmentSlice) -> io::Result<Option<Bytes>> {
         let inner = Arc::clone(&self.0);
@@ -195,10 +201,8 @@ impl Replays {
 }
 
 impl Participant for Replays {
-    /// Brings to the disk what was appended: before the rows that name it are committed.
     fn write(&self, _: &Connection, _: Occasion) -> rusqlite::Result<()> {
-        let synced = self.0.durable(self.0.segments.sync());
-        synced.map_err(|error| as_of_rows(&error, ffi::SQLITE_IOERR_FSYNC))
+        self.sync()
     }
 
     fn committed(&self, _: Durability) {}

@@ -2,38 +2,20 @@
 
 use std::time::Duration;
 
-use ::accounts::{AccountId, Fingerprint, LedgerRef};
+use ::accounts::{AccountId, LedgerRef};
 use bytes::Bytes;
 use foldhash::HashSet;
 use jiff::Timestamp;
-use router_core::{
-    Acceptance, Ending, Generation, GenerationId, Handle, KeyClaim, KeyDigest, KeyStage, KeyTells,
-    KnownKey, Settled, Unfinished,
-};
+use router_core::{Acceptance, Ending, Generation, GenerationId, Handle, Settled, Unfinished};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Replay, StoredOutcome, api_key};
 use super::event::{Accepted, Dispatched, Ended, Life, Recorded};
-use super::keyed::Keyed;
 use super::replays::Kept;
-use super::{kept_rows, labels, queue_rows, servings};
+use super::{kept_rows, key_rows, labels, queue_rows, servings};
 use crate::accounts::{self, SharedAccounts};
 use crate::columns::{Id, Micros, parse};
 use crate::database::{Insert, Transaction, Values};
-
-/// What a key stands for.
-#[derive(Debug)]
-pub(super) enum Claim {
-    Fresh {
-        /// The generation of the key that expired before, if its result has a file of its own.
-        expired: Option<GenerationId>,
-    },
-    /// It was claimed, and not dispatched yet.
-    InFlight,
-    Running(GenerationId),
-    Settled(GenerationId, StoredOutcome),
-    Conflict,
-}
 
 /// What a clean-up took away.
 pub(super) struct Expired {
@@ -44,111 +26,11 @@ pub(super) struct Expired {
     pub(super) generations: Vec<GenerationId>,
 }
 
-/// Frees the keys that were claimed and never dispatched, as versions before wrote them.
-pub(super) fn void_undispatched(rows: &Connection) -> rusqlite::Result<()> {
-    rows.execute("DELETE FROM call_keys WHERE dispatched = 0", [])?;
-    Ok(())
-}
-
-/// The generations that run and have a key, when it expires, and whether they were queued.
-pub(super) fn unfinished_with_keys(
-    rows: &Connection,
-) -> rusqlite::Result<Vec<(GenerationId, Timestamp, bool)>> {
-    let mut statement = rows.prepare(
-        "SELECT g.id, k.expires_at, EXISTS (SELECT 1 FROM queued_calls q WHERE q.id = g.id) AS is_queued
-         FROM generations g JOIN call_keys k ON k.generation = g.id WHERE g.settled_at IS NULL",
-    )?;
-    let keyed = statement.query_map([], |row| {
-        let Micros(expires_at) = row.get("expires_at")?;
-        Ok((id(row, "id")?, expires_at, row.get("is_queued")?))
-    })?;
-    keyed.collect()
-}
-
 /// The generations that run.
 pub(super) fn unfinished_ids(rows: &Connection) -> rusqlite::Result<Vec<GenerationId>> {
     let mut statement = rows.prepare("SELECT id FROM generations WHERE settled_at IS NULL")?;
     let found = statement.query_map([], |row| id(row, "id"))?;
     found.collect()
-}
-
-/// Takes a key if it is free, or tells what it stands for. What is taken is known in memory alone until it is dispatched.
-pub(super) fn claim(
-    rows: &mut Transaction<'_>,
-    keyed: &Keyed,
-    claim: &KeyClaim,
-    now: Timestamp,
-) -> rusqlite::Result<Claim> {
-    let of = (claim.account.clone(), claim.key);
-    match keyed.tells(&of, &claim.fingerprint, now) {
-        Some((_, KeyTells::Same)) => return Ok(Claim::InFlight),
-        Some((_, KeyTells::Conflict)) => return Ok(Claim::Conflict),
-        Some((_, KeyTells::Free)) | None => {}
-    }
-    let mut expired = None;
-    if let Some((key, known)) = known(rows, &claim.account, claim.key)? {
-        match (key.tells(&claim.fingerprint, now), known) {
-            (KeyTells::Conflict, _) => return Ok(Claim::Conflict),
-            (KeyTells::Same, Known::Running(id)) => return Ok(Claim::Running(id)),
-            (KeyTells::Same, Known::Settled(id, stored)) => return Ok(Claim::Settled(id, stored)),
-            (KeyTells::Free, Known::Settled(id, _)) => {
-                expired = forget_replay(rows, id)?.then_some(id);
-            }
-            (KeyTells::Free, Known::Running(_)) => {}
-        }
-    }
-    // Last, since nothing can fail after it but the transaction. Others of the same transaction have to see it. If it fails, a claim
-    // before that had lapsed stays lost.
-    keyed.claim(claim, now);
-    let (keyed, generation) = (keyed.clone(), claim.generation);
-    rows.on_rollback(move || keyed.end(generation));
-    Ok(Claim::Fresh { expired })
-}
-
-/// How far the generation of a key is that has a row.
-#[derive(Debug)]
-pub(super) enum Known {
-    /// It runs, or waits in the queue.
-    Running(GenerationId),
-    Settled(GenerationId, StoredOutcome),
-}
-
-impl Known {
-    pub(super) fn generation(&self) -> GenerationId {
-        let (Self::Running(id) | Self::Settled(id, _)) = self;
-        *id
-    }
-}
-
-/// What the rows know of a key: of a queued request it counts as one that runs.
-pub(super) fn known(
-    rows: &Connection,
-    account: &AccountId,
-    KeyDigest(digest): KeyDigest,
-) -> rusqlite::Result<Option<(KnownKey, Known)>> {
-    rows.prepare_cached(
-        "SELECT k.fingerprint, k.generation, k.expires_at, g.outcome, g.bucket, g.code, g.message,
-            g.content_type, g.replay, g.replay_hour, g.replay_offset, g.replay_length, g.replay_hash
-         FROM call_keys k LEFT JOIN generations g ON g.id = k.generation
-         WHERE k.account = ?1 AND k.key = ?2",
-    )?
-    .query_row(params![account.as_str(), digest], key)
-    .optional()
-}
-
-fn key(row: &Row<'_>) -> rusqlite::Result<(KnownKey, Known)> {
-    let generation = id(row, "generation")?;
-    let Micros(expires_at) = row.get("expires_at")?;
-    let (stage, known) = match StoredOutcome::read(row)? {
-        Some(stored) => (KeyStage::Ended, Known::Settled(generation, stored)),
-        None => (KeyStage::Running, Known::Running(generation)),
-    };
-    let key = KnownKey {
-        fingerprint: Fingerprint(row.get("fingerprint")?),
-        expires_at,
-        stage,
-    };
-    Ok((key, known))
 }
 
 /// Writes down that a generation is about to be dispatched, in one statement.
@@ -182,57 +64,55 @@ pub(super) fn insert<'i>(
             api_key)",
         19,
     );
-    let values = |life: &Life<'_>, values: &mut Values<'_, '_>| {
-        let (begun, accepted, ended) = (&life.begun, life.accepted.as_ref(), life.ended.as_ref());
-        let outcome = ended.map(|ended| &ended.outcome);
-        let handle = accepted.filter(|_| ended.is_none());
-        let task_id = ended.and_then(|ended| ended.task_id);
-        values.put(Id(begun.id))?;
-        values.put(begun.account)?;
-        values.put(begun.model)?;
-        values.put(begun.hold_cents)?;
-        values.put(begun.at)?;
-        values.put(handle.map(|accepted| accepted.handle))?;
-        values.put(accepted.map(|accepted| accepted.poll_after_ms))?;
-        values.put(accepted.map(|accepted| accepted.at))?;
-        values.put(task_id.or(accepted.and_then(|accepted| accepted.task_id)))?;
-        values.put(ended.map(|ended| ended.at))?;
-        values.put(ended.map(|ended| ended.charge_cents))?;
-        values.put(outcome.and_then(|outcome| outcome.bucket))?;
-        values.put(outcome.map(|outcome| outcome.outcome))?;
-        values.put(outcome.and_then(|outcome| outcome.code))?;
-        values.put(outcome.and_then(|outcome| outcome.message))?;
-        values.put(outcome.and_then(|outcome| outcome.content_type))?;
-        values.put(ended.map_or(Replay::NoBody, |ended| ended.replay))?;
-        values.put(life.received_at)?;
-        values.put(life.api_key)
-    };
-    INSERT.all(rows, lives, values, inserted)
+    INSERT.all(rows, lives, put_life, inserted)
 }
 
-/// Writes down the key of a generation that is dispatched: the one that was claimed for it, or that of a queued request; false if the
-/// key is another one's.
-pub(super) fn dispatch_key(
+/// As [`insert`], with what is kept of their results.
+pub(super) fn insert_kept<'i>(
     rows: &Connection,
-    generation: &Generation,
-    KeyDigest(key): KeyDigest,
-    claimed: Option<(Fingerprint, Timestamp)>,
-) -> rusqlite::Result<bool> {
-    let (account, id) = (generation.account.as_str(), Id(generation.id.0));
-    let changed = match claimed {
-        Some((Fingerprint(fingerprint), expires_at)) => rows
-            .prepare_cached(
-                "INSERT OR REPLACE INTO call_keys (account, key, fingerprint, generation, dispatched, expires_at)
-                 VALUES (?1, ?2, ?3, ?4, 1, ?5)",
-            )?
-            .execute(params![account, key, fingerprint, id, Micros(expires_at)])?,
-        None => rows
-            .prepare_cached(
-                "UPDATE call_keys SET dispatched = 1 WHERE account = ?1 AND key = ?2 AND generation = ?3",
-            )?
-            .execute(params![account, key, id])?,
+    lives: &'i [(Life<'i>, Kept)],
+    inserted: impl FnMut(&'i (Life<'i>, Kept)),
+) -> rusqlite::Result<()> {
+    static INSERT: Insert = Insert::new(
+        "generations (id, account, model, hold_cents, dispatched_at, handle, poll_after_ms, accepted_at,
+            task_id, settled_at, charge_cents, bucket, outcome, code, message, content_type, replay, received_at,
+            api_key, replay_hour, replay_offset, replay_length, replay_hash)",
+        23,
+    );
+    let put = |(life, kept): &(Life<'_>, Kept), values: &mut Values<'_, '_>| {
+        put_life(life, values)?;
+        values.put(kept.place.map(|place| place.hour))?;
+        values.put(kept.place.map(|place| place.offset))?;
+        values.put(kept.place.map(|place| place.length))?;
+        values.put(kept.sum)
     };
-    Ok(changed > 0)
+    INSERT.all(rows, lives, put, inserted)
+}
+
+fn put_life(life: &Life<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+    let (begun, accepted, ended) = (&life.begun, life.accepted.as_ref(), life.ended.as_ref());
+    let outcome = ended.map(|ended| &ended.outcome);
+    let handle = accepted.filter(|_| ended.is_none());
+    let task_id = ended.and_then(|ended| ended.task_id);
+    values.put(Id(begun.id))?;
+    values.put(begun.account)?;
+    values.put(begun.model)?;
+    values.put(begun.hold_cents)?;
+    values.put(begun.at)?;
+    values.put(handle.map(|accepted| accepted.handle))?;
+    values.put(accepted.map(|accepted| accepted.poll_after_ms))?;
+    values.put(accepted.map(|accepted| accepted.at))?;
+    values.put(task_id.or(accepted.and_then(|accepted| accepted.task_id)))?;
+    values.put(ended.map(|ended| ended.at))?;
+    values.put(ended.map(|ended| ended.charge_cents))?;
+    values.put(outcome.and_then(|outcome| outcome.bucket))?;
+    values.put(outcome.map(|outcome| outcome.outcome))?;
+    values.put(outcome.and_then(|outcome| outcome.code))?;
+    values.put(outcome.and_then(|outcome| outcome.message))?;
+    values.put(outcome.and_then(|outcome| outcome.content_type))?;
+    values.put(ended.map_or(Replay::NoBody, |ended| ended.replay))?;
+    values.put(life.received_at)?;
+    values.put(life.api_key)
 }
 
 /// Writes down that the partner works on a generation.
@@ -294,7 +174,7 @@ pub(super) fn settle(
         return Ok(Settled::Before);
     }
     if ending.frees_key(true, true) {
-        free_key(rows, id)?;
+        key_rows::free(rows, id)?;
     }
     if let Ending::Kept { charge_cents, .. } = ending {
         kept_rows::begin(rows, id, account, ending.results(), now)?;
@@ -312,15 +192,9 @@ pub(super) fn free_undispatched(
 ) -> rusqlite::Result<bool> {
     let frees = ending.frees_key(is_dispatched(rows, id)?, false);
     if frees {
-        free_key(rows, id)?;
+        key_rows::free(rows, id)?;
     }
     Ok(frees)
-}
-
-pub(super) fn free_key(rows: &Connection, id: GenerationId) -> rusqlite::Result<()> {
-    rows.prepare_cached("DELETE FROM call_keys WHERE generation = ?1")?
-        .execute([Id(id.0)])?;
-    Ok(())
 }
 
 fn is_dispatched(rows: &Connection, id: GenerationId) -> rusqlite::Result<bool> {

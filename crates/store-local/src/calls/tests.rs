@@ -238,6 +238,7 @@ async fn only_results_with_a_key_have_a_file() {
         .expect("the store answers");
     assert_eq!(files(root.path()), 0);
     complete(&store, 2, b"{}").await;
+    store.calls().bring_in().await.expect("rows");
     assert_eq!(files(root.path()), 1);
 }
 
@@ -261,6 +262,7 @@ async fn small_results_share_a_file_until_the_last_of_their_keys_expired() {
     let account = acme();
     let settled = calls.settle((id(2), OWNER), &account, ending(b"[2]"), None, at(1));
     settled.await.expect("it is written");
+    store.calls().bring_in().await.expect("rows");
     assert_eq!(files(root.path()), 1);
     drop((calls, store));
     let store = open(root.path(), 0);
@@ -325,6 +327,7 @@ async fn an_expired_key_takes_its_file_with_it() {
 async fn a_file_that_no_row_names_is_found_and_removed_once_it_is_old() {
     let (root, store) = fresh().await;
     complete(&store, 1, b"{}").await;
+    store.calls().bring_in().await.expect("rows");
     let lost = id(0x1234);
     let replays = store.calls().replays.clone();
     replays
@@ -359,6 +362,7 @@ async fn a_file_that_no_row_names_is_found_and_removed_once_it_is_old() {
 async fn a_result_whose_file_is_gone_is_not_replayable() {
     let (root, store) = fresh().await;
     complete(&store, 1, b"{}").await;
+    store.calls().bring_in().await.expect("rows");
     std::fs::remove_dir_all(root.path().join("replays/hours")).expect("they go");
     let again = store.calls().claim(claim(2), at(1)).await;
     assert_eq!(

@@ -2,15 +2,17 @@
 
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
+use jiff::Timestamp;
+use router_core::GenerationId;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::super::event::{self, Dispatched, Ended, Event, Life};
-use super::super::facts;
-use super::super::labels;
-use super::super::replays::Kept;
-use super::super::rows;
+use super::super::event::{self, Dispatched, Event, Life, ReplayBody};
+use super::super::key_rows;
+use super::super::replays::{Kept, ReplaySum, Replays};
+use super::super::{facts, labels, rows};
 use super::CARRIED_FOR_US;
+use crate::columns::unreadable;
 use crate::log_files::{Contents, Place};
 use crate::webhooks::Hooks;
 use crate::{accounts, call_log_rows};
@@ -18,7 +20,16 @@ use crate::{accounts, call_log_rows};
 /// What the entries of a call usually take together.
 const USUAL_BYTES: usize = 160;
 
-/// Entries of generations that have not ended: they wait in a row of the log.
+/// What entries go to besides the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside<'a> {
+    /// Who hears of what ended.
+    pub(crate) hooks: &'a Hooks,
+    /// Where the bytes lie that keys answer again. Without it, ends with such bytes wait for the next process.
+    pub(crate) replays: Option<&'a Replays>,
+}
+
+/// Entries that wait in a row of the log: most are of generations that have not ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flushed {
     pub(super) bytes: Vec<u8>,
@@ -28,11 +39,11 @@ pub(super) struct Flushed {
 /// Brings all that is left of an earlier process into the rows; where the next one begins.
 pub(crate) fn bring_in(
     rows: &Connection,
-    hooks: &Hooks,
+    beside: Beside<'_>,
     contents: &Contents,
 ) -> rusqlite::Result<Place> {
     let (entries, next) = call_log_rows::pending(rows, contents)?;
-    let waiting = flush(rows, hooks, &entries, 0)?;
+    let waiting = flush(rows, beside, &entries, 0)?;
     call_log_rows::set_pending(rows, &waiting.bytes, next)?;
     Ok(next)
 }
@@ -41,10 +52,12 @@ pub(crate) fn bring_in(
 /// `most_carried`.
 pub(super) fn flush(
     rows: &Connection,
-    hooks: &Hooks,
+    beside: Beside<'_>,
     entries: &[u8],
     most_carried: usize,
 ) -> rusqlite::Result<Flushed> {
+    let hooks = beside.hooks;
+    let mut carried = Flushed::default();
     // Growing costs more than what is not needed of this.
     let most = entries.len() / USUAL_BYTES;
     let mut lives: Vec<Life<'_>> = Vec::with_capacity(most);
@@ -69,6 +82,13 @@ pub(super) fn flush(
                 places.insert(begun.id, lives.len());
                 lives.push(Life::new(begun, Some(received_at), Some(key)));
             }
+            Event::Keyed(Dispatched { begun, received_at }, key, api_key) => {
+                places.insert(begun.id, lives.len());
+                lives.push(Life {
+                    key: Some(key),
+                    ..Life::new(begun, Some(received_at), api_key)
+                });
+            }
             Event::Accepted(accepted) => match places.get(&accepted.id) {
                 Some(place) => lives[*place].accepted = Some(accepted),
                 None => rows::accept(rows, &accepted)?,
@@ -81,34 +101,79 @@ pub(super) fn flush(
                 }
                 None => {}
             },
+            Event::KeyedEnded(ended, replay) => match places.get(&ended.id) {
+                Some(place) => {
+                    lives[*place].ended = Some(ended);
+                    lives[*place].replay = Some(replay);
+                }
+                None if !beside.keeps(&replay) => carried.put(&Event::KeyedEnded(ended, replay)),
+                None if rows::end(rows, &ended, beside.keep(&replay)?)? => {
+                    if ended.is_released() {
+                        key_rows::free(rows, GenerationId(ended.id))?;
+                    }
+                    bills.extend(ended.bill());
+                    facts::ended(rows, hooks, None, &ended)?;
+                }
+                None => {}
+            },
             Event::Recorded(recorded) => records.push((recorded, None)),
             Event::RecordedBy(recorded, key) => records.push((recorded, Some(key))),
             Event::Labelled(labelled) => labels::insert(rows, &labelled)?,
         }
     }
-    let mut carried = Flushed::default();
+    let is_for_later = |life: &Life<'_>| life.replay.is_some_and(|replay| !beside.keeps(&replay));
     let waits = |life: &Life<'_>| {
         life.ended.is_none() && newest.saturating_sub(life.begun.at) <= CARRIED_FOR_US
     };
-    if lives.iter().filter(|life| waits(life)).count() <= most_carried {
-        for life in lives.extract_if(.., |life| waits(life)) {
-            for event in life.into_entries() {
-                event.write(&mut carried.bytes);
-                carried.entries += 1;
-            }
-        }
+    let may_wait = lives.iter().filter(|life| waits(life)).count() <= most_carried;
+    for life in lives.extract_if(.., |life| (may_wait && waits(life)) || is_for_later(life)) {
+        life.into_entries().for_each(|event| carried.put(&event));
     }
-    let mut ended = Vec::new();
-    rows::insert(rows, &lives, |life| {
-        bills.extend(life.ended.as_ref().and_then(Ended::bill));
-        if hooks.any() {
-            ended.extend(life.ended.as_ref().map(|ended| (life.begun.model, ended)));
-        }
-    })?;
-    for (model, ended) in ended {
-        facts::ended(rows, hooks, Some(model), ended)?;
+    let keyed: Vec<Life<'_>> = lives.extract_if(.., |life| life.key.is_some()).collect();
+    let keyed = keyed.into_iter().map(|life| {
+        let kept = life
+            .replay
+            .map_or(Ok(Kept::default()), |replay| beside.keep(&replay));
+        Ok((life, kept?))
+    });
+    let keyed: Vec<(Life<'_>, Kept)> = keyed.collect::<rusqlite::Result<_>>()?;
+    let mut inserted = Vec::with_capacity(lives.len() + keyed.len());
+    rows::insert(rows, &lives, |life| inserted.push(life))?;
+    rows::insert_kept(rows, &keyed, |(life, _)| inserted.push(life))?;
+    key_rows::insert(rows, &inserted)?;
+    for life in inserted {
+        let Some(ended) = &life.ended else { continue };
+        bills.extend(ended.bill());
+        facts::ended(rows, hooks, Some(life.begun.model), ended)?;
     }
     rows::record(rows, &records)?;
     accounts::post_bills(rows, &bills)?;
     Ok(carried)
+}
+
+impl Beside<'_> {
+    /// Whether the bytes of an end can be kept here, if it has any.
+    fn keeps(&self, replay: &ReplayBody<'_>) -> bool {
+        self.replays.is_some() || replay.body.0.is_empty()
+    }
+
+    /// Keeps the bytes of an end; what its row tells of them.
+    fn keep(&self, replay: &ReplayBody<'_>) -> rusqlite::Result<Kept> {
+        let body = replay.body.0;
+        let Some(replays) = self.replays.filter(|_| !body.is_empty()) else {
+            return Ok(Kept::default());
+        };
+        let expires_at = Timestamp::from_microsecond(replay.expires_at).map_err(unreadable)?;
+        Ok(Kept {
+            place: Some(replays.append(expires_at, body)?),
+            sum: Some(ReplaySum::of(body)),
+        })
+    }
+}
+
+impl Flushed {
+    fn put(&mut self, event: &Event<'_>) {
+        event.write(&mut self.bytes);
+        self.entries += 1;
+    }
 }

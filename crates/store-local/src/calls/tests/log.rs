@@ -228,15 +228,23 @@ pub(super) fn apart() -> (TempDir, Connection, CallLog) {
 
 /// The log of a directory whose database this is.
 pub(super) fn log_of(root: &Path, rows: &Connection) -> CallLog {
-    let directory = Directory::take(root).expect("nobody has it");
-    let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
-    let log = CallLog::open(root, Health::default(), reserve, Hooks::default()).expect("a disk");
+    let log = unread(root);
     log.recover(rows, root).expect("rows");
     log
 }
 
+fn unread(root: &Path) -> CallLog {
+    let directory = Arc::new(Directory::take(root).expect("nobody has it"));
+    let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
+    let health = Health::default();
+    let replays = Replays::new(directory, health.clone(), Clock::new(|| at(0)));
+    let keyed = Keyed::default();
+    let beside = (replays, keyed);
+    CallLog::open(root, (health, reserve), Hooks::default(), beside).expect("a disk")
+}
+
 pub(super) fn begin(log: &CallLog, n: u128) {
-    let begun = log.begin(&generation(n));
+    let begun = log.begin(&generation(n), None);
     begun.expect("there is room");
 }
 
@@ -474,7 +482,7 @@ fn so_much_waits_for_rows_that_cannot_be_written_and_no_more() {
     (0..more).for_each(|n| {
         log.record(&record(n));
     });
-    let refused = log.begin(&generation(2));
+    let refused = log.begin(&generation(2), None);
     assert!(matches!(refused, Err(DatabaseError::Busy)), "{refused:?}");
     assert_eq!(end(&log, 1), Some(Settled::Now), "an end finds room");
     flush(&log, &rows, Flush::All);
@@ -489,10 +497,7 @@ fn a_log_that_cannot_be_read_is_an_error_and_stays() {
     drop(log);
     rows.execute("INSERT INTO call_log (entries) VALUES (x'ff00')", [])
         .expect("a row");
-    let directory = Directory::take(root.path()).expect("nobody has it");
-    let reserve = Reserve::open(&directory, installation::ReserveOptions::NONE);
-    let log =
-        CallLog::open(root.path(), Health::default(), reserve, Hooks::default()).expect("a disk");
+    let log = unread(root.path());
     let refused = log.recover(&rows, root.path());
     refused.expect_err("it is no entry");
     assert_eq!(count(&rows, "call_log"), 1);
