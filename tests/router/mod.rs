@@ -26,6 +26,7 @@ mod sighup;
 pub(crate) mod streams;
 mod together;
 mod tokens;
+mod unsent;
 mod webhooks;
 
 use std::path::{Path, PathBuf};

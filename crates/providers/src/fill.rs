@@ -2,15 +2,20 @@
 //!
 //! A member that the caller leaves out is put before the first member of the body. Every other byte stays as it is.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use router_core::{Violation, ViolationStep};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::body_member;
+
 /// Stands for the name of the generation.
 const GENERATION: &str = "{generation}";
+
+/// Most violations that are told of one body, so that an answer stays readable.
+const MOST_VIOLATIONS: usize = 100;
 
 /// The members, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,39 +39,48 @@ impl Fill {
         members.collect::<Result<_, _>>().map(Self)
     }
 
+    /// What in a body keeps it from being sent: a member with another value, which may be another model at another price. The
+    /// same goes for each of several, since partners differ in which one counts, and for a name in other letters, which some
+    /// partners take for the same name.
+    pub(crate) fn violations(&self, body: &[u8]) -> Vec<Violation> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let Some(members) = body_member::all(body) else {
+            return Vec::new();
+        };
+        let given = members.iter().flat_map(|(name, given)| {
+            let same = self.0.iter().filter(|(known, _)| is_same(known, name));
+            same.filter_map(move |(known, value)| refusal((name, given), (known, value)))
+        });
+        given.take(MOST_VIOLATIONS).collect()
+    }
+
     /// The body with the members that it lacks. A body that is no object stays as it is. In place of the value
     /// `{generation}` stands the name of the generation, unless the caller gives a value of its own.
     ///
     /// # Errors
-    /// If the body has a member with another value, which may be another model at another price. The message says so.
+    /// With the first of [`Fill::violations`].
     pub(crate) fn applied(&self, body: Bytes, generation: &str) -> Result<Bytes, String> {
         if self.0.is_empty() {
             return Ok(body);
         }
-        let Ok(members) = serde_json::from_slice::<BTreeMap<Cow<'_, str>, &RawValue>>(&body) else {
+        if let Some(refused) = self.violations(&body).into_iter().next() {
+            return Err(refused.message);
+        }
+        let Some(members) = body_member::all(&body) else {
             return Ok(body);
         };
-        let mut lacking = Vec::new();
-        for (name, value) in &self.0 {
-            let is_open = value == GENERATION;
-            match members.get(name.as_str()) {
-                None => {
-                    let value = if is_open {
-                        &Value::from(generation)
-                    } else {
-                        value
-                    };
-                    lacking.push(format!("{}:{value}", Value::from(name.as_str())));
-                }
-                Some(_) if is_open => {}
-                Some(given) if is(given, value) => {}
-                Some(_) => {
-                    return Err(format!(
-                        "`{name}` is {value} for this model; send this or nothing"
-                    ));
-                }
-            }
-        }
+        let lacks = |name: &str| !members.iter().any(|(given, _)| given == name);
+        let lacking = self.0.iter().filter(|(name, _)| lacks(name));
+        let lacking = lacking.map(|(name, value)| {
+            let value = match value == GENERATION {
+                true => &Value::from(generation),
+                false => value,
+            };
+            format!("{}:{value}", Value::from(name.as_str()))
+        });
+        let lacking: Vec<String> = lacking.collect();
         // An object begins with a brace, behind white space at most.
         let brace = body.iter().position(|byte| *byte == b'{');
         let Some(brace) = brace.filter(|_| !lacking.is_empty()) else {
@@ -78,6 +92,31 @@ impl Fill {
         let parts = [before, lacking.as_bytes(), separator, after];
         Ok(parts.concat().into())
     }
+}
+
+/// Why a member with the name of one that is filled in cannot be sent.
+fn refusal((name, given): (&str, &RawValue), (known, value): (&str, &Value)) -> Option<Violation> {
+    if value == GENERATION {
+        return None;
+    }
+    let message = match name == known {
+        true if is(given, value) => return None,
+        true => format!("`{known}` is {value} for this model; send this or nothing"),
+        false => format!("`{known}` is written so, and is {value} for this model; leave it out"),
+    };
+    Some(Violation {
+        location: vec![ViolationStep::Field(name.to_owned())],
+        message,
+        kind: "literal_error",
+        context: Some(("expected", value.clone())),
+    })
+}
+
+/// Whether two names differ in capital letters at most, also in those two that are such letters beyond ASCII.
+fn is_same(known: &str, name: &str) -> bool {
+    let folded = |text: &str| text.to_uppercase().to_lowercase();
+    // No letter of this kind is longer than three bytes.
+    known == name || (name.len() <= 3 * known.len() && folded(known) == folded(name))
 }
 
 /// Whether JSON is this value, however it is spelled.
@@ -137,6 +176,47 @@ mod tests {
                 "`model` is \"m-1\" for this model; send this or nothing"
             );
         }
+    }
+
+    #[test]
+    fn no_spelling_hides_another_value() {
+        let fill = fill("model = \"m-1\"\ntask_id = \"{generation}\"").expect("plain values");
+        for (body, refused) in [
+            (r#"{"\ud800":1,"model":"m-2"}"#, &["model"][..]),
+            (r#"{"mod\u0065l":"m-2"}"#, &["model"]),
+            (r#"{"model":"m-2","model":"m-1"}"#, &["model"]),
+            (r#"{"model":"m-1","model":"m-2"}"#, &["model"]),
+            (r#"{"Model":"m-2","MODEL":"m-1"}"#, &["Model", "MODEL"]),
+            (r#"{"model":"m-1","model":"m-1","models":1}"#, &[]),
+            (r#"{"\ud800model":"m-2"}"#, &[]),
+            (
+                r#"{"task_id":"mine","Task_id":"mine","tas\u212a_id":1}"#,
+                &[],
+            ),
+            (r#"{"input":{"model":"m-2"}}"#, &[]),
+        ] {
+            let told = fill.violations(body.as_bytes());
+            let names: Vec<&ViolationStep> = told.iter().flat_map(|one| &one.location).collect();
+            let expected: Vec<ViolationStep> = refused
+                .iter()
+                .map(|name| ViolationStep::Field((*name).to_owned()))
+                .collect();
+            assert_eq!(names, expected.iter().collect::<Vec<_>>(), "{body}");
+            let applied = fill.applied(Bytes::from_static(body.as_bytes()), "g-1");
+            assert_eq!(applied.is_err(), !refused.is_empty(), "{body}");
+        }
+        let kelvin = super::Fill::new(&toml::from_str("task = 1").expect("TOML"));
+        let kelvin = kelvin.expect("a plain value");
+        assert_eq!(kelvin.violations("{\"tas\u{212a}\":2}".as_bytes()).len(), 1);
+        assert_eq!(kelvin.violations("{\"ta\u{17f}k\":2}".as_bytes()).len(), 1);
+    }
+
+    #[test]
+    fn what_lacks_is_filled_in_before_names_with_half_a_pair() {
+        let fill = fill("model = \"m-1\"").expect("plain values");
+        let body = Bytes::from_static(br#"{"\ud800":1}"#);
+        let applied = fill.applied(body, "g-1").expect("nothing else is said");
+        assert_eq!(applied, r#"{"model":"m-1","\ud800":1}"#);
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use router_core::read_leniently;
+use router_core::{Violation, ViolationStep, read_leniently};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::body_member;
 use crate::definition::Form;
 
 /// Why a body cannot become a form.
@@ -33,8 +34,8 @@ pub(crate) fn of_json(
     boundary: &str,
 ) -> Result<(Bytes, String), FormError> {
     // Of a key that comes twice the last one counts, as for the schema.
-    let members: BTreeMap<Cow<'_, str>, &RawValue> =
-        serde_json::from_slice(body).map_err(|_| FormError::NoObject)?;
+    let members = body_member::all(body).ok_or(FormError::NoObject)?;
+    let members: BTreeMap<Cow<'_, str>, &RawValue> = members.into_iter().collect();
     let mut parts = Parts {
         boundary,
         bytes: Vec::with_capacity(body.len() + 1024),
@@ -45,6 +46,32 @@ pub(crate) fn of_json(
     }
     let media_type = format!("multipart/form-data; boundary={boundary}");
     Ok((parts.finish(), media_type))
+}
+
+/// What in a body keeps it from becoming a form. What is no object is the schema's matter.
+pub(crate) fn violations(body: &[u8], form: &Form) -> Vec<Violation> {
+    let members = body_member::all(body).unwrap_or_default();
+    let members: BTreeMap<Cow<'_, str>, &RawValue> = members.into_iter().collect();
+    let files = form.files.iter().filter_map(|name| {
+        let value = members.get(name.as_str())?;
+        let refused = file_member(name, value.get()).err()?;
+        Some(Violation {
+            location: vec![ViolationStep::Field(name.clone())],
+            message: refused.to_string(),
+            kind: "value_error",
+            context: None,
+        })
+    });
+    files.collect()
+}
+
+/// Looks whether a member is a file, or a list of them.
+fn file_member(name: &str, json: &str) -> Result<(), FormError> {
+    let mut parts = Parts {
+        boundary: "",
+        bytes: Vec::new(),
+    };
+    parts.member(name, json, true)
 }
 
 struct Parts<'a> {
@@ -200,6 +227,49 @@ mod tests {
         ] {
             assert_eq!(form(body), Err(FormError::NoFile("image".to_owned())));
         }
+    }
+
+    #[test]
+    fn what_cannot_become_a_form_is_told_before() {
+        let form = Form {
+            files: vec!["image".to_owned(), "masks".to_owned()],
+        };
+        let told = violations(
+            br#"{"image": "***", "text": 1, "masks": ["aGk=", 5]}"#,
+            &form,
+        );
+        let told: Vec<(&ViolationStep, &str)> = told
+            .iter()
+            .map(|one| (&one.location[0], &*one.message))
+            .collect();
+        let field = |name: &str| ViolationStep::Field(name.to_owned());
+        assert_eq!(
+            told,
+            [
+                (
+                    &field("image"),
+                    "`image` must be a file as base64 or as a data: address"
+                ),
+                (
+                    &field("masks"),
+                    "`masks` must be a file as base64 or as a data: address"
+                ),
+            ]
+        );
+        for taken in [
+            r#"{"image": "aGk=", "\ud800": 1}"#,
+            r#"{"image": null}"#,
+            "[]",
+            "{}",
+        ] {
+            assert_eq!(violations(taken.as_bytes(), &form), [], "{taken}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_half_a_surrogate_pair_is_a_name() {
+        let expected = [field("\u{fffd}", "x"), "--b--\r\n".to_owned()];
+        assert_eq!(form(r#"{"\ud800": "x"}"#), Ok(expected.concat()));
     }
 
     #[test]

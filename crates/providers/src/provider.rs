@@ -17,7 +17,7 @@ use http::Uri;
 use jiff::civil::Date;
 use router_core::{
     Collected, Contact, Done, Failure, Handle, Price, PricedMember, Provider, Submission,
-    Submitted, Term, Timer,
+    Submitted, Term, Timer, Violation,
 };
 use serde_json::Value;
 
@@ -409,6 +409,14 @@ impl Provider for PartnerModel {
             // A best effort: what became of it was logged.
             let _ = self.send(question).await;
         }
+    }
+
+    fn refuses(&self, body: &[u8]) -> Vec<Violation> {
+        let mut refused = self.fill.violations(body);
+        if let Send::MultipartFromJson(form) = &self.dialect.call.submit.body {
+            refused.extend(multipart::violations(body, form));
+        }
+        refused
     }
 
     fn price(&self, body: &Value) -> Price {

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::{
     Answer, AnswerSink, Charge, GenerationId, ModelId, Price, PricedMember, Refusal, Term,
+    Violation,
 };
 
 /// Most bytes a handle may have: it is a column of a row.
@@ -177,6 +178,12 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Asks the partner to stop; a best effort.
     async fn cancel(&self, handle: &Handle);
+
+    /// What keeps a body from being sent at all, though it keeps to the model's schema; nothing if it can be sent. Each body is
+    /// asked after before it is submitted, in the form in which it would be. The caller is refused then, and nothing has run.
+    fn refuses(&self, _body: &[u8]) -> Vec<Violation> {
+        Vec::new()
+    }
 
     /// What a call with this body would cost. Any JSON has a price, also one that the model would reject.
     fn price(&self, body: &Value) -> Price;

@@ -352,7 +352,11 @@ fn judge(model: &Model, body: &[u8]) -> Judged {
     let priced = view.as_ref().unwrap_or(&Value::Null);
     let price = model.provider().price(priced);
     let streams = model.provider().streams(priced);
-    let violations = view.map(|view| model.document().violations(&view));
+    let violations = view.map(|view| match model.document().violations(&view) {
+        // What it takes to be sent is asked of a body that is right otherwise.
+        none if none.is_empty() => model.provider().refuses(body),
+        some => some,
+    });
     let settlement = match violations {
         Err(reason) => Err(RouterError::Malformed(reason)),
         Ok(violations) if violations.is_empty() => Ok(()),

@@ -230,8 +230,12 @@ impl Candidate {
         }
         if violations.is_empty() {
             // What the caller wrote has other names there, so only the message can tell.
-            let broken = self.model.document().violations(&body).into_iter();
-            violations.extend(broken.map(|broken| Violation {
+            let broken = match self.model.document().violations(&body) {
+                // As it would be sent.
+                none if none.is_empty() => provider.refuses(body.to_string().as_bytes()),
+                some => some,
+            };
+            violations.extend(broken.into_iter().map(|broken| Violation {
                 location: Vec::new(),
                 message: format!("{name} does not take this body: {}", broken.message),
                 kind: NOT_SERVED,

@@ -58,6 +58,28 @@ async fn no_buffer_is_held_while_the_partner_works() {
     call.answer().await.expect("a result");
 }
 
+#[tokio::test]
+async fn what_cannot_be_sent_is_refused_before_anything_is_done() {
+    let house = House::new().await;
+    let wrong = "{\"x\":\"unsendable\"}";
+    for _ in 0..2 {
+        let (refused, replayed) = house.ask(keyed(wrong)).await;
+        let refused = refused.expect_err("it is refused");
+        assert!(matches!(refused, RouterError::Schema(_)), "{refused:?}");
+        assert!(!replayed, "its key is free again");
+    }
+    let told = house.estimate(wrong).await.expect_err("no price");
+    assert!(matches!(told, RouterError::Schema(_)), "{told:?}");
+    let open = house.open(call(wrong)).await.expect("its head is right");
+    let submitted = open.enqueue(Bytes::from_static(wrong.as_bytes())).await;
+    let told = submitted.result.expect_err("it is not queued");
+    assert!(matches!(told, RouterError::Schema(_)), "{told:?}");
+    drop(submitted.delivery);
+    assert_eq!((house.submits(), house.balance().await), (0, (1_000, 0)));
+    let record = house.record().await;
+    assert!(record.iter().all(|row| row.generation.is_none()));
+}
+
 /// Every check fails, and each is told before the next: what is wrong is put right one by one.
 #[tokio::test]
 async fn checks_are_made_in_the_contracts_order() {

@@ -19,10 +19,10 @@ use uuid::Uuid;
 
 use crate::{
     Answer, Answered, BlockingPool, CallHead, Calls, Catalog, Charge, ChargesOnPolicyRejection,
-    Collected, Contact, CursorKey, Done, Execution, Failure, Handle, LiveCatalog, Load,
+    Collected, Contact, CursorKey, Done, Estimate, Execution, Failure, Handle, LiveCatalog, Load,
     MemoryCalls, MemoryQuota, Model, ModelDefinition, OwnerId, Polling, Price, Provider,
     QueueBounds, RequestId, Router, RouterConfig, RouterError, RouterPorts, Submission, Submitted,
-    Timer, Usage, UsageQuery, UsageRow, Waiter,
+    Timer, Usage, UsageQuery, UsageRow, Violation, ViolationStep, Waiter,
 };
 
 /// What the provider was asked, and where its answer goes.
@@ -65,6 +65,17 @@ impl Provider for Puppet {
 
     async fn cancel(&self, _: &Handle) {
         self.cancels.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn refuses(&self, body: &[u8]) -> Vec<Violation> {
+        let text = std::str::from_utf8(body).expect("text");
+        let refused = text.contains("unsendable").then(|| Violation {
+            location: vec![ViolationStep::Field("prompt".to_owned())],
+            message: "it cannot be sent".to_owned(),
+            kind: "value_error",
+            context: None,
+        });
+        refused.into_iter().collect()
     }
 
     fn price(&self, body: &Value) -> Price {
@@ -409,6 +420,15 @@ impl House {
             }
             Err(error) => (Err(error), false),
         }
+    }
+
+    /// What a call with this body would cost.
+    pub(super) async fn estimate(&self, body: &'static str) -> Result<Estimate, RouterError> {
+        let (caller, now) = (self.caller().await, self.clock.now());
+        let of = ("bfl", "flux-2");
+        let open = self.router.open_estimate(&caller, of, ("", None), now);
+        let body = Bytes::from_static(body.as_bytes());
+        self.router.estimate(&open.await?, body).await
     }
 
     /// The error of a call, as `bucket: words`.

@@ -38,6 +38,27 @@ fn violations(told: &Told) -> Vec<(String, &'static str)> {
 }
 
 #[tokio::test]
+async fn a_provider_that_cannot_send_a_body_does_not_serve_it() {
+    let world = World::new().await;
+    let router = world.router(1, None);
+    let taboo = |query| Ask {
+        body: r#"{"prompt":"taboo"}"#,
+        ..ask(query)
+    };
+    let refused = world.ask(&router, 1, taboo("model_provider=other"));
+    assert_eq!(
+        violations(&refused.expect("alive")),
+        [(
+            "other does not take this body: it cannot be sent".to_owned(),
+            "not_served"
+        )]
+    );
+    let served = world.ask(&router, 2, taboo("fallback_provider=other"));
+    assert_eq!(served.expect("alive").json()["picture"], json!("own-0"));
+    assert_eq!(partners(&world), ["own"]);
+}
+
+#[tokio::test]
 async fn a_call_is_served_by_whom_it_names_in_its_own_words() {
     let world = World::new().await;
     let router = world.router(1, None);

@@ -22,7 +22,7 @@ use crate::{
     Done, Ending, Execution, Failure, Generation, GenerationId, Handle, KeyClaim, KeyDigest, Lease,
     LiveCatalog, MemoryCalls, MemoryQuota, Model, ModelDefinition, ModelForm, OwnerId, Polling,
     Price, Provider, Ran, RequestId, Router, RouterConfig, RouterError, RouterPorts, Serving,
-    Settled, Submission, Submitted, Timer, Translated, Translation, Unfinished, Unsaid,
+    Settled, Submission, Submitted, Timer, Translated, Translation, Unfinished, Unsaid, Violation,
     ViolationStep,
 };
 
@@ -415,6 +415,18 @@ impl Provider for Partner {
     }
 
     async fn cancel(&self, _: &Handle) {}
+
+    fn refuses(&self, body: &[u8]) -> Vec<Violation> {
+        let text = std::str::from_utf8(body).expect("text");
+        // Only the second one has words that it cannot send.
+        let refused = (self.place == 1 && text.contains("taboo")).then(|| Violation {
+            location: vec![ViolationStep::Field("text".to_owned())],
+            message: "it cannot be sent".to_owned(),
+            kind: "value_error",
+            context: None,
+        });
+        refused.into_iter().collect()
+    }
 
     fn price(&self, _: &Value) -> Price {
         let (_, cents) = PARTNERS[self.place];
