@@ -1,5 +1,6 @@
 //! Every way in which a request to the router fails, by what the caller can do about it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use accounts::BudgetWindow;
@@ -80,7 +81,7 @@ pub enum RouterError {
     Withdrawn,
     /// Valid credentials without permission. 403.
     #[error("{0}")]
-    Forbidden(&'static str),
+    Forbidden(Cow<'static, str>),
     /// The router is not enabled for the caller. 403.
     #[error("the model router is not enabled for this workspace")]
     NotEnabled,

@@ -246,12 +246,12 @@ impl Inner {
         }
         if !caller.scopes.allow(Scope::RouterRun) {
             return Err(RouterError::Forbidden(
-                "this credential does not allow router:run",
+                "this credential does not allow router:run".into(),
             ));
         }
         if purpose == Purpose::Run && !caller.subscribed {
             return Err(RouterError::Forbidden(
-                "the subscription of this workspace is not active",
+                "the subscription of this workspace is not active".into(),
             ));
         }
         Ok(())
@@ -277,7 +277,7 @@ impl Inner {
                 if !is_visible(id) =>
             {
                 Err(RouterError::Forbidden(
-                    "this workspace is not entitled to this model",
+                    "this workspace is not entitled to this model".into(),
                 ))
             }
             _ => found,

@@ -243,7 +243,7 @@ pub(crate) fn account(asked: &Asked, query: &str) -> Result<Option<AccountId>, R
     let caller = &asked.caller;
     let is_admin = caller.scopes.allow(Scope::Admin);
     if !is_admin && !caller.scopes.allow(Scope::RouterRun) {
-        return Err(RouterError::Forbidden(NEEDS_RUN));
+        return Err(RouterError::Forbidden(NEEDS_RUN.into()));
     }
     let Some(named) = parameter(query, "workspace")? else {
         return Ok(Some(caller.account.clone()));
@@ -257,7 +257,7 @@ pub(crate) fn account(asked: &Asked, query: &str) -> Result<Option<AccountId>, R
     };
     match is_admin || account.as_ref() == Some(&caller.account) {
         true => Ok(account),
-        false => Err(RouterError::Forbidden(NEEDS_ADMIN)),
+        false => Err(RouterError::Forbidden(NEEDS_ADMIN.into())),
     }
 }
 

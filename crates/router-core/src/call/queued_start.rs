@@ -91,7 +91,7 @@ impl Inner {
             |error: Box<dyn std::error::Error + Send + Sync>| RouterError::Unavailable(error);
         let found = self.ports.accounts.by_id(&next.account).await;
         let Some(caller) = found.map_err(|error| away(error.into()))? else {
-            let error = RouterError::Forbidden("the workspace is not active");
+            let error = RouterError::Forbidden("the workspace is not active".into());
             return self.end(next.id, &error).await.map(|()| Start::Over);
         };
         let now = self.ports.timer.now();
@@ -153,7 +153,7 @@ impl Inner {
         }
         if !caller.subscribed {
             return Err(RouterError::Forbidden(
-                "the subscription of this workspace is not active",
+                "the subscription of this workspace is not active".into(),
             ));
         }
         let segments = (call.model.provider(), call.model.model());

@@ -101,6 +101,7 @@ impl Inner {
             None => Candidate::own(model),
         };
         candidates.push(first);
+        let is_any = wish.fallbacks == Fallbacks::Any;
         let named: Vec<Cow<'_, str>> = match wish.fallbacks {
             Fallbacks::None => Vec::new(),
             Fallbacks::Named(names) => names,
@@ -116,6 +117,8 @@ impl Inner {
                 }
                 // It is so for a while.
                 Err(RouterError::SwitchedOff) => {}
+                // Who asks for anybody asks for nobody whom it may not use.
+                Err(RouterError::Forbidden(_)) if is_any => {}
                 Err(error) => return Err(error),
             }
         }
@@ -151,6 +154,12 @@ impl Inner {
         };
         let id = &alternate.model;
         let found = self.find(caller, Some(id), (id.provider(), id.model()), now);
+        let found = match &found {
+            Err(RouterError::Forbidden(_)) => Err(RouterError::Forbidden(
+                format!("this workspace is not entitled to {id}, which `{parameter}` names").into(),
+            )),
+            Ok(_) | Err(_) => found,
+        };
         Ok(Candidate {
             model: found?,
             translation: Some(Arc::clone(&alternate.translation)),

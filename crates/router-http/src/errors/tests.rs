@@ -116,7 +116,7 @@ fn samples() -> Vec<ApiError> {
         },
         RouterError::SwitchedOff,
         RouterError::Withdrawn,
-        RouterError::Forbidden("the key lacks the scope router:run"),
+        RouterError::Forbidden("the key lacks the scope router:run".into()),
         RouterError::NotEnabled,
         RouterError::TooManyCalls { limit: 5 },
         RouterError::SpendCap {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use accounts::AccountChange;
 use serde_json::json;
 
 use super::world::*;
@@ -35,6 +36,45 @@ fn violations(told: &Told) -> Vec<(String, &'static str)> {
     };
     let told = |one: &Violation| (one.message.clone(), one.kind);
     violations.iter().map(told).collect()
+}
+
+#[tokio::test]
+async fn whoever_may_fall_back_on_anybody_falls_back_on_whom_it_may_use() {
+    let world = World::new().await;
+    let entitled = "own/*".parse().expect("patterns");
+    world
+        .change(AccountChange::Entitlements(Some(entitled)))
+        .await;
+    let router = world.router(1, None);
+    let any = world.ask(&router, 1, ask("fallback_provider=true"));
+    assert_eq!(any.expect("alive").json()["picture"], json!("own-0"));
+    for (n, query, parameter) in [
+        (2, "fallback_provider=other", "fallback_provider"),
+        (
+            3,
+            "model_provider=other&fallback_provider=true",
+            "model_provider",
+        ),
+    ] {
+        let named = world.ask(&router, n, ask(query)).expect("alive");
+        let told = named.result.expect_err("it may not");
+        assert_eq!(
+            told.to_string(),
+            format!("this workspace is not entitled to other/flux, which `{parameter}` names")
+        );
+    }
+    let entitled = "own/*,third/*".parse().expect("patterns");
+    world
+        .change(AccountChange::Entitlements(Some(entitled)))
+        .await;
+    world.plan(
+        0,
+        [Deed::Fails(Failure::Transient {
+            message: "away".to_owned(),
+        })],
+    );
+    let any = world.ask(&router, 4, ask("fallback_provider=true"));
+    assert_eq!(any.expect("alive").json()["picture"], json!("third-2"));
 }
 
 #[tokio::test]

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use accounts::{Account, AccountAdmin, AccountId, Accounts, CreditLedger, MemoryAccounts};
+use accounts::{
+    Account, AccountAdmin, AccountChange, AccountId, Accounts, CreditLedger, MemoryAccounts,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -136,6 +138,11 @@ impl World {
 
     pub(super) fn sent(&self) -> Vec<Sent> {
         self.state().sent.clone()
+    }
+
+    pub(super) async fn change(&self, change: AccountChange) {
+        let changed = self.accounts.change(&acme(), vec![change]).await;
+        changed.expect("the account is there");
     }
 
     /// Has another process take the generation over before the next attempt is written down.
