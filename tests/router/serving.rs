@@ -117,6 +117,21 @@ async fn a_call_is_served_by_the_provider_that_it_names_in_its_own_words() {
 }
 
 #[tokio::test]
+async fn after_a_fallback_only_who_is_asked_now_says_when_to_retry() {
+    let rig = rig(&["--deadline", "2s"]).await;
+    let fault = Fault::Status(401);
+    rig.partners.fault(together(), Step::Submit, fault);
+    rig.partners
+        .fault(Partner::Replicate, Step::Submit, Fault::Stall);
+    let request = call("?model_provider=together&fallback_provider=replicate");
+    let late = rig.send(request.header("Idempotency-Key", "k")).await;
+    assert_eq!(late.status, 504, "{}", late.text());
+    assert_eq!(late.header("retry-after"), None);
+    assert_eq!(rig.submits(Partner::Replicate), 1);
+    rig.partners.release();
+}
+
+#[tokio::test]
 async fn what_a_provider_does_not_take_is_told_before_anything_is_sent() {
     let rig = rig(&[]).await;
     let body = json!({"prompt": "a cat", "acceleration": "high"});

@@ -240,8 +240,9 @@ impl Contact {
         (status > 0).then_some(status)
     }
 
-    /// Another partner is asked now.
-    pub(crate) fn forget_status(&self) {
+    /// Another partner is asked now, which knows nothing yet.
+    pub(crate) fn forget(&self) {
+        self.0.is_written.store(false, Ordering::Release);
         self.0.status.store(0, Ordering::Release);
     }
 }

@@ -63,7 +63,7 @@ pub(super) async fn work(
             message: message.to_owned(),
             upstream_status: running.contact.status(),
         };
-        running.contact.forget_status();
+        running.asks_another();
         let then = Box::new(before.followed_by(next, failed));
         match serve(router, dispatch, &then).await {
             Some(Settled::Now) => serving = Some(then),

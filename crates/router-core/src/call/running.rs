@@ -205,6 +205,12 @@ impl Running {
         self.state().polling = Some(polling);
     }
 
+    /// Another partner is asked now: what the one before accepted says nothing of it.
+    pub(crate) fn asks_another(&self) {
+        self.contact.forget();
+        self.state().polling = None;
+    }
+
     /// When a retry may ask; `None` while nothing says that the partner has the request.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let synchronous = || self.contact.is_written().then_some(SYNCHRONOUS_RETRY);
@@ -390,5 +396,37 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.registry.entries().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use accounts::Labels;
+    use jiff::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn what_one_partner_accepted_is_not_told_of_the_next() {
+        let running = Running::of(&Generation {
+            id: GenerationId(Uuid::nil()),
+            account: "acme".parse().expect("an id"),
+            model: "own/flux".parse().expect("an id"),
+            hold_cents: 0,
+            received_at: Timestamp::UNIX_EPOCH,
+            dispatched_at: Timestamp::UNIX_EPOCH,
+            api_key: None,
+            labels: Labels::NONE,
+            serving: None,
+        });
+        running.contact.written();
+        assert_eq!(running.retry_after(), Some(SYNCHRONOUS_RETRY));
+        running.asks_another();
+        assert_eq!(running.retry_after(), None);
+        running.accepted(Duration::from_secs(7));
+        assert_eq!(running.retry_after(), Some(Duration::from_secs(7)));
+        running.asks_another();
+        assert_eq!(running.retry_after(), None);
     }
 }
