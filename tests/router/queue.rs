@@ -93,7 +93,9 @@ async fn one_at_a_time(flags: &[&str]) -> Rig {
 async fn a_queued_result_is_byte_for_byte_that_of_the_waiting_call() {
     let rig = Rig::start().await;
     for (dialect, model) in [("v2", POLLED), ("v2", AT_ONCE), ("v1", POLLED)] {
-        let at_once = rig.call(model, &prompt("a")).await;
+        let path = format!("/{dialect}/models/{model}");
+        let at_once = of("acme", Request::post_json(&path, &prompt("a")));
+        let at_once = rig.send(at_once).await;
         assert_eq!(at_once.status, 200);
         let answer = rig.submit_as("acme", dialect, model, &prompt("a")).await;
         let submitted = Submitted::of(&answer);
@@ -108,6 +110,10 @@ async fn a_queued_result_is_byte_for_byte_that_of_the_waiting_call() {
             names
         };
         assert_eq!(names(&queued), names(&at_once));
+        for name in ["x-service-credits-used", "x-committed-spend-current"] {
+            assert_eq!(queued.header(name), at_once.header(name), "{name}");
+            assert_eq!(queued.header(name).is_some(), dialect == "v2");
+        }
         // But for the name that the partner gave each of them.
         assert_eq!(queued.body.len(), at_once.body.len());
         assert_eq!(
@@ -482,4 +488,18 @@ async fn the_second_dialect_tells_what_a_call_cost_and_what_is_committed() {
         assert_eq!(of_v1.header(name), None, "{name}");
     }
     assert_eq!(replayed.header("idempotent-replayed"), Some("true"));
+}
+
+#[tokio::test]
+async fn the_second_dialect_tells_what_is_committed_at_a_deadline_too() {
+    let rig = Rig::with(&["--deadline", "1s"], &[]).await;
+    for (dialect, current) in [("v1", None), ("v2", Some("6"))] {
+        rig.partners.plan(Partner::Bfl, Plan::held());
+        let path = format!("/{dialect}/models/{POLLED}");
+        let request = of("acme", Request::post_json(&path, &prompt("a")));
+        let late = rig.send(request).await;
+        assert_eq!(late.status, 504, "{}", late.text());
+        assert_eq!(late.header("x-committed-spend-current"), current);
+        assert_eq!(late.header("x-service-credits-used"), None);
+    }
 }

@@ -331,7 +331,7 @@ async fn a_queued_request_falls_back_as_a_waiting_call_does() {
     rig.partners
         .plan(Partner::FalQueue, Plan::of(Outcome::RefuseFunds));
     let waiting = asked(
-        "v1",
+        "v2",
         SERVED,
         "?fallback_provider=together",
         &prompt("a cat"),

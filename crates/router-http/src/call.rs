@@ -7,7 +7,7 @@ use accounts::AccountId;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, GetAll};
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper_kit::{Body, BodyError, BodyRoom, RoomError};
 use jiff::Timestamp;
 use router_core::{
@@ -124,21 +124,35 @@ impl Begun {
         let detach = detach(self.executions);
         let answered = self.waiter.wait(self.execution, detach).await;
         let bucket = answered.result.as_ref().err().map(RouterError::bucket);
-        let charge_cents = answered.charge_cents;
-        let is_admitted = charge_cents.is_some() || answered.stream.is_some();
+        let (charge_cents, is_admitted) = (answered.charge_cents, answered.is_admitted);
         let mut response = respond(answered, request, dialect);
         if let Some((account, cap)) = self.committed.filter(|_| is_admitted) {
-            let fields = response.headers_mut();
-            if let Some(cents) = charge_cents {
-                fields.insert(CREDITS_USED, HeaderValue::from(cents));
-            }
-            let now = service.clock.now();
-            // Without it the answer is as good.
-            if let Ok(current) = service.router.committed_cents(&account, now).await {
-                headers::commit(fields, cap, current);
-            }
+            tell_spend(
+                response.headers_mut(),
+                service,
+                (&account, cap),
+                charge_cents,
+            )
+            .await;
         }
         (response, bucket)
+    }
+}
+
+/// Tells an answer below `/v2` what its call cost, if that is settled, and what the account has committed under its cap.
+pub(crate) async fn tell_spend(
+    fields: &mut HeaderMap,
+    service: &RouterService,
+    (account, cap_cents): (&AccountId, u64),
+    charge_cents: Option<u64>,
+) {
+    if let Some(cents) = charge_cents {
+        fields.insert(CREDITS_USED, HeaderValue::from(cents));
+    }
+    let now = service.clock.now();
+    // Without it the answer is as good.
+    if let Ok(current) = service.router.committed_cents(account, now).await {
+        headers::commit(fields, cap_cents, current);
     }
 }
 

@@ -187,7 +187,7 @@ impl ResultBody {
 }
 
 /// When a request came, by the time in its id; nothing of an id that tells none.
-fn came(request: Uuid) -> (Timestamp, Timestamp) {
+pub(crate) fn came(request: Uuid) -> (Timestamp, Timestamp) {
     let nothing = (Timestamp::MIN, Timestamp::MIN);
     let Some(time) = request.get_timestamp() else {
         return nothing;

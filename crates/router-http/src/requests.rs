@@ -9,13 +9,14 @@ use router_core::{
     Bucket, Cancelled, QueueFailure, QueueState, QueuedResult, RequestId, RequestStatus,
     RouterError, SubmittedRequest,
 };
+use uuid::Uuid;
 
 use crate::api::Asked;
 use crate::dialect::Dialect;
 use crate::errors::{ApiError, seconds};
 use crate::query::Query;
 use crate::wire::{Cancellation, QueuedList, QueuedStatus};
-use crate::{RouterService, delivery, headers, reply};
+use crate::{RouterService, call, delivery, generations, headers, reply};
 
 const IN_QUEUE: &str = "IN_QUEUE";
 const IN_PROGRESS: &str = "IN_PROGRESS";
@@ -161,10 +162,25 @@ pub(crate) async fn result(
         QueuedResult::Pending(status) => links.answer(StatusCode::ACCEPTED, &status),
         QueuedResult::Answered { answer, serving } => {
             let mut response = reply::forwarded(StatusCode::OK, answer);
-            headers::served_by(response.headers_mut(), serving.as_deref());
+            let fields = response.headers_mut();
+            headers::served_by(fields, serving.as_deref());
+            if asked.dialect == Dialect::Second {
+                let cap_cents = asked.caller.tier.router.committed_spend_cents;
+                let account = (&asked.caller.account, cap_cents);
+                let charged = charged(service, asked).await;
+                call::tell_spend(fields, service, account, charged).await;
+            }
             response
         }
     })
+}
+
+/// What the generation of a queued request was billed. Without it the answer is as good.
+async fn charged(service: &RouterService, asked: &Asked) -> Option<u64> {
+    let request = asked.request.parse::<Uuid>().ok()?;
+    let came = generations::came(request);
+    let found = service.usage.find(RequestId(request), came).await;
+    found.ok()??.generation?.charge_cents
 }
 
 /// `PUT .../requests/{request}/cancel`. The refusal of one that comes too late is the one error without a bucket.

@@ -50,6 +50,9 @@ pub struct Answered {
     pub stream: Option<Box<AnswerStream>>,
     /// Whether it was stored, and told before (`Idempotent-Replayed`).
     pub replayed: bool,
+    /// Whether the call was admitted, so that a generation was dispatched for it or was running: however it ends. A replay is
+    /// not, nor a call that another one waits in place of.
+    pub is_admitted: bool,
     /// What was billed for it just now, in US cents; `None` if nothing was settled for this answer.
     pub charge_cents: Option<u64>,
     /// Who served it, if the call names its providers and one of them was asked.
@@ -180,7 +183,9 @@ impl Waiter {
         let generation = reply.generation.or_else(|| waiter.attempt.generation());
         let bucket = reply.result.as_ref().err().map(RouterError::bucket);
         delivery.note(generation, bucket, reply.replayed);
+        let is_elsewhere = matches!(reply.result, Err(RouterError::InFlight { .. }));
         Answered {
+            is_admitted: generation.is_some() && !reply.replayed && !is_elsewhere,
             result: reply.result,
             stream: reply.stream,
             replayed: reply.replayed,
