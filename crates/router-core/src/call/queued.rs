@@ -180,9 +180,11 @@ impl Submission<'_> {
         settlement?;
         let limit_cents = self.caller.tier.router.committed_spend_cents;
         if hold_cents > limit_cents {
+            let load = router.ports.quota.load(account, now).await;
+            let load = load.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
             return Err(RouterError::SpendCap {
                 limit_cents,
-                current_cents: 0,
+                current_cents: load.committed_cents,
             });
         }
         Ok(())

@@ -264,3 +264,27 @@ async fn an_account_without_the_router_runs_nothing_and_a_submission_needs_what_
         .await;
     assert!(matches!(found, Err(RouterError::RequestNotFound)));
 }
+
+#[tokio::test]
+async fn a_submission_that_is_dearer_than_the_cap_is_told_what_is_committed() {
+    let house = House::new().await;
+    let cap = AccountChange::CommittedSpendCents(Some(30));
+    house.change(cap).await;
+    let running = house.begin(call("{\"cents\":10}")).await;
+    let (_, answer) = house.submitted().await;
+    let told = house.submit(call("{\"cents\":50}")).await;
+    let told = told.expect_err("it never has room");
+    let is_told = matches!(
+        told,
+        RouterError::SpendCap {
+            limit_cents: 30,
+            current_cents: 10,
+            ..
+        }
+    );
+    assert!(is_told, "{told:?}");
+    answer
+        .send(Ok(Submitted::Done(done("{}"))))
+        .expect("it is awaited");
+    running.answer().await.expect("a result");
+}
