@@ -187,7 +187,7 @@ async fn concurrency_limit_exceeded_by_spend_refuses_what_is_dearer_than_the_cap
         &answer,
         429,
         "concurrency_limit_exceeded",
-        "the committed spend of the calls in flight leaves no room for this call; try again when one of them has finished",
+        "the call may cost 3 US cents, and calls in flight may commit 2 at most; ask for less, or have the cap raised",
         &[
             "retry-after: 1",
             "x-committed-spend-current: 0",

@@ -94,10 +94,10 @@ pub enum RouterError {
         limit: u32,
     },
     /// The call would commit more than the workspace may have committed. 429.
-    #[error(
-        "the committed spend of the calls in flight leaves no room for this call; try again when one of them has finished"
-    )]
+    #[error("{}", no_room_for(*.hold_cents, *.limit_cents))]
     SpendCap {
+        /// What the call may cost. If that is over the cap, it never has room.
+        hold_cents: u64,
         /// The cap.
         limit_cents: u64,
         /// What calls in flight have committed, without this one.
@@ -252,6 +252,16 @@ impl RouterError {
             | Self::Unavailable(_) => Bucket::ServiceUnavailable,
         }
     }
+}
+
+fn no_room_for(hold_cents: u64, limit_cents: u64) -> Cow<'static, str> {
+    if hold_cents > limit_cents {
+        let text = format!(
+            "the call may cost {hold_cents} US cents, and calls in flight may commit {limit_cents} at most; ask for less, or have the cap raised"
+        );
+        return text.into();
+    }
+    "the committed spend of the calls in flight leaves no room for this call; try again when one of them has finished".into()
 }
 
 fn taken_over(retry_after: Option<Duration>) -> &'static str {

@@ -140,8 +140,8 @@ impl Load {
 }
 
 impl Admission {
-    /// What the caller is told.
-    pub(crate) fn into_result(self) -> Result<(), RouterError> {
+    /// What the caller of a call that may cost so much is told.
+    pub(crate) fn into_result(self, hold_cents: u64) -> Result<(), RouterError> {
         match self {
             Self::Admitted => Ok(()),
             Self::TooManyCalls { limit } => Err(RouterError::TooManyCalls { limit }),
@@ -149,6 +149,7 @@ impl Admission {
                 limit_cents,
                 current_cents,
             } => Err(RouterError::SpendCap {
+                hold_cents,
                 limit_cents,
                 current_cents,
             }),

@@ -287,6 +287,7 @@ fn of_router(error: &RouterError) -> ErrorParts {
         RouterError::SpendCap {
             limit_cents,
             current_cents,
+            ..
         } => {
             let remaining = limit_cents.saturating_sub(*current_cents);
             plain(StatusCode::TOO_MANY_REQUESTS)

@@ -151,8 +151,12 @@ fn again_after(error: &RouterError) -> Option<Duration> {
         | RouterError::TakenOver { .. }
         | RouterError::NoRoom { .. } => Some(Duration::ZERO),
         RouterError::TooManyCalls { limit } if *limit > 0 => Some(Duration::ZERO),
-        // A call that is dearer than the whole cap is refused when nothing else runs.
-        RouterError::SpendCap { current_cents, .. } if *current_cents > 0 => Some(Duration::ZERO),
+        // A call that is dearer than the whole cap never has room.
+        RouterError::SpendCap {
+            hold_cents,
+            limit_cents,
+            ..
+        } if hold_cents <= limit_cents => Some(Duration::ZERO),
         RouterError::Malformed(_)
         | RouterError::KeyConflict
         | RouterError::NotReplayable

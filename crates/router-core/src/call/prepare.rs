@@ -257,7 +257,7 @@ pub(super) async fn secure(router: &Inner, order: &Order) -> Result<Box<Dispatch
     let permit = registered.running.permit();
     let admission = router.ports.quota.admit(permit, limits, lease, now).await;
     let admission = admission.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
-    admission.into_result()?;
+    admission.into_result(hold_cents)?;
     Ok(Box::new(Dispatch {
         generation,
         model: Arc::clone(&order.model),

@@ -183,6 +183,7 @@ impl Submission<'_> {
             let load = router.ports.quota.load(account, now).await;
             let load = load.map_err(|error| RouterError::Unavailable(Box::new(error)))?;
             return Err(RouterError::SpendCap {
+                hold_cents,
                 limit_cents,
                 current_cents: load.committed_cents,
             });

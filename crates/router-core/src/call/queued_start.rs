@@ -210,9 +210,10 @@ fn not_secured(error: RouterError) -> Held {
     let is_dearest = matches!(
         error,
         RouterError::SpendCap {
-            current_cents: 0,
+            hold_cents,
+            limit_cents,
             ..
-        }
+        } if hold_cents > limit_cents
     );
     let needs_room = matches!(
         error,

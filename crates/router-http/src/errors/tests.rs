@@ -120,10 +120,12 @@ fn samples() -> Vec<ApiError> {
         RouterError::NotEnabled,
         RouterError::TooManyCalls { limit: 5 },
         RouterError::SpendCap {
+            hold_cents: 3,
             limit_cents: 100,
             current_cents: 98,
         },
         RouterError::SpendCap {
+            hold_cents: 101,
             limit_cents: 100,
             current_cents: 110,
         },

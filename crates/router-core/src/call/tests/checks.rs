@@ -283,15 +283,17 @@ async fn the_committed_spend_is_what_calls_in_flight_may_cost() {
     let told = matches!(
         refused,
         RouterError::SpendCap {
+            hold_cents: 31,
             limit_cents: 100,
             current_cents: 70
         }
     );
     assert!(told, "{refused:?}");
-    assert!(matches!(
-        house.refused(call(r#"{"cents":101}"#)).await,
-        RouterError::SpendCap { .. }
-    ));
+    let dearer = house.refused(call(r#"{"cents":101}"#)).await;
+    assert_eq!(
+        dearer.to_string(),
+        "the call may cost 101 US cents, and calls in flight may commit 100 at most; ask for less, or have the cap raised"
+    );
     answer
         .send(Ok(Submitted::Done(done("{}"))))
         .expect("awaited");
