@@ -162,7 +162,7 @@ pub enum RouterError {
     )]
     ResultGone,
     /// A queued request was cancelled, so there is no result. 409.
-    #[error("the request was cancelled and has no result; submit it again to run it")]
+    #[error("the request was cancelled and has no result; submit it with a new Idempotency-Key to run it")]
     RequestCancelled,
     /// A queued request waited longer than it may, and was not dispatched. 504.
     #[error(
