@@ -29,6 +29,17 @@ pub struct Violation {
     pub context: Option<(&'static str, serde_json::Value)>,
 }
 
+/// A call whose caller was answered at the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftCall {
+    /// It was not dispatched, and will not be.
+    NotDispatched,
+    /// It goes on, and its key gets the result.
+    WithKey,
+    /// It goes on, and nobody can ask for its result.
+    WithoutKey,
+}
+
 /// A request is refused. Messages are safe to show; sources go to the log.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
@@ -129,10 +140,10 @@ pub enum RouterError {
     #[error("the caller closed the connection before the result")]
     Disconnected,
     /// The router stopped holding the connection. 504.
-    #[error(
-        "the router stopped waiting at its own limit; retry with the same Idempotency-Key to get the result"
-    )]
+    #[error("{}", left_at_deadline(*.left))]
     Deadline {
+        /// What becomes of the call.
+        left: LeftCall,
         /// Set if a retry with the same key picks up work that runs at the partner.
         retry_after: Option<Duration>,
     },
@@ -162,7 +173,9 @@ pub enum RouterError {
     )]
     ResultGone,
     /// A queued request was cancelled, so there is no result. 409.
-    #[error("the request was cancelled and has no result; submit it with a new Idempotency-Key to run it")]
+    #[error(
+        "the request was cancelled and has no result; submit it with a new Idempotency-Key to run it"
+    )]
     RequestCancelled,
     /// A queued request waited longer than it may, and was not dispatched. 504.
     #[error(
@@ -262,6 +275,20 @@ fn no_room_for(hold_cents: u64, limit_cents: u64) -> Cow<'static, str> {
         return text.into();
     }
     "the committed spend of the calls in flight leaves no room for this call; try again when one of them has finished".into()
+}
+
+fn left_at_deadline(left: LeftCall) -> &'static str {
+    match left {
+        LeftCall::NotDispatched => {
+            "the router stopped waiting at its own limit before this call was dispatched; try again, with the same Idempotency-Key if it has one"
+        }
+        LeftCall::WithKey => {
+            "the router stopped waiting at its own limit; retry with the same Idempotency-Key to get the result"
+        }
+        LeftCall::WithoutKey => {
+            "the router stopped waiting at its own limit; the call goes on without its caller and may be billed; send calls with an Idempotency-Key to get their results"
+        }
+    }
 }
 
 fn taken_over(retry_after: Option<Duration>) -> &'static str {

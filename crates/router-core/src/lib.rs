@@ -53,7 +53,7 @@ pub use calls::{
 };
 pub use catalog::{Catalog, CatalogFollower, DuplicateModel, LiveCatalog, Page, Withheld, nearest};
 pub use cursor::{CursorKey, InvalidCursor};
-pub use error::{RouterError, Violation, ViolationStep};
+pub use error::{LeftCall, RouterError, Violation, ViolationStep};
 pub use form::{ModelForm, PictureEncoding, ReturnKind, Returns};
 pub use id::{GenerationId, InvalidModelId, ModelId, RequestId};
 pub use json::read_leniently;

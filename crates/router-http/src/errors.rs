@@ -304,7 +304,7 @@ fn of_router(error: &RouterError) -> ErrorParts {
         }
         // Nobody reads it; the status is what the log has.
         RouterError::Disconnected => plain(hyper_kit::api::client_closed_request()),
-        RouterError::Deadline { retry_after } => {
+        RouterError::Deadline { retry_after, .. } => {
             plain(StatusCode::GATEWAY_TIMEOUT).retried(*retry_after)
         }
         RouterError::Stopping { retry_after } | RouterError::TakenOver { retry_after } => {

@@ -22,7 +22,7 @@ use super::waiter::Attempt;
 use crate::router::Inner;
 use crate::{
     Bucket, CallsError, Claimed, Dispatched, Ending, Generation, GenerationId, KeyClaim, KeyDigest,
-    Model, ModelId, Outcome, Permit, Price, REPLAY_CAP_BYTES, RouterError, Serving, body,
+    LeftCall, Model, ModelId, Outcome, Permit, Price, REPLAY_CAP_BYTES, RouterError, Serving, body,
 };
 
 /// How long a key is kept from its first call on.
@@ -436,7 +436,10 @@ fn still_wanted(attempt: &Attempt) -> Result<(), RouterError> {
 /// Nothing was dispatched because the waiter left for this reason.
 fn left(reason: Bucket) -> RouterError {
     if reason == Bucket::DeadlineExceeded {
-        RouterError::Deadline { retry_after: None }
+        RouterError::Deadline {
+            left: LeftCall::NotDispatched,
+            retry_after: None,
+        }
     } else {
         RouterError::Disconnected
     }

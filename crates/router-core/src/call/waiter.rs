@@ -13,8 +13,8 @@ use super::Execution;
 use super::running::{Reply, Running};
 use crate::router::Inner;
 use crate::{
-    Answer, AnswerStream, Bucket, CallRecord, GenerationId, RouterError, Serving, StreamEnding,
-    StreamStep, Timer,
+    Answer, AnswerStream, Bucket, CallRecord, GenerationId, LeftCall, RouterError, Serving,
+    StreamEnding, StreamStep, Timer,
 };
 
 /// Where an attempt stands; shared by its execution and its waiter, who race to move it on.
@@ -209,9 +209,14 @@ impl Waiter {
     }
 
     fn deadline_exceeded(&self, running: Option<&Running>) -> Reply {
-        let running = running.filter(|_| self.has_key());
+        let left = match running {
+            None => LeftCall::NotDispatched,
+            Some(_) if self.has_key() => LeftCall::WithKey,
+            Some(_) => LeftCall::WithoutKey,
+        };
+        let running = running.filter(|_| left == LeftCall::WithKey);
         let retry_after = running.and_then(Running::retry_after);
-        Reply::of(Err(RouterError::Deadline { retry_after }))
+        Reply::of(Err(RouterError::Deadline { left, retry_after }))
     }
 }
 

@@ -7,7 +7,7 @@ use accounts::AccountsError;
 use asset_store::BlobHash;
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use router_core::{Violation, ViolationStep};
+use router_core::{LeftCall, Violation, ViolationStep};
 use uuid::Uuid;
 
 use super::*;
@@ -138,8 +138,16 @@ fn samples() -> Vec<ApiError> {
             retry_after: Duration::from_secs(7),
         },
         RouterError::Disconnected,
-        RouterError::Deadline { retry_after: None },
         RouterError::Deadline {
+            left: LeftCall::NotDispatched,
+            retry_after: None,
+        },
+        RouterError::Deadline {
+            left: LeftCall::WithoutKey,
+            retry_after: None,
+        },
+        RouterError::Deadline {
+            left: LeftCall::WithKey,
             retry_after: Some(Duration::ZERO),
         },
         RouterError::Stopping { retry_after: None },

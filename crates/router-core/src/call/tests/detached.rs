@@ -14,15 +14,23 @@ use tokio::sync::Semaphore;
 use super::harness::*;
 use crate::{
     Bucket, CallRecord, Calls, CallsError, Claimed, Collected, Dispatched, Ending, Generation,
-    GenerationId, Handle, KeyClaim, KeyDigest, Lease, MemoryCalls, OwnerId, RouterConfig,
+    GenerationId, Handle, KeyClaim, KeyDigest, Lease, LeftCall, MemoryCalls, OwnerId, RouterConfig,
     RouterError, Serving, Settled, Submitted, Unfinished, Usage,
 };
 
 fn deadline(result: Result<crate::Answer, RouterError>) -> Option<Duration> {
     match result {
-        Err(RouterError::Deadline { retry_after }) => retry_after,
+        Err(RouterError::Deadline { retry_after, .. }) => retry_after,
         Err(other) => panic!("{other:?}"),
         Ok(answer) => panic!("{answer:?}"),
+    }
+}
+
+/// What a caller is told at the deadline to become of the call.
+fn left(result: &Result<crate::Answer, RouterError>) -> Option<LeftCall> {
+    match result {
+        Err(RouterError::Deadline { left, .. }) => Some(*left),
+        Err(_) | Ok(_) => None,
     }
 }
 
@@ -101,6 +109,7 @@ async fn after_the_deadline_a_retry_picks_the_accepted_work_up() {
     tokio::task::yield_now().await;
     house.clock.advance(DEADLINE);
     let (result, execution) = first.early().await;
+    assert_eq!(left(&result), Some(LeftCall::WithKey));
     assert_eq!(
         deadline(result),
         Some(POLLING.interval),
@@ -185,6 +194,7 @@ async fn without_a_key_a_deadline_promises_nothing() {
     submission.contact.written();
     house.clock.advance(DEADLINE);
     let (result, execution) = call.early().await;
+    assert_eq!(left(&result), Some(LeftCall::WithoutKey));
     assert_eq!(deadline(result), None);
     answer
         .send(Ok(Submitted::Done(done("{}"))))
@@ -205,7 +215,7 @@ async fn a_deadline_before_dispatch_ends_the_call_and_frees_the_key() {
     house.clock.somebody_sleeps().await;
     house.clock.advance(DEADLINE);
     let answered = waiting.await.expect("no panic");
-    assert_eq!(deadline(answered.result), None);
+    assert_eq!(left(&answered.result), Some(LeftCall::NotDispatched));
     drop(answered.delivery);
     execution.await;
     assert_eq!((house.submits(), house.balance().await), (0, (1_000, 0)));
