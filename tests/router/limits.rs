@@ -144,3 +144,25 @@ async fn by_default_five_calls_run_at_a_time_and_a_body_has_32_mib_at_most() {
     let detail = "the body is larger than 33554432 bytes";
     assert_error(&refused, 413, "invalid_input", detail, &[]);
 }
+
+#[tokio::test]
+async fn looks_at_the_record_count_and_need_the_switch() {
+    let windows = accounts::RateWindow::read_list("3/366d").unwrap();
+    let slow = ("slow", vec![AccountChange::RateWindows(Some(windows))]);
+    let off = ("off", vec![AccountChange::Router(false)]);
+    let rig = Rig::with(&[], &[slow, off]).await;
+    let unknown = format!("/v1/generations/{}", Uuid::nil());
+    let looks = ["/v1/calls", "/v1/usage", &unknown];
+    for (path, status) in looks.into_iter().zip([200, 200, 404]) {
+        let looked = rig.send(of("slow", Request::get(path))).await;
+        assert_eq!(looked.status, status, "{path}: {}", looked.text());
+    }
+    for path in looks {
+        let late = rig.send(of("slow", Request::get(path))).await;
+        assert_eq!(late.status, 429, "{path}: {}", late.text());
+        assert!(late.header("retry-after").is_some());
+        let closed = rig.send(of("off", Request::get(path))).await;
+        let bucket = closed.header("x-service-error-type");
+        assert_eq!((closed.status, bucket), (403, Some("not_enabled")));
+    }
+}

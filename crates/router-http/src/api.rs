@@ -171,14 +171,17 @@ impl Inner {
                 return Ok(Begun::Waits(opened.run(body, &self.room).await?));
             }
             Operation::Calls => {
+                service.router.open_record(&asked.caller, now).await?;
                 let query = head.uri.query().unwrap_or_default();
                 usage::calls(service, &asked, query).await
             }
             Operation::Usage => {
+                service.router.open_record(&asked.caller, now).await?;
                 let query = head.uri.query().unwrap_or_default();
                 usage::totals(service, &asked, query, now).await
             }
             Operation::Generation => {
+                service.router.open_record(&asked.caller, now).await?;
                 generations::detail(service, &asked, &head, &connection, now).await
             }
             Operation::Estimate => {

@@ -349,3 +349,21 @@ fn what_a_partner_lacks_is_told_to_the_operator_alone() {
     };
     assert_eq!(told(&ordinary), None);
 }
+
+#[test]
+fn an_operator_reads_records_where_the_router_is_switched_off() {
+    let router = router(1);
+    let off = |scopes| Principal {
+        router: false,
+        scopes,
+        ..anybody()
+    };
+    let looks = |scopes| {
+        let caller = off(scopes);
+        let opened = router.open_record(&caller, at(0)).now_or_never();
+        opened.expect("memory answers at once")
+    };
+    looks(Scopes::all()).expect("an operator");
+    let refused = looks(Scopes::standard()).expect_err("it is switched off");
+    assert_eq!(refused.bucket(), Bucket::NotEnabled);
+}
