@@ -204,6 +204,14 @@ async fn what_waits_has_its_exact_position_and_is_withdrawn_without_a_bill() {
         (409, json!({"status": "ALREADY_COMPLETED"}))
     );
     assert_eq!(late.header("x-service-error-type"), None);
+    let record = format!("/v1/generations/{}", waiting[0].id());
+    let record = rig.get(&record).await.json();
+    assert_eq!(
+        (&record["status"], &record["generation"]),
+        (&json!("ok"), &Value::Null)
+    );
+    assert_eq!(record["queued"]["status"], "COMPLETED", "{record}");
+    assert_eq!(record["queued"]["error_type"], "cancelled", "{record}");
     assert_eq!(rig.status(&waiting[2]).await["queue_position"], 1);
 
     let listed = rig

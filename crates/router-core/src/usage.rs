@@ -149,7 +149,7 @@ pub struct ModelTotal {
     pub label: Option<String>,
     /// HTTP requests.
     pub calls: u64,
-    /// Those among them that ended with a result.
+    /// Those among them that ended with a result. A submission to the queue does when its generation has, replays of it too.
     pub succeeded: u64,
     /// Generations that they began.
     pub generations: u64,

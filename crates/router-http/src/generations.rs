@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use crate::api::Asked;
 use crate::errors::ApiError;
+use crate::requests::RecordedRequest;
 use crate::usage::{CallBody, account};
 use crate::{RouterService, reply};
 
@@ -42,6 +43,9 @@ pub struct ResultFiles {
 struct CallWithResults {
     #[serde(flatten)]
     call: CallBody,
+    /// How far the request is, of a submission to the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queued: Option<RecordedRequest>,
     results: Vec<ResultBody>,
 }
 
@@ -101,8 +105,17 @@ pub(crate) async fn detail(
         }
         (None, _) | (_, None) => Vec::new(),
     };
+    let queued = match row.call.generation {
+        Some(generation) => {
+            let state = service.router.queue_state(&row.call.account, generation);
+            let state = state.await?;
+            state.map(|state| RecordedRequest::of(&state, asked.dialect))
+        }
+        None => None,
+    };
     let body = CallWithResults {
         call: CallBody::of(&row),
+        queued,
         results,
     };
     Ok(reply::json(StatusCode::OK, &body))

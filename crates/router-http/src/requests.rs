@@ -9,6 +9,7 @@ use router_core::{
     Bucket, Cancelled, QueueFailure, QueueState, QueuedResult, RequestId, RequestStatus,
     RouterError, SubmittedRequest,
 };
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::api::Asked;
@@ -55,11 +56,7 @@ impl Links {
     }
 
     fn status(&self, status: &RequestStatus) -> QueuedStatus {
-        let (name, position, failure) = match &status.request.state {
-            QueueState::Waiting { ahead } => (IN_QUEUE, Some(*ahead), None),
-            QueueState::Running => (IN_PROGRESS, None, None),
-            QueueState::Over(failure) => (COMPLETED, None, failure.as_ref()),
-        };
+        let (name, position, failure) = parts(&status.request.state);
         let request_id = status.request.id.to_string();
         let response_url = format!("{}/{request_id}", self.base);
         QueuedStatus {
@@ -82,6 +79,37 @@ impl Links {
             headers.insert(RETRY_AFTER, seconds(after));
         }
         response
+    }
+}
+
+/// A state by its name, how many requests are before it, and how it failed.
+fn parts(state: &QueueState) -> (&'static str, Option<usize>, Option<&QueueFailure>) {
+    match state {
+        QueueState::Waiting { ahead } => (IN_QUEUE, Some(*ahead), None),
+        QueueState::Running => (IN_PROGRESS, None, None),
+        QueueState::Over(failure) => (COMPLETED, None, failure.as_ref()),
+    }
+}
+
+/// What the record of a submission tells of its request.
+#[derive(Debug, Serialize)]
+pub(crate) struct RecordedRequest {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+impl RecordedRequest {
+    /// In the words of a dialect.
+    pub(crate) fn of(state: &QueueState, dialect: Dialect) -> Self {
+        let (status, _, failure) = parts(state);
+        Self {
+            status,
+            error_type: failure.map(|failure| dialect.word_of_failure(failure)),
+            detail: failure.map(detail),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{Labels, Payer, Principal, Reservation};
+use accounts::{AccountId, Labels, Payer, Principal, Reservation};
 use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -228,6 +228,21 @@ impl Router {
             return Err(RouterError::ResultGone);
         }
         Ok(self.0.status(found))
+    }
+
+    /// How far the request is that began a generation of an account; `None` if that was not submitted to the queue, or its
+    /// request is forgotten.
+    ///
+    /// # Errors
+    /// If the rows cannot be read.
+    pub async fn queue_state(
+        &self,
+        account: &AccountId,
+        generation: GenerationId,
+    ) -> Result<Option<QueueState>, RouterError> {
+        let found = self.0.ports.queue.find(account, generation).await;
+        let found = found.map_err(unavailable)?;
+        Ok(found.map(|request| request.state))
     }
 
     /// The result of a request.

@@ -6,14 +6,14 @@ use futures_util::future::join_all;
 
 use super::{
     Bucket, Bytes, Claimed, Ending, Outcome, Rule, Settled, Stores, account, answer, answered, at,
-    claim, generation, id, kept, lease, model,
+    claim, generation, id, kept, lease, model, record,
 };
 use crate::{
-    Cancelled, Dispatched, Enqueued, GenerationId, KeyDigest, QueueBounds, QueueFailure,
-    QueueState, QueuedCall, QueuedRequest, REPLAY_CAP_BYTES,
+    Breakdown, CallRecord, Cancelled, Dispatched, Enqueued, GenerationId, KeyDigest, ModelTotal,
+    QueueBounds, QueueFailure, QueueState, QueuedCall, QueuedRequest, REPLAY_CAP_BYTES, UsageQuery,
 };
 
-pub(super) const RULES: [Rule; 8] = [
+pub(super) const RULES: [Rule; 9] = [
     |stores| {
         Box::pin(a_request_waits_in_turn_and_is_dispatched_with_its_body(
             stores,
@@ -37,6 +37,7 @@ pub(super) const RULES: [Rule; 8] = [
         ))
     },
     |stores| Box::pin(bounds_hold_for_submissions_at_once(stores)),
+    |stores| Box::pin(a_submission_succeeds_with_its_generation(stores)),
     |stores| Box::pin(requests_are_listed_newest_first_and_belong_to_their_account(stores)),
 ];
 
@@ -316,6 +317,45 @@ async fn what_ends_without_a_dispatch_frees_its_key_and_tells_why(stores: Stores
     stores.start_request(3).await;
     stores.end_request(3, QueueFailure::WaitedTooLong).await;
     assert_eq!(stores.state(3).await, QueueState::Running);
+}
+
+/// Every submission is answered well; 1 is withdrawn, 2 fails, 3 has a result, 4 waits, 6 is 2 submitted again.
+async fn a_submission_succeeds_with_its_generation(stores: Stores) {
+    stores.open_account().await;
+    for n in 1..=4 {
+        stores.enqueue(call("acme", n)).await;
+        stores.record(record(n, 0));
+    }
+    assert_eq!(stores.cancel_request(1).await, Some(Cancelled::Withdrawn));
+    stores.start_request(2).await;
+    let failed = Outcome::Failed {
+        bucket: Bucket::ProviderError,
+        message: "it failed".to_owned(),
+    };
+    stores.settle(2, kept(failed, 0)).await;
+    stores.start_request(3).await;
+    stores.settle(3, answered(b"{}", 4)).await;
+    stores.dispatch(5, 9).await;
+    stores.settle(5, answered(b"{}", 2)).await;
+    stores.record(record(5, 0));
+    stores.record(CallRecord {
+        generation: Some(id(2)),
+        replayed: true,
+        ..record(6, 0)
+    });
+    let query = UsageQuery::default();
+    let totals = stores.usage.totals(&query, Breakdown::default()).await;
+    let expected = ModelTotal {
+        account: account("acme"),
+        model: model(),
+        api_key: None,
+        label: None,
+        calls: 6,
+        succeeded: 2,
+        generations: 3,
+        charge_cents: 6,
+    };
+    assert_eq!(totals.expect("the store answers"), [expected]);
 }
 
 async fn bounds_hold_for_submissions_at_once(stores: Stores) {

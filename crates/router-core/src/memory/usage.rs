@@ -45,7 +45,7 @@ impl Usage for MemoryCalls {
             let parts = parts_of(call.api_key.as_ref(), &call.labels, by);
             let total = total_of(&mut totals, &call.account, model, parts);
             total.calls += 1;
-            total.succeeded += u64::from(call.bucket.is_none());
+            total.succeeded += u64::from(rows.has_result(call));
             if let Some(row) = rows.generations.get(&GenerationId::from(call.request)) {
                 total.generations += 1;
                 total.charge_cents += row.end.as_ref().map_or(0, |end| end.charge_cents);
@@ -159,6 +159,13 @@ impl Rows {
         let query = query.clone();
         let calls = self.calls.values();
         calls.filter(move |call| fits(&query, &call.account, call.received_at))
+    }
+
+    /// Whether a call ended with a result. A submission to the queue is answered without one.
+    fn has_result(&self, call: &CallRecord) -> bool {
+        let row = call.generation.and_then(|id| self.generations.get(&id));
+        let end = row.and_then(|row| row.end.as_ref());
+        call.bucket.is_none() && end.is_some_and(|end| end.bucket.is_none())
     }
 
     fn with_generation(&self, call: &CallRecord) -> UsageRow {

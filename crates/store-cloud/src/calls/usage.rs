@@ -79,6 +79,11 @@ const CALLS: &str =
 const UNRECORDED: &str =
     "NOT EXISTS (SELECT FROM calls c WHERE c.received_at = g.received_at AND c.request = g.id)";
 
+/// Whether a call ended with a result. A submission to the queue is answered without one: what became of it is in its generation.
+const SUCCEEDED: &str = "c.bucket IS NULL AND CASE WHEN c.generation = c.request
+    THEN g.id IS NOT NULL AND g.bucket IS NULL
+    ELSE EXISTS (SELECT FROM generations b WHERE b.id = c.generation AND b.bucket IS NULL) END";
+
 impl PgUsage {
     /// The record in a database, to be read and nothing else. What a process handed in within the last moment may be missing.
     #[must_use]
@@ -219,7 +224,7 @@ impl PgUsage {
             "SELECT account, model, api_key, label, sum(calls)::bigint AS calls, sum(succeeded)::bigint AS succeeded,
                 sum(generations)::bigint AS generations, least(sum(cents), 9223372036854775807)::bigint AS charge_cents
              FROM (
-                SELECT c.account, c.model, {key_of_calls} AS api_key, {value} AS label, count(*) AS calls, count(*) FILTER (WHERE c.bucket IS NULL) AS succeeded,
+                SELECT c.account, c.model, {key_of_calls} AS api_key, {value} AS label, count(*) AS calls, count(*) FILTER (WHERE {SUCCEEDED}) AS succeeded,
                     count(g.id) + count(r.id) AS generations, coalesce(sum(g.charge_cents), 0) AS cents
                 FROM calls c LEFT JOIN generations g ON g.id = c.request
                     LEFT JOIN generations_running r ON r.id = c.request {of_calls}

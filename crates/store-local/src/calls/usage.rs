@@ -52,6 +52,11 @@ const UNRECORDED: &str = "g.settled_at IS NOT NULL AND CASE WHEN g.received_at I
     AND (:account IS NULL OR g.account = :account)
     AND coalesce(g.received_at, g.dispatched_at) >= :from AND coalesce(g.received_at, g.dispatched_at) < :until";
 
+/// Whether a call ended with a result. A submission to the queue is answered without one: what became of it is in its generation.
+const SUCCEEDED: &str = "c.bucket IS NULL AND CASE WHEN c.generation = c.request
+    THEN g.settled_at IS NOT NULL AND g.bucket IS NULL
+    ELSE EXISTS (SELECT 1 FROM generations b WHERE b.id = c.generation AND b.settled_at IS NOT NULL AND b.bucket IS NULL) END";
+
 /// Which way a page goes on.
 #[derive(Clone, Copy)]
 enum Order {
@@ -356,7 +361,7 @@ fn totals(
         "SELECT account, model, api_key, label, sum(calls) AS calls, sum(succeeded) AS succeeded, sum(generations) AS generations,
             sum(charge_cents) AS charge_cents
          FROM (
-            SELECT c.account, c.model, {key_of_calls} AS api_key, {value} AS label, count(*) AS calls, sum(c.bucket IS NULL) AS succeeded,
+            SELECT c.account, c.model, {key_of_calls} AS api_key, {value} AS label, count(*) AS calls, sum({SUCCEEDED}) AS succeeded,
                 count(g.id) AS generations, coalesce(sum(g.charge_cents), 0) AS charge_cents
             FROM calls c LEFT JOIN generations g ON g.id = c.request {of_calls}
             WHERE c.model IS NOT NULL AND {FITS} GROUP BY c.account, c.model, 3, 4
