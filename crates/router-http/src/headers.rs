@@ -66,6 +66,17 @@ static MIRRORS: [(HeaderName, HeaderName); 5] = [
     ),
 ];
 
+/// Every header of ours that an answer may have.
+#[cfg(test)]
+pub(crate) fn all() -> impl Iterator<Item = HeaderName> {
+    let spend = [SPEND_LIMIT, SPEND_CURRENT, SPEND_REMAINING];
+    let mirrored = MIRRORS
+        .iter()
+        .flat_map(|(ours, theirs)| [ours.clone(), theirs.clone()]);
+    let ids = [REQUEST_ID, MIRRORED_REQUEST_ID, REPLAYED];
+    spend.into_iter().chain(ids).chain(mirrored)
+}
+
 /// Tells an answer how much of a cap is committed.
 pub(crate) fn commit(headers: &mut HeaderMap, limit_cents: u64, current_cents: u64) {
     let remaining = limit_cents.saturating_sub(current_cents);
