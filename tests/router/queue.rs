@@ -235,6 +235,17 @@ async fn what_waits_has_its_exact_position_and_is_withdrawn_without_a_bill() {
         (&json!(false), &json!(runs.id()))
     );
 
+    // A cursor of another list, or of nobody, is never the end of this one.
+    for model in [POLLED, AT_ONCE] {
+        let foreign = match model {
+            AT_ONCE => runs.id().to_owned(),
+            _ => Uuid::max().to_string(),
+        };
+        let path = format!("{}?cursor={foreign}", requests_of("v2", model));
+        let refused = rig.get(&path).await;
+        assert_eq!(refused.status, 400, "{}", refused.text());
+    }
+
     // The others go as soon as there is room, one after the other.
     rig.partners.plan(Partner::Bfl, Plan::of(Outcome::Succeed));
     let task = rig.partners.tasks(Partner::Bfl).remove(0);

@@ -162,14 +162,14 @@ pub trait CallQueue: Send + Sync + 'static {
     ) -> Result<Option<QueuedRequest>, CallsError>;
 
     /// At most `limit` requests of an account for a model, newest first: those that were submitted before `before`, if that is
-    /// given.
+    /// given. `None` if `before` is no request of this account for this model, or is forgotten.
     async fn list(
         &self,
         account: &AccountId,
         model: &ModelId,
         before: Option<GenerationId>,
         limit: usize,
-    ) -> Result<Vec<QueuedRequest>, CallsError>;
+    ) -> Result<Option<Vec<QueuedRequest>>, CallsError>;
 
     /// How the generation of a request ended; `None` if it did not, or its bytes are not there any more.
     async fn outcome(&self, id: GenerationId) -> Result<Option<Outcome>, CallsError>;

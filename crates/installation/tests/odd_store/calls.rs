@@ -161,7 +161,7 @@ impl CallQueue for OddCalls {
         model: &ModelId,
         before: Option<GenerationId>,
         limit: usize,
-    ) -> Result<Vec<QueuedRequest>, CallsError> {
+    ) -> Result<Option<Vec<QueuedRequest>>, CallsError> {
         let listed = self.inner.queue.list(account, model, before, limit);
         self.jitter.around(listed).await
     }

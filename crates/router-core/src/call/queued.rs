@@ -347,7 +347,11 @@ impl Router {
         let wanted = limit as usize + 1;
         let queue = &self.0.ports.queue;
         let found = queue.list(&caller.account, model.id(), after, wanted).await;
-        let mut found = found.map_err(unavailable)?;
+        // It was of another list, or is forgotten: an empty page would look like the last one.
+        let found = found.map_err(unavailable)?.ok_or_else(|| {
+            malformed("the cursor is invalid or has expired; start again without it")
+        });
+        let mut found = found?;
         let has_more = found.len() == wanted;
         found.truncate(limit as usize);
         Ok(RequestsPage {

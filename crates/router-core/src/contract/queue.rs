@@ -9,8 +9,9 @@ use super::{
     claim, generation, id, kept, lease, model, record,
 };
 use crate::{
-    Breakdown, CallRecord, Cancelled, Dispatched, Enqueued, GenerationId, KeyDigest, ModelTotal,
-    QueueBounds, QueueFailure, QueueState, QueuedCall, QueuedRequest, REPLAY_CAP_BYTES, UsageQuery,
+    Breakdown, CallRecord, Cancelled, Dispatched, Enqueued, GenerationId, KeyDigest, ModelId,
+    ModelTotal, QueueBounds, QueueFailure, QueueState, QueuedCall, QueuedRequest, REPLAY_CAP_BYTES,
+    UsageQuery,
 };
 
 pub(super) const RULES: [Rule; 9] = [
@@ -387,16 +388,21 @@ async fn requests_are_listed_newest_first_and_belong_to_their_account(stores: St
         async move {
             let (name, before) = (account(name), before.map(id));
             let found = queue.list(&name, &model, before, limit).await;
-            let found = found.expect("the store answers").into_iter();
-            found.map(|request| request.id).collect::<Vec<_>>()
+            let found = found.expect("the store answers")?.into_iter();
+            Some(found.map(|request| request.id).collect::<Vec<_>>())
         }
     };
-    assert_eq!(list("acme", model(), None, 2).await, [id(2), id(1)]);
-    assert_eq!(list("acme", model(), Some(1), 2).await, [id(3)]);
-    assert_eq!(list("acme", model(), Some(9), 2).await, []);
-    assert_eq!(list("nobody", model(), None, 2).await, []);
-    let another = "a/b".parse().expect("a valid id");
-    assert_eq!(list("acme", another, None, 2).await, []);
+    let all = |ids: &[u128]| Some(ids.iter().copied().map(id).collect::<Vec<_>>());
+    assert_eq!(list("acme", model(), None, 2).await, all(&[2, 1]));
+    assert_eq!(list("acme", model(), Some(1), 2).await, all(&[3]));
+    assert_eq!(list("acme", model(), Some(3), 2).await, all(&[]));
+    assert_eq!(list("nobody", model(), None, 2).await, all(&[]));
+    let another: ModelId = "a/b".parse().expect("a valid id");
+    assert_eq!(list("acme", another.clone(), None, 2).await, all(&[]));
+    // Nobody's, another account's, and one of another model.
+    assert_eq!(list("acme", model(), Some(9), 2).await, None);
+    assert_eq!(list("acme", model(), Some(4), 2).await, None);
+    assert_eq!(list("acme", another, Some(1), 2).await, None);
     let others = stores.queue.find(&account("acme"), id(4)).await;
     assert_eq!(others.expect("the store answers"), None);
 }

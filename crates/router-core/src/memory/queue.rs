@@ -172,18 +172,22 @@ impl CallQueue for MemoryCalls {
         model: &ModelId,
         before: Option<GenerationId>,
         limit: usize,
-    ) -> Result<Vec<QueuedRequest>, CallsError> {
+    ) -> Result<Option<Vec<QueuedRequest>>, CallsError> {
         let rows = self.rows();
-        let before = before.map(|id| rows.queued.rows.get(&id).map_or(0, |row| row.seq));
-        let own = rows.queued.rows.values().filter(|row| {
-            row.call.account == *account
-                && row.call.model == *model
-                && before.is_none_or(|before| row.seq < before)
-        });
-        let mut own: Vec<&Row> = own.collect();
+        let is_own = |row: &&Row| row.call.account == *account && row.call.model == *model;
+        let before = match before {
+            None => u64::MAX,
+            Some(id) => match rows.queued.rows.get(&id).filter(is_own) {
+                None => return Ok(None),
+                Some(row) => row.seq,
+            },
+        };
+        let own = rows.queued.rows.values().filter(is_own);
+        let mut own: Vec<&Row> = own.filter(|row| row.seq < before).collect();
         own.sort_by_key(|row| std::cmp::Reverse(row.seq));
         own.truncate(limit);
-        Ok(own.into_iter().map(|row| rows.request(row)).collect())
+        let own = own.into_iter().map(|row| rows.request(row));
+        Ok(Some(own.collect()))
     }
 
     async fn outcome(&self, id: GenerationId) -> Result<Option<Outcome>, CallsError> {

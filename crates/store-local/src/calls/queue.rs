@@ -191,11 +191,15 @@ impl CallQueue for SqliteCalls {
         model: &ModelId,
         before: Option<GenerationId>,
         limit: usize,
-    ) -> Result<Vec<QueuedRequest>, CallsError> {
+    ) -> Result<Option<Vec<QueuedRequest>>, CallsError> {
         let (account, model) = (account.clone(), model.clone());
         let list = move |rows: &Connection| queue_rows::list(rows, &account, &model, before, limit);
-        let found = self.read(list).await?.into_iter();
-        Ok(found.map(|found| self.waiting.placed(found)).collect())
+        let found = self.read(list).await?;
+        let placed = |found: Vec<_>| {
+            let found = found.into_iter();
+            found.map(|found| self.waiting.placed(found)).collect()
+        };
+        Ok(found.map(placed))
     }
 
     async fn outcome(&self, id: GenerationId) -> Result<Option<Outcome>, CallsError> {

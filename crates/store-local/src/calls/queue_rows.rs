@@ -127,26 +127,37 @@ pub(super) fn find(rows: &Connection, id: GenerationId) -> rusqlite::Result<Opti
         .optional()
 }
 
-/// The newest requests of an account for a model.
+/// The newest requests of an account for a model, or those before one of them; `None` if that is none of them.
 pub(super) fn list(
     rows: &Connection,
     account: &AccountId,
     model: &ModelId,
     before: Option<GenerationId>,
     limit: usize,
-) -> rusqlite::Result<Vec<Found>> {
+) -> rusqlite::Result<Option<Vec<Found>>> {
+    let start = match before {
+        None => Some(i64::MAX),
+        Some(id) => rows
+            .prepare_cached(
+                "SELECT seq FROM queued_calls WHERE id = ?1 AND account = ?2 AND model = ?3",
+            )?
+            .query_row(params![Id(id.0), account.as_str(), model.as_str()], |row| {
+                row.get(0)
+            })
+            .optional()?,
+    };
+    let Some(start) = start else {
+        return Ok(None);
+    };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut statement = rows.prepare_cached(&format!(
-        "{COLUMNS} WHERE q.account = ?1 AND q.model = ?2
-            AND (?3 IS NULL OR q.seq < coalesce((SELECT seq FROM queued_calls WHERE id = ?3), 0))
-         ORDER BY q.seq DESC LIMIT ?4"
+        "{COLUMNS} WHERE q.account = ?1 AND q.model = ?2 AND q.seq < ?3 ORDER BY q.seq DESC LIMIT ?4"
     ))?;
-    let before = before.map(|before| Id(before.0));
     let newest = statement.query_map(
-        params![account.as_str(), model.as_str(), before, limit],
+        params![account.as_str(), model.as_str(), start, limit],
         found,
     )?;
-    newest.collect()
+    newest.collect::<rusqlite::Result<_>>().map(Some)
 }
 
 fn found(row: &Row<'_>) -> rusqlite::Result<Found> {

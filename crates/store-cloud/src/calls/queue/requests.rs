@@ -78,14 +78,18 @@ impl CallQueue for PgCalls {
         model: &ModelId,
         before: Option<GenerationId>,
         limit: usize,
-    ) -> Result<Vec<QueuedRequest>, CallsError> {
+    ) -> Result<Option<Vec<QueuedRequest>>, CallsError> {
         let read = async {
             self.queue.catch_up().await?;
             let connection = self.database.connection().await?;
             rows::list(&connection, account, model, before, limit).await
         };
-        let found = read.await.map_err(unavailable)?.into_iter();
-        Ok(found.map(|found| self.queue.placed(found)).collect())
+        let found = read.await.map_err(unavailable)?;
+        let placed = |found: Vec<_>| {
+            let found = found.into_iter();
+            found.map(|found| self.queue.placed(found)).collect()
+        };
+        Ok(found.map(placed))
     }
 
     async fn outcome(&self, id: GenerationId) -> Result<Option<Outcome>, CallsError> {

@@ -260,32 +260,30 @@ pub(super) async fn find_to_take(
     Ok(Some((found, call, row.get("body_bytes"))))
 }
 
-/// The newest requests of an account for a model.
+/// The newest requests of an account for a model, or those before one of them; `None` if that is none of them.
 pub(super) async fn list(
     rows: &impl GenericClient,
     account: &AccountId,
     model: &ModelId,
     before: Option<GenerationId>,
     limit: usize,
-) -> Result<Vec<Found>, DatabaseError> {
+) -> Result<Option<Vec<Found>>, DatabaseError> {
+    let (account, model) = (account.as_str(), model.as_str());
+    let start = match before {
+        None => i64::MAX,
+        Some(id) => {
+            let sql = "SELECT seq FROM queued_calls WHERE id = $1 AND account = $2 AND model = $3";
+            match query_opt(rows, sql, &[&id.0, &account, &model]).await? {
+                None => return Ok(None),
+                Some(row) => row.get("seq"),
+            }
+        }
+    };
     let sql = format!(
-        "{COLUMNS} WHERE q.account = $1 AND q.model = $2
-            AND q.seq < CASE WHEN $3::uuid IS NULL THEN 9223372036854775807
-                ELSE coalesce((SELECT seq FROM queued_calls WHERE id = $3), 0) END
-         ORDER BY q.seq DESC LIMIT $4"
+        "{COLUMNS} WHERE q.account = $1 AND q.model = $2 AND q.seq < $3 ORDER BY q.seq DESC LIMIT $4"
     );
-    let newest = query(
-        rows,
-        &sql,
-        &[
-            &account.as_str(),
-            &model.as_str(),
-            &before.map(|id| id.0),
-            &whole(limit),
-        ],
-    )
-    .await?;
-    newest.iter().map(found).collect()
+    let newest = query(rows, &sql, &[&account, &model, &start, &whole(limit)]).await?;
+    newest.iter().map(found).collect::<Result<_, _>>().map(Some)
 }
 
 fn found(row: &Row) -> Result<Found, DatabaseError> {
