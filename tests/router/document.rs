@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use it::partners::{Outcome, Partner, Plan};
+
 use super::*;
 
 fn resolve<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
@@ -96,6 +98,23 @@ async fn live_answers_are_those_of_the_document() {
     for _ in 0..2 {
         let answer = rig.keyed("k", AT_ONCE, &prompt("a")).await;
         assert_documented(&document, "post", one, &answer);
+    }
+    // Below /v2 answers have headers of their own.
+    for body in [prompt("a"), json!({})] {
+        let path = path_of(POLLED).replacen("/v1/", "/v2/", 1);
+        let answer = of("acme", Request::post_json(&path, &body));
+        assert_documented(&document, "post", one, &rig.send(answer).await);
+    }
+    rig.partners.plan(Partner::Bfl, Plan::of(Outcome::Fail));
+    let path = path_of(POLLED).replacen("/v1/", "/v2/", 1);
+    let failed = of("acme", Request::post_json(&path, &prompt("a")));
+    let failed = rig.send(failed).await;
+    assert_eq!(failed.status, 502, "{}", failed.text());
+    assert_documented(&document, "post", one, &failed);
+    let calls = "/v1/calls";
+    for query in ["", "?limit=-1", "?limit=x"] {
+        let answer = rig.get(&format!("{calls}{query}")).await;
+        assert_documented(&document, "get", calls, &answer);
     }
     let conflict = rig.keyed("k", AT_ONCE, &prompt("b")).await;
     assert_eq!(conflict.status, 409);

@@ -166,3 +166,21 @@ async fn looks_at_the_record_count_and_need_the_switch() {
         assert_eq!((closed.status, bucket), (403, Some("not_enabled")));
     }
 }
+
+#[tokio::test]
+async fn a_page_of_calls_is_as_long_as_one_of_models() {
+    let rig = Rig::start().await;
+    for (limit, length) in [
+        ("", 20),
+        ("?limit=0", 20),
+        ("?limit=-1", 20),
+        ("?limit=7", 7),
+        ("?limit=101", 100),
+        ("?limit=999999999999999999999999", 100),
+    ] {
+        let page = rig.get(&format!("/v1/calls{limit}")).await;
+        assert_eq!(page.status, 200, "{limit}: {}", page.text());
+        assert_eq!(page.json()["limit"], length, "{limit}");
+    }
+    assert_eq!(rig.get("/v1/calls?limit=").await.status, 400);
+}

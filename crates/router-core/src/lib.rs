@@ -64,6 +64,7 @@ pub use kept::{
 };
 pub use labels::{read_labels, write_labels};
 pub use lease::{Lease, OwnerId, Ownership, Ownerships};
+pub use limit::parse as read_limit;
 pub use memory::MemoryCalls;
 pub use model::{ChargesOnPolicyRejection, Model, ModelDefinition, Polling};
 pub use price::{Charge, Function, Operator, Price, PricedMember, Term};

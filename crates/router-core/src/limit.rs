@@ -11,7 +11,7 @@ const MAXIMUM: u32 = 100;
 ///
 /// # Errors
 /// With the reason, if it is repeated, empty or no integer.
-pub(crate) fn parse(values: &[&str]) -> Result<u32, String> {
+pub fn parse(values: &[&str]) -> Result<u32, String> {
     let value = match values {
         [] => return Ok(DEFAULT),
         [value] => *value,

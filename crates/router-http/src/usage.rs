@@ -10,7 +10,7 @@ use hyper_kit::Body;
 use jiff::{SignedDuration, Timestamp};
 use router_core::{
     Breakdown, Bucket, CallsError, FailedAttempt, ModelTotal, RequestId, RouterError, UsageCursor,
-    UsageQuery, UsageRow,
+    UsageQuery, UsageRow, read_limit,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -18,9 +18,6 @@ use uuid::Uuid;
 use crate::api::Asked;
 use crate::query::parameter;
 use crate::{RouterService, reply};
-
-/// Calls of a page where nothing else is asked for, and most of them.
-const LIMIT: (usize, usize) = (20, 100);
 
 /// The span of a report where nothing else is asked for.
 const DAYS: i64 = 30;
@@ -129,11 +126,9 @@ pub(crate) async fn calls(
     asked: &Asked,
     query: &str,
 ) -> Result<Response<Body>, RouterError> {
-    let limit = parameter(query, "limit")?.map(|text| text.parse::<usize>());
-    let limit = limit
-        .transpose()
-        .map_err(|_| malformed("`limit` is a number from 1 to 100"))?;
-    let limit = limit.unwrap_or(LIMIT.0).clamp(1, LIMIT.1);
+    let limit = parameter(query, "limit")?;
+    let limit = read_limit(limit.as_deref().as_slice()).map_err(RouterError::Malformed)?;
+    let limit = limit as usize;
     let after = parameter(query, "cursor")?.map(|text| {
         read_cursor(&text).ok_or_else(|| malformed("the cursor is invalid; start again without it"))
     });
