@@ -94,6 +94,49 @@ async fn other_bytes_of_a_name_get_a_number_and_replace_nothing_unasked() {
 }
 
 #[tokio::test]
+async fn uploads_at_once_under_one_name_all_stay() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    for round in 0..8 {
+        let (name, pictures): (_, Vec<_>) = (
+            format!("race{round}.png"),
+            (0..4).map(|n| format!("picture {n}")).collect(),
+        );
+        let sent = pictures
+            .iter()
+            .map(|picture| upload(&server, &name, picture.as_bytes()));
+        let told = futures_util::future::join_all(sent).await;
+        let mut names = Vec::new();
+        for (told, picture) in told.iter().zip(&pictures) {
+            let name = told["name"].as_str().unwrap();
+            let target = format!("/view?filename={}&type=input", name.replace(' ', "%20"));
+            assert_eq!(bytes(&server, &target).await, picture.as_bytes(), "{name}");
+            names.push(name);
+        }
+        names.sort_unstable();
+        let stem = format!("race{round}");
+        let expected = [" (1)", " (2)", " (3)", ""].map(|number| format!("{stem}{number}.png"));
+        assert_eq!(names, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_uploaded_again_is_kept_for_longer() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let ends = async |told: &Value| {
+        let id = told["asset"]["id"].as_str().unwrap();
+        let asset = get(&server, &format!("/api/v2/assets/{id}")).await;
+        asset["expires_at"].as_str().unwrap().to_owned()
+    };
+    let first = upload(&server, "x.png", b"bytes").await;
+    let before = ends(&first).await;
+    let again = upload(&server, "x.png", b"bytes").await;
+    assert_eq!(again, first);
+    assert!(ends(&again).await > before, "{before}");
+}
+
+#[tokio::test]
 async fn outputs_are_shown_whole_in_part_and_small() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();

@@ -202,6 +202,22 @@ impl Assets {
             .await
     }
 
+    /// As [`Assets::keep`], for a name that one upload of the account has: the record of the same bytes under it is given again, kept
+    /// for as long as a new one.
+    ///
+    /// # Errors
+    /// [`AssetsError::NameTaken`] if an upload of other bytes has the name, which keeps no record; else as [`Assets::keep`].
+    pub async fn keep_under_free_name(
+        &self,
+        blob: Blob,
+        upload: Upload,
+        now: Timestamp,
+    ) -> Result<Created, AssetsError> {
+        let rule = InsertRule::FreeName;
+        self.insert(upload, blob.hash, blob.size_bytes, rule, now)
+            .await
+    }
+
     /// Makes a record over bytes that the account already has, or gives its record of the same name again.
     ///
     /// # Errors
@@ -422,6 +438,7 @@ impl Assets {
             }),
             InsertOutcome::KeyReused(id) => Err(AssetsError::KeyReused(id)),
             InsertOutcome::BlobNotFound => Err(AssetsError::BlobNotFound),
+            InsertOutcome::NameTaken => Err(AssetsError::NameTaken),
             InsertOutcome::QuotaExceeded => Err(AssetsError::QuotaExceeded {
                 limit_bytes: self.most_bytes.unwrap_or_default(),
             }),

@@ -28,6 +28,9 @@ pub enum AssetsError {
     /// The idempotency key was used with another request.
     #[error("the idempotency key was used for another upload")]
     KeyReused(AssetId),
+    /// Another upload has the name; nothing was kept.
+    #[error("another upload has this name")]
+    NameTaken,
     /// The account would have more bytes stored than it may; nothing was kept.
     #[error("the account may store {limit_bytes} bytes, and this does not fit")]
     QuotaExceeded {

@@ -26,6 +26,9 @@ pub struct KeyClaim {
 pub enum InsertRule {
     /// The bytes came with the request: always a new record.
     Upload,
+    /// The bytes came with the request, for a name that nothing else may have: a live record of this path that no job made is
+    /// given again if it has the same bytes, and stands in the way if it has others.
+    FreeName,
     /// Only the hash came: the account must have a live record over it, and one of the same path is given again.
     FromHash,
 }
@@ -53,8 +56,10 @@ pub enum InsertOutcome {
         /// Whether this account already had these bytes.
         had_bytes: bool,
     },
-    /// [`InsertRule::FromHash`]: the account's record of this hash and path, its deadline extended.
+    /// [`InsertRule::FromHash`] and [`InsertRule::FreeName`]: the account's record of this hash and path, its deadline extended.
     Existing(Asset),
+    /// [`InsertRule::FreeName`]: the newest upload of this name has other bytes. Nothing was kept, and the key is free.
+    NameTaken,
     /// The key was claimed before by the same request: the record made then.
     Replayed(Asset),
     /// The key was claimed before by another request.

@@ -1,6 +1,7 @@
 //! The rules of [`AssetRecords`].
 
 mod keys;
+mod names;
 mod quota;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub async fn asset_records(fresh: impl Fn() -> Arc<dyn AssetRecords>) {
     a_held_record_is_not_expired(&*fresh()).await;
     expire_takes_at_most_its_limit(&*fresh()).await;
     keys::rules(&fresh).await;
+    names::rules(&fresh).await;
     only_hashes_without_any_record_are_unreferenced(&*fresh()).await;
     quota::rules(&fresh).await;
 }

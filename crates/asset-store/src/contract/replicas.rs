@@ -161,7 +161,8 @@ impl History {
         let bytes = self.some_content();
         let blob = self.put(handle, &bytes).await;
         self.model.blobs.insert(blob.hash, self.clock.now());
-        let insert = self.record(&bytes, InsertRule::Upload);
+        let rule = [InsertRule::Upload, InsertRule::FreeName][self.dice.roll(2)];
+        let insert = self.record(&bytes, rule);
         let outcome = self.insert(handle, insert.clone()).await;
         assert_eq!(outcome, self.model.insert(insert, self.clock.now()));
     }

@@ -101,7 +101,11 @@ impl RecordRows {
                 && asset.file_path == asked.file_path
                 && !asset.is_expired(now)
         });
+        let named = asked.file_path.clone().map(AssetQuery::Upload);
+        let named = named.filter(|_| insert.rule == InsertRule::FreeName);
+        let named = named.and_then(|name| self.find(&asked.account, &name, now));
         RecordFacts {
+            named: named.cloned(),
             known_key: claim.and_then(|claim| self.known_key(&asked.account, claim, now)),
             had_bytes: self.find(&asked.account, &of_hash, now).is_some(),
             same: same.cloned(),

@@ -16,6 +16,8 @@ pub struct RecordFacts {
     pub had_bytes: bool,
     /// Under [`InsertRule::FromHash`], the account's newest live record of these bytes and this name.
     pub same: Option<Asset>,
+    /// Under [`InsertRule::FreeName`], the account's newest live record of this name that no job made.
+    pub named: Option<Asset>,
     /// Bytes that the account has stored; of no meaning without a bound.
     pub stored_bytes: u64,
 }
@@ -51,17 +53,23 @@ impl InsertAsset {
                 false => InsertOutcome::KeyReused(asset.id),
             });
         }
-        match (self.rule, &facts.same) {
-            (InsertRule::FromHash, _) if !facts.had_bytes => {
+        let there = match self.rule {
+            InsertRule::Upload => None,
+            InsertRule::FreeName => facts.named.as_ref(),
+            InsertRule::FromHash if !facts.had_bytes => {
                 return InsertStep::Answer(InsertOutcome::BlobNotFound);
             }
-            (InsertRule::FromHash, Some(same)) => {
+            InsertRule::FromHash => facts.same.as_ref(),
+        };
+        match there {
+            Some(there) if there.hash == self.asset.hash => {
                 return InsertStep::Extend(Asset {
-                    expires_at: Retention::extend(same.expires_at, self.asset.expires_at),
-                    ..same.clone()
+                    expires_at: Retention::extend(there.expires_at, self.asset.expires_at),
+                    ..there.clone()
                 });
             }
-            (InsertRule::FromHash, None) | (InsertRule::Upload, _) => {}
+            Some(_) => return InsertStep::Answer(InsertOutcome::NameTaken),
+            None => {}
         }
         if !fits(facts.stored_bytes, self.asset.size_bytes, self.most_bytes) {
             return InsertStep::Answer(InsertOutcome::QuotaExceeded);

@@ -71,7 +71,13 @@ fn facts(rows: &Connection, insert: &InsertAsset, now: Timestamp) -> rusqlite::R
         had_bytes,
         same: match insert.rule {
             InsertRule::FromHash if had_bytes => same(rows, asked, now)?,
-            InsertRule::FromHash | InsertRule::Upload => None,
+            InsertRule::FromHash | InsertRule::FreeName | InsertRule::Upload => None,
+        },
+        named: match (insert.rule, asked.file_path.clone()) {
+            (InsertRule::FreeName, Some(path)) => {
+                find(rows, account, &AssetQuery::Upload(path), now)?
+            }
+            _ => None,
         },
         stored_bytes: match insert.most_bytes {
             Some(_) => stored_bytes(rows, account)?,

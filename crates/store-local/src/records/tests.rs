@@ -145,7 +145,11 @@ enum Call {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let rule = prop_oneof![Just(InsertRule::Upload), Just(InsertRule::FromHash)];
+    let rule = prop_oneof![
+        Just(InsertRule::Upload),
+        Just(InsertRule::FreeName),
+        Just(InsertRule::FromHash)
+    ];
     let key = proptest::option::of((0..3u8, 0..2u8));
     prop_oneof![
         4 => (0..2u8, 0..3u8, 0..3u8, rule, 1..40i64, key).prop_map(

@@ -397,9 +397,10 @@ fn of_assets(error: &AssetsError) -> Answer {
             over_quota(*limit_bytes),
         ),
         AssetsError::Damaged(_) => damaged(),
-        AssetsError::HashMismatch { .. } | AssetsError::KeyReused(_) | AssetsError::Store(_) => {
-            fault()
-        }
+        AssetsError::HashMismatch { .. }
+        | AssetsError::KeyReused(_)
+        | AssetsError::NameTaken
+        | AssetsError::Store(_) => fault(),
     }
 }
 

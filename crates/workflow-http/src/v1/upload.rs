@@ -30,6 +30,10 @@ pub(super) const UPLOAD_BYTES: u64 = 50 << 20;
 const MOST_EDGE: u32 = 16_384;
 const MOST_PIXELS: u64 = 67_108_864;
 
+/// How often a name is sought. Every time that it was taken meanwhile another upload of the account got one, and these are few at
+/// once.
+const MOST_NAMES: usize = 64;
+
 /// What a form may have besides its file.
 const BESIDES_THE_FILE_BYTES: u64 = 256 * 1024;
 const MOST_FIELD_BYTES: usize = 8 * 1024;
@@ -163,18 +167,20 @@ async fn bytes_of(call: &Call<'_>, mut part: Part<'_>) -> Result<Box<dyn BlobWri
 
 /// Makes a record of a file, or meets the one that is there.
 async fn store(call: &Call<'_>, file: File, replaces: bool) -> Result<Asset, ApiError> {
-    let (assets, now) = (&call.service.assets, call.service.clock.now());
+    let now = call.service.clock.now();
+    let assets = &call.service.assets;
+    let assets = assets.within(call.principal.tier.stored_bound());
     let mut writer = file.writer;
     // Looked at before it becomes a record: what is refused is nowhere to be found.
     let blob = writer.finish().await.map_err(store_failed)?;
-    let (path, known) = place(call, &file.name, blob.hash, replaces).await?;
-    let blob = match known {
-        // It is there, and takes no more room.
-        Some(_) => writer.commit().await.map_err(store_failed)?,
-        None => commit(call, writer).await?,
+    let mut place = place(call, &file.name, blob.hash, replaces).await?;
+    let blob = match place.is_there {
+        // It takes no more room.
+        true => writer.commit().await.map_err(store_failed)?,
+        false => commit(call, writer).await?,
     };
     let media_type = probe(call, blob).await?;
-    let upload = Upload {
+    let upload = |path| Upload {
         id: AssetId(Uuid::now_v7()),
         account: call.account().clone(),
         content_type: media_type.to_owned(),
@@ -183,64 +189,86 @@ async fn store(call: &Call<'_>, file: File, replaces: bool) -> Result<Asset, Api
         expires_in: None,
         key: None,
     };
-    Ok(match known {
-        Some(known) => known,
-        None => {
-            let within = assets.within(call.principal.tier.stored_bound());
-            within.keep(blob, upload, now).await?.asset
+    // Another upload may take the name after it was found to be free, so whoever makes the record first has it.
+    for _ in 0..MOST_NAMES {
+        let named = upload(place.path.clone());
+        match assets.keep_under_free_name(blob, named, now).await {
+            Err(AssetsError::NameTaken) if replaces => {
+                let replacing = upload(place.path);
+                return Ok(assets.keep(blob, replacing, now).await?.asset);
+            }
+            Err(AssetsError::NameTaken) => {}
+            kept => return Ok(kept?.asset),
         }
-    })
+        place = self::place(call, &file.name, blob.hash, replaces).await?;
+    }
+    Err(ApiError::Exists)
 }
 
-/// The name for bytes that came under `name`, and the record of the same bytes under it. It is that one if it is free, has the
-/// same bytes or is to be replaced; else one with a number behind it.
+/// The name of an upload.
+struct Place {
+    path: FilePath,
+    /// Whether the same bytes are there under it.
+    is_there: bool,
+}
+
+/// The name for bytes that came under `name`. It is that one if it is free, has the same bytes or is to be replaced; else one
+/// with a number behind it.
 async fn place(
     call: &Call<'_>,
     name: &str,
     hash: BlobHash,
     replaces: bool,
-) -> Result<(FilePath, Option<Asset>), ApiError> {
+) -> Result<Place, ApiError> {
     let (assets, account, now) = (&call.service.assets, call.account(), call.now);
-    let path = |number| {
-        numbered(name, number)
-            .parse::<FilePath>()
-            .map_err(|_| no_file())
-    };
-    let own = path(0)?;
+    let own = path(name, 0)?;
     let query = AssetQuery::Upload(own.clone());
     let there = assets.find(account, &query, now).await?;
-    let is_same = there.as_ref().is_some_and(|there| there.hash == hash);
-    if there.is_none() || is_same || replaces {
-        return Ok((own, there.filter(|_| is_same)));
+    let is_there = there.as_ref().is_some_and(|there| there.hash == hash);
+    if there.is_none() || is_there || replaces {
+        return Ok(Place {
+            path: own,
+            is_there,
+        });
     }
     if let Some(same) = assets.find(account, &AssetQuery::Hash(hash), now).await?
         && let Some(path) = same
             .file_path
-            .clone()
             .filter(|path| is_numbered(path.as_str(), name))
         && same.job_id.is_none()
     {
-        return Ok((path, Some(same)));
+        return Ok(Place {
+            path,
+            is_there: true,
+        });
     }
     // The numbers are mostly given one after the other, so a free one is found in a few steps however many there are.
     let (mut taken, mut free) = (0, 1);
-    while is_taken(call, path(free)?).await? {
+    while is_taken(call, path(name, free)?).await? {
         (taken, free) = (free, free * 2);
     }
     while free - taken > 1 {
         let middle = taken + (free - taken) / 2;
-        match is_taken(call, path(middle)?).await? {
+        match is_taken(call, path(name, middle)?).await? {
             true => taken = middle,
             false => free = middle,
         }
     }
-    Ok((path(free)?, None))
+    Ok(Place {
+        path: path(name, free)?,
+        is_there: false,
+    })
 }
 
 async fn is_taken(call: &Call<'_>, path: FilePath) -> Result<bool, ApiError> {
     let query = AssetQuery::Upload(path);
     let found = call.service.assets.find(call.account(), &query, call.now);
     Ok(found.await?.is_some())
+}
+
+/// The path of a name with a number.
+fn path(name: &str, number: u64) -> Result<FilePath, ApiError> {
+    numbered(name, number).parse().map_err(|_| no_file())
 }
 
 /// A name with a number before its ending; 0 is the name itself.

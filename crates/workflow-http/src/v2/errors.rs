@@ -294,7 +294,8 @@ fn of_assets(error: &AssetsError) -> Answer {
         AssetsError::KeyReused(id) => key_reused("asset_id", &id.to_string()),
         AssetsError::QuotaExceeded { limit_bytes } => over_quota(*limit_bytes),
         AssetsError::Damaged(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, FAULT, DAMAGED),
-        AssetsError::Store(_) => fault(),
+        // Uploads of v2 are new records under any name.
+        AssetsError::NameTaken | AssetsError::Store(_) => fault(),
     }
 }
 

@@ -55,9 +55,8 @@ impl Model {
                 .find(|known| known.asset.id == id)?;
             (expires_at > now).then(|| (fingerprint, known.asset.clone()))
         });
-        let same = |known: &&Known| {
-            known.asset.hash == asked.hash && known.asset.file_path == asked.file_path
-        };
+        let has_name = |known: &Known| known.asset.file_path == asked.file_path;
+        let same = |known: &&Known| known.asset.hash == asked.hash && has_name(known);
         let facts = RecordFacts {
             known_key,
             had_bytes: self
@@ -66,6 +65,10 @@ impl Model {
             same: self
                 .live(&account, now)
                 .rfind(same)
+                .map(|known| known.asset.clone()),
+            named: self
+                .live(&account, now)
+                .rfind(|known| known.asset.file_path.is_some() && has_name(known))
                 .map(|known| known.asset.clone()),
             stored_bytes: self.stored_bytes(&account),
         };

@@ -43,7 +43,11 @@ fn call() -> impl Strategy<Value = Call> {
         let ends = proptest::option::weighted(0.9, 1..40_i64);
         (0..2_u8, 0..CONTENTS, 0..3_u8, ends).prop_map(|(a, b, c, ends)| Drawn(a, b, c, ends))
     };
-    let rule = prop_oneof![Just(InsertRule::Upload), Just(InsertRule::FromHash)];
+    let rule = prop_oneof![
+        Just(InsertRule::Upload),
+        Just(InsertRule::FreeName),
+        Just(InsertRule::FromHash)
+    ];
     let key = proptest::option::of((0..3_u8, 0..2_u8));
     prop_oneof![
         5 => (drawn(), rule, key, any::<bool>()).prop_map(|(record, rule, key, bounded)| {

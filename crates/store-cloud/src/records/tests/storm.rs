@@ -92,7 +92,11 @@ async fn run(store: PgRecords, number: u64) {
         let now = step / 2;
         match dice.roll(8) {
             0 | 1 => {
-                let rule = [InsertRule::Upload, InsertRule::FromHash][dice.roll(2)];
+                let rule = [
+                    InsertRule::Upload,
+                    InsertRule::FreeName,
+                    InsertRule::FromHash,
+                ][dice.roll(3)];
                 let key = u8::try_from(dice.roll(4)).expect("few");
                 let insert = InsertAsset {
                     asset: record(&mut dice, now, None),
