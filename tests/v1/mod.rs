@@ -9,6 +9,7 @@ mod recorded;
 mod refusals;
 mod sessions;
 mod socket;
+mod stopping;
 
 use it::{Form, Message, Request, Server, Socket};
 use serde_json::{Value, json};

@@ -1,7 +1,10 @@
 //! The queue, and stopping what is in it.
 
+use std::collections::HashMap;
+
 use http::Response;
 use hyper_kit::Body;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use v1_compat::queue_item;
 use workflow_core::JobStatus;
@@ -77,14 +80,10 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
 
 /// POST /interrupt: the job that is named; else the oldest that runs, else the oldest that waits, if there is any.
 pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
-    // Whatever was sent, it is no reason to refuse: clients send nothing, `{}`, or something that is no JSON.
-    let bytes = call.read_up_to(INTERRUPT_BYTES, body).await;
-    let bytes = bytes.unwrap_or_default();
-    let parsed = call.parse(&bytes, |bytes| {
-        let value: Option<Value> = serde_json::from_slice(bytes).ok();
-        value?.get("prompt_id")?.as_str().map(str::to_owned)
-    });
-    let named = parsed.await.ok().and_then(|parsed| parsed.value);
+    // What came whole is no reason to refuse: clients send nothing, `{}`, or something that is no JSON. What did not may have
+    // named a job, and another one must not be stopped in its place.
+    let bytes = call.read_up_to(INTERRUPT_BYTES, body).await?;
+    let named = call.parse(&bytes, named).await?.value;
     if let Some(named) = named.filter(|named| !named.is_empty()) {
         call.stop(&named).await?;
         return Ok(done());
@@ -96,4 +95,30 @@ pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Bo
         call.stop_all([job.id.to_string().as_str()]).await?;
     }
     Ok(done())
+}
+
+/// The job that the body of an interrupt names. What else is in it is passed over, however deep it is.
+fn named(body: &[u8]) -> Option<String> {
+    let fields: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+    serde_json::from_str(fields.get("prompt_id")?.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_beside_whatever_else_there_is() {
+        let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+        for body in [
+            r#"{"prompt_id": "x"}"#.to_owned(),
+            format!(r#"{{"a": {deep}, "prompt_id": "x"}}"#),
+            r#"{"prompt_id": 1, "prompt_id": "x"}"#.to_owned(),
+        ] {
+            assert_eq!(named(body.as_bytes()).as_deref(), Some("x"), "{body}");
+        }
+        for body in ["", "{", "[]", "null", "{}", r#"{"prompt_id": 1}"#] {
+            assert_eq!(named(body.as_bytes()), None, "{body}");
+        }
+    }
 }
