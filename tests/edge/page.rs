@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 
-use it::{Request, Server};
+use it::{Form, Request, Server};
 use serde_json::json;
 
 #[tokio::test]
@@ -322,4 +322,42 @@ async fn only_the_first_visit_of_a_browser_is_led_to_a_template() {
     let done = Request::post_json("/api/settings/Comfy.TutorialCompleted", &json!(true));
     assert_eq!(server.send(&done).await.unwrap().status, 200);
     assert_eq!(server.send(&visit).await.unwrap().text(), "page");
+}
+
+#[tokio::test]
+async fn the_example_picture_is_there_whenever_the_page_is_opened() {
+    let data = tempfile::tempdir().unwrap();
+    let page = data.path().join("page");
+    std::fs::create_dir_all(&page).unwrap();
+    std::fs::write(page.join("index.html"), "<p>page").unwrap();
+    let arguments = [OsString::from("--web-root"), page.into()];
+    let store = data.path().join("data");
+    let server = Server::start_with(&store, arguments).await.unwrap();
+    let open = async || {
+        let visit = Request::get("/").header("Accept", "text/html");
+        server.send(&visit).await.unwrap().status
+    };
+    let example = Request::get("/api/view?filename=example.png&type=input");
+    let is_there = async || server.send(&example).await.unwrap().status == 302;
+
+    assert!(!is_there().await);
+    assert_eq!(open().await, 302, "to the first template");
+    assert!(is_there().await);
+    let visited = json!({"Comfy.TutorialCompleted": true});
+    let visited = Request::post_json("/api/settings", &visited);
+    assert_eq!(server.send(&visited).await.unwrap().status, 200);
+
+    // The same bytes under the same name are the same record.
+    let bytes = std::fs::read(it::root().join("examples/photo.png")).unwrap();
+    let form = Form::new().file("image", "example.png", &bytes);
+    let again = Request::new("POST", "/upload/image")
+        .header("Content-Type", &Form::content_type())
+        .body(form.body());
+    let told = server.send(&again).await.unwrap().json();
+    let id = told["asset"]["id"].as_str().unwrap();
+    let gone = Request::new("DELETE", &format!("/api/v2/assets/{id}"));
+    assert_eq!(server.send(&gone).await.unwrap().status, 204);
+    assert!(!is_there().await);
+    assert_eq!(open().await, 200, "the page itself");
+    assert!(is_there().await);
 }

@@ -81,6 +81,27 @@ fn refusal(kind: &str, message: &str, details: &str) -> Value {
 }
 
 #[tokio::test]
+async fn an_upload_is_kept_for_as_long_as_its_account_has_it() {
+    let data = tempfile::tempdir().unwrap();
+    let server = closed(data.path()).await;
+    let key = account(data.path(), "acme").await;
+    run(data.path(), "account tier acme --keep-uploads 1m").await;
+    let form = Form::new().file("image", "x.txt", b"some bytes");
+    let upload = Request::new("POST", "/api/upload/image")
+        .header("Content-Type", &Form::content_type())
+        .body(form.body());
+    let told = send(&server, &key, upload).await.json();
+    let id = told["asset"]["id"].as_str().unwrap();
+    let asset = get(&server, &key, &format!("/api/v2/assets/{id}")).await;
+    let time = |name: &str| {
+        let text = asset[name].as_str().unwrap();
+        text.parse::<jiff::Timestamp>().unwrap()
+    };
+    let lifetime = time("expires_at").duration_since(time("created_at"));
+    assert_eq!(lifetime.as_secs(), 60);
+}
+
+#[tokio::test]
 async fn without_a_subscription_nothing_new_runs_and_all_the_rest_works() {
     let data = tempfile::tempdir().unwrap();
     let server = closed(data.path()).await;

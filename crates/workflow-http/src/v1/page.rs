@@ -260,9 +260,9 @@ fn part_of_program(media_type: &'static str, bytes: &'static [u8]) -> Response<B
     response
 }
 
-/// Where the first visit of an account's browser goes: the page with the first template open. `None` for any other visit, and
-/// where that template cannot run.
-pub(super) async fn first_visit(
+/// Sees to the example picture of an account whose browser opens the page, and tells where its first visit goes: the page with the
+/// first template open. `None` for any other visit, and where that template cannot run.
+pub(super) async fn visit(
     service: &WorkflowService,
     v1: &V1Service,
     principal: &Principal,
@@ -276,16 +276,17 @@ pub(super) async fn first_visit(
     let browses = accepted.is_some_and(|accepted| accepted.contains("text/html"));
     let may = principal.scopes.allow(Scope::AssetsWrite);
     let runs = || templates::runs(FIRST_GRAPH, &service.jobs.nodes());
-    if !browses || !may || head.uri.query().is_some() || !runs() {
+    if !browses || !may || !runs() {
+        return Ok(None);
+    }
+    // An account without room for it has a page all the same. It is an upload and goes when its time is over, and graphs that load
+    // it stay: so every visit sees to it.
+    let kept = upload::keep_example(service, principal, EXAMPLE_NAME, EXAMPLE, now);
+    if kept.await.is_err() || head.uri.query().is_some() {
         return Ok(None);
     }
     let settings = v1.user_files.settings(&principal.account).await?;
     if settings.contains_key(VISITED) {
-        return Ok(None);
-    }
-    // An account without room for it has a page all the same.
-    let kept = upload::keep_example(service, principal, EXAMPLE_NAME, EXAMPLE, now);
-    if kept.await.is_err() {
         return Ok(None);
     }
     let mut response = reply::empty(StatusCode::FOUND);

@@ -6,7 +6,7 @@
 
 use accounts::Principal;
 use asset_store::{
-    Asset, AssetId, AssetQuery, AssetsError, Blob, BlobHash, BlobWriter, FilePath, Upload,
+    Asset, AssetId, AssetQuery, Assets, AssetsError, Blob, BlobHash, BlobWriter, FilePath, Upload,
 };
 use http::Response;
 use hyper_kit::Body;
@@ -168,8 +168,7 @@ async fn bytes_of(call: &Call<'_>, mut part: Part<'_>) -> Result<Box<dyn BlobWri
 /// Makes a record of a file, or meets the one that is there.
 async fn store(call: &Call<'_>, file: File, replaces: bool) -> Result<Asset, ApiError> {
     let now = call.service.clock.now();
-    let assets = &call.service.assets;
-    let assets = assets.within(call.principal.tier.stored_bound());
+    let assets = assets_of(call.service, &call.principal);
     let mut writer = file.writer;
     // Looked at before it becomes a record: what is refused is nowhere to be found.
     let blob = writer.finish().await.map_err(store_failed)?;
@@ -307,7 +306,7 @@ pub(super) async fn keep_example(
     now: Timestamp,
 ) -> Result<(), ApiError> {
     let path: FilePath = name.parse().map_err(|_| no_file())?;
-    let assets = service.assets.within(principal.tier.stored_bound());
+    let assets = assets_of(service, principal);
     let query = AssetQuery::Upload(path.clone());
     if assets
         .find(&principal.account, &query, now)
@@ -332,13 +331,17 @@ pub(super) async fn keep_example(
     Ok(())
 }
 
+/// Assets within what an account may store, kept for as long as its uploads are.
+fn assets_of(service: &WorkflowService, principal: &Principal) -> Assets {
+    let tier = &principal.tier;
+    let assets = service.assets.within(tier.stored_bound());
+    assets.keeping(tier.upload_retention)
+}
+
 /// Makes bytes durable, under no record yet, if the account has room for one.
 async fn commit(call: &Call<'_>, mut writer: Box<dyn BlobWriter>) -> Result<Blob, ApiError> {
     let blob = writer.finish().await.map_err(store_failed)?;
-    let assets = call
-        .service
-        .assets
-        .within(call.principal.tier.stored_bound());
+    let assets = assets_of(call.service, &call.principal);
     let room = assets.room(call.account(), false).await?;
     if room.is_some_and(|room| blob.size_bytes > room) {
         let limit_bytes = call.principal.tier.stored_bytes;

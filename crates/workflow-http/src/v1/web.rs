@@ -70,7 +70,7 @@ pub(crate) async fn fallback(
         let Ok(principal) = verify(Operation::GetUsers, service, v1, head, now).await else {
             return elsewhere(&format!("{prefix}/signin"));
         };
-        if let Some(first) = page::first_visit(service, v1, &principal, head, now).await? {
+        if let Some(first) = page::visit(service, v1, &principal, head, now).await? {
             return Ok(first);
         }
     }
