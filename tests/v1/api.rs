@@ -180,6 +180,40 @@ async fn jobs_are_stopped_by_every_way_to_stop_them() {
 }
 
 #[tokio::test]
+async fn what_requests_at_once_delete_from_a_history_is_hidden_once_it_is_over() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let mut ids = Vec::new();
+    for color in 0..8 {
+        ids.push(run(&server, &tiny_graph(color)).await);
+    }
+    let delete = async |id: &String| {
+        let answer = post(&server, "/api/history", &json!({"delete": [id]})).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    futures_util::future::join_all(ids.iter().map(delete)).await;
+    assert_eq!(get(&server, "/api/history").await, json!({}));
+
+    let mut socket = super::listen(&server).await;
+    let running = submit(&server, &slow_graph()).await;
+    delete(&running).await;
+    assert_eq!(
+        post(&server, "/interrupt", &json!({"prompt_id": running}))
+            .await
+            .status,
+        200
+    );
+    socket.until(super::ends).await.unwrap();
+    let seen = get(&server, "/api/history").await;
+    assert_eq!(
+        seen.as_object().unwrap().keys().collect::<Vec<_>>(),
+        [&running]
+    );
+    delete(&running).await;
+    assert_eq!(get(&server, "/api/history").await, json!({}));
+}
+
+#[tokio::test]
 async fn a_history_is_cleared_and_the_jobs_stay() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path()).await.unwrap();

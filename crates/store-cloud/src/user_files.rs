@@ -8,7 +8,9 @@ use deadpool_postgres::{GenericClient, Transaction};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio_postgres::Row;
-use v1_compat::{FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError};
+use v1_compat::{
+    FileContent, FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError,
+};
 
 use crate::columns::{from_micros, parse, unreadable, unsigned, whole_micros};
 use crate::statements::{execute, query, query_opt};
@@ -56,16 +58,20 @@ impl PgUserFiles {
     async fn write_row(
         &self,
         (account, path): (&AccountId, &FilePath),
-        bytes: &[u8],
-        replace: bool,
+        content: FileContent,
         now: Timestamp,
     ) -> Result<Judged<FileWrite>, DatabaseError> {
         let mut connection = self.database.connection().await?;
         let rows = connection.transaction().await?;
         lock(&rows, account).await?;
-        if !replace && find(&rows, account, path).await?.is_some() {
-            return Ok(Ok(FileWrite::Exists));
-        }
+        let bytes = match content {
+            FileContent::New(bytes) => match find(&rows, account, path).await? {
+                Some(_) => return Ok(Ok(FileWrite::Exists)),
+                None => bytes,
+            },
+            FileContent::Set(bytes) => bytes,
+            FileContent::Edited(edit) => edit(read(&rows, account, path).await?),
+        };
         let (files, total) = others(&rows, account, path).await?;
         if let Err(refused) = self.bounds.check_file(bytes.len(), files, total) {
             return Ok(Err(refused));
@@ -78,7 +84,7 @@ impl PgUserFiles {
             &[
                 &account.as_str(),
                 &path.as_str(),
-                &bytes,
+                &&bytes[..],
                 &whole_micros(now).as_microsecond(),
             ],
         )
@@ -163,6 +169,20 @@ async fn find(
     row.as_ref().map(file).transpose()
 }
 
+async fn read(
+    rows: &impl GenericClient,
+    account: &AccountId,
+    path: &FilePath,
+) -> Result<Option<Bytes>, DatabaseError> {
+    let row = query_opt(
+        rows,
+        "SELECT bytes FROM user_files WHERE account = $1 AND path = $2",
+        &[&account.as_str(), &path.as_str()],
+    )
+    .await?;
+    Ok(row.map(|row| Bytes::from(row.get::<_, Vec<u8>>(0))))
+}
+
 /// How many other files an account has, and their bytes.
 async fn others(
     rows: &impl GenericClient,
@@ -241,28 +261,21 @@ impl UserFiles for PgUserFiles {
     }
 
     async fn read(&self, account: &AccountId, path: &FilePath) -> Judged<Option<Bytes>> {
-        let read = async {
+        let found = async {
             let connection = self.database.connection().await?;
-            query_opt(
-                &connection,
-                "SELECT bytes FROM user_files WHERE account = $1 AND path = $2",
-                &[&account.as_str(), &path.as_str()],
-            )
-            .await
+            read(&connection, account, path).await
         };
-        let row = read.await.map_err(unavailable)?;
-        Ok(row.map(|row| Bytes::from(row.get::<_, Vec<u8>>(0))))
+        found.await.map_err(unavailable)
     }
 
     async fn write(
         &self,
         account: &AccountId,
         path: &FilePath,
-        bytes: Bytes,
-        replace: bool,
+        content: FileContent,
         now: Timestamp,
     ) -> Judged<FileWrite> {
-        let written = self.write_row((account, path), &bytes, replace, now).await;
+        let written = self.write_row((account, path), content, now).await;
         written.map_err(unavailable)?
     }
 

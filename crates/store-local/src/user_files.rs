@@ -7,7 +7,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Map, Value};
-use v1_compat::{FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError};
+use v1_compat::{
+    FileContent, FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError,
+};
 
 use crate::columns::{Micros, parse, unreadable};
 use crate::database::{Database, DatabaseError, Durability};
@@ -79,6 +81,18 @@ fn find(
         .optional()
 }
 
+fn read(
+    rows: &Connection,
+    account: &AccountId,
+    path: &FilePath,
+) -> rusqlite::Result<Option<Bytes>> {
+    let bytes: Option<Vec<u8>> = rows
+        .prepare_cached("SELECT bytes FROM user_files WHERE account = ?1 AND path = ?2")?
+        .query_row([account.as_str(), path.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(bytes.map(Bytes::from))
+}
+
 fn delete(rows: &Connection, account: &AccountId, path: &FilePath) -> rusqlite::Result<bool> {
     let deleted = rows
         .prepare_cached("DELETE FROM user_files WHERE account = ?1 AND path = ?2")?
@@ -128,30 +142,25 @@ impl UserFiles for SqliteUserFiles {
 
     async fn read(&self, account: &AccountId, path: &FilePath) -> Judged<Option<Bytes>> {
         let (account, path) = (account.clone(), path.clone());
-        self.read_rows(move |rows| {
-            let bytes: Option<Vec<u8>> = rows
-                .prepare_cached("SELECT bytes FROM user_files WHERE account = ?1 AND path = ?2")?
-                .query_row([account.as_str(), path.as_str()], |row| row.get(0))
-                .optional()?;
-            Ok(bytes.map(Bytes::from))
-        })
-        .await
+        self.read_rows(move |rows| read(rows, &account, &path))
+            .await
     }
 
     async fn write(
         &self,
         account: &AccountId,
         path: &FilePath,
-        bytes: Bytes,
-        replace: bool,
+        content: FileContent,
         now: Timestamp,
     ) -> Judged<FileWrite> {
         let (account, path, bounds) = (account.clone(), path.clone(), self.bounds);
         self.write_rows(move |rows| {
             let before = find(rows, &account, &path)?;
-            if before.is_some() && !replace {
-                return Ok(Ok(FileWrite::Exists));
-            }
+            let bytes = match content {
+                FileContent::New(_) if before.is_some() => return Ok(Ok(FileWrite::Exists)),
+                FileContent::New(bytes) | FileContent::Set(bytes) => bytes,
+                FileContent::Edited(edit) => edit(read(rows, &account, &path)?),
+            };
             let (files, total): (i64, i64) = rows
                 .prepare_cached(
                     "SELECT count(*), coalesce(sum(length(bytes)), 0) FROM user_files

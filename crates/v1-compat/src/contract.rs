@@ -5,10 +5,13 @@ use std::sync::Arc;
 use accounts::AccountId;
 use asset_store::FilePath;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::{FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError};
+use crate::{
+    FileContent, FileWrite, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError,
+};
 
 const BOUNDS: UserFilesBounds = UserFilesBounds {
     file_bytes: 10,
@@ -25,6 +28,8 @@ pub async fn user_files(fresh: impl Fn(UserFilesBounds) -> Arc<dyn UserFiles>) {
     settings_add_up(&*fresh(BOUNDS)).await;
     settings_are_bounded(&*fresh(BOUNDS)).await;
     a_file_reads_back_and_is_replaced_only_on_purpose(&*fresh(BOUNDS)).await;
+    edits_at_once_are_all_kept(&*fresh(UserFilesBounds::DEFAULT)).await;
+    an_edit_is_bounded_as_any_write(&*fresh(BOUNDS)).await;
     files_are_listed_by_path_and_folder(&*fresh(BOUNDS)).await;
     another_accounts_files_are_absent(&*fresh(BOUNDS)).await;
     files_are_bounded_and_a_refusal_changes_nothing(&*fresh(BOUNDS)).await;
@@ -53,7 +58,9 @@ fn object(value: Value) -> Map<String, Value> {
 async fn write(files: &dyn UserFiles, to: &str, bytes: &'static str, second: i64) -> FileWrite {
     let bytes = Bytes::from_static(bytes.as_bytes());
     let (a, to) = (account("a"), path(to));
-    let written = files.write(&a, &to, bytes, true, at(second)).await;
+    let written = files
+        .write(&a, &to, FileContent::Set(bytes), at(second))
+        .await;
     written.expect("it is kept")
 }
 
@@ -108,9 +115,9 @@ async fn a_file_reads_back_and_is_replaced_only_on_purpose(files: &dyn UserFiles
     };
     let written = write(files, "w/ä.json", "one", 1).await;
     assert_eq!(written, FileWrite::Saved(first.clone()));
-    let again = Bytes::from_static(b"no");
+    let again = FileContent::New(Bytes::from_static(b"no"));
     let (a, name) = (account("a"), path("w/ä.json"));
-    let again = files.write(&a, &name, again, false, at(2)).await;
+    let again = files.write(&a, &name, again, at(2)).await;
     assert_eq!(again.expect("an answer"), FileWrite::Exists);
     assert_eq!(read(files, "w/ä.json").await.as_deref(), Some(&b"one"[..]));
     let second = UserFile {
@@ -126,6 +133,37 @@ async fn a_file_reads_back_and_is_replaced_only_on_purpose(files: &dyn UserFiles
     assert!(files.remove(&a, &name).await.expect("an answer"));
     assert!(!files.remove(&a, &name).await.expect("an answer"));
     assert_eq!(read(files, "w/ä.json").await, None);
+}
+
+async fn edits_at_once_are_all_kept(files: &dyn UserFiles) {
+    let (a, name) = (account("a"), path("w/x"));
+    let edits = (0..16_u8).map(|letter| {
+        let edit = move |before: Option<Bytes>| {
+            let mut bytes = before.unwrap_or_default().to_vec();
+            bytes.push(b'a' + letter);
+            Bytes::from(bytes)
+        };
+        files.write(&a, &name, FileContent::Edited(Box::new(edit)), at(1))
+    });
+    for written in join_all(edits).await {
+        assert!(matches!(written, Ok(FileWrite::Saved(_))), "{written:?}");
+    }
+    let mut letters = read(files, "w/x").await.expect("it is there").to_vec();
+    letters.sort_unstable();
+    assert_eq!(letters, b"abcdefghijklmnop");
+}
+
+async fn an_edit_is_bounded_as_any_write(files: &dyn UserFiles) {
+    let (a, name) = (account("a"), path("w/x"));
+    write(files, "w/x", "one", 1).await;
+    let edit = |_: Option<Bytes>| Bytes::from_static(b"12345678901");
+    let content = FileContent::Edited(Box::new(edit));
+    let refused = files.write(&a, &name, content, at(2)).await;
+    assert!(matches!(
+        refused,
+        Err(UserFilesError::TooLarge { limit: 10 })
+    ));
+    assert_eq!(read(files, "w/x").await.as_deref(), Some(&b"one"[..]));
 }
 
 async fn files_are_listed_by_path_and_folder(files: &dyn UserFiles) {
@@ -153,10 +191,10 @@ async fn another_accounts_files_are_absent(files: &dyn UserFiles) {
 async fn files_are_bounded_and_a_refusal_changes_nothing(files: &dyn UserFiles) {
     let a = account("a");
     let put = |name: &'static str, bytes: &'static str| {
-        let bytes = Bytes::from_static(bytes.as_bytes());
+        let content = FileContent::Set(Bytes::from_static(bytes.as_bytes()));
         let name = path(name);
         let a = a.clone();
-        async move { files.write(&a, &name, bytes, true, at(1)).await }
+        async move { files.write(&a, &name, content, at(1)).await }
     };
     let too_large = put("x", "12345678901").await;
     assert!(matches!(

@@ -39,6 +39,7 @@ pub use prompt::{PromptRefusal, PromptRequest};
 pub use prompt_id::{job_of, labels, prompt_id};
 pub use status::{JobWord, status_word};
 pub use user_files::{
-    FileWrite, MemoryUserFiles, Renamed, UserFile, UserFiles, UserFilesBounds, UserFilesError,
+    FileContent, FileWrite, MemoryUserFiles, Renamed, UserFile, UserFiles, UserFilesBounds,
+    UserFilesError,
 };
 pub use view::{InvalidView, Shown, ViewRequest, ViewTarget};

@@ -36,6 +36,16 @@ pub struct UserFile {
     pub modified_at: Timestamp,
 }
 
+/// What a file is to hold.
+pub enum FileContent {
+    /// These bytes, unless there is a file of this name.
+    New(Bytes),
+    /// These bytes, whatever there is.
+    Set(Bytes),
+    /// What is made of the bytes that are there: nobody else changes the file in between.
+    Edited(Box<dyn FnOnce(Option<Bytes>) -> Bytes + Send>),
+}
+
 /// What became of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileWrite {
@@ -113,13 +123,12 @@ pub trait UserFiles: Send + Sync + 'static {
         path: &FilePath,
     ) -> Result<Option<Bytes>, UserFilesError>;
 
-    /// Saves a file, in place of one of the same name if that is wanted.
+    /// Saves a file.
     async fn write(
         &self,
         account: &AccountId,
         path: &FilePath,
-        bytes: Bytes,
-        replace: bool,
+        content: FileContent,
         now: Timestamp,
     ) -> Result<FileWrite, UserFilesError>;
 
@@ -256,16 +265,17 @@ impl UserFiles for MemoryUserFiles {
         &self,
         account: &AccountId,
         path: &FilePath,
-        bytes: Bytes,
-        replace: bool,
+        content: FileContent,
         now: Timestamp,
     ) -> Result<FileWrite, UserFilesError> {
         let mut accounts = self.accounts();
         let kept = accounts.entry(account.clone()).or_default();
         let before = kept.files.get(path).map(|(file, _)| file.clone());
-        if before.is_some() && !replace {
-            return Ok(FileWrite::Exists);
-        }
+        let bytes = match content {
+            FileContent::New(_) if before.is_some() => return Ok(FileWrite::Exists),
+            FileContent::New(bytes) | FileContent::Set(bytes) => bytes,
+            FileContent::Edited(edit) => edit(kept.files.get(path).map(|(_, bytes)| bytes.clone())),
+        };
         let others = kept.files.values().filter(|(file, _)| file.path != *path);
         let (count, total) = others.fold((0, 0), |(count, total), (file, _)| {
             (count + 1, total + file.size_bytes)

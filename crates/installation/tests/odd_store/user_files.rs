@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use v1_compat::{FileWrite, Renamed, UserFile, UserFiles, UserFilesError};
+use v1_compat::{FileContent, FileWrite, Renamed, UserFile, UserFiles, UserFilesError};
 
 use crate::jitter::Jitter;
 
@@ -51,11 +51,10 @@ impl UserFiles for OddUserFiles {
         &self,
         account: &AccountId,
         path: &FilePath,
-        bytes: Bytes,
-        replace: bool,
+        content: FileContent,
         now: Timestamp,
     ) -> Result<FileWrite, UserFilesError> {
-        let written = self.inner.write(account, path, bytes, replace, now);
+        let written = self.inner.write(account, path, content, now);
         self.jitter.around(written).await
     }
 

@@ -9,7 +9,9 @@ use http::Response;
 use hyper_kit::Body;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use v1_compat::{JobRecord, Parts, history_entry, history_v2_entry, history_v2_item, prompt_id};
+use v1_compat::{
+    FileContent, JobRecord, Parts, history_entry, history_v2_entry, history_v2_item, prompt_id,
+};
 use workflow_core::{JobId, JobsError};
 
 use super::errors::{ApiError, field};
@@ -36,29 +38,44 @@ impl Hidden {
     pub(super) async fn read(call: &Call<'_>) -> Result<Self, ApiError> {
         let path = HIDDEN.parse().expect("a path");
         let bytes = call.v1.user_files.read(call.account(), &path).await?;
-        let document = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+        Ok(Self::of(bytes.as_deref()))
+    }
+
+    /// What such a file says.
+    fn of(bytes: Option<&[u8]>) -> Self {
+        let document = bytes.and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
         let Some(document) = document else {
-            return Ok(Self::default());
+            return Self::default();
         };
         let ids = document.get("ids").and_then(texts).unwrap_or_default();
         let order: Vec<JobId> = ids.into_iter().filter_map(job_id).collect();
-        Ok(Self {
+        Self {
             until_ms: document.get("until_ms").and_then(Value::as_i64),
             ids: order.iter().copied().collect(),
             order,
-        })
+        }
     }
 
-    async fn write(&self, call: &Call<'_>) -> Result<(), ApiError> {
+    /// The same, and these jobs, and everything that ended until then.
+    fn and(mut self, jobs: Vec<JobId>, until_ms: Option<i64>) -> Self {
+        if until_ms.is_some() {
+            self = Self {
+                until_ms: self.until_ms.max(until_ms),
+                ..Self::default()
+            };
+        }
+        for job in jobs {
+            if self.ids.insert(job) {
+                self.order.push(job);
+            }
+        }
+        self
+    }
+
+    fn to_bytes(&self) -> Bytes {
         let newest = self.order.iter().rev().take(MOST_HIDDEN).rev();
         let ids: Vec<String> = newest.map(ToString::to_string).collect();
-        let document = json!({"until_ms": self.until_ms, "ids": ids}).to_string();
-        let path = HIDDEN.parse().expect("a path");
-        let files = &call.v1.user_files;
-        files
-            .write(call.account(), &path, Bytes::from(document), true, call.now)
-            .await?;
-        Ok(())
+        Bytes::from(json!({"until_ms": self.until_ms, "ids": ids}).to_string())
     }
 
     pub(super) fn has(&self, job: &Brief) -> bool {
@@ -140,23 +157,39 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
         .get("clear")
         .and_then(Value::as_bool)
         .unwrap_or(false);
+    let wrong = || field("delete", "a list of at most 10000 ids");
     let named = match fields.get("delete") {
         None | Some(Value::Null) => Vec::new(),
-        Some(ids) => texts(ids).ok_or_else(|| field("delete", "a list of ids"))?,
+        Some(ids) => texts(ids).ok_or_else(wrong)?,
     };
-    let mut hidden = Hidden::read(call).await?;
-    if clear {
-        hidden = Hidden {
-            until_ms: Some(call.now.as_millisecond()),
-            ..Hidden::default()
-        };
+    if named.len() > MOST_HIDDEN {
+        return Err(wrong());
     }
-    for id in named.into_iter().filter_map(job_id) {
-        if hidden.ids.insert(id) {
-            hidden.order.push(id);
+    let mut over = Vec::new();
+    for id in named {
+        match call.job_called(id).await {
+            // What is not over is in no history yet, and its result is to be seen.
+            Ok(view) if !view.job.status.is_terminal() => {}
+            Ok(view) => over.push(view.job.id),
+            Err(ApiError::NotFound | ApiError::Jobs(JobsError::NotFound)) => {}
+            Err(error) => return Err(error),
         }
     }
-    hidden.write(call).await?;
+    let until_ms = clear.then(|| call.now.as_millisecond());
+    if over.is_empty() && !clear {
+        return Ok(done());
+    }
+    // Requests at the same time each add theirs.
+    let edit = move |before: Option<Bytes>| {
+        let hidden = Hidden::of(before.as_deref());
+        hidden.and(over, until_ms).to_bytes()
+    };
+    let path = HIDDEN.parse().expect("a path");
+    let files = &call.v1.user_files;
+    let content = FileContent::Edited(Box::new(edit));
+    files
+        .write(call.account(), &path, content, call.now)
+        .await?;
     Ok(done())
 }
 

@@ -8,7 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 use hyper_kit::Body;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-use v1_compat::{FileWrite, Renamed, UserFile};
+use v1_compat::{FileContent, FileWrite, Renamed, UserFile};
 
 use super::errors::{ApiError, field};
 use super::reply;
@@ -88,7 +88,11 @@ pub(super) async fn save(call: &Call<'_>, body: Body) -> Result<Response<Body>, 
     let (replace, full) = choices(call);
     let bytes = call.read(body).await?;
     let files = &call.v1.user_files;
-    let written = files.write(call.account(), &path, bytes, replace, call.now);
+    let content = match replace {
+        true => FileContent::Set(bytes),
+        false => FileContent::New(bytes),
+    };
+    let written = files.write(call.account(), &path, content, call.now);
     match written.await? {
         FileWrite::Saved(file) => Ok(told(&file, full)),
         FileWrite::Exists => Err(ApiError::Exists),
