@@ -54,6 +54,10 @@ pub trait Conversation: Send + 'static {
     /// The next message, when there is one; `None` ends the socket. Cancel-safe: called again after being dropped.
     fn next(&mut self) -> impl Future<Output = Option<Outgoing>> + Send;
 
+    /// Whether the client may stay; asked with every ping, and a socket whose client may not is closed with 1008. Cancel-safe: where
+    /// it does not answer for the time of [`SocketLimits::stall`], the client stays until it is asked again.
+    fn may_stay(&mut self) -> impl Future<Output = bool> + Send;
+
     /// Hears a text of the client. Binary messages are passed over.
     fn hear(&mut self, text: &str);
 }

@@ -84,6 +84,10 @@ async fn converse<C: Conversation>(
                     return End::Gone;
                 }
                 silent += 1;
+                let may_stay = timeout(limits.stall, conversation.may_stay()).await;
+                if matches!(may_stay, Ok(false)) {
+                    return End::Close(CloseCode::Policy);
+                }
                 Message::Ping(Bytes::new())
             }
             said = conversation.next() => match said {
@@ -131,8 +135,13 @@ fn message(said: Outgoing) -> Message {
 
 /// Says why the socket ends and waits a little for the other side to agree.
 async fn say_goodbye(stream: &mut Stream, code: CloseCode, patience: Duration) {
-    let leaving = code == CloseCode::Away;
-    let reason = Utf8Bytes::from_static(if leaving { "the server goes away" } else { "" });
+    let reason = Utf8Bytes::from_static(if code == CloseCode::Away {
+        "the server goes away"
+    } else if code == CloseCode::Policy {
+        "the credential counts no more"
+    } else {
+        ""
+    });
     let goodbye = async {
         if stream
             .close(Some(CloseFrame { code, reason }))

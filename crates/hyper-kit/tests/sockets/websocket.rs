@@ -31,7 +31,7 @@ struct Server {
     drain: CancellationToken,
 }
 
-/// `/parrot` says what it hears, `/torrent` never stops talking, `/hello` says one thing and ends.
+/// `/parrot` says what it hears, `/torrent` never stops talking, `/hello` says one thing and ends, `/stranger` may stay for one ping.
 struct Situations(Sockets);
 
 /// Hears on one end and speaks on the other.
@@ -44,10 +44,31 @@ struct Torrent;
 
 struct Hello(Option<Outgoing>);
 
+struct Stranger {
+    pings: u32,
+}
+
+impl Conversation for Stranger {
+    async fn next(&mut self) -> Option<Outgoing> {
+        std::future::pending().await
+    }
+
+    async fn may_stay(&mut self) -> bool {
+        self.pings += 1;
+        self.pings == 1
+    }
+
+    fn hear(&mut self, _: &str) {}
+}
+
 impl Conversation for Parrot {
     async fn next(&mut self) -> Option<Outgoing> {
         let text = self.to_say.recv().await?;
         Some(Outgoing::Text(text.into()))
+    }
+
+    async fn may_stay(&mut self) -> bool {
+        true
     }
 
     fn hear(&mut self, text: &str) {
@@ -60,12 +81,20 @@ impl Conversation for Torrent {
         Some(Outgoing::Text("x".repeat(64 * 1024).into()))
     }
 
+    async fn may_stay(&mut self) -> bool {
+        true
+    }
+
     fn hear(&mut self, _: &str) {}
 }
 
 impl Conversation for Hello {
     async fn next(&mut self) -> Option<Outgoing> {
         self.0.take()
+    }
+
+    async fn may_stay(&mut self) -> bool {
+        true
     }
 
     fn hear(&mut self, _: &str) {}
@@ -80,6 +109,7 @@ impl Application for Situations {
                 self.0.accept(&head, Parrot { heard, to_say })
             }
             "/torrent" => self.0.accept(&head, Torrent),
+            "/stranger" => self.0.accept(&head, Stranger { pings: 0 }),
             _ => {
                 let hello = Outgoing::Binary(Bytes::from_static(b"he"), Bytes::from_static(b"llo"));
                 self.0.accept(&head, Hello(Some(hello)))
@@ -295,4 +325,24 @@ async fn an_ordinary_request_gets_no_socket() {
     let head = read_until(&mut stream, "\r\n").await;
     assert!(head.starts_with("HTTP/1.1 426 "), "{head}");
     assert_eq!(server.sockets.open(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_may_stay_no_longer_is_told_so() {
+    let socket_limits = SocketLimits {
+        ping: Duration::from_millis(20),
+        ..SocketLimits::DEFAULT
+    };
+    let server = start(socket_limits, limits()).await;
+    let mut stranger = server.connect("/stranger").await;
+    assert_eq!(
+        next(&mut stranger).await,
+        Some(Message::Ping(Bytes::new())),
+        "it may, at first"
+    );
+    assert_eq!(
+        close_code(next(&mut stranger).await),
+        Some(CloseCode::Policy)
+    );
+    server.is_empty().await;
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use hyper_kit::{Body, ConnectionInfo, OriginPolicy, Params};
-use identity::{Credential, IdentityError, Presented, presented};
+use identity::IdentityError;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
@@ -23,7 +23,7 @@ use crate::links::Links;
 use crate::memory::{Memory, Parsed};
 use crate::streams::Streams;
 use crate::uploads::Uploads;
-use crate::{WorkflowService, address};
+use crate::{WorkflowService, address, standing};
 
 /// A request of a known caller, on its way to a handler.
 pub(super) struct Call<'a> {
@@ -156,23 +156,20 @@ pub(super) async fn verify(
     head: &Parts,
     now: Timestamp,
 ) -> Result<Principal, IdentityError> {
-    let identity = &service.identity;
-    if operation == Operation::OpenSocket {
-        let query = pairs(head.uri.query().unwrap_or_default());
-        let token = query.iter().find(|(name, _)| name == "token");
-        let token = token.map(|(_, token)| token.as_str());
-        if let Some(token) = token.filter(|token| !token.is_empty()) {
-            let credential = Credential::new(token);
-            return identity.verify_presented(credential, now).await;
-        }
-    }
-    // What a request shows itself counts before what a browser adds to each.
-    if matches!(presented(&head.headers), Presented::Nothing)
-        && let Some(principal) = v1.sessions.verify(identity, &head.headers, now).await?
-    {
-        return Ok(principal);
-    }
-    identity.verify(&head.headers, now).await
+    let (identity, sessions) = (&service.identity, Some(&v1.sessions));
+    let token = (operation == Operation::OpenSocket)
+        .then(|| token(head))
+        .flatten();
+    standing::verify(identity, sessions, token.as_deref(), &head.headers, now).await
+}
+
+/// The credential in the query of a request for a socket: browsers can set no header for one.
+pub(super) fn token(head: &Parts) -> Option<String> {
+    let query = pairs(head.uri.query().unwrap_or_default());
+    let token = query.into_iter().find(|(name, _)| name == "token");
+    token
+        .map(|(_, token)| token)
+        .filter(|token| !token.is_empty())
 }
 
 /// The parameters of a query, decoded.

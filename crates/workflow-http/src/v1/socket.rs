@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::{AccountId, Accounts};
+use accounts::{AccountId, Accounts, Scope};
 use http::Response;
 use hyper_kit::{Body, Conversation, Outgoing};
 use serde_json::{Value, json};
@@ -17,7 +17,8 @@ use workflow_core::{AccountFollower, AccountTold, JobId, Jobs, RunReport, Timer}
 
 use super::about;
 use super::errors::ApiError;
-use super::request::Call;
+use super::request::{Call, token};
+use crate::standing::Standing;
 use crate::streams::StreamSlot;
 
 /// Most bytes of a client's id that is given back to it.
@@ -34,6 +35,9 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let client = query.iter().find(|(name, _)| name == "clientId");
     let client = client.map(|(_, id)| id.clone());
     let client = client.filter(|id| (1..=MOST_CLIENT_ID).contains(&id.len()));
+    let headers = &call.head.headers;
+    let standing = Standing::new(&service.identity, headers, principal, Scope::JobsRead);
+    let standing = standing.or(&call.v1.sessions, token(call.head).as_deref());
     let heard = Heard {
         jobs: service.jobs.clone(),
         clock: Arc::clone(&service.clock),
@@ -46,6 +50,7 @@ pub(super) fn open(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         flags: about::flags(service),
         greeted: false,
         to_say: VecDeque::new(),
+        standing,
         _slot: slot,
     };
     Ok(call.v1.sockets.accept(call.head, heard)?)
@@ -69,6 +74,7 @@ struct Heard {
     greeted: bool,
     /// Made and not yet taken: the messages of one piece of news.
     to_say: VecDeque<Outgoing>,
+    standing: Standing,
     _slot: StreamSlot,
 }
 
@@ -136,6 +142,10 @@ impl Conversation for Heard {
                 }
             }
         }
+    }
+
+    async fn may_stay(&mut self) -> bool {
+        self.standing.counts(self.clock.now()).await
     }
 
     fn hear(&mut self, text: &str) {

@@ -6,19 +6,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use accounts::Scope;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Response, StatusCode};
 use hyper_kit::{Body, sse};
 use tokio_util::sync::CancellationToken;
-use workflow_core::{AccountEvent, AccountFollower, AccountTold, JobView};
+use workflow_core::{AccountEvent, AccountFollower, AccountTold, JobView, Timer};
 
 use super::call::Call;
 use super::errors::ApiError;
 use super::reply;
 use super::wire::JobItemBody;
 use crate::links::Links;
+use crate::standing::Standing;
 use crate::streams::StreamSlot;
 
 /// How often a quiet stream says that it is alive.
@@ -40,6 +42,13 @@ pub(crate) fn follow(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         follower: service.jobs.follow_account(&principal.account),
         links: call.links.clone(),
         drain: service.drain.clone(),
+        clock: Arc::clone(&service.clock),
+        standing: Standing::new(
+            &service.identity,
+            &call.head.headers,
+            principal,
+            Scope::JobsRead,
+        ),
         _slot: slot.ok_or(ApiError::TooManyStreams)?,
     };
     let events = sse::with_heartbeat(telling.into_stream(), HEARTBEAT);
@@ -51,6 +60,8 @@ struct Telling {
     follower: AccountFollower,
     links: Links,
     drain: CancellationToken,
+    clock: Arc<dyn Timer>,
+    standing: Standing,
     _slot: StreamSlot,
 }
 
@@ -62,11 +73,12 @@ impl Telling {
         })
     }
 
-    /// The next event; `None` when the server drains.
+    /// The next event; `None` when the server drains, or what the caller presented counts no more.
     async fn next(&mut self) -> Option<Bytes> {
-        loop {
+        while self.standing.holds(self.clock.now()).await {
             let told = tokio::select! {
                 told = self.follower.next() => told,
+                () = self.standing.due() => continue,
                 () = self.drain.cancelled() => return None,
             };
             match told {
@@ -88,5 +100,6 @@ impl Telling {
                 }
             }
         }
+        None
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use accounts::AccountId;
+use accounts::{AccountId, Scope};
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, stream};
 use http::header::CONTENT_TYPE;
@@ -24,6 +24,7 @@ use super::reply;
 use super::stream_cursor::{News, StreamCursor};
 use super::wire::{OutputBody, PreviewBody, ProgressBody, StatusBody};
 use crate::links::Links;
+use crate::standing::Standing;
 use crate::streams::StreamSlot;
 
 /// How often a quiet stream says that it is alive; clients take 45 s without a byte for its end.
@@ -66,6 +67,12 @@ pub(crate) async fn follow(call: &Call<'_>) -> Result<Response<Body>, ApiError> 
         cursor,
         follower,
         first: Some(first),
+        standing: Standing::new(
+            &service.identity,
+            &call.head.headers,
+            principal,
+            Scope::JobsRead,
+        ),
         paced_until: Instant::now() + PACE,
     };
     let events = sse::with_heartbeat(telling.into_stream(), HEARTBEAT);
@@ -81,6 +88,7 @@ struct Telling {
     cursor: StreamCursor,
     follower: Follower,
     first: Option<Bytes>,
+    standing: Standing,
     paced_until: Instant,
 }
 
@@ -92,12 +100,13 @@ impl Telling {
         })
     }
 
-    /// The next events, as many as there are news; `None` when the stream is over or the server drains.
+    /// The next events, as many as there are news; `None` when the stream is over, the server drains, or what the caller presented
+    /// counts no more.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        while !self.over {
+        while !self.over && self.standing.holds(self.teller.clock.now()).await {
             let live = self.follower.latest();
             let in_time = Instant::now() >= self.paced_until;
             let news = self.cursor.take(&live, in_time);
@@ -112,6 +121,7 @@ impl Telling {
             tokio::select! {
                 () = self.follower.changed() => {}
                 () = sleep_until(self.paced_until), if is_behind => {}
+                () = self.standing.due() => {}
                 () = self.drain.cancelled() => return None,
             }
         }

@@ -1,0 +1,118 @@
+//! Whose request it is, and whether that still holds while its stream or socket is open.
+//!
+//! A stream outlives the request that opened it by hours. What was presented is verified again as often as a socket is pinged, so
+//! that a key that was revoked, a session that ended and an account that was suspended hear no more.
+
+use std::time::Duration;
+
+use accounts::{AccountId, Principal, Scope};
+use http::header::{AUTHORIZATION, COOKIE};
+use http::{HeaderMap, HeaderName};
+use hyper_kit::SocketLimits;
+use identity::{Credential, Identity, IdentityError, Presented, WebSessions, presented};
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::{Instant, sleep_until};
+
+/// How often an open stream is asked about.
+const VERIFIED_EVERY: Duration = SocketLimits::DEFAULT.ping;
+
+/// The headers in which a request says whose it is.
+const PRESENTED: [HeaderName; 3] = [AUTHORIZATION, HeaderName::from_static("x-api-key"), COOKIE];
+
+/// What an open stream was opened with.
+pub(crate) struct Standing {
+    identity: Identity,
+    sessions: Option<WebSessions>,
+    token: Option<SecretString>,
+    headers: HeaderMap,
+    account: AccountId,
+    scope: Scope,
+    verified_next: Instant,
+}
+
+/// Whose request it is: by the token of its query, else by its headers, else by its cookie where those count.
+pub(crate) async fn verify(
+    identity: &Identity,
+    sessions: Option<&WebSessions>,
+    token: Option<&str>,
+    headers: &HeaderMap,
+    now: Timestamp,
+) -> Result<Principal, IdentityError> {
+    if let Some(token) = token {
+        let credential = Credential::new(token);
+        return identity.verify_presented(credential, now).await;
+    }
+    // What a request shows itself counts before what a browser adds to each.
+    if let Some(sessions) = sessions
+        && matches!(presented(headers), Presented::Nothing)
+        && let Some(principal) = sessions.verify(identity, headers, now).await?
+    {
+        return Ok(principal);
+    }
+    identity.verify(headers, now).await
+}
+
+impl Standing {
+    /// Takes down what a request presented that is `principal`'s.
+    pub(crate) fn new(
+        identity: &Identity,
+        headers: &HeaderMap,
+        principal: &Principal,
+        scope: Scope,
+    ) -> Self {
+        let mut kept = HeaderMap::new();
+        for name in PRESENTED {
+            for value in headers.get_all(&name) {
+                let mut value = value.clone();
+                value.set_sensitive(true);
+                kept.append(name.clone(), value);
+            }
+        }
+        Self {
+            identity: identity.clone(),
+            sessions: None,
+            token: None,
+            headers: kept,
+            account: principal.account.clone(),
+            scope,
+            verified_next: Instant::now() + VERIFIED_EVERY,
+        }
+    }
+
+    /// Completes when it is to be verified again.
+    pub(crate) async fn due(&self) {
+        sleep_until(self.verified_next).await;
+    }
+
+    /// Whether it still counts, as far as that was to be verified by now.
+    pub(crate) async fn holds(&mut self, now: Timestamp) -> bool {
+        if Instant::now() < self.verified_next {
+            return true;
+        }
+        self.verified_next = Instant::now() + VERIFIED_EVERY;
+        self.counts(now).await
+    }
+
+    /// The same, where a cookie or the token of the query may have been presented.
+    pub(crate) fn or(self, sessions: &WebSessions, token: Option<&str>) -> Self {
+        Self {
+            sessions: Some(sessions.clone()),
+            token: token.map(SecretString::from),
+            ..self
+        }
+    }
+
+    /// Whether it still counts. A store that cannot tell ends nothing.
+    pub(crate) async fn counts(&self, now: Timestamp) -> bool {
+        let (sessions, token) = (self.sessions.as_ref(), self.token.as_ref());
+        let token = token.map(ExposeSecret::expose_secret);
+        match verify(&self.identity, sessions, token, &self.headers, now).await {
+            Ok(principal) => {
+                principal.account == self.account && principal.scopes.allow(self.scope)
+            }
+            Err(IdentityError::Unauthorized) => false,
+            Err(IdentityError::Accounts(_)) => true,
+        }
+    }
+}
