@@ -1,6 +1,25 @@
 //! What failures are called.
 
-use workflow_core::{JobError, JobErrorCode};
+use std::borrow::Cow;
+
+use workflow_core::{Job, JobError, JobErrorCode, JobStatus};
+
+/// Why a job failed: its error, or that its time was over, which clients of this family know as a failure, too. `None` for any
+/// other end and before the end.
+#[must_use]
+pub fn failure(job: &Job) -> Option<Cow<'_, JobError>> {
+    let late = |message| Cow::Owned(JobError::new(JobErrorCode::EngineError, message));
+    match (&job.error, job.status, job.started_at) {
+        (Some(error), _, _) => Some(Cow::Borrowed(error)),
+        (None, JobStatus::Expired, Some(_)) => Some(late(
+            "the job ran longer than `run_limit` allows; make it smaller, or ask the operator for more time",
+        )),
+        (None, JobStatus::Expired, None) => Some(late(
+            "the job waited longer than `queue_limit` allows; submit it again when less is waiting",
+        )),
+        (None, _, _) => None,
+    }
+}
 
 /// The name of a failure: one of the specified words where one fits, else what the node itself calls it.
 #[must_use]

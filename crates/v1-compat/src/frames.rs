@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Map, Value, json};
-use workflow_core::{Job, JobId, NodeId, NodeReport, Preview, RunReport};
+use workflow_core::{Job, JobId, JobStatus, NodeId, NodeReport, Preview, RunReport};
 
-use crate::{exception_type, prompt_id};
+use crate::{exception_type, failure, prompt_id};
 
 /// One message of the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,13 +131,24 @@ fn write_state(text: &mut String, job: JobId, id: &NodeId, node: &NodeReport) {
 
 /// What `execution_error` tells, and the history after it.
 pub(crate) fn error_data(job: &Job, report: &RunReport, at_ms: i64) -> Option<Value> {
-    let error = job.error.as_ref()?;
-    let mut data = run_data(prompt_id(job), report);
-    data["node_id"] = json!(error.node_id.as_ref().map_or("", NodeId::as_str));
-    data["node_type"] = json!(error.class_type.as_deref().unwrap_or(""));
+    let error = failure(job)?;
+    let mut data = match job.status {
+        // Where it was when its time was over.
+        JobStatus::Expired => interrupted_data(prompt_id(job), report, at_ms),
+        JobStatus::Queued
+        | JobStatus::Running
+        | JobStatus::Canceling
+        | JobStatus::Succeeded
+        | JobStatus::Canceled
+        | JobStatus::Failed => run_data(prompt_id(job), report),
+    };
+    if let Some(node) = &error.node_id {
+        data["node_id"] = json!(node.as_str());
+        data["node_type"] = json!(error.class_type.as_deref().unwrap_or(""));
+    }
     // As clients know it: the message of an exception ends its line.
     data["exception_message"] = json!(format!("{}\n", error.message.trim_end()));
-    data["exception_type"] = json!(exception_type(error));
+    data["exception_type"] = json!(exception_type(&error));
     let traceback = error.traceback.iter().flat_map(|text| text.lines());
     data["traceback"] = traceback.collect();
     data["current_inputs"] = Value::Object(report.failed_inputs.clone());

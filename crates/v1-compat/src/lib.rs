@@ -27,7 +27,7 @@ pub mod contract;
 pub use entry::{
     JobRecord, history_entry, history_v2_entry, history_v2_item, job_detail, job_entry, queue_item,
 };
-pub use exception::exception_type;
+pub use exception::{exception_type, failure};
 pub use files::{FileKind, UnknownFileKind};
 pub use frames::Frame;
 pub use node_info::node_info;

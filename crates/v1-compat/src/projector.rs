@@ -231,9 +231,21 @@ impl Projector {
         let (id, at) = (job.id, millis(job.completed_at.unwrap_or(job.updated_at)));
         let was_live = self.live.remove(&id);
         let Some(run) = self.runs.remove(&id) else {
-            // It never ran, or its end was told already.
+            if !was_live {
+                // Its end was told already.
+                return Vec::new();
+            }
             let status = frames::status(self.live.len(), None);
-            return was_live.then_some(status).into_iter().collect();
+            let error = frames::error_data(job, &RunReport::default(), at);
+            return match error.filter(|_| !job.is_withdrawn()) {
+                // It never ran: its client waits for it all the same.
+                Some(error) => vec![
+                    frames::text("execution_error", &error),
+                    status,
+                    frames::executing_nothing(prompt_id(job)),
+                ],
+                None => vec![status],
+            };
         };
         let id = run.called;
         if job.is_withdrawn() {
@@ -249,15 +261,15 @@ impl Projector {
         }
         told.push(match job.status {
             JobStatus::Succeeded => frames::moment("execution_success", id, at),
-            JobStatus::Failed => match frames::error_data(job, &run.report, at) {
-                Some(data) => frames::text("execution_error", &data),
-                None => interrupted(id, &run.report, at),
-            },
-            JobStatus::Canceled
-            | JobStatus::Expired
-            | JobStatus::Queued
-            | JobStatus::Running
-            | JobStatus::Canceling => interrupted(id, &run.report, at),
+            JobStatus::Failed | JobStatus::Expired => {
+                match frames::error_data(job, &run.report, at) {
+                    Some(data) => frames::text("execution_error", &data),
+                    None => interrupted(id, &run.report, at),
+                }
+            }
+            JobStatus::Canceled | JobStatus::Queued | JobStatus::Running | JobStatus::Canceling => {
+                interrupted(id, &run.report, at)
+            }
         });
         told.push(frames::status(self.live.len(), None));
         told.push(frames::executing_nothing(id));

@@ -265,3 +265,22 @@ fn an_error_names_its_node_and_an_interrupt_the_next_one() {
     assert_eq!(status["messages"][2][1]["node_id"], "5");
     assert_eq!(status["completed"], false);
 }
+
+#[test]
+fn a_job_whose_time_is_over_failed() {
+    let job = ended(JobEvent::TimedOut { epoch: Epoch(1) });
+    let (body, report) = (body(), report());
+    let record = JobRecord {
+        job: &job,
+        body: &body,
+        report: Some(&report),
+    };
+    let entry = job_entry(&record);
+    let error = &entry["execution_error"];
+    assert_eq!(
+        (&entry["status"], &error["exception_type"]),
+        (&json!("failed"), &json!("ServiceError"))
+    );
+    let status = &history_entry(&record).tree()["status"];
+    assert_eq!(status["messages"][2][0], "execution_error");
+}

@@ -149,6 +149,45 @@ fn a_job_that_never_ran_only_leaves_the_queue() {
 }
 
 #[test]
+fn a_job_whose_time_is_over_failed_whether_it_ran_or_not() {
+    let mut projector = Projector::new();
+    projector.begin(&[Arc::new(queued(1))], Vec::new(), None);
+    let expired = after(&queued(1), JobEvent::TimedOut { epoch: Epoch(0) });
+    let told = saved(&mut projector, &expired);
+    let expected = ["execution_error", "status 0", "executing null"];
+    assert_eq!(words(&told), expected);
+    let Frame::Text(text) = &told[0] else {
+        panic!("a text");
+    };
+    assert!(text.contains("queue_limit"), "{text}");
+    assert!(saved(&mut projector, &expired).is_empty(), "told once");
+
+    let id = JobId(Uuid::from_u128(2));
+    saved(&mut projector, &running(2));
+    projector.news(&AccountNews {
+        job: id,
+        event: started("7", "KSampler"),
+    });
+    let expired = after(&running(2), JobEvent::TimedOut { epoch: Epoch(1) });
+    let told = saved(&mut projector, &expired);
+    let expected = [
+        "execution_cached",
+        "execution_error",
+        "status 0",
+        "executing null",
+    ];
+    assert_eq!(words(&told), expected);
+    let Frame::Text(text) = &told[1] else {
+        panic!("a text");
+    };
+    let error: Value = serde_json::from_str(text).expect("JSON");
+    assert_eq!(error["data"]["node_id"], "7");
+    assert_eq!(error["data"]["node_type"], "KSampler");
+    let message = error["data"]["exception_message"].as_str().expect("a text");
+    assert!(message.contains("run_limit"), "{message}");
+}
+
+#[test]
 fn a_job_whose_submission_is_refused_leaves_the_queue_without_an_error() {
     let mut projector = Projector::new();
     projector.begin(&[Arc::new(running(1))], Vec::new(), None);

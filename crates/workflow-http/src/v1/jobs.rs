@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use http::Response;
 use hyper_kit::Body;
 use serde_json::{Value, json};
-use v1_compat::{JobRecord, JobWord, Parts, job_detail, job_entry, prompt_id, status_word};
+use v1_compat::{
+    JobRecord, JobWord, Parts, failure, job_detail, job_entry, prompt_id, status_word,
+};
 use workflow_core::{JobCursor, OutputKind};
 
 use super::errors::{ApiError, field};
@@ -32,7 +34,7 @@ enum SortBy {
 pub(super) async fn status(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let view = call.job().await?;
     let job = &view.job;
-    let message = job.error.as_ref().map(|error| error.message.clone());
+    let message = failure(job).map(|error| error.message.clone());
     Ok(reply::ok(&json!({
         "id": prompt_id(job).to_string(),
         "status": status_word(job),

@@ -5,7 +5,7 @@
 use http::Response;
 use hyper_kit::Body;
 use serde_json::json;
-use v1_compat::{JobWord, prompt_id};
+use v1_compat::{JobWord, failure, prompt_id};
 use workflow_core::{Job, JobQuery};
 
 use super::errors::ApiError;
@@ -59,7 +59,7 @@ fn line(job: &Job) -> (String, String) {
     if let Some(ms) = job.execution_ms() {
         line += &format!(" in {ms} ms");
     }
-    if let Some(error) = &job.error {
+    if let Some(error) = failure(job) {
         let message = error.message.trim().replace(['\r', '\n'], " ");
         let message: String = message.chars().take(MOST_ERROR).collect();
         line += &format!(": {message}");
