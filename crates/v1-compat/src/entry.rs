@@ -227,7 +227,10 @@ pub fn job_detail(record: &JobRecord<'_>, queue_position: Option<u64>) -> Parts 
     let mut put = |name: &str, value: Value| behind.insert(name.to_owned(), value);
     put("execution_meta", record.meta(&outputs).into());
     put("outputs", outputs.into());
-    put("execution_status", record.status());
+    if job.status.is_terminal() {
+        // There is no word for what is not over.
+        put("execution_status", record.status());
+    }
     if job.status == JobStatus::Queued {
         put("queue_position", queue_position.into());
         put("queue_reason", "capacity".into());

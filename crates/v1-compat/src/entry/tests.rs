@@ -172,6 +172,17 @@ fn an_entry_of_the_list_leaves_out_what_it_does_not_know() {
     let detail = job_detail(&record, Some(4)).tree();
     assert_eq!(detail["queue_position"], 4);
     assert_eq!(detail["workflow"]["extra_data"]["client_id"], "c");
+    assert!(detail.get("execution_status").is_none(), "it is not over");
+    let job = ended(JobEvent::Finished { epoch: Epoch(1) });
+    let detail = job_detail(
+        &JobRecord {
+            job: &job,
+            ..record
+        },
+        None,
+    )
+    .tree();
+    assert_eq!(detail["execution_status"]["status_str"], "success");
 }
 
 #[test]
