@@ -27,6 +27,9 @@ const PNGINFO: &str = "extra_pnginfo";
 /// Most bytes of a secret: more than any token has.
 const MOST_SECRET_BYTES: usize = 16 * 1024;
 
+/// Most bytes of the id of a client or of a saved workflow.
+const MOST_ID_BYTES: usize = 256;
+
 /// Most output nodes that may be named.
 const MOST_TARGETS: usize = 10_000;
 
@@ -84,6 +87,9 @@ impl PromptRequest {
         let (secret, mut extra_data) = extra.transpose()?.unwrap_or_default();
         let extra_pnginfo = extra_data.get(PNGINFO).map(|raw| raw.get());
         let extra_pnginfo = extra_pnginfo.and_then(|info| serde_json::from_str(info).ok());
+        let extra_pnginfo: Map<String, Value> = extra_pnginfo.unwrap_or_default();
+        let workflow_id = text(&fields, "workflow_id")?;
+        let workflow_id = workflow_id.or_else(|| id_in(&extra_pnginfo));
         // These are told by the server, whatever stands there.
         extra_data.remove("create_time");
         let client = text(&fields, "client_id")?;
@@ -103,13 +109,13 @@ impl PromptRequest {
             workflow: Bytes::copy_from_slice(prompt.get().as_bytes()),
             prompt_id: prompt_id(&fields)?,
             targets: targets(&fields)?,
-            extra_pnginfo: extra_pnginfo.unwrap_or_default(),
+            extra_pnginfo,
             secret,
             number: number(&fields)?,
             origin: Origin {
                 number: 0.0,
                 extra_data: spelled,
-                workflow_id: text(&fields, "workflow_id")?,
+                workflow_id,
             },
         })
     }
@@ -151,11 +157,20 @@ fn value(fields: &Fields<'_>, name: &str) -> Result<Option<Value>, PromptRefusal
 fn text(fields: &Fields<'_>, name: &str) -> Result<Option<String>, PromptRefusal> {
     match value(fields, name)? {
         None => Ok(None),
-        Some(Value::String(text)) if text.len() <= 256 => Ok(Some(text)),
+        Some(Value::String(text)) if text.len() <= MOST_ID_BYTES => Ok(Some(text)),
         Some(_) => Err(invalid(&format!(
             "`{name}` must be a text of at most 256 bytes"
         ))),
     }
+}
+
+/// The id that a saved workflow bears: ComfyUI's page says it nowhere else. What is no id is none, for other programs write what
+/// they like there.
+fn id_in(extra_pnginfo: &Map<String, Value>) -> Option<String> {
+    let id = extra_pnginfo.get("workflow")?.get("id")?.as_str()?;
+    (1..=MOST_ID_BYTES)
+        .contains(&id.len())
+        .then(|| id.to_owned())
 }
 
 /// A canonical UUID, in lower case and with hyphens: nothing else names a job.
@@ -307,6 +322,31 @@ mod tests {
         assert_eq!(&request.workflow[..], br#"{"1": {"b":1, "a" : 2.0}}"#);
         assert_eq!(request.number, Some(2.5));
         assert_eq!((request.prompt_id, request.targets), (None, None));
+    }
+
+    #[test]
+    fn a_submission_is_of_the_workflow_that_it_names_or_else_of_the_one_it_shows() {
+        let of = |fields: Value| {
+            let body = json!({"prompt": {}}).as_object().cloned();
+            let mut body = body.expect("an object");
+            body.extend(fields.as_object().cloned().expect("an object"));
+            let request = read(&Value::Object(body).to_string());
+            request.expect("a submission").origin.workflow_id
+        };
+        let shows = |id: Value| json!({"extra_pnginfo": {"workflow": {"id": id}}});
+        assert_eq!(
+            of(json!({"extra_data": shows(json!("wf-1"))})).as_deref(),
+            Some("wf-1")
+        );
+        let both = json!({"workflow_id": "named", "extra_data": shows(json!("wf-1"))});
+        assert_eq!(of(both).as_deref(), Some("named"));
+        for none in [json!(7), json!(null), json!(""), json!("x".repeat(257))] {
+            assert_eq!(of(json!({"extra_data": shows(none)})), None);
+        }
+        assert_eq!(
+            of(json!({"extra_data": {"extra_pnginfo": {"workflow": 1}}})),
+            None
+        );
     }
 
     #[test]
