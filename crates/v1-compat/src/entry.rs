@@ -280,6 +280,13 @@ fn count(outputs: &Map<String, Value>) -> usize {
         .sum()
 }
 
+/// Whether a file is a model in three dimensions that clients can show.
+fn is_model(output: &JobOutput) -> bool {
+    let ending = output.path.as_str().rsplit('.').next();
+    let ending = ending.unwrap_or_default().to_ascii_lowercase();
+    ["obj", "fbx", "gltf", "glb"].contains(&ending.as_str())
+}
+
 /// What people can look at, best first: results before what was only looked at, pictures before texts.
 fn previews(job: &Job, outputs: &Map<String, Value>) -> Vec<Preview> {
     let mut found = Vec::new();
@@ -289,6 +296,7 @@ fn previews(job: &Job, outputs: &Map<String, Value>) -> Vec<Preview> {
             OutputKind::Video => ("video", true),
             OutputKind::Audio => ("audio", true),
             OutputKind::Text => ("text", false),
+            OutputKind::File if is_model(output) => ("3d", true),
             OutputKind::File | OutputKind::Latent => continue,
         };
         if !visual && output.temp {

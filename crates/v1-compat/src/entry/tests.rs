@@ -295,3 +295,28 @@ fn a_job_whose_time_is_over_failed() {
     let status = &history_entry(&record).tree()["status"];
     assert_eq!(status["messages"][2][0], "execution_error");
 }
+
+#[test]
+fn models_in_three_dimensions_are_looked_at_and_other_files_are_not() {
+    let mut job = ended(JobEvent::Finished { epoch: Epoch(1) });
+    job.outputs = vec![
+        output("4", OutputKind::File, false, "x/clip.bin"),
+        output("5", OutputKind::File, false, "x/mesh.GLB"),
+    ];
+    let body = body();
+    let record = JobRecord {
+        job: &job,
+        body: &body,
+        report: None,
+    };
+    let entry = job_entry(&record);
+    assert_eq!(entry["previewable_outputs_count"], 1);
+    let expected = json!({
+        "filename": "mesh.GLB",
+        "subfolder": "x",
+        "type": "output",
+        "nodeId": "5",
+        "mediaType": "3d",
+    });
+    assert_eq!(entry["preview_output"], expected);
+}
