@@ -376,3 +376,27 @@ async fn what_is_not_there_reads_the_same_whatever_it_is() {
     let v2 = server.send(&Request::get("/api/v2/nothing")).await.unwrap();
     assert_eq!(v2.error_code(), "not_found");
 }
+
+#[tokio::test]
+async fn a_link_to_a_slot_that_is_not_there_fails_as_in_python() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    let mut graph = tiny_graph(1);
+    for (link, exception) in [
+        (json!(["1", 5]), ("IndexError", "tuple index out of range")),
+        (json!(["7", 0]), ("KeyError", "'7'")),
+    ] {
+        graph["3"] = json!({"class_type": "ImageInvert", "inputs": {"image": link}});
+        graph["2"]["inputs"]["images"] = json!(["3", 0]);
+        let refused = post(&server, "/api/prompt", &json!({"prompt": graph})).await;
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        let refused = refused.json();
+        let extra = &refused["node_errors"]["3"]["errors"][0]["extra_info"];
+        let told = (&extra["exception_type"], &extra["exception_message"]);
+        assert_eq!(
+            told,
+            (&json!(exception.0), &json!(exception.1)),
+            "{refused}"
+        );
+    }
+}

@@ -217,9 +217,18 @@ pub fn job_entry(record: &JobRecord<'_>) -> Map<String, Value> {
     entry
 }
 
-/// The answer of `GET /jobs/{id}`; `queue_position` is that of a job that waits.
+/// Where a job waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Queued {
+    /// Its place in the queue, where that is known.
+    pub position: Option<u64>,
+    /// How many jobs of its account run.
+    pub running: usize,
+}
+
+/// The answer of `GET /jobs/{id}`; `queued` tells of a job that waits.
 #[must_use]
-pub fn job_detail(record: &JobRecord<'_>, queue_position: Option<u64>) -> Parts {
+pub fn job_detail(record: &JobRecord<'_>, queued: Queued) -> Parts {
     let (job, origin, outputs) = (record.job, record.origin(), record.outputs());
     let mut before = job_entry(record);
     before.insert("update_time".to_owned(), millis(job.updated_at).into());
@@ -232,8 +241,16 @@ pub fn job_detail(record: &JobRecord<'_>, queue_position: Option<u64>) -> Parts 
         put("execution_status", record.status());
     }
     if job.status == JobStatus::Queued {
-        put("queue_position", queue_position.into());
-        put("queue_reason", "capacity".into());
+        let room = usize::try_from(record.body.placement.account_room).unwrap_or(usize::MAX);
+        // Its own account holds it, or all of them together do.
+        let is_held = queued.running >= room;
+        let reason = if is_held {
+            "concurrency_limit"
+        } else {
+            "capacity"
+        };
+        put("queue_position", queued.position.into());
+        put("queue_reason", reason.into());
     }
     let mut parts = Parts::default();
     let mut text = Value::Object(before).to_string();

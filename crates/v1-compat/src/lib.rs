@@ -25,7 +25,8 @@ mod view;
 pub mod contract;
 
 pub use entry::{
-    JobRecord, history_entry, history_v2_entry, history_v2_item, job_detail, job_entry, queue_item,
+    JobRecord, Queued, history_entry, history_v2_entry, history_v2_item, job_detail, job_entry,
+    queue_item,
 };
 pub use exception::{exception_type, failure};
 pub use files::{FileKind, UnknownFileKind};

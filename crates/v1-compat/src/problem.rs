@@ -147,6 +147,14 @@ fn one(error: &ValidationError) -> Value {
     })
 }
 
+/// What Python raises for a link to a slot that its node does not have, or to no node.
+fn exception_of_link(node_exists: bool) -> &'static str {
+    match node_exists {
+        true => "IndexError",
+        false => "KeyError",
+    }
+}
+
 fn extra_info(error: &ValidationError) -> Map<String, Value> {
     let mut extra = Map::new();
     let mut put = |name: &str, value: Value| extra.insert(name.to_owned(), value);
@@ -165,8 +173,12 @@ fn extra_info(error: &ValidationError) -> Map<String, Value> {
             put("cycle_nodes", nodes.into());
             return extra;
         }
-        ValidationErrorKind::UnknownLink { read_by: None, .. } => {
-            put("exception_type", "KeyError".into());
+        ValidationErrorKind::UnknownLink {
+            read_by: None,
+            node_exists,
+            ..
+        } => {
+            put("exception_type", exception_of_link(*node_exists).into());
             return extra;
         }
         ValidationErrorKind::RequiredInputMissing
@@ -202,9 +214,17 @@ fn extra_info(error: &ValidationError) -> Map<String, Value> {
             put("received_type", received_type.clone().into());
             put("linked_node", json!([linked_node.to_string(), slot]));
         }
-        ValidationErrorKind::UnknownLink { node, read_by, .. } => {
-            put("exception_message", format!("'{node}'").into());
-            put("exception_type", "KeyError".into());
+        ValidationErrorKind::UnknownLink {
+            node,
+            node_exists,
+            read_by,
+        } => {
+            let message = match node_exists {
+                true => "tuple index out of range".to_owned(),
+                false => format!("'{node}'"),
+            };
+            put("exception_message", message.into());
+            put("exception_type", exception_of_link(*node_exists).into());
             if let Some((reader, _)) = read_by {
                 put("linked_node", json!([node, reader.to_string()]));
             }

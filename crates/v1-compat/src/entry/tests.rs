@@ -169,19 +169,26 @@ fn an_entry_of_the_list_leaves_out_what_it_does_not_know() {
         "previewable_outputs_count": 0,
     });
     assert_eq!(Value::Object(job_entry(&record)), expected);
-    let detail = job_detail(&record, Some(4)).tree();
+    let queued = |running| Queued {
+        position: Some(4),
+        running,
+    };
+    let detail = job_detail(&record, queued(1)).tree();
+    assert_eq!(
+        detail["queue_reason"], "concurrency_limit",
+        "it may run one"
+    );
+    let detail = job_detail(&record, queued(0)).tree();
+    assert_eq!(detail["queue_reason"], "capacity");
     assert_eq!(detail["queue_position"], 4);
     assert_eq!(detail["workflow"]["extra_data"]["client_id"], "c");
     assert!(detail.get("execution_status").is_none(), "it is not over");
     let job = ended(JobEvent::Finished { epoch: Epoch(1) });
-    let detail = job_detail(
-        &JobRecord {
-            job: &job,
-            ..record
-        },
-        None,
-    )
-    .tree();
+    let over = JobRecord {
+        job: &job,
+        ..record
+    };
+    let detail = job_detail(&over, Queued::default()).tree();
     assert_eq!(detail["execution_status"]["status_str"], "success");
 }
 

@@ -6,9 +6,9 @@ use http::Response;
 use hyper_kit::Body;
 use serde_json::{Value, json};
 use v1_compat::{
-    JobRecord, JobWord, Parts, failure, job_detail, job_entry, prompt_id, status_word,
+    JobRecord, JobWord, Parts, Queued, failure, job_detail, job_entry, prompt_id, status_word,
 };
-use workflow_core::{JobCursor, OutputKind};
+use workflow_core::{JobCursor, JobStatus, OutputKind};
 
 use super::errors::{ApiError, field};
 use super::listing::{Brief, Step, texts};
@@ -167,8 +167,20 @@ fn position(job: &Brief) -> JobCursor {
 /// GET /jobs/{id}.
 pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let view = call.job().await?;
-    let position = view.queue_position;
-    call.show(view.job.id, |record| job_detail(record, position))
+    let mut queued = Queued {
+        position: view.queue_position,
+        running: 0,
+    };
+    if view.job.status == JobStatus::Queued {
+        let jobs = &call.service.jobs;
+        // What runs as part of something else takes room, too.
+        let in_flight = jobs.in_flight(call.account(), call.now).await?;
+        let running = in_flight
+            .iter()
+            .filter(|job| job.status != JobStatus::Queued);
+        queued.running = running.count();
+    }
+    call.show(view.job.id, |record| job_detail(record, queued))
         .await
 }
 
