@@ -4,6 +4,7 @@ mod accounts;
 mod api;
 mod document;
 mod files;
+mod names;
 pub(crate) mod page;
 mod recorded;
 mod refusals;

@@ -5,6 +5,18 @@ use workflow_core::{
     Autogrow, AutogrowNames, DynamicOption, FileSource, InputDefinition, NodeDefinition, Socket,
 };
 
+/// Endings of files by what they hold.
+const IMAGES: [&str; 17] = [
+    "apng", "avif", "bmp", "exr", "gif", "heic", "heif", "ico", "jfif", "jpe", "jpeg", "jpg",
+    "png", "svg", "tif", "tiff", "webp",
+];
+const VIDEOS: [&str; 11] = [
+    "avi", "m1v", "m4v", "mkv", "mov", "mp4", "mpe", "mpeg", "mpg", "ogv", "webm",
+];
+const SOUNDS: [&str; 13] = [
+    "aac", "aif", "aifc", "aiff", "flac", "m4a", "mp2", "mp3", "oga", "ogg", "opus", "wav", "wma",
+];
+
 /// The files that an account can choose from; `None` of a definition that is told without an account.
 pub(crate) type Choices<'a> = Option<&'a dyn Fn(FileSource) -> Vec<String>>;
 
@@ -169,9 +181,53 @@ pub(crate) fn input_config(
             source: FileSource::Recording | FileSource::Capture | FileSource::Drawing,
             ..
         } => Some(plain(input.socket.io_type())),
-        Socket::File { source, listed } => combo(
-            files.map(|files| files(*source)).unwrap_or_default(),
-            *listed,
-        ),
+        Socket::File { source, listed } => {
+            let mut offered = files.map(|files| files(*source)).unwrap_or_default();
+            if *source == FileSource::Input {
+                offered.retain(|name| takes(&input.options, name));
+            }
+            combo(offered, *listed)
+        }
+    }
+}
+
+/// Whether the menu of an input offers a file: as in ComfyUI, by the ending of its name and what the input lets people upload. An
+/// input that says nothing of that offers everything.
+fn takes(options: &Map<String, Value>, name: &str) -> bool {
+    let is = |key: &str| options.get(key) == Some(&Value::Bool(true));
+    let media: &[&[&str]] = if is("image_upload") {
+        &[&IMAGES]
+    } else if is("video_upload") {
+        &[&VIDEOS]
+    } else if is("audio_upload") {
+        // The sound of a video is one.
+        &[&SOUNDS, &VIDEOS]
+    } else {
+        return true;
+    };
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let ending = ending.to_ascii_lowercase();
+    media
+        .iter()
+        .any(|endings| endings.contains(&ending.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn menus_offer_what_their_input_takes() {
+        let offered = |options: Value| -> Vec<&str> {
+            let options = options.as_object().cloned().unwrap_or_default();
+            let names = ["a.PNG", "b.mp4", "c.flac", "d.txt", "e", ".png"];
+            let names = names.into_iter();
+            names.filter(|name| takes(&options, name)).collect()
+        };
+        assert_eq!(offered(json!({"image_upload": true})), ["a.PNG", ".png"]);
+        assert_eq!(offered(json!({"video_upload": true})), ["b.mp4"]);
+        assert_eq!(offered(json!({"audio_upload": true})), ["b.mp4", "c.flac"]);
+        assert_eq!(offered(json!({})).len(), 6);
+        assert_eq!(offered(json!({"image_upload": false})).len(), 6);
     }
 }

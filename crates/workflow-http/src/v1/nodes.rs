@@ -19,7 +19,7 @@ const MOST_FILES: usize = 2_000;
 /// How the page's mask editor names its files, four for each mask. In ComfyUI they are in a folder that no menu shows.
 const MASK_EDITOR: &str = "clipspace-";
 
-/// What an account can choose from.
+/// What an account can choose from, newest first.
 struct Choices {
     uploads: Vec<String>,
     outputs: Vec<String>,
@@ -69,36 +69,43 @@ impl Choices {
         let (names, account) = (&call.v1.file_names, call.account());
         let uploads = names.named(account, false, MOST_FILES, call.now).await?;
         let outputs = names.named(account, true, MOST_FILES, call.now).await?;
-        let is_top = |path: &&FilePath| {
+        let is_top = |path: &FilePath| {
             let path = path.as_str();
             !path.contains('/') && !path.starts_with(MASK_EDITOR)
         };
-        let mut sorted = BTreeSet::new();
-        for upload in &uploads {
-            let Some(path) = upload.file_path.as_ref().filter(is_top) else {
-                continue;
-            };
-            sorted.insert(path.to_string());
-        }
-        let mut seen = BTreeSet::new();
+        let uploads = uploads.into_iter().filter_map(|upload| upload.file_path);
+        let uploads = uploads.filter(is_top).map(|path| path.to_string());
         let outputs = outputs.into_iter().filter_map(|output| output.file_path);
         // The page looks for a file among the uploads unless its name says where it is.
         let outputs = outputs.map(|path| format!("{path} [output]"));
         Ok(Self {
-            uploads: sorted.into_iter().collect(),
-            outputs: outputs.filter(|name| seen.insert(name.clone())).collect(),
+            uploads: once_each(uploads),
+            outputs: once_each(outputs),
         })
+    }
+
+    /// Uploads as menus have them, which ComfyUI sorts.
+    fn sorted_uploads(&self) -> Vec<String> {
+        let mut sorted = self.uploads.clone();
+        sorted.sort_unstable();
+        sorted
     }
 
     fn of(&self, source: FileSource) -> Vec<String> {
         match source {
-            FileSource::Input => self.uploads.clone(),
+            FileSource::Input => self.sorted_uploads(),
             FileSource::Output => self.outputs.clone(),
             FileSource::Optional => {
                 let none = std::iter::once(NO_FILE.to_owned());
-                none.chain(self.uploads.iter().cloned()).collect()
+                none.chain(self.sorted_uploads()).collect()
             }
             FileSource::Recording | FileSource::Capture | FileSource::Drawing => Vec::new(),
         }
     }
+}
+
+/// Names in their order, each where it stands first.
+fn once_each(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    names.filter(|name| seen.insert(name.clone())).collect()
 }
