@@ -1,6 +1,6 @@
 //! What stops a job, and what must not.
 
-use it::{Request, Server, Socket};
+use it::{Request, Server, Socket, operate};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -57,4 +57,28 @@ async fn an_interrupt_whose_name_did_not_come_whole_stops_nothing() {
     assert_eq!(named.status, 200);
     socket.until(ends).await.unwrap();
     assert_eq!(status(&server, &id).await, "cancelled");
+}
+
+#[tokio::test]
+async fn an_interrupt_without_a_name_leaves_what_waits() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    // Nothing of this account runs, whatever is free.
+    operate(data.path(), ["account", "add", "acme"]).await;
+    let waits = ["account", "tier", "acme", "--concurrent-jobs", "0"];
+    operate(data.path(), waits).await;
+    let key = operate(data.path(), ["key", "add", "acme"]).await.stdout;
+    let ask = async |request: Request| {
+        let answer = server.send(&request.header("X-API-Key", key.trim())).await;
+        answer.unwrap()
+    };
+    let body = json!({"prompt": super::tiny_graph(1)});
+    let waiting = ask(Request::post_json("/api/prompt", &body)).await.json();
+    let waiting = waiting["prompt_id"].as_str().unwrap().to_owned();
+    let interrupt = Request::new("POST", "/api/interrupt");
+    assert_eq!(ask(interrupt).await.status, 200);
+    let told = ask(Request::get(&format!("/api/job/{waiting}/status"))).await;
+    assert_eq!(told.json()["status"], "queued_waiting");
+    let told = ask(Request::get(&format!("/api/jobs/{waiting}"))).await;
+    assert_eq!(told.json()["queue_reason"], "concurrency_limit");
 }

@@ -78,7 +78,7 @@ pub(super) async fn change(call: &Call<'_>, body: Body) -> Result<Response<Body>
     Ok(reply::ok(&json!({"deleted": deleted, "cleared": clear})))
 }
 
-/// POST /interrupt: the job that is named; else the oldest that runs, else the oldest that waits, if there is any.
+/// POST /interrupt: the job that is named; else the oldest that runs, if there is any. What waits is stopped by its name alone.
 pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Body>, ApiError> {
     // What came whole is no reason to refuse: clients send nothing, `{}`, or something that is no JSON. What did not may have
     // named a job, and another one must not be stopped in its place.
@@ -89,8 +89,7 @@ pub(super) async fn interrupt(call: &Call<'_>, body: Body) -> Result<Response<Bo
         return Ok(done());
     }
     let jobs = call.in_flight().await?;
-    let running = jobs.iter().find(|job| job.status != JobStatus::Queued);
-    if let Some(job) = running.or(jobs.first()) {
+    if let Some(job) = jobs.iter().find(|job| job.status != JobStatus::Queued) {
         // One that ended meanwhile leaves nothing to be stopped.
         call.stop_all([job.id.to_string().as_str()]).await?;
     }
