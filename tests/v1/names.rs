@@ -1,6 +1,6 @@
 //! Names of uploads: in lists and menus, and the kind that a client sent them as.
 
-use it::Server;
+use it::{Request, Server};
 use serde_json::json;
 
 use super::{get, upload};
@@ -29,5 +29,21 @@ async fn lists_are_newest_first_and_menus_sorted_by_what_their_input_takes() {
             false => &spec[1]["options"],
         };
         assert_eq!(*menu, expected, "{class}: {spec}");
+    }
+}
+
+#[tokio::test]
+async fn a_class_whose_name_has_a_slash_can_be_asked_for() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path()).await.unwrap();
+    for (name, known) in [
+        ("KSampler%20%2F%2FInspire", false),
+        ("Load%49mage", true),
+        ("LoadImage", true),
+    ] {
+        let target = format!("/api/object_info/{name}");
+        let answer = server.send(&Request::get(&target)).await.unwrap();
+        assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+        assert_eq!(answer.json()["LoadImage"].is_object(), known, "{name}");
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use asset_store::FilePath;
 use http::Response;
 use hyper_kit::Body;
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use v1_compat::node_info;
 use workflow_core::{FileSource, NO_FILE};
@@ -43,13 +44,21 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
 pub(super) async fn get(call: &Call<'_>) -> Result<Response<Body>, ApiError> {
     let choices = Choices::read(call).await?;
     let nodes = call.service.jobs.nodes();
-    let name = call.param("class")?;
+    let name = named(call)?;
     let mut infos = Map::new();
-    if let Some(class) = nodes.get(name) {
+    if let Some(class) = nodes.get(&name) {
         let info = node_info(class, &|source| choices.of(source));
-        infos.insert(name.to_owned(), info);
+        infos.insert(name, info);
     }
     Ok(reply::ok(&infos.into()))
+}
+
+/// The class that the path names, read as it came: names of classes may have slashes, which are no part of a route.
+fn named(call: &Call<'_>) -> Result<String, ApiError> {
+    let part = call.head.uri.path().rsplit('/').next();
+    let decoded = percent_decode_str(part.unwrap_or_default()).decode_utf8();
+    let decoded = decoded.map_err(|_| ApiError::NotFound)?;
+    Ok(decoded.into_owned())
 }
 
 /// GET /internal/files/{folder}: names, newest first.
